@@ -1,0 +1,112 @@
+// Package fault is the one error type that crosses package boundaries: what
+// went wrong, in words a caller may read, apart from the cause that only the
+// log may hold.
+//
+// A fault is made where its meaning is known (a service, the store) and climbs
+// unchanged; only package api turns it into a problem document. It knows no
+// status codes: those stand in contract 1.2 and are mapped in package api.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind says what a caller can do about a fault.
+type Kind int
+
+// The kinds, in the order of the status table in contract 1.2.
+const (
+	// Internal is everything a caller can do nothing about.
+	Internal Kind = iota
+	// Invalid input: the request has to change before it is repeated.
+	Invalid
+	// Unauthenticated: no account key, or one that is unknown or expired.
+	Unauthenticated
+	// Forbidden: the key is known and lacks a scope or permission.
+	Forbidden
+	// NotFound: absent, or invisible to this key, which is the same.
+	NotFound
+	// Conflict: the request contradicts what is stored, such as a name in use.
+	Conflict
+	// Unprocessable: a project name that clients shall ask for again.
+	Unprocessable
+	// TooLarge: a body or an archive over its limit.
+	TooLarge
+	// Throttled: repeat after Fault.RetryAfter.
+	Throttled
+	// Unavailable: a dependency does not answer; repeating is safe.
+	Unavailable
+)
+
+// Detail names one offending field of a request.
+type Detail struct {
+	// Location is a path such as "body.tags" or "query.limit".
+	Location string
+	// Message says what is wrong with it and never repeats its value, which
+	// may be a secret.
+	Message string
+}
+
+// Fault is an error whose public text may leave the process.
+type Fault struct {
+	Kind Kind
+	// Public tells the caller what to do. It holds no secret and no cause.
+	Public string
+	// Details lists the fields at fault, empty for all but Invalid.
+	Details []Detail
+	// RetryAfter is how long a Throttled caller should wait, whole seconds.
+	RetryAfter time.Duration
+
+	cause error
+}
+
+// Error gives the public text and, for the log, the cause.
+func (f *Fault) Error() string {
+	if f.cause != nil {
+		return fmt.Sprintf("%s: %v", f.Public, f.cause)
+	}
+	return f.Public
+}
+
+// Unwrap gives the cause.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// Because returns a copy of the fault that carries cause for the log.
+func (f *Fault) Because(cause error) *Fault {
+	c := *f
+	c.cause = cause
+	return &c
+}
+
+// New makes a fault of a kind.
+func New(kind Kind, format string, args ...any) *Fault {
+	return &Fault{Kind: kind, Public: fmt.Sprintf(format, args...)}
+}
+
+// InvalidField makes an Invalid fault about one field.
+func InvalidField(location, format string, args ...any) *Fault {
+	d := Detail{Location: location, Message: fmt.Sprintf(format, args...)}
+	return &Fault{Kind: Invalid, Public: d.Location + ": " + d.Message, Details: []Detail{d}}
+}
+
+// Missing makes the NotFound fault of a kind of thing. The text never names
+// the thing itself, so that an invisible one reads like an absent one.
+func Missing(noun string) *Fault {
+	return New(NotFound, "This %s does not exist, or this key cannot see it.", noun)
+}
+
+// KindOf gives the kind of the first fault in err's chain, Internal for none.
+func KindOf(err error) Kind {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f.Kind
+	}
+	return Internal
+}
+
+// Is reports whether err's chain holds a fault of the kind.
+func Is(err error, kind Kind) bool {
+	f, ok := errors.AsType[*Fault](err)
+	return ok && f.Kind == kind
+}

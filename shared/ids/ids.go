@@ -1,0 +1,99 @@
+// Package ids makes the identifiers of contract 1.4: a prefix, an underscore
+// and base62 digits; and UUIDs where the contract asks for them.
+//
+// Randomness and time are passed in, so that a test can repeat them.
+package ids
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// timeDigits base62 digits hold 48 bits of milliseconds, until the year 8888.
+const timeDigits = 8
+
+// Source makes identifiers. It is safe for concurrent use.
+type Source struct {
+	random io.Reader
+	now    func() time.Time
+
+	mu   sync.Mutex
+	last int64 // the last millisecond an ordered identifier was made for
+}
+
+// NewSource reads randomness from random (crypto/rand.Reader outside tests)
+// and the time from now.
+func NewSource(random io.Reader, now func() time.Time) *Source {
+	return &Source{random: random, now: now}
+}
+
+// New makes prefix_ and n random base62 digits.
+func (s *Source) New(prefix string, n int) string {
+	return prefix + "_" + s.Digits(n)
+}
+
+// Ordered makes prefix_ and n base62 digits that sort by the time they were
+// made: 8 of them are milliseconds and strictly rise within this source, the
+// rest is random. n is at least 20, which leaves 71 random bits.
+func (s *Source) Ordered(prefix string, n int) string {
+	s.mu.Lock()
+	ms := max(s.now().UnixMilli(), s.last+1)
+	s.last = ms
+	s.mu.Unlock()
+	var b [timeDigits]byte
+	for i := timeDigits - 1; i >= 0; i-- {
+		b[i] = base62[ms%62]
+		ms /= 62
+	}
+	return prefix + "_" + string(b[:]) + s.Digits(n-timeDigits)
+}
+
+// Digits makes n random base62 digits, each equally likely.
+func (s *Source) Digits(n int) string {
+	var b strings.Builder
+	b.Grow(n)
+	buf := make([]byte, n+n/8+4)
+	for b.Len() < n {
+		s.read(buf)
+		for _, c := range buf {
+			// 248 is the largest multiple of 62 in a byte: beyond it digits
+			// would not be equally likely.
+			if c < 248 && b.Len() < n {
+				b.WriteByte(base62[c%62])
+			}
+		}
+	}
+	return b.String()
+}
+
+// UUID makes a random (version 4) UUID.
+func (s *Source) UUID() string {
+	var b [16]byte
+	s.read(b[:])
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Hex makes n random lower-case hexadecimal digits; n is even.
+func (s *Source) Hex(n int) string {
+	b := make([]byte, n/2)
+	s.read(b)
+	return hex.EncodeToString(b)
+}
+
+// read panics on a failing source of randomness: there is no way to go on
+// without one, and crypto/rand.Reader never fails.
+func (s *Source) read(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := io.ReadFull(s.random, b); err != nil {
+		panic(fmt.Sprintf("ids: no randomness: %v", err))
+	}
+}

@@ -1,0 +1,117 @@
+package project
+
+import "encoding/json"
+
+// ArtifactFormat is the version of Artifact's encoding. A gateway refuses an
+// artifact of another format and asks for a redeploy.
+const ArtifactFormat = 1
+
+// Artifact is a project as the gateway serves it: validated, with every $env
+// resolved. It is immutable and known by the digest of its encoding; it may
+// hold secrets and is therefore stored sealed.
+type Artifact struct {
+	Format int `json:"format"`
+	// Identity says whose project this is.
+	Identity Identity `json:"identity"`
+	// Routes in the order of files (by name), paths and methods.
+	Routes []Route `json:"routes"`
+	// Policies by name; routes refer to them by name alone.
+	Policies map[string]Policy `json:"policies"`
+	// CORSPolicies by name, beside the built-in "none" and "anything-goes".
+	CORSPolicies map[string]CORSPolicy `json:"corsPolicies,omitempty"`
+	// Variables are the environment's variables that ${env.NAME} may read in
+	// rewrite patterns and base addresses, by name.
+	Variables map[string]string `json:"variables,omitempty"`
+}
+
+// Identity names a deployment and the build that made it.
+type Identity struct {
+	AccountID   string `json:"accountId"`
+	Account     string `json:"account"`
+	Project     string `json:"project"`
+	Branch      string `json:"branch"`
+	Environment string `json:"environment"` // production, preview or development
+	Deployment  string `json:"deployment"`  // the first label of its host name
+	BuildID     string `json:"buildId"`     // a UUID, told in problems' trace
+}
+
+// PathMode is how a route's path is matched.
+type PathMode string
+
+const (
+	// OpenAPIPath matches {name} segments, as in OpenAPI.
+	OpenAPIPath PathMode = "open-api"
+	// URLPattern matches the syntax of the URL Pattern standard.
+	URLPattern PathMode = "url-pattern"
+)
+
+// Route is one operation of the project's OpenAPI documents.
+type Route struct {
+	OperationID string   `json:"operationId,omitempty"`
+	Method      string   `json:"method"` // upper case
+	Path        string   `json:"path"`
+	PathMode    PathMode `json:"pathMode"`
+	// Source is where the route was declared, for logs and errors.
+	Source Source `json:"source"`
+
+	Handler Component `json:"handler"`
+	// Inbound and Outbound are names of Policies, in the order they run.
+	Inbound  []string `json:"inbound,omitempty"`
+	Outbound []string `json:"outbound,omitempty"`
+	// CORSPolicy is "none", "anything-goes" or a name of CORSPolicies.
+	CORSPolicy string `json:"corsPolicy"`
+	// GraphQL is the x-graphql extension of the operation.
+	GraphQL bool `json:"graphql,omitempty"`
+	// MCP is the route's mcp object, absent when it has none.
+	MCP json.RawMessage `json:"mcp,omitempty"`
+}
+
+// Source is a place in a project's files.
+type Source struct {
+	File    string `json:"file"`
+	Pointer string `json:"pointer"` // a JSON pointer, RFC 6901
+}
+
+// Component names a handler or policy and holds its options, as the project
+// wrote them but with $env resolved.
+type Component struct {
+	Export  string          `json:"export"`
+	Module  string          `json:"module"`
+	Options json.RawMessage `json:"options,omitempty"`
+}
+
+// Policy is an entry of config/policies.json.
+type Policy struct {
+	Name    string    `json:"name"`
+	Type    string    `json:"policyType"`
+	Handler Component `json:"handler"`
+}
+
+// CORSPolicy is an entry of config/policies.json's corsPolicies.
+type CORSPolicy struct {
+	Name             string   `json:"name"`
+	AllowedOrigins   []string `json:"allowedOrigins"`
+	AllowedMethods   []string `json:"allowedMethods,omitempty"`
+	AllowedHeaders   []string `json:"allowedHeaders,omitempty"`
+	ExposeHeaders    []string `json:"exposeHeaders,omitempty"`
+	MaxAgeSeconds    int      `json:"maxAge,omitempty"`
+	AllowCredentials bool     `json:"allowCredentials,omitempty"`
+}
+
+// Problem is one thing wrong with a project, as buildResult.errors tells it.
+type Problem struct {
+	File string `json:"file"`
+	// Path is a JSON pointer into File, "" for the whole of it.
+	Path string `json:"path"`
+	// Message says what to do. It repeats no variable's value.
+	Message string `json:"message"`
+}
+
+// Catalogue is what the compiler asks about handlers and policies: package
+// gateway has it, so that a bad option fails the build and not the first
+// request. Both methods answer every fault at once, each with a pointer
+// relative to the component ("/options/requestsAllowed"), none for a good one.
+type Catalogue interface {
+	CheckHandler(Component) []Problem
+	CheckPolicy(Policy) []Problem
+}

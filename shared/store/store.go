@@ -1,0 +1,229 @@
+// Package store is the single table: every record of the product lives in it
+// under the key templates of keys.go, and every change goes through
+// Table.Commit, which is one DynamoDB transaction.
+//
+// What it is not: it knows no resource. Records are structs of the packages
+// that own them, encoded by their dynamodbav tags; what a failed condition
+// means is said by the writer with Write.Else.
+//
+// Read store.go first, then write.go and condition.go; keys.go lists what is
+// in the table, dynamo.go and memory.go are the two backends (one suite tests
+// both). The rules are those of design, section 5.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+)
+
+// MaxWrites is how many items one transaction may touch (a limit of DynamoDB).
+const MaxWrites = 100
+
+// ErrNotFound is what Get answers for an item that is absent or past its ttl.
+var ErrNotFound = errors.New("store: no such item")
+
+// ErrCondition is what Commit answers when a condition failed whose write
+// names no error of its own (Write.Else).
+var ErrCondition = errors.New("store: a condition failed")
+
+// Item is an encoded record with its key.
+type Item = map[string]types.AttributeValue
+
+// Backend is what a Table needs of a database. Implementations are the
+// DynamoDB client (dynamo.go), the in-memory one (memory.go) and the simulators
+// that inject faults. All calls are safe for concurrent use.
+//
+// A backend answers a failed condition with *ConditionError, and a failure that
+// may be repeated with an error that wraps ErrRepeat.
+type Backend interface {
+	// Read gets up to 100 items, each with a consistent read; items that are
+	// absent are left out. Order is free.
+	Read(ctx context.Context, keys []Key) ([]Item, error)
+	// Query gets one page of a partition and the sort key to go on after, ""
+	// at the end.
+	Query(ctx context.Context, q Query) (items []Item, next string, err error)
+	// Transact applies all writes or none. Repeated with the same token after a
+	// success it answers success and changes nothing.
+	Transact(ctx context.Context, token string, writes []Write) error
+}
+
+// ErrRepeat marks a failure of a backend after which the same call may be made
+// again: throttling, a conflict with another transaction, a lost reply.
+var ErrRepeat = errors.New("store: repeat the call")
+
+// ConditionError tells which writes of a transaction had a false condition.
+type ConditionError struct {
+	// Failed holds their indexes in rising order.
+	Failed []int
+}
+
+func (e *ConditionError) Error() string {
+	return fmt.Sprintf("store: the conditions of writes %v are false", e.Failed)
+}
+
+// Table is the product's table. It is safe for concurrent use.
+type Table struct {
+	backend Backend
+	ids     *ids.Source
+	now     func() time.Time
+	pause   Pause
+}
+
+// Options are what a Table takes from outside. The zero value is no valid one.
+type Options struct {
+	// Random feeds the transactions' tokens: crypto/rand.Reader outside tests.
+	Random io.Reader
+	// Now is the clock that ttl attributes are compared with.
+	Now func() time.Time
+	// Pause waits between repeats; nil means Backoff.
+	Pause Pause
+}
+
+// New makes a Table over a backend.
+func New(b Backend, o Options) *Table {
+	if o.Pause == nil {
+		o.Pause = Backoff
+	}
+	return &Table{backend: b, ids: ids.NewSource(o.Random, o.Now), now: o.Now, pause: o.Pause}
+}
+
+// Get reads one item into record, a pointer to a struct, consistently.
+// It answers ErrNotFound for an item that is absent or past its ttl.
+func (t *Table) Get(ctx context.Context, key Key, record any) error {
+	w := Want(key, record)
+	if err := t.Load(ctx, w); err != nil {
+		return err
+	}
+	if !w.Found {
+		return ErrNotFound
+	}
+	return nil
+}
+
+// Wanted is one item that Load shall read.
+type Wanted struct {
+	// Found is set by Load: whether the item exists and is not past its ttl.
+	Found bool
+
+	key  Key
+	into any
+}
+
+// Want asks Load for the item at key, decoded into record. A nil record asks
+// only whether the item is there.
+func Want(key Key, record any) *Wanted { return &Wanted{key: key, into: record} }
+
+// Load reads up to 100 items in one round trip, each consistently. They are no
+// snapshot: a transaction may commit between two of them.
+func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
+	keys := make([]Key, 0, len(wanted))
+	for _, w := range wanted {
+		w.Found = false
+		if !slices.Contains(keys, w.key) {
+			keys = append(keys, w.key)
+		}
+	}
+	var items []Item
+	err := t.repeat(ctx, func() (err error) {
+		items, err = t.backend.Read(ctx, keys)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read %d items: %w", len(keys), err)
+	}
+	for _, item := range items {
+		key := keyOf(item)
+		if t.expired(item) {
+			continue
+		}
+		for _, w := range wanted {
+			if w.key != key {
+				continue
+			}
+			w.Found = true
+			if w.into == nil {
+				continue
+			}
+			if err := attributevalue.UnmarshalMap(item, w.into); err != nil {
+				return fmt.Errorf("decode %s: %w", key.SK, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Commit applies all writes or none, in one transaction, and may be repeated
+// after any error. Throttles, conflicts and lost replies are repeated here
+// under one token, so that a commit whose reply was lost is neither made twice
+// nor reported as failed. A false condition answers the Else of the first such
+// write, or ErrCondition.
+func (t *Table) Commit(ctx context.Context, writes ...Write) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	if err := valid(writes); err != nil {
+		return err
+	}
+	token := t.ids.UUID()
+	err := t.repeat(ctx, func() error {
+		return t.backend.Transact(ctx, token, writes)
+	})
+	if err == nil {
+		return nil
+	}
+	if failed, ok := errors.AsType[*ConditionError](err); ok && len(failed.Failed) > 0 {
+		if e := writes[failed.Failed[0]].otherwise; e != nil {
+			return e
+		}
+		return fmt.Errorf("%w: %s %s", ErrCondition, writes[failed.Failed[0]].Kind, writes[failed.Failed[0]].Key.SK)
+	}
+	return fmt.Errorf("commit %d writes: %w", len(writes), err)
+}
+
+func valid(writes []Write) error {
+	if len(writes) > MaxWrites {
+		return fmt.Errorf("store: %d writes in one transaction, at most %d are possible", len(writes), MaxWrites)
+	}
+	seen := make(map[Key]bool, len(writes))
+	for _, w := range writes {
+		if w.err != nil {
+			return w.err
+		}
+		if seen[w.Key] {
+			return fmt.Errorf("store: two writes to %s %s in one transaction", w.Key.PK, w.Key.SK)
+		}
+		seen[w.Key] = true
+	}
+	return nil
+}
+
+// expired reports whether the item is past its ttl. Nothing deletes on time,
+// neither AWS nor an emulator, so every read asks.
+func (t *Table) expired(item Item) bool {
+	n, ok := item[ttlAttribute].(*types.AttributeValueMemberN)
+	if !ok {
+		return false
+	}
+	var seconds int64
+	if _, err := fmt.Sscan(n.Value, &seconds); err != nil {
+		return false
+	}
+	return seconds <= t.now().Unix()
+}
+
+// throttled is what a caller hears when repeating did not help.
+func throttled(cause error) error {
+	f := fault.New(fault.Throttled, "The service is busy. Repeat the request after the time in Retry-After.")
+	f.RetryAfter = time.Second
+	return f.Because(cause)
+}
