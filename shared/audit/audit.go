@@ -1,0 +1,149 @@
+// Package audit writes the record of every change: who did what to which
+// resource, from where, and whether it succeeded (contract 3.3).
+//
+// The record of a successful change is one write of the change's own
+// transaction (Record), so neither exists without the other. A change that was
+// refused or failed is recorded afterwards, on its own (Refused). Reads are
+// not recorded. No record holds a secret, a query string or a body.
+package audit
+
+import (
+	"context"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Retention is how long records are kept.
+const Retention = 90 * 24 * time.Hour
+
+// Entry is one record, in the shape that the API lists.
+type Entry struct {
+	Action    Action            `json:"action" dynamodbav:"action"`
+	Metadata  map[string]string `json:"metadata" dynamodbav:"metadata"`
+	Actor     Actor             `json:"actor" dynamodbav:"actor"`
+	Resources []Resource        `json:"resources" dynamodbav:"resources"`
+	Context   Context           `json:"context" dynamodbav:"context"`
+	Route     Route             `json:"route" dynamodbav:"route"`
+	Timestamp string            `json:"timestamp" dynamodbav:"timestamp"`
+	RequestID string            `json:"requestId" dynamodbav:"requestId"`
+	Success   *bool             `json:"success" dynamodbav:"success"`
+	Error     *string           `json:"error" dynamodbav:"error"`
+
+	TTL int64 `json:"-" dynamodbav:"ttl"`
+}
+
+// Actor is who asked.
+type Actor struct {
+	Sub        string            `json:"sub" dynamodbav:"sub"`
+	Email      *string           `json:"email" dynamodbav:"email"`
+	Type       string            `json:"type" dynamodbav:"type"` // user, consumer, service or anonymous
+	Connection *string           `json:"connection" dynamodbav:"connection"`
+	ActingAs   *ActingAs         `json:"actingAs" dynamodbav:"actingAs"`
+	Metadata   map[string]string `json:"metadata" dynamodbav:"metadata"`
+}
+
+// ActingAs is whom the actor stands for.
+type ActingAs struct {
+	Sub   string  `json:"sub" dynamodbav:"sub"`
+	Email *string `json:"email" dynamodbav:"email"`
+}
+
+// Resource is one thing that a change touched.
+type Resource struct {
+	Type     string            `json:"type" dynamodbav:"type"`
+	ID       string            `json:"id" dynamodbav:"id"`
+	Metadata map[string]string `json:"metadata" dynamodbav:"metadata"`
+}
+
+// Context is where the request came from. What is not known is null.
+type Context struct {
+	IPAddress  *string `json:"ipAddress" dynamodbav:"ipAddress"`
+	UserAgent  *string `json:"userAgent" dynamodbav:"userAgent"`
+	Country    *string `json:"country" dynamodbav:"country"`
+	Region     *string `json:"region" dynamodbav:"region"`
+	City       *string `json:"city" dynamodbav:"city"`
+	PostalCode *string `json:"postalCode" dynamodbav:"postalCode"`
+	MetroCode  *string `json:"metroCode" dynamodbav:"metroCode"`
+	ASOrg      *string `json:"asOrg" dynamodbav:"asOrg"`
+}
+
+// Route is the request: its path without the query, which may hold addresses.
+type Route struct {
+	Source *string `json:"source" dynamodbav:"source"` // api or gateway
+	URL    *string `json:"url" dynamodbav:"url"`
+	Method *string `json:"method" dynamodbav:"method"`
+}
+
+// Request is what is known of a change before it is made. Package api makes
+// one for each request that may change something.
+type Request struct {
+	AccountID string
+	Action    Action
+	Actor     Actor
+	Context   Context
+	Route     Route
+	RequestID string
+	Time      time.Time
+}
+
+type contextKey struct{}
+
+// With has the changes made under the context recorded as r's.
+func With(ctx context.Context, r *Request) context.Context {
+	return context.WithValue(ctx, contextKey{}, r)
+}
+
+// Record makes the write that records the running request as successful, to be
+// put into the change's own transaction, once for each request. It panics
+// without a request (With): a change nobody asked for is a defect.
+func Record(ctx context.Context, resources ...Resource) store.Write {
+	r := from(ctx)
+	return r.write(r.entry(true, nil, resources))
+}
+
+// Refused makes the write that records the running request as failed. reason
+// is the text that the caller reads.
+func Refused(ctx context.Context, reason string) store.Write {
+	r := from(ctx)
+	return r.write(r.entry(false, &reason, nil))
+}
+
+// Running reports whether changes made under the context are recorded.
+func Running(ctx context.Context) bool {
+	_, ok := ctx.Value(contextKey{}).(*Request)
+	return ok
+}
+
+func from(ctx context.Context) *Request {
+	r, ok := ctx.Value(contextKey{}).(*Request)
+	if !ok {
+		panic("audit: no request in the context: wrap it with audit.With")
+	}
+	return r
+}
+
+func (r *Request) entry(success bool, reason *string, resources []Resource) Entry {
+	return Entry{
+		Action:    r.Action,
+		Actor:     r.Actor,
+		Resources: resources,
+		Context:   r.Context,
+		Route:     r.Route,
+		Timestamp: r.Time.UTC().Format(timestampFormat),
+		RequestID: r.RequestID,
+		Success:   &success,
+		Error:     reason,
+		TTL:       r.Time.Add(Retention).Unix(),
+	}
+}
+
+// timestampFormat has a fixed width, so that its texts sort as their times.
+const timestampFormat = "2006-01-02T15:04:05.000Z"
+
+// write stores the entry under the request's own time and id: a request that
+// is recorded twice is a defect, and fails.
+func (r *Request) write(e Entry) store.Write {
+	day := r.Time.UTC().Format(time.DateOnly)
+	return store.Create(store.AuditKey(r.AccountID, day, e.Timestamp, r.RequestID), e)
+}

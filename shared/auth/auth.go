@@ -1,0 +1,99 @@
+// Package auth says who the caller of a management operation is and what an
+// account key allows (specification 5, contract 3.9).
+//
+// It decides nothing about particular resources: package api refuses a missing
+// scope, the services ask MaySee about the projects and environments they find.
+package auth
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/environment"
+)
+
+// AllProjects in Permissions.Projects means every project, those to come too.
+const AllProjects = "*"
+
+// Permissions are what an account key allows. They never change.
+type Permissions struct {
+	// Projects are names, or AllProjects alone.
+	Projects []string `dynamodbav:"projects"`
+	// Environments are the kinds of environment.
+	Environments []environment.Kind `dynamodbav:"environments"`
+	// Scopes are the operations, by resource and direction.
+	Scopes []Scope `dynamodbav:"scopes"`
+}
+
+// Full allows everything.
+func Full() Permissions {
+	return Permissions{Projects: []string{AllProjects}, Environments: environment.Kinds(), Scopes: Scopes()}
+}
+
+// Principal is the caller of an operation.
+type Principal struct {
+	// AccountID and AccountName are of the only account that the key sees.
+	AccountID   string
+	AccountName string
+	// KeyID identifies the account key, in audit records and as `sub`.
+	KeyID string
+	// Label is the key's own name, for people.
+	Label string
+
+	Permissions Permissions
+}
+
+// Allows reports whether the key has the scope. A write scope holds the read
+// scope of its resource.
+func (p Principal) Allows(s Scope) bool {
+	return slices.Contains(p.Permissions.Scopes, s) ||
+		s.Direction() == Read && slices.Contains(p.Permissions.Scopes, s.Resource().Write())
+}
+
+// SeesProject reports whether the project is within the key's projects, in at
+// least one environment.
+func (p Principal) SeesProject(project string) bool {
+	return slices.Contains(p.Permissions.Projects, AllProjects) || slices.Contains(p.Permissions.Projects, project)
+}
+
+// SeesAllProjects reports whether the key is not limited to some projects.
+func (p Principal) SeesAllProjects() bool {
+	return slices.Contains(p.Permissions.Projects, AllProjects)
+}
+
+// SeesEnvironment reports whether the kind is within the key's environments.
+func (p Principal) SeesEnvironment(kind environment.Kind) bool {
+	return slices.Contains(p.Permissions.Environments, kind)
+}
+
+// MaySee reports whether the key reaches something that belongs to a project's
+// environment of a kind (any spelling of package environment). An empty
+// project or kind means that the thing belongs to none, and only a key without
+// limits in that respect reaches it.
+func (p Principal) MaySee(project, kind string) bool {
+	if project == "" && !p.SeesAllProjects() || project != "" && !p.SeesProject(project) {
+		return false
+	}
+	if kind == "" {
+		return !slices.ContainsFunc(environment.Kinds(), func(k environment.Kind) bool { return !p.SeesEnvironment(k) })
+	}
+	k, ok := environment.Parse(kind)
+	return ok && p.SeesEnvironment(k)
+}
+
+type contextKey struct{}
+
+// With puts the caller into the context.
+func With(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, contextKey{}, p)
+}
+
+// From gives the caller of the running operation. It panics where none was
+// authenticated: a public operation has no business asking.
+func From(ctx context.Context) Principal {
+	p, ok := ctx.Value(contextKey{}).(Principal)
+	if !ok {
+		panic("auth: nobody was authenticated: the operation is public")
+	}
+	return p
+}

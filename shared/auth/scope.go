@@ -1,0 +1,104 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Resource is what a scope is over.
+type Resource string
+
+// The resources that scopes are over. KeyBuckets holds consumers and keys too.
+const (
+	Accounts       Resource = "accounts"
+	AuditLogs      Resource = "audit-logs"
+	CACertificates Resource = "ca-certificates"
+	CustomDomains  Resource = "custom-domains"
+	KeyBuckets     Resource = "key-buckets"
+	Projects       Resource = "projects"
+	Variables      Resource = "variables"
+	Deployments    Resource = "deployments"
+	Tunnels        Resource = "tunnels"
+	Metering       Resource = "metering"
+	Logs           Resource = "logs"
+	Analytics      Resource = "analytics"
+	Fleets         Resource = "fleets"
+)
+
+// Resources lists them.
+func Resources() []Resource {
+	return []Resource{
+		Accounts, AuditLogs, CACertificates, CustomDomains, KeyBuckets, Projects, Variables,
+		Deployments, Tunnels, Metering, Logs, Analytics, Fleets,
+	}
+}
+
+// Direction is what a scope allows with its resource.
+type Direction string
+
+// The directions. Write holds Read.
+const (
+	Read  Direction = "read"
+	Write Direction = "write"
+)
+
+// Scope is a permission, spelled resource:direction.
+type Scope string
+
+// Read is the scope to look at the resource.
+func (r Resource) Read() Scope { return Scope(string(r) + ":" + string(Read)) }
+
+// Write is the scope to look at and change the resource.
+func (r Resource) Write() Scope { return Scope(string(r) + ":" + string(Write)) }
+
+// Resource is what the scope is over.
+func (s Scope) Resource() Resource {
+	r, _, _ := strings.Cut(string(s), ":")
+	return Resource(r)
+}
+
+// Direction is what the scope allows.
+func (s Scope) Direction() Direction {
+	_, d, _ := strings.Cut(string(s), ":")
+	return Direction(d)
+}
+
+// Scopes lists all scopes.
+func Scopes() []Scope {
+	var all []Scope
+	for _, r := range Resources() {
+		all = append(all, r.Read(), r.Write())
+	}
+	return all
+}
+
+// ParseScopes reads a comma-separated list of scopes, or "all" or "none".
+func ParseScopes(text string) ([]Scope, error) {
+	switch text {
+	case "all":
+		return Scopes(), nil
+	case "none":
+		return nil, nil
+	}
+	var out []Scope
+	for part := range strings.SplitSeq(text, ",") {
+		s := Scope(strings.TrimSpace(part))
+		if !slices.Contains(Scopes(), s) {
+			return nil, fmt.Errorf("%q is no scope; use all, none or a list of RESOURCE:read and RESOURCE:write with the resources %s",
+				s, names(Resources()))
+		}
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+func names(rs []Resource) string {
+	var out []string
+	for _, r := range rs {
+		out = append(out, string(r))
+	}
+	return strings.Join(out, ", ")
+}
