@@ -1,0 +1,96 @@
+package supervise
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Log is a file with a bound on its size: what is over it moves to a second
+// file with the suffix ".1", whose former content goes. It is safe for
+// concurrent use.
+type Log struct {
+	path     string
+	maxBytes int64
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+	last []byte
+}
+
+// maxLine is how much of the last line is kept for Last.
+const maxLine = 500
+
+// OpenLog opens or makes the file at path, readable by its owner alone. On disk
+// it takes at most twice maxBytes.
+func OpenLog(path string, maxBytes int64) (*Log, error) {
+	l := &Log{path: path, maxBytes: maxBytes}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Log) open() error {
+	file, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open a log: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return fmt.Errorf("open a log: %w", err)
+	}
+	l.file, l.size = file, info.Size()
+	return nil
+}
+
+// Write appends p. It never fails: a full disk must not end a child that only
+// wanted to say something.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if line := lastLine(p); len(line) > 0 {
+		l.last = append(l.last[:0], line[:min(len(line), maxLine)]...)
+	}
+	if l.file == nil {
+		return len(p), nil
+	}
+	if l.size+int64(len(p)) > l.maxBytes {
+		_ = l.file.Close()
+		l.file = nil
+		_ = os.Rename(l.path, l.path+".1")
+		if err := l.open(); err != nil {
+			return len(p), nil //nolint:nilerr // see the doc comment
+		}
+	}
+	n, _ := l.file.Write(p[:min(int64(len(p)), l.maxBytes)])
+	l.size += int64(n)
+	return len(p), nil
+}
+
+// Last gives the last line that was written through this Log and is not empty.
+func (l *Log) Last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.last)
+}
+
+// Close closes the file; what is written afterwards is lost.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+func lastLine(p []byte) []byte {
+	p = bytes.TrimRight(p, "\r\n \t")
+	return p[bytes.LastIndexByte(p, '\n')+1:]
+}
