@@ -1,0 +1,71 @@
+# What can be done here; `make` alone lists it. Needs Go, Node with npm, and make; everything else it installs
+# into .bin/ and local/node_modules/. `make check` is exactly what continuous integration runs.
+
+GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
+GOVULNCHECK   := .bin/govulncheck-v1.1.4
+NODE_MODULES  := local/node_modules/.package-lock.json
+
+# Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
+ARCH      := $(or $(GOARCH),arm64)
+FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
+# Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
+LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
+unexport GOARCH GOOS
+
+# The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
+RACE   := ./internal/... ./shared/... ./functions/...
+GOLDEN := github.com/gatewright/gatewright/internal/golden
+USES   := {{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}$\
+          {{range .XTestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.PHONY: help run test race check lint fmt goldens build vuln clean FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+run: $(NODE_MODULES) ## start the whole product here; data stays in .gatewright/
+	@go run ./local
+
+test: $(NODE_MODULES) ## run every test that needs no emulator of AWS
+	go test -timeout=5m ./...
+
+race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
+	go test -race -timeout=10m $(RACE)
+
+check: lint test race build ## do what continuous integration does
+
+lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
+	$(GOLANGCI_LINT) run ./...
+
+fmt: $(GOLANGCI_LINT) ## format every Go file
+	$(GOLANGCI_LINT) fmt ./...
+
+goldens: $(NODE_MODULES) ## write every golden file anew; read the diff before committing it
+	go test $$(go list -f '$(USES)' ./... | sort -u) -update
+
+build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
+
+vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
+	$(GOVULNCHECK) ./...
+
+clean: ## remove what make has built and installed, never the data in .gatewright/
+	rm -rf dist .bin local/node_modules
+
+# Go knows best what is up to date, so it is always asked.
+dist/$(ARCH)/%/bootstrap: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build $(LAMBDA) -o $@ ./functions/$*/lambda
+
+.bin/golangci-lint-v%:
+	GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
+	mv .bin/golangci-lint $@
+
+.bin/govulncheck-v%:
+	GOBIN=$(CURDIR)/.bin go install golang.org/x/vuln/cmd/govulncheck@v$*
+	mv .bin/govulncheck $@
+
+$(NODE_MODULES): local/package-lock.json
+	npm ci --prefix local --no-audit --no-fund
+	@touch $@
