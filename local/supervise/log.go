@@ -63,7 +63,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		l.file = nil
 		_ = os.Rename(l.path, l.path+".1")
 		if err := l.open(); err != nil {
-			return len(p), nil //nolint:nilerr // see the doc comment
+			return len(p), nil
 		}
 	}
 	n, _ := l.file.Write(p[:min(int64(len(p)), l.maxBytes)])

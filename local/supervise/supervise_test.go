@@ -46,7 +46,7 @@ func worker() {
 	line, _ := in.ReadString('\n')
 	notes := os.NewFile(3, "notes")
 	if notes != nil {
-		fmt.Fprint(notes, "heard ", line)
+		_, _ = fmt.Fprint(notes, "heard ", line)
 	}
 	if err := os.WriteFile(os.Args[1], []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		os.Exit(1)
@@ -256,13 +256,13 @@ func TestLogKeepsItsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		fmt.Fprintf(log, "line %d of some words\n", i)
+		_, _ = fmt.Fprintf(log, "line %d of some words\n", i)
 	}
-	fmt.Fprint(log, strings.Repeat("x", 1000))
+	_, _ = fmt.Fprint(log, strings.Repeat("x", 1000))
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(log, "after the end\n")
+	_, _ = fmt.Fprint(log, "after the end\n")
 	for _, name := range []string{path, path + ".1"} {
 		info, err := os.Stat(name)
 		if err != nil {

@@ -1,0 +1,147 @@
+// Package datadir is the directory in which a local installation keeps its
+// data: who may use it now (a lock), where its emulators answer (the run
+// state), and its files, written so that a kill at any moment leaves the old
+// content or the new.
+//
+// What it is not: it does not know what the files mean; packages emulator and
+// main do.
+//
+// Read datadir.go first, then state.go. The rules are those of design,
+// section 9: .gatewright/ continues after any kind of stop.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// The modes of what is made: nobody but the owner has business in there.
+const (
+	dirMode  fs.FileMode = 0o700
+	fileMode fs.FileMode = 0o600
+)
+
+// Dir is a data directory.
+type Dir struct{ path string }
+
+// Open makes the directory when it is absent and makes sure that it can be
+// written to. Its error is a full sentence for the terminal.
+func Open(path string) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find the data directory: %w", err)
+	}
+	d := &Dir{path: abs}
+	if err := d.probe(); err != nil {
+		return nil, fmt.Errorf("the data directory %s cannot be written to (%w): make it writable, or name another one in GATEWRIGHT_DATA_DIR",
+			path, cause(err))
+	}
+	return d, nil
+}
+
+func (d *Dir) probe() error {
+	if err := os.MkdirAll(d.path, dirMode); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(d.path, ".probe-*")
+	if err != nil {
+		return err
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// cause strips the operation and the path of a file error.
+func cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// Path gives the absolute path of something in the directory.
+func (d *Dir) Path(elem ...string) string {
+	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// Sub makes a directory in this one and gives its path.
+func (d *Dir) Sub(name string) (string, error) {
+	path := d.Path(name)
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return "", fmt.Errorf("make %s: %w", path, cause(err))
+	}
+	return path, nil
+}
+
+// Read gives a file's content; the error wraps fs.ErrNotExist for none.
+func (d *Dir) Read(name string) ([]byte, error) {
+	content, err := os.ReadFile(d.Path(name))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", d.Path(name), cause(err))
+	}
+	return content, nil
+}
+
+// Write puts content in place of a file, readable by its owner alone. A reader
+// and a kill see the old content or all of the new.
+func (d *Dir) Write(name string, content []byte) error {
+	if err := d.write(name, content); err != nil {
+		return fmt.Errorf("write %s: %w", d.Path(name), cause(err))
+	}
+	return nil
+}
+
+func (d *Dir) write(name string, content []byte) error {
+	file, err := os.CreateTemp(d.path, ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(content)
+	// Without it a crash of the machine may leave an empty file in its place.
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Chmod(file.Name(), fileMode)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), d.Path(name))
+}
+
+// ErrInUse is what Lock answers while another process has the lock.
+var ErrInUse = errors.New("the data directory is in use by another process")
+
+// Lock is the right to use a data directory. It ends with the process, however
+// the process ends.
+type Lock struct{ file *os.File }
+
+// Lock takes the lock or answers ErrInUse at once.
+func (d *Dir) Lock() (*Lock, error) {
+	file, err := os.OpenFile(d.Path("lock"), os.O_CREATE|os.O_RDWR, fileMode)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", d.path, cause(err))
+	}
+	fd := int(file.Fd())
+	err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return &Lock{file: file}, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, ErrInUse
+	}
+	return nil, fmt.Errorf("lock %s: %w", d.path, err)
+}
+
+// Release gives the lock back. It may be called more than once.
+func (l *Lock) Release() { _ = l.file.Close() }
