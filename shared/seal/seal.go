@@ -1,0 +1,149 @@
+// Package seal encrypts what the product must be able to show again (consumer
+// keys, variables, artifacts) and hashes what it must only recognise.
+//
+// Everything derives from one root key of the installation: a Sealer's key and
+// each Hasher's key are subkeys of it (HKDF-SHA-256). The root key is wrapped
+// by KMS and kept in the table (wrapped.go), or stands in a file on a laptop
+// (file.go); KeySource is the seam between them.
+//
+// What it is not: it knows no record and imports no AWS SDK. Which text a value
+// is bound to is said by its owner, who seals and opens it.
+//
+// Read this file first. The rules are those of design, section 5, the reasons
+// in docs/decisions/0013.
+package seal
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// KeyBytes is the size of the root key and of every key made from it.
+const KeyBytes = 32
+
+// KeySource gives the root key. Implementations are safe for concurrent use.
+type KeySource interface {
+	// Root gives the KeyBytes bytes of the root key: the same in every process
+	// of the installation and at all times. The caller must not change them.
+	Root(ctx context.Context) ([]byte, error)
+}
+
+// ErrSealed is what Open answers for a value that was changed, cut short,
+// sealed for another context or under another root key. It says no more:
+// which of these it was is of use to an attacker alone.
+var ErrSealed = errors.New("seal: the value cannot be opened here: it was changed, or belongs to another record or root key")
+
+// version begins every sealed value: another way of sealing gets another.
+const version = 1
+
+// Sealer encrypts with AES-256-GCM. It is safe for concurrent use.
+//
+// A sealed value is the version (1 byte), the nonce (12), the ciphertext and
+// the tag (16). The nonces are random, which is sound for the first 2^32
+// values of an installation.
+type Sealer struct {
+	source KeySource
+	cached atomic.Pointer[cachedCipher]
+}
+
+// cachedCipher is the cipher of a root key. It is remembered beside the bytes
+// it was made of, so that the source alone decides how long a key lives.
+type cachedCipher struct {
+	root *byte
+	aead cipher.AEAD
+}
+
+// NewSealer makes a Sealer. It asks the source when it is first used.
+func NewSealer(source KeySource) *Sealer { return &Sealer{source: source} }
+
+// Overhead is by how many bytes a sealed value is longer than its text.
+const Overhead = 1 + 12 + 16
+
+// Seal encrypts plaintext and binds it to context: a text such as
+// "consumer-key/<id>" that names the one record the value belongs to. The
+// context is not secret and not stored.
+func (s *Sealer) Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error) {
+	aead, err := s.cipher(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seal a value: %w", err)
+	}
+	sealed := make([]byte, 1, len(plaintext)+Overhead)
+	sealed[0] = version
+	return aead.Seal(sealed, nil, plaintext, associated(context)), nil
+}
+
+// Open gives the text of a sealed value, or ErrSealed unless it was sealed for
+// the same context and is unchanged. sealed is left as it is.
+func (s *Sealer) Open(ctx context.Context, sealed []byte, context string) ([]byte, error) {
+	aead, err := s.cipher(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a sealed value: %w", err)
+	}
+	if len(sealed) < Overhead || sealed[0] != version {
+		return nil, ErrSealed
+	}
+	plaintext, err := aead.Open(nil, nil, sealed[1:], associated(context))
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return plaintext, nil
+}
+
+// associated puts the version into what the tag covers, so that no value
+// passes as one of another version.
+func associated(context string) []byte {
+	return append([]byte{version}, context...)
+}
+
+func (s *Sealer) cipher(ctx context.Context) (cipher.AEAD, error) {
+	root, err := rootOf(ctx, s.source)
+	if err != nil {
+		return nil, err
+	}
+	if c := s.cached.Load(); c != nil && c.root == &root[0] {
+		return c.aead, nil
+	}
+	key, err := subkey(root, "seal")
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("make the cipher: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("make the cipher: %w", err)
+	}
+	s.cached.Store(&cachedCipher{root: &root[0], aead: aead})
+	return aead, nil
+}
+
+// rootOf asks the source and refuses a key of another size, which would be
+// accepted silently by HKDF.
+func rootOf(ctx context.Context, source KeySource) ([]byte, error) {
+	root, err := source.Root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(root) != KeyBytes {
+		return nil, fmt.Errorf("seal: the root key has %d bytes, not %d", len(root), KeyBytes)
+	}
+	return root, nil
+}
+
+// subkey derives the key of one purpose. Purposes never meet: from one
+// subkey no other can be computed.
+func subkey(root []byte, purpose string) ([]byte, error) {
+	key, err := hkdf.Key(sha256.New, root, nil, "gatewright/"+purpose, KeyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of %s: %w", purpose, err)
+	}
+	return key, nil
+}
