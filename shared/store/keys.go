@@ -172,5 +172,13 @@ func OperationKey(operationID string) Key { return Key{join("operation", operati
 func DuePartition(kind, shard string) string { return join(kind, shard) }
 
 // AllowanceKey is one allowance (a rate limit's window, a quota's period),
-// read by its name.
-func AllowanceKey(name string) Key { return Key{join("allowance", escape(name)), record} }
+// read by its name and period, which is spelled by package allowance alone.
+func AllowanceKey(name, period string) Key {
+	return Key{join("allowance", escape(name), period), record}
+}
+
+// AllowanceReturnKey remembers that a lease was given back to an allowance, so
+// that it never is twice.
+func AllowanceReturnKey(name, period, returnID string) Key {
+	return Key{join("allowance", escape(name), period), join("return", returnID)}
+}
