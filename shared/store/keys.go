@@ -167,6 +167,13 @@ func UploadKey(statusID string) Key { return Key{join("upload", statusID), recor
 // OperationKey is a durable operation, read by its id.
 func OperationKey(operationID string) Key { return Key{join("operation", operationID), record} }
 
+// OperationOf gives the id of the operation that a key of the stream or the due
+// index is the record of, and whether it is one.
+func OperationOf(k Key) (operationID string, ok bool) {
+	operationID, ok = strings.CutPrefix(k.PK, join("operation", ""))
+	return operationID, ok && k == OperationKey(operationID)
+}
+
 // DuePartition is a partition of DueIndex: one of the shards that the sweep of
 // a kind of record reads.
 func DuePartition(kind, shard string) string { return join(kind, shard) }

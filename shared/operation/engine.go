@@ -1,0 +1,275 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Options are what an Engine takes from outside.
+type Options struct {
+	// Now is the clock. It need not agree with other workers' clocks.
+	Now func() time.Time
+	// Random feeds the names of leases: crypto/rand.Reader outside tests.
+	Random io.Reader
+	// Log gets the causes of failures, which clients never see.
+	Log *slog.Logger
+	// Jitter picks a pause below limit, which is positive; nil picks at random.
+	Jitter func(limit time.Duration) time.Duration
+	// Slice is how long HandleStream and Sweep work on one operation before
+	// they give it back, so that a long one keeps no other waiting; 0 means
+	// 20 seconds. The stream brings it round again.
+	Slice time.Duration
+	// Patience is the longest pause that a worker waits for itself; a longer
+	// one it leaves to a sweep. 0 means 2 seconds.
+	Patience time.Duration
+	// Parallel is how many operations HandleStream and Sweep each advance at a
+	// time; 0 means 8.
+	Parallel int
+	// Retention is how long an ended operation stays readable; 0 means 30 days.
+	Retention time.Duration
+}
+
+// Engine advances operations. It keeps nothing between calls and is safe for
+// concurrent use, in one process and in many.
+type Engine struct {
+	table       *store.Table
+	definitions map[string]Definition
+	ids         *ids.Source
+	Options
+}
+
+// New makes an engine for the definitions. It refuses a definition in which an
+// operation could get stuck, and two of the same kind.
+func New(table *store.Table, definitions []Definition, o Options) (*Engine, error) {
+	e := &Engine{table: table, definitions: map[string]Definition{}, Options: o.filled()}
+	e.ids = ids.NewSource(o.Random, o.Now)
+	var errs []error
+	for _, d := range definitions {
+		if _, twice := e.definitions[d.Kind]; twice {
+			errs = append(errs, fmt.Errorf("operation kind %q is defined twice", d.Kind))
+		}
+		errs = append(errs, d.validate())
+		e.definitions[d.Kind] = d
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("define operations: %w", err)
+	}
+	return e, nil
+}
+
+func (o Options) filled() Options {
+	set := func(d *time.Duration, standard time.Duration) {
+		if *d == 0 {
+			*d = standard
+		}
+	}
+	set(&o.Slice, 20*time.Second)
+	set(&o.Patience, 2*time.Second)
+	set(&o.Retention, 30*24*time.Hour)
+	if o.Parallel == 0 {
+		o.Parallel = 8
+	}
+	if o.Jitter == nil {
+		o.Jitter = func(limit time.Duration) time.Duration {
+			return rand.N(limit) //nolint:gosec // G404: jitter is no secret
+		}
+	}
+	return o
+}
+
+// Definitions gives the engine's definitions in the order of their kinds.
+func (e *Engine) Definitions() []Definition {
+	return slices.SortedFunc(maps.Values(e.definitions), func(a, b Definition) int {
+		return strings.Compare(a.Kind, b.Kind)
+	})
+}
+
+// Read gives an operation's record, store.ErrNotFound for none.
+func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
+	var r Record
+	if err := e.table.Get(ctx, store.OperationKey(id), &r); err != nil {
+		return Record{}, fmt.Errorf("read operation %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// Run advances an operation until it ends, has to wait longer than a worker's
+// patience, is another worker's, or ctx is about to end. It answers the record
+// as it is then; that it has not ended is no error. An error means that the
+// store did not answer: the operation goes on later.
+func (e *Engine) Run(ctx context.Context, id string) (Record, error) {
+	return e.run(ctx, id, time.Time{})
+}
+
+func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, error) {
+	r, err := e.Read(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	return e.work(ctx, r, e.ids.New("work", 16), until)
+}
+
+// Await runs an operation, or waits while another worker does, until it ends
+// or ctx does. It answers the record as it is then.
+func (e *Engine) Await(ctx context.Context, id string) (Record, error) {
+	const first, longest = 20 * time.Millisecond, time.Second
+	for pause := first; ; pause = min(2*pause, longest) {
+		r, err := e.Run(ctx, id)
+		if err != nil || r.Ended() {
+			return r, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return r, fmt.Errorf("await operation %s: %w", id, err)
+		}
+	}
+}
+
+// work advances r under the name owner until there is nothing left for it to
+// do, or the time until has come ("" for no such time).
+func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
+	for !r.Ended() {
+		d, known := e.definitionOf(ctx, r)
+		if !known {
+			return r, nil
+		}
+		stop := e.mustStop(ctx, until)
+		var err error
+		switch mine := r.Lease != nil && r.Lease.Owner == owner; {
+		case mine && stop:
+			r, err = e.release(ctx, r)
+			if err != nil {
+				return r, err
+			}
+			return r, nil
+		case mine:
+			r, err = e.step(ctx, d, r, until)
+		case stop:
+			return r, nil
+		default:
+			wait := r.DueOn.Sub(e.Now())
+			if wait > 0 && (r.Lease != nil || wait > e.Patience) {
+				return r, nil
+			}
+			if wait > 0 {
+				if sleep(ctx, wait) != nil {
+					return r, nil
+				}
+			}
+			r, err = e.acquire(ctx, d, r, owner)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// definitionOf finds the definition that r is a case of. An older release may
+// meet operations, or states, that only a newer one knows: it leaves them.
+func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) {
+	d, known := e.definitions[r.Kind]
+	if known && r.State != "" {
+		_, known = d.States[r.State]
+	}
+	if !known {
+		e.Log.WarnContext(ctx, "an operation is left alone: this release does not know its kind or state",
+			"operation", r.ID, "kind", r.Kind, "state", r.State)
+	}
+	return d, known
+}
+
+// closing is how much of a context's time is kept for the last commit, and
+// how long that commit may take when the context has already ended.
+const closing = 3 * time.Second
+
+// mustStop reports whether it is too late for another step.
+func (e *Engine) mustStop(ctx context.Context, until time.Time) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < closing {
+		return true
+	}
+	return !until.IsZero() && !e.Now().Before(until)
+}
+
+// leaseMargin is how much longer than a step's timeout its lease is: the time
+// for a commit with all its repeats, and for clocks that differ a little.
+const leaseMargin = 10 * time.Second
+
+// maxInterruptions is how often one step may end without a result through no
+// fault of its task (its worker died, the store did not answer) before the
+// task is held to be the cause.
+const maxInterruptions = 50
+
+// acquire takes a record that is nobody's, or whose lease is over.
+func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner string) (Record, error) {
+	now := e.Now()
+	next := r.changed(now)
+	if next.State == "" {
+		next.State = d.First
+	}
+	if r.Lease != nil {
+		next.Interruptions++
+		next.note("The worker stopped in the middle; another has taken over.")
+	}
+	if next.Interruptions >= maxInterruptions {
+		return e.commit(ctx, r, e.givenUp(ctx, d, next, errInterrupted, now), nil)
+	}
+	next.lease(owner, now, now.Add(d.States[next.State].timeout()+leaseMargin))
+	return e.commit(ctx, r, next, nil)
+}
+
+// release gives a leased record back before its step was tried.
+func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
+	next := r.changed(e.Now())
+	next.Attempt--
+	next.History[len(next.History)-1].Attempts--
+	next.rest(next.UpdatedOn)
+	return e.commit(ctx, r, next, nil)
+}
+
+// commit replaces r by next, together with writes, and answers the record as
+// it is stored then. Where the commit failed because the record has moved on,
+// or its outcome is not known, that is what a second look finds: the caller
+// goes on from there. The error means that nothing was committed, or that the
+// store does not answer.
+func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Write) (Record, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	err := e.table.Commit(ctx, append([]store.Write{next.put(r.Version)}, writes...)...)
+	if err == nil {
+		return next, nil
+	}
+	stored, readErr := e.Read(ctx, r.ID)
+	if readErr != nil {
+		return r, errors.Join(err, readErr)
+	}
+	if stored.Version == r.Version {
+		return r, err
+	}
+	return stored, nil
+}
+
+// sleep waits for d, or answers the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,274 @@
+package operation
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Step is what a task knows about the run it is in.
+type Step struct {
+	ID, Kind, Subject, AccountID string
+	// State is the one whose task runs.
+	State string
+	// Number counts the operation's steps before this one. It is the same in
+	// every attempt at this step and in no other step.
+	Number int
+	// Attempt counts the runs of this step, from 1. Beyond 1, effects outside
+	// the table may be there already.
+	Attempt int
+	// CreatedOn is when the operation was begun, Now when this attempt was.
+	CreatedOn, Now time.Time
+	// Caught is the public text of the failure that led to a catching state.
+	Caught string
+
+	input, data document
+}
+
+// Input reads what the operation was begun with into a pointer.
+func (s Step) Input(into any) error {
+	if err := s.input.decode(into); err != nil {
+		return fmt.Errorf("read the input of %s: %w", s.Kind, err)
+	}
+	return nil
+}
+
+// Data reads what the last task that set Result.Data has left into a pointer,
+// which stays as it is when there was none.
+func (s Step) Data(into any) error {
+	if err := s.data.decode(into); err != nil {
+		return fmt.Errorf("read the data of %s: %w", s.Kind, err)
+	}
+	return nil
+}
+
+// DeriveID makes prefix_ and n base62 digits, at most 40, for an effect of this
+// step: the same in every attempt at it, and in no other step or label.
+func (s Step) DeriveID(prefix string, n int, label string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{s.ID, strconv.Itoa(s.Number), label}, "\x00")))
+	const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	left, digit, base := new(big.Int).SetBytes(sum[:]), new(big.Int), big.NewInt(62)
+	b := make([]byte, n)
+	for i := range b {
+		left.DivMod(left, base, digit)
+		b[i] = base62[digit.Int64()]
+	}
+	return prefix + "_" + string(b)
+}
+
+func stepOf(r Record, now time.Time) Step {
+	s := Step{
+		ID: r.ID, Kind: r.Kind, Subject: r.Subject, AccountID: r.AccountID,
+		State: r.State, Number: r.Steps, Attempt: r.Attempt,
+		CreatedOn: r.CreatedOn, Now: instant(now),
+		input: r.Input, data: r.Data,
+	}
+	if r.Details != "" {
+		s.Caught = r.Message
+	}
+	return s
+}
+
+var (
+	errTimeout     = errors.New("operation: the step's time is over")
+	errInterrupted = errors.New("operation: the step was interrupted too often")
+	errBadResult   = errors.New("operation: a task's result is not possible")
+)
+
+// step runs the task of a leased record once and commits what it answered.
+func (e *Engine) step(ctx context.Context, d Definition, r Record, until time.Time) (Record, error) {
+	result, err := e.attempt(ctx, d.States[r.State], r)
+	if err == nil {
+		var next Record
+		if next, err = e.advanced(ctx, d, r, result, until); err == nil {
+			var stored Record
+			if stored, err = e.commit(ctx, r, next, result.Writes); err == nil {
+				return stored, nil
+			}
+		}
+	}
+	return e.commit(ctx, r, e.failed(ctx, d, r, err), nil)
+}
+
+// attempt runs the task within its timeout. A panic is a failure of the task.
+func (e *Engine) attempt(ctx context.Context, s State, r Record) (result Result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(), errTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the task panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	result, err = s.Task(ctx, stepOf(r, e.Now()))
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+		err = fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return result, err
+}
+
+// advanced gives the record after a successful step.
+func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Result, until time.Time) (Record, error) {
+	now := e.Now()
+	state := d.States[r.State]
+	target := state.Next
+	switch {
+	case result.Again:
+		target = r.State
+	case result.Next != "":
+		target = result.Next
+		if target != state.Next && !slices.Contains(state.Or, target) {
+			return r, fmt.Errorf("%w: state %q does not lead to %q", errBadResult, r.State, target)
+		}
+	}
+	if len(result.Writes) > MaxWrites {
+		return r, fmt.Errorf("%w: %d writes, at most %d", errBadResult, len(result.Writes), MaxWrites)
+	}
+	next := r.changed(now)
+	if result.Data != nil {
+		data, err := encode(result.Data)
+		if err != nil {
+			return r, fmt.Errorf("%w: data: %w", errBadResult, err)
+		}
+		next.Data = data
+	}
+	if result.Message != "" {
+		next.Message, next.Details = clip(result.Message), ""
+	}
+	e.moved(ctx, d, &next, target, now)
+	if next.Ended() {
+		return next, nil
+	}
+	if owner := r.Lease.Owner; result.After <= 0 && !e.mustStop(ctx, until) {
+		next.lease(owner, now, now.Add(d.States[target].timeout()+leaseMargin))
+	} else {
+		next.rest(now.Add(max(0, result.After)))
+	}
+	return next, nil
+}
+
+// moved takes next to a state or to its end.
+func (e *Engine) moved(ctx context.Context, d Definition, next *Record, target string, now time.Time) {
+	switch target {
+	case Succeed:
+		if next.Details != "" { // a failure that was caught and made good
+			next.Message, next.Details = "", ""
+		}
+		next.enter(next.State, now)
+		next.finish(Success, now, e.Retention)
+	case Fail:
+		if next.Details == "" {
+			next.Details = next.where()
+		}
+		next.enter(next.State, now)
+		next.finish(Failure, now, e.Retention)
+		e.Log.ErrorContext(ctx, "an operation has failed", "operation", next.ID, "kind", d.Kind, "subject", next.Subject, "state", next.State)
+	default:
+		next.enter(target, now)
+	}
+}
+
+// failed gives the record after a failed attempt: a pause before the next one,
+// or the state that catches it.
+func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) Record {
+	now := e.Now()
+	next := r.changed(now)
+	next.note(publicText(err))
+	retry := d.States[r.State].Retry
+	var pause time.Duration
+	switch verdictOn(ctx, err) {
+	case interrupted:
+		next.Interruptions++
+		if ctx.Err() == nil { // another worker need not wait for one that has to go
+			pause = retry.pause(next.Interruptions)
+		}
+		if next.Interruptions >= maxInterruptions {
+			return e.givenUp(ctx, d, next, err, now)
+		}
+	case repeatable:
+		next.Failures++
+		pause = retry.pause(next.Failures)
+		if next.Failures >= retry.attempts() {
+			return e.givenUp(ctx, d, next, err, now)
+		}
+	case hopeless:
+		return e.givenUp(ctx, d, next, err, now)
+	}
+	e.Log.WarnContext(ctx, "a step of an operation is tried again", "operation", r.ID, "kind", d.Kind,
+		"subject", r.Subject, "state", r.State, "attempt", r.Attempt, "cause", err)
+	if pause > 0 {
+		pause = e.Jitter(pause)
+	}
+	next.rest(now.Add(pause))
+	return next
+}
+
+// givenUp gives the record after the last failed attempt at a step.
+func (e *Engine) givenUp(ctx context.Context, d Definition, next Record, err error, now time.Time) Record {
+	next.Message, next.Details = publicText(err), next.where()
+	next.note(next.Message)
+	e.Log.ErrorContext(ctx, "a step of an operation has failed", "operation", next.ID, "kind", d.Kind,
+		"subject", next.Subject, "state", next.State, "attempt", next.Attempt, "cause", err)
+	e.moved(ctx, d, &next, d.States[next.State].catch(), now)
+	if !next.Ended() {
+		next.rest(now)
+	}
+	return next
+}
+
+// verdict is what an error of a step means for the next attempt.
+type verdict int
+
+const (
+	repeatable  verdict = iota
+	interrupted         // no fault of the task
+	hopeless            // another attempt would fail in the same way
+)
+
+func verdictOn(ctx context.Context, err error) verdict {
+	if errors.Is(err, errBadResult) {
+		return hopeless
+	}
+	if ctx.Err() != nil || errors.Is(err, store.ErrRepeat) {
+		return interrupted
+	}
+	switch fault.KindOf(err) {
+	case fault.Throttled, fault.Unavailable:
+		return interrupted
+	case fault.Internal:
+		return repeatable
+	case fault.Invalid, fault.Unauthenticated, fault.Forbidden, fault.NotFound,
+		fault.Conflict, fault.Unprocessable, fault.TooLarge:
+		return hopeless
+	}
+	return repeatable
+}
+
+// publicText is what clients may read of an error.
+func publicText(err error) string {
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return clip(f.Public)
+	}
+	if errors.Is(err, errTimeout) {
+		return "The work took longer than it may."
+	}
+	return "An internal error stopped the work. The service's log has the cause under the operation's id."
+}
+
+// clip bounds a text for clients, at a rune's edge.
+func clip(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,82 @@
+package operation_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// world is an engine over a table in memory. Made inside a synctest bubble, its
+// clock is the bubble's.
+type world struct {
+	t       testing.TB
+	backend *store.Memory
+	table   *store.Table
+	engine  *operation.Engine
+	log     *logged
+}
+
+func newWorld(t testing.TB, definitions ...operation.Definition) *world {
+	t.Helper()
+	w := &world{t: t, backend: store.NewMemory(), log: &logged{}}
+	w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
+	w.engine = w.engineOf(definitions...)
+	return w
+}
+
+// engineOf makes a further engine over the same table.
+func (w *world) engineOf(definitions ...operation.Definition) *operation.Engine {
+	w.t.Helper()
+	e, err := operation.New(w.table, definitions, operation.Options{
+		Now: time.Now, Random: storetest.Random(w.t), Log: slog.New(w.log),
+		Jitter: func(limit time.Duration) time.Duration { return limit },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+func (w *world) commit(writes ...store.Write) {
+	w.t.Helper()
+	if err := w.table.Commit(w.t.Context(), writes...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) counter(name string) int {
+	w.t.Helper()
+	var c struct {
+		N int `dynamodbav:"n"`
+	}
+	if err := w.table.Get(w.t.Context(), counterKey(name), &c); err != nil && !errors.Is(err, store.ErrNotFound) {
+		w.t.Fatal(err)
+	}
+	return c.N
+}
+
+func counterKey(name string) store.Key { return store.Key{PK: "counter#" + name, SK: "."} }
+
+// add is a task with one effect, which would show if it happened twice.
+func add(name string, n int64) operation.Task {
+	return func(context.Context, operation.Step) (operation.Result, error) {
+		return operation.Result{Writes: []store.Write{store.Upsert(counterKey(name), store.Add(store.At("n"), n))}}, nil
+	}
+}
+
+// logged keeps what an engine logs.
+type logged struct{ records []slog.Record }
+
+func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
+	l.records = append(l.records, r)
+	return nil
+}
+func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *logged) WithGroup(string) slog.Handler      { return l }
