@@ -1,0 +1,110 @@
+// Package emulator starts the embedded DynamoDB (dynoxide) and S3 (versitygw)
+// of a local installation as supervised children and says where they answer.
+//
+// What it is not: it knows neither tables nor keys of objects; package store
+// and package blob speak to what it starts as they speak to AWS.
+//
+// Read emulator.go first, then dynamodb.go, s3.go for this process's side and
+// s3server.go for the child's. The choice of emulators is that of design,
+// section 9.
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/supervise"
+)
+
+// Emulator is a running emulator.
+type Emulator struct {
+	// Endpoint is its address as a URL.
+	Endpoint string
+
+	child *supervise.Child
+	log   *supervise.Log
+}
+
+// Stop ends the emulator and waits until it is gone.
+func (e *Emulator) Stop() {
+	e.child.Stop()
+	_ = e.log.Close()
+}
+
+// PID gives its process id, 0 while it is being started again.
+func (e *Emulator) PID() int { return e.child.PID() }
+
+// maxLogBytes bounds each emulator's log, twice over.
+const maxLogBytes = 4 << 20
+
+// tries is how often a start is repeated with another port: the port that was
+// free a moment ago may be taken.
+const tries = 3
+
+// start runs a child that listens on a port of this machine which nobody uses.
+func start(ctx context.Context, dir *datadir.Dir, log *slog.Logger, spec func(port string) (supervise.Spec, error)) (*Emulator, error) {
+	logs, err := dir.Sub("logs")
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := spec(port)
+		if err != nil {
+			return nil, err
+		}
+		file, err := supervise.OpenLog(filepath.Join(logs, strings.ToLower(s.Name)+".log"), maxLogBytes)
+		if err != nil {
+			return nil, err
+		}
+		s.Log, s.Tail = file, file.Last
+		child, err := supervise.Start(ctx, s, log)
+		if err == nil {
+			return &Emulator{Endpoint: "http://127.0.0.1:" + port, child: child, log: file}, nil
+		}
+		_ = file.Close()
+		if ctx.Err() != nil || attempt == tries || !inUse(err) {
+			return nil, err
+		}
+	}
+}
+
+// inUse recognises the words of a child that found its port taken.
+func inUse(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "address already in use")
+}
+
+// freePort asks the kernel for a port that nobody listens on.
+func freePort(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return port, nil
+}
+
+// environment is what a child gets of ours: nothing that names a secret.
+func environment() []string {
+	var out []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}

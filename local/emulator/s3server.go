@@ -1,0 +1,153 @@
+package emulator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/versity/versitygw/backend"
+	"github.com/versity/versitygw/backend/meta"
+	"github.com/versity/versitygw/backend/posix"
+	"github.com/versity/versitygw/embedgw"
+	"github.com/versity/versitygw/s3response"
+)
+
+// ServeS3 is the S3 server's process: it reads its configuration from the first
+// line of in, serves until ctx or in ends, and writes an event for every object
+// it stored to notes, one a line.
+//
+// It is a process of its own because versitygw changes the working directory
+// and holds its settings in package variables.
+func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	var config serverConfig
+	if err := json.Unmarshal(line, &config); err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	go func() {
+		defer cancel() // the parent is gone
+		_, _ = io.Copy(io.Discard, lines)
+	}()
+	files, err := openFiles(config)
+	if err != nil {
+		return err
+	}
+	return embedgw.RunVersityGW(ctx, &noting{Backend: files, notes: notes}, &embedgw.Config{
+		RootUserAccess:    config.AccessKeyID,
+		RootUserSecret:    config.SecretAccessKey,
+		Region:            Region,
+		Ports:             []string{config.Address},
+		MaxConnections:    4096,
+		MaxRequests:       4096,
+		MultipartMaxParts: 10000,
+		DisableACLs:       true,
+		KeepAlive:         true,
+		Quiet:             true,
+	})
+}
+
+// openFiles makes the backend over the file system. Attributes of objects are
+// extended attributes, which are stored with the file in one step; where the
+// file system has none, they are files in a directory beside it.
+func openFiles(config serverConfig) (backend.Backend, error) {
+	options := posix.PosixOpts{ValidateBucketNames: true}
+	options.SetNewDirPerm(0o700)
+	options.SetNewFilePerm(0o600)
+	var attributes meta.MetadataStorer = meta.XattrMeta{}
+	if !hasAttributes(config.Root) {
+		if err := os.MkdirAll(config.Sidecar, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directory of attributes: %w", err)
+		}
+		sidecar, err := meta.NewSideCar(config.Sidecar)
+		if err != nil {
+			return nil, fmt.Errorf("open the directory of attributes: %w", err)
+		}
+		attributes = sidecar
+		options.SideCarDir = config.Sidecar
+	}
+	files, err := posix.New(config.Root, attributes, options)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of objects: %w", err)
+	}
+	return files, nil
+}
+
+// hasAttributes reports whether files in dir can have extended attributes.
+func hasAttributes(dir string) bool { return meta.XattrMeta{}.Test(dir) == nil }
+
+// noting writes an event for each object that its backend stored.
+type noting struct {
+	backend.Backend
+	mu    sync.Mutex
+	notes io.Writer
+}
+
+var _ backend.Backend = (*noting)(nil)
+
+// PutObject implements backend.Backend.
+func (n *noting) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
+	out, err := n.Backend.PutObject(ctx, in)
+	if err == nil {
+		var size int64
+		if out.Size != nil {
+			size = *out.Size
+		} else if in.ContentLength != nil {
+			size = *in.ContentLength
+		}
+		n.note("ObjectCreated:Put", in.Bucket, in.Key, out.ETag, size)
+	}
+	return out, err
+}
+
+// CompleteMultipartUpload implements backend.Backend.
+func (n *noting) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
+	out, version, err := n.Backend.CompleteMultipartUpload(ctx, in)
+	if err == nil {
+		var etag string
+		if out.ETag != nil {
+			etag = *out.ETag
+		}
+		n.note("ObjectCreated:CompleteMultipartUpload", in.Bucket, in.Key, etag, 0)
+	}
+	return out, version, err
+}
+
+// note writes one event, in the form in which S3 sends it: the key is escaped.
+func (n *noting) note(name string, bucket, key *string, etag string, size int64) {
+	if bucket == nil || key == nil {
+		return
+	}
+	event, err := json.Marshal(events.S3Event{Records: []events.S3EventRecord{{
+		EventVersion: "2.1",
+		EventSource:  "aws:s3",
+		AWSRegion:    Region,
+		EventTime:    time.Now().UTC(),
+		EventName:    name,
+		S3: events.S3Entity{
+			SchemaVersion: "1.0",
+			Bucket:        events.S3Bucket{Name: *bucket, Arn: "arn:aws:s3:::" + *bucket},
+			Object:        events.S3Object{Key: url.QueryEscape(*key), Size: size, ETag: strings.Trim(etag, `"`)},
+		},
+	}}})
+	if err != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, _ = n.notes.Write(append(event, '\n'))
+}
