@@ -1,0 +1,7 @@
+// Package platform answers what concerns the installation and the caller: the
+// API's description, who the bearer of a key is, and the accounts it sees
+// (specification 4.1).
+//
+// The two MCP endpoints of the same section are not here. Read operations.go
+// first, then handlers.go.
+package platform

@@ -1,0 +1,65 @@
+package platform
+
+import (
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "platform",
+	Title:       "Platform",
+	Description: "The API's description, the caller and the accounts the caller sees.",
+	Operations:  []api.Declared{openAPI, whoAmI, listAccounts},
+}
+
+var openAPI = api.Operation[struct{}, openAPIOut]{
+	ID: "openApi", Method: "GET", Path: "/openapi",
+	Summary:     "Describe this API",
+	Description: "The OpenAPI 3.1 description of this API. It needs no credentials.",
+	Public:      true,
+}
+
+var whoAmI = api.Operation[struct{}, whoAmIOut]{
+	ID: "V1_whoAmI", Method: "GET", Path: "/v1/who-am-i",
+	Summary:     "Tell who the caller is",
+	Description: "What identifies the bearer of the account key, and the account the key belongs to.",
+	Uses:        []api.Use{api.ReadsTable},
+}
+
+var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
+	ID: "AccountService_list", Method: "GET", Path: "/v1/accounts",
+	Summary:     "List accounts",
+	Description: "The accounts that the key sees: an account key sees the one it belongs to.",
+	Scope:       auth.Accounts.Read(),
+	Uses:        []api.Use{api.ReadsTable},
+}
+
+type openAPIOut struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte `contentType:"application/json"`
+}
+
+type whoAmIOut struct {
+	Body caller
+}
+
+// caller has these fields and no others, ever: existing clients merge every
+// field of it into their own arguments (contract 2.1).
+type caller struct {
+	Sub     string `json:"sub" doc:"The id of the account key."`
+	Account string `json:"account,omitempty" doc:"The name of the account that the key belongs to."`
+}
+
+type listAccountsIn struct {
+	api.Page
+}
+
+type listAccountsOut struct {
+	Body api.List[account]
+}
+
+type account struct {
+	ID   string `json:"id" format:"uuid" doc:"The account's id."`
+	Name string `json:"name" doc:"The account's name, as it stands in paths."`
+}

@@ -1,0 +1,221 @@
+// Package api turns declarations of operations into an HTTP API.
+//
+// An operation is declared once, as data (Operation), apart from the function
+// that answers it; a Group is what one function of the installation answers.
+// From the declarations come routing, decoding and validation, the scope
+// check, the audit record of a refusal, the OpenAPI document, and what other
+// packages derive: routes, grants, tools. Decoding, validation and the document
+// are the work of huma over net/http.ServeMux; this package adds what our
+// contract asks beside it.
+//
+// What it is not: it knows no resource. A handler is a few lines that call a
+// service in shared, and faults (package fault) climb to problem.go, the only
+// place where they become status codes.
+//
+// Read api.go, then server.go for a request's way. Rules: design 3 and 4,
+// contract 1.
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+// Operation declares one operation of the API. In is a struct with path, query
+// and header tags and an optional Body; Out is a struct with an optional Body,
+// or NoContent. Validation words are those of huma.
+type Operation[In, Out any] struct {
+	// ID is the operation's id, unique in the API, such as
+	// "ApiKeyBucketsService_list".
+	ID string
+	// Method and Path of the route; a path segment in braces is a parameter.
+	Method, Path string
+	// Status of a success, 200 when 0.
+	Status int
+	// Summary is one short line, Description more, both for readers of the
+	// OpenAPI document.
+	Summary, Description string
+
+	// Public operations take no credentials.
+	Public bool
+	// Scope that the caller's key needs; "" asks for a valid key alone.
+	Scope auth.Scope
+	// Audit is the action recorded for it, "" for one that changes nothing.
+	Audit audit.Action
+	// Errors are statuses the operation may answer beside 400, 401, 403, 413
+	// and 500.
+	Errors []int
+	// Uses is what the operation does outside its process: the grants of its
+	// function are the union of its operations'.
+	Uses []Use
+	// Parameters documents what In reads by a Resolver rather than by tags.
+	Parameters []*huma.Param
+}
+
+// NoContent is the Out of an operation that answers without a body.
+type NoContent struct{}
+
+// Use is something that an operation does outside its process, from which its
+// function's grants are derived.
+type Use string
+
+// The uses there are.
+const (
+	ReadsTable     Use = "reads-table"
+	WritesTable    Use = "writes-table"
+	SealsSecrets   Use = "seals-secrets"
+	OpensSecrets   Use = "opens-secrets"
+	PresignsUpload Use = "presigns-upload"
+	ReadsBlobs     Use = "reads-blobs"
+	WritesBlobs    Use = "writes-blobs"
+)
+
+// Declaration is what of an Operation does not depend on its types.
+type Declaration struct {
+	ID, Method, Path     string
+	Status               int
+	Summary, Description string
+	Public               bool
+	Scope                auth.Scope
+	Audit                audit.Action
+	Errors               []int
+	Uses                 []Use
+	TakesBody            bool
+}
+
+// Mutates reports whether the operation changes something.
+func (d Declaration) Mutates() bool { return d.Audit != "" }
+
+// Declared is an Operation of any types.
+type Declared interface {
+	Declaration() Declaration
+	route(tag string) Route
+}
+
+// Declaration implements Declared.
+func (o Operation[In, Out]) Declaration() Declaration {
+	status := o.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	_, takesBody := reflect.TypeFor[In]().FieldByName("Body")
+	return Declaration{
+		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
+		Summary: o.Summary, Description: o.Description,
+		Public: o.Public, Scope: o.Scope, Audit: o.Audit,
+		Errors: o.statuses(takesBody), Uses: o.Uses, TakesBody: takesBody,
+	}
+}
+
+// statuses lists all errors the operation may answer, in rising order.
+func (o Operation[In, Out]) statuses(takesBody bool) []int {
+	all := slices.Clone(o.Errors)
+	all = append(all, http.StatusInternalServerError)
+	if reflect.TypeFor[In]().NumField() > 0 {
+		all = append(all, http.StatusBadRequest)
+	}
+	if !o.Public {
+		all = append(all, http.StatusUnauthorized)
+	}
+	if o.Scope != "" {
+		all = append(all, http.StatusForbidden)
+	}
+	if takesBody {
+		all = append(all, http.StatusRequestEntityTooLarge)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Route is an operation with the function that answers it.
+type Route struct {
+	Declaration
+	register func(huma.API, func(huma.Context, func(huma.Context)))
+}
+
+// To binds the operation to the function that answers it. Errors that hold a
+// fault become its problem document, all others a 500 whose cause is logged.
+func (o Operation[In, Out]) To(answer func(context.Context, *In) (*Out, error)) Route {
+	return o.bind("", answer)
+}
+
+// route is the operation without an answer, for the document.
+func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
+
+func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
+	d := o.Declaration()
+	return Route{Declaration: d, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
+		op := huma.Operation{
+			OperationID: d.ID, Method: d.Method, Path: d.Path, DefaultStatus: d.Status,
+			Summary: d.Summary, Description: d.Description,
+			Parameters: slices.Clone(o.Parameters),
+			// The body is read and bounded by body.go, before huma.
+			MaxBodyBytes:    -1,
+			BodyReadTimeout: -1,
+			Responses:       responses(a, d),
+		}
+		if tag != "" {
+			op.Tags = []string{tag}
+		}
+		if d.Public {
+			op.Security = []map[string][]string{}
+		}
+		if middleware != nil {
+			op.Middlewares = huma.Middlewares{middleware}
+		}
+		huma.Register(a, op, func(ctx context.Context, in *In) (*Out, error) {
+			out, err := answer(ctx, in)
+			if err != nil {
+				return nil, asStatusError(ctx, err)
+			}
+			return out, nil
+		})
+	}}
+}
+
+// responses documents the errors of an operation; huma adds the success.
+func responses(a huma.API, d Declaration) map[string]*huma.Response {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	out := make(map[string]*huma.Response)
+	for _, status := range d.Errors {
+		r := &huma.Response{
+			Description: http.StatusText(status),
+			Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+		}
+		if status == http.StatusTooManyRequests {
+			r.Headers = map[string]*huma.Param{"Retry-After": {
+				Description: "Whole seconds to wait before repeating the request.",
+				Schema:      &huma.Schema{Type: huma.TypeInteger},
+			}}
+		}
+		out[strconv.Itoa(status)] = r
+	}
+	return out
+}
+
+// Group is what one function answers: a resource and its operations.
+type Group struct {
+	// Name is the folder's, and the function's.
+	Name string
+	// Title and Description are its tag in the OpenAPI document.
+	Title, Description string
+	// Operations in the order in which a reader wants them.
+	Operations []Declared
+}
+
+// Declarations gives the group's operations.
+func (g Group) Declarations() []Declaration {
+	out := make([]Declaration, 0, len(g.Operations))
+	for _, o := range g.Operations {
+		out = append(out, o.Declaration())
+	}
+	return out
+}

@@ -1,0 +1,324 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Authenticator tells who bears an account key; package accounts has one.
+type Authenticator interface {
+	// Authenticate answers an Unauthenticated fault for a key that is unknown
+	// or expired.
+	Authenticate(ctx context.Context, key string) (auth.Principal, error)
+}
+
+// Committer records refused changes; store.Table is one.
+type Committer interface {
+	Commit(ctx context.Context, writes ...store.Write) error
+}
+
+// Server answers the operations of one or more groups. It is an http.Handler.
+type Server struct {
+	config Config
+	mux    *http.ServeMux
+}
+
+// Config is what a Server takes from outside. All fields are needed.
+type Config struct {
+	Authenticator Authenticator
+	Audit         Committer
+	Log           *slog.Logger
+	IDs           *ids.Source
+	Now           func() time.Time
+}
+
+// NewServer makes the handler of routes.
+func NewServer(config Config, routes []Route) *Server {
+	s := &Server{config: config, mux: http.NewServeMux()}
+	a := humago.New(s.mux, humaConfig())
+	for _, r := range routes {
+		r.register(a, s.around(r.Declaration))
+	}
+	return s
+}
+
+// ServeHTTP is the way of every request: what it is called (request id), where
+// it leads (route), and then the operation, from around to the handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	st := &state{requestID: s.requestID(r), path: r.URL.EscapedPath(), start: s.config.Now()}
+	ctx := context.WithValue(r.Context(), stateKey{}, st)
+	ctx = store.WithMeter(ctx, &st.meter)
+	r = r.WithContext(ctx)
+	answer := &recorder{ResponseWriter: w}
+	answer.Header().Set("X-Request-Id", st.requestID)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+			if answer.status == 0 {
+				writeProblem(ctx, answer, err)
+			} else {
+				st.problem = &Problem{Status: http.StatusInternalServerError, Detail: internalDetail, cause: err}
+			}
+		}
+		s.recordRefusal(ctx, st)
+		s.log(r, st, answer.status)
+	}()
+	if err := checkText(r.URL); err != nil {
+		writeProblem(ctx, answer, err)
+		return
+	}
+	trimSlash(r.URL)
+	if s.unrouted(answer, r) {
+		return
+	}
+	s.mux.ServeHTTP(answer, r)
+}
+
+// requestID is the platform's own where there is one.
+func (s *Server) requestID(r *http.Request) string {
+	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok && c.RequestID != "" {
+		return c.RequestID
+	}
+	return s.config.IDs.UUID()
+}
+
+// checkText refuses paths and queries that are no text, which no resource's
+// name can be.
+func checkText(u *url.URL) error {
+	if !isText(u.Path) {
+		return errBadText("path")
+	}
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fault.InvalidField("query", "is not percent-encoded as a query has to be")
+	}
+	for name, vs := range values {
+		if !isText(name) {
+			return errBadText("query")
+		}
+		for _, v := range vs {
+			if !isText(v) {
+				return errBadText("query." + name)
+			}
+		}
+	}
+	return nil
+}
+
+func isText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// trimSlash lets every path end in a slash, as published examples do.
+func trimSlash(u *url.URL) {
+	if len(u.Path) > 1 && strings.HasSuffix(u.EscapedPath(), "/") {
+		u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/")
+		u.Path = strings.TrimSuffix(u.Path, "/")
+	}
+}
+
+// unrouted answers what no operation is for: 405 with Allow where the path has
+// other methods, else 404. ServeMux would answer in plain text, or redirect an
+// unclean path.
+func (s *Server) unrouted(w http.ResponseWriter, r *http.Request) bool {
+	escaped := r.URL.EscapedPath()
+	if path.Clean(escaped) != escaped {
+		writeProblem(r.Context(), w, noRoute())
+		return true
+	}
+	handler, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		return false
+	}
+	probe := httptest.NewRecorder()
+	handler.ServeHTTP(probe, r)
+	if allow := probe.Header().Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		sendProblem(r.Context(), w, newProblem(r.Context(), http.StatusMethodNotAllowed,
+			"This path does not take "+r.Method+"; see Allow for what it takes."))
+		return true
+	}
+	writeProblem(r.Context(), w, noRoute())
+	return true
+}
+
+func noRoute() error {
+	return fault.New(fault.NotFound, "There is no such operation. GET /openapi lists them all.")
+}
+
+// around is what happens before and after huma decodes the request of an
+// operation: who asks, may they, and the record of a refusal.
+func (s *Server) around(d Declaration) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(hc)
+		ctx := hc.Context()
+		st := stateOf(ctx)
+		st.operation = d.ID
+		if !d.Public {
+			w.Header().Set("Cache-Control", "no-store") // answers hold keys
+			p, err := s.authenticate(ctx, r)
+			if err != nil {
+				writeProblem(ctx, w, err)
+				return
+			}
+			st.principal = &p
+			ctx = auth.With(ctx, p)
+			if d.Mutates() {
+				st.change = auditRequest(r, st, d.Audit)
+				ctx = audit.With(ctx, st.change)
+			}
+			if err := allowed(p, d, r); err != nil {
+				writeProblem(ctx, w, err)
+				return
+			}
+		}
+		if d.TakesBody {
+			if err := takeBody(r); err != nil {
+				writeProblem(ctx, w, err)
+				return
+			}
+		}
+		next(huma.WithContext(hc, ctx))
+	}
+}
+
+func (s *Server) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return auth.Principal{}, fault.New(fault.Unauthenticated,
+			"No account key. Send one as Authorization: Bearer gwa_….")
+	}
+	scheme, key, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return auth.Principal{}, fault.New(fault.Unauthenticated,
+			"The Authorization header is not understood. Send Authorization: Bearer gwa_….")
+	}
+	return s.config.Authenticator.Authenticate(ctx, strings.TrimSpace(key))
+}
+
+// allowed checks what a declaration alone can tell: the account and project of
+// the path, then the scope. Whatever the key cannot see is absent, whether or
+// not the scope would do.
+func allowed(p auth.Principal, d Declaration, r *http.Request) error {
+	if strings.Contains(d.Path, "{accountName}") && r.PathValue("accountName") != p.AccountName {
+		return fault.Missing("account")
+	}
+	if strings.Contains(d.Path, "{projectName}") && !p.SeesProject(r.PathValue("projectName")) {
+		return fault.Missing("project")
+	}
+	if d.Scope != "" && !p.Allows(d.Scope) {
+		return fault.New(fault.Forbidden, "This account key lacks the scope %s. Use a key that has it; keys themselves cannot be changed.", d.Scope)
+	}
+	return nil
+}
+
+// auditRequest describes the request for its audit record.
+func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Request {
+	source, method, path := "api", r.Method, st.path
+	request := &audit.Request{
+		AccountID: st.principal.AccountID,
+		Action:    action,
+		Actor:     audit.Actor{Sub: st.principal.KeyID, Type: "service"},
+		Route:     audit.Route{Source: &source, URL: &path, Method: &method},
+		RequestID: st.requestID,
+		Time:      st.start,
+	}
+	if ip := sourceIP(r); ip != "" {
+		request.Context.IPAddress = &ip
+	}
+	if agent := strings.ToValidUTF8(r.UserAgent(), ""); agent != "" {
+		agent = agent[:min(len(agent), 256)]
+		request.Context.UserAgent = &agent
+	}
+	return request
+}
+
+// sourceIP is who connected to the platform; headers can say anything.
+func sourceIP(r *http.Request) string {
+	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok {
+		return c.Identity.SourceIP
+	}
+	return ""
+}
+
+// recordRefusal writes the audit record of a change that did not come about.
+// It happens after the answer and cannot change it, so its failure is logged.
+func (s *Server) recordRefusal(ctx context.Context, st *state) {
+	if st.problem == nil || st.change == nil {
+		return
+	}
+	ctx = audit.With(ctx, st.change)
+	// The caller may be gone; the record is for those who look later.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalTimeout)
+	defer cancel()
+	if err := s.config.Audit.Commit(ctx, audit.Refused(ctx, st.problem.Detail)); err != nil && !errors.Is(err, store.ErrCondition) {
+		s.config.Log.ErrorContext(ctx, "a refused change was not recorded", "requestId", st.requestID, "error", err)
+	}
+}
+
+const refusalTimeout = 3 * time.Second
+
+// log writes the request's one line. It holds no header, query or body.
+func (s *Server) log(r *http.Request, st *state, status int) {
+	u := st.meter.Usage()
+	fields := []any{
+		"requestId", st.requestID, "operation", st.operation, "method", r.Method, "path", st.path,
+		"status", status, "duration", s.config.Now().Sub(st.start),
+		"readUnits", u.ReadUnits, "writeUnits", u.WriteUnits,
+	}
+	if st.principal != nil {
+		fields = append(fields, "account", st.principal.AccountName, "key", st.principal.KeyID)
+	}
+	level := slog.LevelInfo
+	if st.problem != nil && st.problem.Status >= http.StatusInternalServerError {
+		level = slog.LevelError
+		fields = append(fields, "error", st.problem.cause)
+	}
+	s.config.Log.Log(r.Context(), level, "request", fields...)
+}
+
+// recorder remembers the status that was sent.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the real writer.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

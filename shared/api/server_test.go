@@ -1,0 +1,429 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+const goodKey, readKey = "good", "reader"
+
+// callers is an api.Authenticator with two known keys.
+type callers struct{}
+
+func (callers) Authenticate(_ context.Context, key string) (auth.Principal, error) {
+	p := auth.Principal{AccountID: "a-1", AccountName: "acme", KeyID: "akey_1", Permissions: auth.Full()}
+	switch key {
+	case goodKey:
+	case readKey:
+		p.Permissions.Scopes = []auth.Scope{auth.KeyBuckets.Read()}
+		p.Permissions.Projects = []string{"shop"}
+	default:
+		return auth.Principal{}, fault.New(fault.Unauthenticated, "no such key")
+	}
+	return p, nil
+}
+
+type thingIn struct {
+	Account string `path:"accountName"`
+	Name    string `path:"name"`
+	Count   int    `query:"count" minimum:"1" maximum:"9"`
+	api.TagQuery
+}
+
+type thingOut struct {
+	Body struct {
+		Name string            `json:"name"`
+		Tags map[string]string `json:"tags"`
+	}
+}
+
+type changeIn struct {
+	Account string `path:"accountName"`
+	Name    string `path:"name"`
+	Body    struct {
+		Description api.Optional[string] `json:"description" required:"false" maxLength:"5"`
+		Secret      string               `json:"secret" required:"false" pattern:"^[a-z]+$"`
+		ID          string               `json:"id,omitempty" format:"uuid"`
+		Link        string               `json:"link,omitempty" format:"uri"`
+		Kind        string               `json:"kind,omitempty" enum:"big,small"`
+	}
+}
+
+type changeOut struct {
+	Body struct {
+		Set  bool `json:"set"`
+		Null bool `json:"null"`
+	}
+}
+
+var (
+	readThing = api.Operation[thingIn, thingOut]{
+		ID: "Things_read", Method: "GET", Path: "/v1/accounts/{accountName}/things/{name}",
+		Scope: auth.KeyBuckets.Read(), Errors: []int{404}, Parameters: []*huma.Param{api.TagParameter()},
+	}
+	changeThing = api.Operation[changeIn, changeOut]{
+		ID: "Things_change", Method: "PATCH", Path: "/v1/accounts/{accountName}/things/{name}",
+		Scope: auth.KeyBuckets.Write(), Audit: audit.BucketUpdate,
+	}
+	bulkThings = api.Operation[struct{}, api.NoContent]{
+		ID: "Things_bulk", Method: "POST", Path: "/v1/accounts/{accountName}/things/$bulk", Status: 204,
+		Scope: auth.KeyBuckets.Write(), Audit: audit.KeyBulkCreate,
+	}
+	projectThing = api.Operation[struct{}, api.NoContent]{
+		ID: "Things_project", Method: "GET", Path: "/v1/accounts/{accountName}/projects/{projectName}", Status: 204,
+	}
+)
+
+type fixture struct {
+	server *api.Server
+	table  *store.Table
+	log    *bytes.Buffer
+	fail   error
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{table: storetest.New(t), log: &bytes.Buffer{}}
+	now := func() time.Time { return storetest.Epoch }
+	f.server = api.NewServer(api.Config{
+		Authenticator: callers{}, Audit: f.table, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
+	}, []api.Route{
+		readThing.To(func(_ context.Context, in *thingIn) (*thingOut, error) {
+			if f.fail != nil {
+				return nil, f.fail
+			}
+			out := &thingOut{}
+			out.Body.Name, out.Body.Tags = in.Name, in.Tags
+			return out, nil
+		}),
+		changeThing.To(func(ctx context.Context, in *changeIn) (*changeOut, error) {
+			if f.fail != nil {
+				return nil, f.fail
+			}
+			if in.Name == "panic" {
+				panic("secret-cause")
+			}
+			out := &changeOut{}
+			out.Body.Set, out.Body.Null = in.Body.Description.Set, in.Body.Description.Null
+			return out, f.table.Commit(ctx, audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
+		}),
+		bulkThings.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil }),
+		projectThing.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil }),
+	})
+	return f
+}
+
+func (f *fixture) do(t *testing.T, method, target, key, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	f.server.ServeHTTP(w, r)
+	raw, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Result(), string(raw)
+}
+
+const thing = "/v1/accounts/acme/things/"
+
+func TestStatusOfEachKindOfRequest(t *testing.T) {
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	for _, c := range []struct {
+		name, method, target, key, body string
+		want                            int
+	}{
+		{"a read", "GET", thing + "x", goodKey, "", 200},
+		{"a trailing slash", "GET", thing + "x/", goodKey, "", 200},
+		{"no key", "GET", thing + "x", "", "", 401},
+		{"an unknown key", "GET", thing + "x", "other", "", 401},
+		{"another account", "GET", "/v1/accounts/globex/things/x", goodKey, "", 404},
+		{"another account without the scope", "PATCH", "/v1/accounts/globex/things/x", readKey, "{}", 404},
+		{"a missing scope", "PATCH", thing + "x", readKey, "{}", 403},
+		{"a project outside the key's", "GET", "/v1/accounts/acme/projects/blog", readKey, "", 404},
+		{"a project of the key's", "GET", "/v1/accounts/acme/projects/shop", readKey, "", 204},
+		{"no such path", "GET", "/v1/nothing", goodKey, "", 404},
+		{"an unclean path", "GET", "/v1//accounts/acme/things/x", goodKey, "", 404},
+		{"dots in the path", "GET", "/v1/accounts/../accounts/acme/things/x", goodKey, "", 404},
+		{"another method", "PUT", thing + "x", goodKey, "", 405},
+		{"an encoded slash", "GET", thing + "feature%2Fx", goodKey, "", 200},
+		{"a dollar", "POST", thing + "$bulk", goodKey, "", 204},
+		{"an encoded dollar", "POST", thing + "%24bulk", goodKey, "", 204},
+		{"a control character in the path", "GET", thing + "a%00b", goodKey, "", 400},
+		{"no UTF-8 in the path", "GET", thing + "a%ffb", goodKey, "", 400},
+		{"no UTF-8 in the query", "GET", thing + "x?tag.a=%ff", goodKey, "", 400},
+		{"a broken query", "GET", thing + "x?a=%zz", goodKey, "", 400},
+		{"a query out of bounds", "GET", thing + "x?count=10", goodKey, "", 400},
+		{"a query of another type", "GET", thing + "x?count=many", goodKey, "", 400},
+		{"a huge number", "GET", thing + "x?count=99999999999999999999999", goodKey, "", 400},
+		{"a tag without a property", "GET", thing + "x?tag.=y", goodKey, "", 400},
+		{"a tag in the documented name", "GET", thing + "x?tag=a", goodKey, "", 400},
+		{"a body", "PATCH", thing + "x", goodKey, `{"description":"a"}`, 200},
+		{"an unknown field", "PATCH", thing + "x", goodKey, `{"createdOn":1}`, 200},
+		{"no body", "PATCH", thing + "x", goodKey, "", 400},
+		{"white space for a body", "PATCH", thing + "x", goodKey, " \n", 400},
+		{"no JSON", "PATCH", thing + "x", goodKey, "{", 400},
+		{"two values", "PATCH", thing + "x", goodKey, "{}{}", 400},
+		{"an array", "PATCH", thing + "x", goodKey, "[]", 400},
+		{"a wrong type", "PATCH", thing + "x", goodKey, `{"description":1}`, 400},
+		{"too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
+		{"one name twice", "PATCH", thing + "x", goodKey, `{"secret":"a","secret":"b"}`, 400},
+		{"no UTF-8", "PATCH", thing + "x", goodKey, "{\"secret\":\"\xff\"}", 400},
+		{"NUL", "PATCH", thing + "x", goodKey, `{"description":"\u0000"}`, 400},
+		{"half a surrogate pair", "PATCH", thing + "x", goodKey, `{"description":"\ud800"}`, 400},
+		{"too deep", "PATCH", thing + "x", goodKey, `{"x":` + deep + `}`, 400},
+		{"an unclosed array", "PATCH", thing + "x", goodKey, `{"x":[1`, 400},
+		{"too large", "PATCH", thing + "x", goodKey, `{"x":"` + strings.Repeat("a", api.MaxBodyBytes) + `"}`, 413},
+		{"a panic", "PATCH", thing + "panic", goodKey, "{}", 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			r, body := f.do(t, c.method, c.target, c.key, c.body)
+			if r.StatusCode != c.want {
+				t.Fatalf("status %d, want %d: %s", r.StatusCode, c.want, body)
+			}
+			if r.Header.Get("X-Request-Id") == "" {
+				t.Error("no X-Request-Id")
+			}
+			if c.want >= 400 {
+				checkProblem(t, r, body)
+			}
+		})
+	}
+}
+
+func checkProblem(t *testing.T, r *http.Response, body string) {
+	t.Helper()
+	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {
+		t.Errorf("content type %q", ct)
+	}
+	var p api.Problem
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		t.Fatalf("no problem document: %v in %s", err, body)
+	}
+	if p.Status != r.StatusCode || p.Title != http.StatusText(r.StatusCode) || p.Detail == "" ||
+		p.Type != fmt.Sprintf("https://httpproblems.com/http-status/%d", r.StatusCode) {
+		t.Errorf("problem %+v of status %d", p, r.StatusCode)
+	}
+	if p.Trace == nil || p.Trace.RequestID != r.Header.Get("X-Request-Id") {
+		t.Errorf("trace %+v, X-Request-Id %s", p.Trace, r.Header.Get("X-Request-Id"))
+	}
+	if strings.Contains(body, "secret-cause") {
+		t.Errorf("the cause left the process: %s", body)
+	}
+}
+
+func TestParametersAreDecodedOnce(t *testing.T) {
+	for target, want := range map[string]string{
+		"feature%2Fx": "feature/x",
+		"50%25":       "50%",
+		"%2525":       "%25",
+		"a+b":         "a+b",
+	} {
+		_, body := newFixture(t).do(t, "GET", thing+target, goodKey, "")
+		var out struct{ Name string }
+		if err := json.Unmarshal([]byte(body), &out); err != nil || out.Name != want {
+			t.Errorf("%s is read as %q (%v), want %q", target, out.Name, err, want)
+		}
+	}
+}
+
+func TestTagsComeFromTheQuery(t *testing.T) {
+	_, body := newFixture(t).do(t, "GET", thing+"x?tag.account=foo&tag.env=b%2Fc", goodKey, "")
+	if !strings.Contains(body, `"tags":{"account":"foo","env":"b/c"}`) {
+		t.Error(body)
+	}
+}
+
+func TestBodyIsJSONWhateverItsContentType(t *testing.T) {
+	for _, ct := range []string{"", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "application/json"} {
+		r, body := newFixture(t).do(t, "PATCH", thing+"x", goodKey, `{"description":null}`, "Content-Type", ct)
+		if r.StatusCode != http.StatusOK || !strings.Contains(body, `{"set":true,"null":true}`) {
+			t.Errorf("%q: %d %s", ct, r.StatusCode, body)
+		}
+	}
+}
+
+func TestNotAllowedMethodTellsTheAllowedOnes(t *testing.T) {
+	r, _ := newFixture(t).do(t, "DELETE", thing+"x", goodKey, "")
+	if got := r.Header.Get("Allow"); got != "GET, HEAD, PATCH" {
+		t.Errorf("Allow %q", got)
+	}
+}
+
+func TestUnauthenticatedTellsTheScheme(t *testing.T) {
+	r, _ := newFixture(t).do(t, "GET", thing+"x", "", "")
+	if got := r.Header.Get("WWW-Authenticate"); got != "Bearer" {
+		t.Errorf("WWW-Authenticate %q", got)
+	}
+}
+
+// TestErrorsNeverRepeatValues sends a marker where secrets could be and looks
+// for it in answers and logs.
+func TestErrorsNeverRepeatValues(t *testing.T) {
+	const marker = "S3CR3T"
+	f := newFixture(t)
+	for _, body := range []string{
+		`{"secret":"S3CR3T"}`, `{"secret":["S3CR3T"]}`, `{"secret":"S3CR3T`, `{"description":"S3CR3T-too-long"}`,
+		`{"id":"S3CR3T"}`, `{"link":":S3CR3T %"}`, `{"kind":"S3CR3T"}`, `"S3CR3T"`, `S3CR3T`, `{"x":S3CR3T}`, `{"S3CR3T":1,"S3CR3T":2}`,
+	} {
+		r, answer := f.do(t, "PATCH", thing+"x", goodKey, body)
+		if r.StatusCode != http.StatusBadRequest || strings.Contains(answer, marker) {
+			t.Errorf("%s: %d %s", body, r.StatusCode, answer)
+		}
+	}
+	for _, key := range []string{"", goodKey} {
+		if _, answer := f.do(t, "GET", thing+"x?count=S3CR3T", key, "", "X-Any", marker); strings.Contains(answer, marker) {
+			t.Error(answer)
+		}
+	}
+	if strings.Contains(f.log.String(), marker) {
+		t.Errorf("in the log: %s", f.log)
+	}
+}
+
+func TestFaultsBecomeTheirProblems(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		want       int
+		retryAfter string
+	}{
+		{fault.InvalidField("body.name", "is bad"), 400, ""},
+		{fault.New(fault.Forbidden, "no"), 403, ""},
+		{fault.Missing("thing"), 404, ""},
+		{fmt.Errorf("wrapped: %w", fault.New(fault.Conflict, "in use")), 409, ""},
+		{fault.New(fault.Unprocessable, "no"), 422, ""},
+		{&fault.Fault{Kind: fault.Throttled, Public: "slow down", RetryAfter: 7 * time.Second}, 429, "7"},
+		{fault.New(fault.Unavailable, "later"), 503, "1"},
+		{errors.New("secret-cause"), 500, ""},
+		{fault.New(fault.Internal, "secret-cause"), 500, ""},
+		{fault.Missing("thing").Because(errors.New("secret-cause")), 404, ""},
+	} {
+		f := newFixture(t)
+		f.fail = c.err
+		r, body := f.do(t, "GET", thing+"x", goodKey, "")
+		if r.StatusCode != c.want || r.Header.Get("Retry-After") != c.retryAfter {
+			t.Errorf("%v: %d, Retry-After %q", c.err, r.StatusCode, r.Header.Get("Retry-After"))
+		}
+		checkProblem(t, r, body)
+		if c.want == 500 && !strings.Contains(f.log.String(), "secret-cause") {
+			t.Errorf("the cause of a 500 is not in the log: %s", f.log)
+		}
+	}
+}
+
+func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name, key, target, body string
+		fail                    error
+		success                 bool
+		records                 int
+	}{
+		{"a success", goodKey, thing + "x", "{}", nil, true, 1},
+		{"a bad body", goodKey, thing + "x", "{", nil, false, 1},
+		{"a bad field", goodKey, thing + "x", `{"description":7}`, nil, false, 1},
+		{"a missing scope", readKey, thing + "x", "{}", nil, false, 1},
+		{"a fault", goodKey, thing + "x", "{}", fault.Missing("thing"), false, 1},
+		{"a foreign account", goodKey, "/v1/accounts/globex/things/x", "{}", nil, false, 1},
+		{"a panic", goodKey, thing + "panic", "{}", nil, false, 1},
+		{"nobody", "", thing + "x", "{}", nil, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.fail = c.fail
+			f.do(t, "PATCH", c.target, c.key, c.body)
+			day := storetest.Epoch.Format(time.DateOnly)
+			entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: store.AuditPartition("a-1", day)})
+			if err != nil || len(entries) != c.records {
+				t.Fatalf("%d records (%v)", len(entries), err)
+			}
+			for _, e := range entries {
+				if *e.Success != c.success || e.Action != audit.BucketUpdate || e.Actor.Sub != "akey_1" || (e.Error == nil) != c.success {
+					t.Errorf("record %+v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestReadsAreNotRecorded(t *testing.T) {
+	f := newFixture(t)
+	f.do(t, "GET", thing+"x", goodKey, "")
+	n, err := f.table.Count(t.Context(), store.Query{PK: store.AuditPartition("a-1", storetest.Epoch.Format(time.DateOnly))})
+	if err != nil || n != 0 {
+		t.Errorf("%d records, %v", n, err)
+	}
+}
+
+func TestEdgeAnswersWhatTheServerAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		event events.APIGatewayProxyRequest
+		want  int
+		body  string
+	}{
+		{"an encoded segment", events.APIGatewayProxyRequest{HTTPMethod: "GET", Path: thing + "feature%2Fx"}, 200, `"name":"feature/x"`},
+		{"many values", events.APIGatewayProxyRequest{
+			HTTPMethod: "GET", Path: thing + "x",
+			MultiValueQueryStringParameters: map[string][]string{"tag.a": {"b"}, "tag.c": {"d"}},
+		}, 200, `{"a":"b","c":"d"}`},
+		{"single values", events.APIGatewayProxyRequest{
+			HTTPMethod: "GET", Path: thing + "x", QueryStringParameters: map[string]string{"tag.a": "b"},
+		}, 200, `{"a":"b"}`},
+		{"a bare percent sign", events.APIGatewayProxyRequest{HTTPMethod: "GET", Path: thing + "%"}, 400, "percent"},
+		{"a base64 body", events.APIGatewayProxyRequest{
+			HTTPMethod: "PATCH", Path: thing + "x", Body: "e30=", IsBase64Encoded: true,
+		}, 200, `"set":false`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.event.MultiValueHeaders = map[string][]string{"authorization": {"Bearer " + goodKey}}
+			c.event.RequestContext.RequestID = "req-1"
+			out, err := newFixture(t).server.Edge()(t.Context(), c.event)
+			if err != nil || out.StatusCode != c.want || !strings.Contains(out.Body, c.body) {
+				t.Fatalf("%d %s (%v)", out.StatusCode, out.Body, err)
+			}
+			if got := http.Header(out.MultiValueHeaders).Get("X-Request-Id"); got != "req-1" {
+				t.Errorf("X-Request-Id %q", got)
+			}
+		})
+	}
+}
+
+func FuzzBodyNeverAnswers500(f *testing.F) {
+	for _, s := range []string{"", "{}", "[", `{"a":"\u0000"}`, `{"description":null}`, "1e999", `"\ud800"`, `{"id":1e400}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		r, answer := newFixture(t).do(t, "PATCH", thing+"x", goodKey, body)
+		if r.StatusCode >= 500 {
+			t.Fatalf("%q: %d %s", body, r.StatusCode, answer)
+		}
+	})
+}

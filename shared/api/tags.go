@@ -1,0 +1,62 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// tagPrefix begins the query parameters that filter by tag: tag.account=foo.
+const tagPrefix = "tag."
+
+// TagQuery is embedded in the In of an operation that takes tag.<property>=
+// <value> in its query (contract 3.6). All given tags have to match.
+type TagQuery struct {
+	// Tags by property, nil when none was given.
+	Tags map[string]string `json:"-"`
+}
+
+// TagParameter documents TagQuery.
+func TagParameter() *huma.Param {
+	return &huma.Param{
+		Name: "tag", In: "query",
+		Description: "Only where the consumer has this tag, spelled tag.<property>=<value>. May be given several times; all have to match.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+	}
+}
+
+// Resolve reads the tags; huma calls it.
+func (q *TagQuery) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	for name, values := range u.Query() {
+		property, ok := strings.CutPrefix(name, tagPrefix)
+		if !ok {
+			if name == "tag" {
+				return []error{&huma.ErrorDetail{Location: "query.tag", Message: "write the parameter as tag.<property>=<value>"}}
+			}
+			continue
+		}
+		if property == "" {
+			return []error{&huma.ErrorDetail{Location: "query.tag.", Message: "name a property, as in tag.<property>=<value>"}}
+		}
+		if q.Tags == nil {
+			q.Tags = make(map[string]string)
+		}
+		for i, v := range values {
+			if i > 0 && v != values[0] {
+				return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag has one value, so that two different ones never match; give each property once"}}
+			}
+			q.Tags[property] = v
+		}
+	}
+	return nil
+}
+
+var _ huma.Resolver = (*TagQuery)(nil)
+
+// errBadPath is the answer to a path or query that is no text.
+func errBadText(where string) error {
+	return fault.InvalidField(where, "has to be UTF-8 text without control characters")
+}
