@@ -1,0 +1,76 @@
+package house
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	makeHelp   = regexp.MustCompile(`(?m)^([a-z][a-z-]*):.*## \S`)
+	makeCall   = regexp.MustCompile(`\bmake ([a-z][a-z-]*)\b`)
+)
+
+// MakeTargets asks every `make target` in a document's code for a target of
+// the Makefile, and every target for the line that `make help` shows.
+func MakeTargets(t *Tree) (found []Finding) {
+	targets, helped := names(makeTarget, t.Texts["Makefile"]), names(makeHelp, t.Texts["Makefile"])
+	for target := range targets {
+		if !helped[target] {
+			found = append(found, Finding{Path: "Makefile", Text: target + " has no help: target: … ## what it does"})
+		}
+	}
+	for name, text := range t.markdown() {
+		code := strings.Join(append(fence.FindAllString(text, -1), inlineCode.FindAllString(blank(fence, text), -1)...), "\n")
+		for call := range names(makeCall, code) {
+			if !targets[call] {
+				found = append(found, Finding{Path: name, Text: "make " + call + ": the Makefile has no such target"})
+			}
+		}
+	}
+	return found
+}
+
+func names(pattern *regexp.Regexp, text string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		found[m[1]] = true
+	}
+	return found
+}
+
+// foreign are paths of somebody's machine and hosts of package registries,
+// which every machine has its own way to. The patterns don't match themselves.
+var foreign = regexp.MustCompile(`/(work|root)/|/home/[a-z]+/|` +
+	`\b(proxy|sum)\.golang\.org|registry\.npmjs\.org|\bpypi\.org|\bcrates\.io|\bdeb\.debian\.org|repo1?\.maven\.(apache\.)?org`)
+
+// Foreign refuses names of one machine or of a registry anywhere in the
+// repository.
+func Foreign(t *Tree) (found []Finding) {
+	for name, text := range t.Texts {
+		for _, at := range foreign.FindAllStringIndex(text, -1) {
+			found = append(found, Finding{name, 1 + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]] + ": no machine's path and no registry's host"})
+		}
+	}
+	return found
+}
+
+var (
+	linterLine = regexp.MustCompile(`(?m)^    - ([a-z]+)( # \S.*)?$`)
+	enabled    = regexp.MustCompile(`(?s)\n  enable:\n(.*?)\n\n`)
+)
+
+// LinterReasons asks every linter that is switched on for the reason beside it.
+func LinterReasons(t *Tree) (found []Finding) {
+	const name = ".golangci.yml"
+	list := enabled.FindString(t.Texts[name])
+	if list == "" {
+		return []Finding{{Path: name, Text: "has no list of linters"}}
+	}
+	for _, m := range linterLine.FindAllStringSubmatch(list, -1) {
+		if m[2] == "" {
+			found = append(found, Finding{Path: name, Text: m[1] + " has no reason beside it"})
+		}
+	}
+	return found
+}

@@ -1,0 +1,171 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// refusedNames say nothing about what is inside: everything fits, so
+// everything ends there.
+var refusedNames = []string{
+	"util", "utils", "common", "helper", "helpers", "misc", "types", "models", "model", "base", "lib",
+}
+
+// PackageNames refuses names that say nothing.
+func PackageNames(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		for _, name := range []string{p.Name, path.Base(p.Dir)} {
+			if slices.Contains(refusedNames, name) {
+				found = append(found, Finding{Path: p.Dir, Text: fmt.Sprintf("package %s: name it after the one thing it is about", name)})
+				break
+			}
+		}
+	}
+	return found
+}
+
+const (
+	// A doc of substance says what the package is, what it is not and where its
+	// rules come from. Nobody has done that in fewer words.
+	minDocWords = 20
+	// A main has its work in the package it wires.
+	minMainDocWords = 8
+	// Up to this many files a reader needs no guide.
+	filesWithoutGuide = 2
+)
+
+var goFileName = regexp.MustCompile(`[\w/]+\.go\b`)
+
+// PackageDocs asks every package for one doc of substance, which says in
+// packages of more than two files which to read first and names no file that
+// is not there.
+func PackageDocs(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		sources := p.sources()
+		if len(sources) == 0 {
+			continue // tests alone
+		}
+		add := func(format string, args ...any) {
+			found = append(found, Finding{Path: p.Dir, Text: fmt.Sprintf(format, args...)})
+		}
+		var docs []string
+		for _, file := range sources {
+			if text := file.Doc.Text(); text != "" {
+				docs = append(docs, text)
+			}
+		}
+		if len(docs) != 1 {
+			add("has %d package docs: one file has it, the others have none", len(docs))
+			continue
+		}
+		doc, words := docs[0], minDocWords
+		opening := "Package " + p.Name + " "
+		if p.Name == "main" {
+			opening, words = "Command ", minMainDocWords
+		}
+		if !strings.HasPrefix(doc, opening) {
+			add("the package doc begins with %q", opening)
+		}
+		if n := len(strings.Fields(doc)); n < words {
+			add("the package doc has %d words: say what it is, what it is not, and where its rules come from", n)
+		}
+		named := goFileName.FindAllString(doc, -1)
+		if len(sources) > filesWithoutGuide && len(named) == 0 {
+			add("the package doc names no file: which of the %d is to be read first?", len(sources))
+		}
+		for _, name := range named {
+			if !t.Paths[path.Join(p.Dir, name)] && !t.Paths[name] {
+				add("the package doc names %s, which does not exist", name)
+			}
+		}
+	}
+	return found
+}
+
+const maxFileLines = 500
+
+// FileLengths refuses Go files beyond 500 lines: by then there are two nouns
+// in it.
+func FileLengths(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		for name, file := range p.Files {
+			if n := strings.Count(t.Texts[name], "\n"); n > maxFileLines && !ast.IsGenerated(file) {
+				found = append(found, Finding{Path: name, Text: fmt.Sprintf("has %d lines: split it by noun before %d", n, maxFileLines)})
+			}
+		}
+	}
+	return found
+}
+
+// InitFunctions refuses init: what runs before main can't be given a clock, a
+// context or a choice.
+func InitFunctions(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		for name, file := range p.Files {
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+					found = append(found, Finding{name, t.line(f.Pos()), "init(): make it a function that main calls"})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// mayMakeContexts are files that have no caller's context to take, and why.
+func mayMakeContexts() map[string]string {
+	return map[string]string{
+		"shared/api/problem.go": "huma asks for an error type by a function that gets no context",
+	}
+}
+
+// RootContexts refuses context.Background and its like below main: a context
+// comes from the caller. Tests have t.Context, but may do as they like.
+func RootContexts(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		if p.Name == "main" {
+			continue
+		}
+		for name, file := range p.sources() {
+			if mayMakeContexts()[name] != "" {
+				continue
+			}
+			for n := range ast.Preorder(file) {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					continue
+				}
+				pkg, ok := sel.X.(*ast.Ident)
+				if ok && pkg.Name == "context" && (sel.Sel.Name == "Background" || sel.Sel.Name == "TODO") {
+					found = append(found, Finding{name, t.line(sel.Pos()), "context." + sel.Sel.Name + " below main: take the caller's context, or context.WithoutCancel of it"})
+				}
+			}
+		}
+	}
+	return found
+}
+
+var (
+	todo          = regexp.MustCompile(`(?m)^\W*(TODO|FIXME|XXX)\b`)
+	todoWithIssue = regexp.MustCompile(`(?m)^\W*TODO\(#\d+\): \S`)
+)
+
+// Todos asks each TODO for the issue that will remove it.
+func Todos(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		for name, file := range p.Files {
+			for _, group := range file.Comments {
+				for _, c := range group.List {
+					if todo.MatchString(c.Text) && !todoWithIssue.MatchString(c.Text) {
+						found = append(found, Finding{name, t.line(c.Pos()), "write TODO(#issue): what, or do it"})
+					}
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,124 @@
+package house
+
+import (
+	"errors"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"slices"
+)
+
+// PackageState refuses package variables that change after the program's
+// start: assigned to, counted, written into or deleted from by a function, or
+// of a type whose only use is to change (package sync). Such state is shared
+// by every test and every instance in a process.
+//
+// It sees what is written in the package itself, and through no pointers.
+func PackageState(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		sources := p.sources()
+		uses := t.uses(p, sources)
+		for name, file := range sources {
+			for _, spec := range packageVars(file) {
+				if changes(spec) {
+					found = append(found, Finding{name, t.line(spec.Pos()), spec.Names[0].Name + " is state of the package: put it into a struct that main makes"})
+				}
+			}
+			for n := range ast.Preorder(file) {
+				for _, target := range written(n) {
+					ident := root(target)
+					if v, ok := uses[ident].(*types.Var); ok && v.Parent() == v.Pkg().Scope() {
+						found = append(found, Finding{name, t.line(n.Pos()), ident.Name + " is a package variable: nothing may change it"})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// uses says what each identifier of the files means. Imported packages are not
+// looked at, which leaves their names without meaning: the package's own
+// variables and the locals that hide them don't need them.
+func (t *Tree) uses(p Package, files map[string]*ast.File) map[*ast.Ident]types.Object {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: noImports{}, Error: func(error) {}}
+	// The error repeats the first of those ignored above.
+	_, _ = config.Check(p.Dir, t.fset, slices.Collect(maps.Values(files)), info)
+	return info.Uses
+}
+
+type noImports struct{}
+
+func (noImports) Import(string) (*types.Package, error) {
+	return nil, errors.New("imports are not looked at")
+}
+
+func packageVars(file *ast.File) (specs []*ast.ValueSpec) {
+	for _, decl := range file.Decls {
+		if gen, ok := decl.(*ast.GenDecl); ok && gen.Tok == token.VAR {
+			for _, spec := range gen.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok {
+					specs = append(specs, v)
+				}
+			}
+		}
+	}
+	return specs
+}
+
+// changes reports whether the variable is a lock, a counter or the like.
+// Functions of package sync, such as sync.OnceValue, give constants.
+func changes(spec *ast.ValueSpec) bool {
+	exprs := []ast.Expr{spec.Type}
+	for _, v := range spec.Values {
+		if lit, ok := v.(*ast.CompositeLit); ok {
+			exprs = append(exprs, lit.Type)
+		}
+	}
+	for _, e := range exprs {
+		if sel, ok := e.(*ast.SelectorExpr); ok {
+			pkg, ok := sel.X.(*ast.Ident)
+			if ok && (pkg.Name == "sync" || pkg.Name == "atomic") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// written gives the operands that a statement changes.
+func written(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		return n.Lhs // names that := declares are no uses, and so are nobody's variable
+	case *ast.IncDecStmt:
+		return []ast.Expr{n.X}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "delete" || f.Name == "clear") && len(n.Args) > 0 {
+			return n.Args[:1]
+		}
+	}
+	return nil
+}
+
+// root gives x of x, x.f, x[i] and *x.
+func root(e ast.Expr) *ast.Ident {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			return x
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
