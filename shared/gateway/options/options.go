@@ -1,0 +1,219 @@
+// Package options reads the options of handlers and policies: strictly, with
+// every problem at once, each with a JSON pointer and a message that says what
+// to do (issue 3, "Bad input").
+//
+// A component's options are declared once, as a struct. Its tags say what
+// holds; the fields' values before Read are the defaults:
+//
+//	type rateLimit struct {
+//		By      string `json:"rateLimitBy" required:"true" enum:"user,ip,all"`
+//		Allowed int64  `json:"requestsAllowed" required:"true" minimum:"1"`
+//		Mode    string `json:"mode" enum:"strict,async"`
+//	}
+//
+// It is no JSON Schema library (docs/decisions/0031-options.md): it knows the
+// kinds that options have, which are strings, booleans, whole and other
+// numbers, structs, pointers to structs, slices of these and raw JSON.
+//
+// There is only this file.
+package options
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// Root is the pointer of a component's options within the component.
+const Root = "/options"
+
+// Read decodes raw into target, a pointer to a struct, and answers what is
+// wrong with it, nothing for good options. Absent options are read as {}.
+// Fields that raw does not name keep their values.
+func Read(raw json.RawMessage, target any) []project.Problem {
+	r := reader{}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	r.value(raw, reflect.ValueOf(target).Elem(), Root, "")
+	return r.problems
+}
+
+// Problem makes a problem with one option, such as "/requestsAllowed".
+func Problem(pointer, format string, args ...any) project.Problem {
+	return project.Problem{Path: Root + pointer, Message: fmt.Sprintf(format, args...)}
+}
+
+type reader struct{ problems []project.Problem }
+
+func (r *reader) report(pointer, format string, args ...any) {
+	r.problems = append(r.problems, project.Problem{Path: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// value decodes into v by its kind. tag holds the field's tags.
+func (r *reader) value(raw json.RawMessage, v reflect.Value, pointer string, tag reflect.StructTag) {
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes(slices.Clone(raw))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		r.object(raw, v, pointer)
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		r.value(raw, v.Elem(), pointer, tag)
+	case reflect.Slice:
+		r.array(raw, v, pointer, tag)
+	case reflect.String:
+		r.text(raw, v, pointer, tag)
+	case reflect.Bool:
+		var b bool
+		if json.Unmarshal(unquote(raw), &b) != nil || isNull(raw) {
+			r.report(pointer, "Write true or false, or $env(NAME) of a variable that is one of them.")
+			return
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		r.number(raw, v, pointer, tag)
+	default:
+		panic(fmt.Sprintf("options: a field of kind %s", v.Kind()))
+	}
+}
+
+func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(raw, &members) != nil || isNull(raw) {
+		r.report(pointer, "Write an object with %s.", list(names(v.Type())))
+		return
+	}
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name := field.Tag.Get("json")
+		member, present := members[name]
+		delete(members, name)
+		if present {
+			r.value(member, v.Field(i), pointer+"/"+Escape(name), field.Tag)
+			continue
+		}
+		if field.Tag.Get("required") == "true" {
+			r.report(pointer+"/"+Escape(name), "Add %q. If it is written as $env(NAME), the environment has no variable NAME: set it, then deploy again.", name)
+		}
+	}
+	unknown := make([]string, 0, len(members))
+	for name := range members {
+		unknown = append(unknown, name)
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		r.report(pointer+"/"+Escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type())))
+	}
+}
+
+func (r *reader) array(raw json.RawMessage, v reflect.Value, pointer string, tag reflect.StructTag) {
+	var elements []json.RawMessage
+	if json.Unmarshal(raw, &elements) != nil || isNull(raw) {
+		r.report(pointer, "Write an array.")
+		return
+	}
+	slice := reflect.MakeSlice(v.Type(), len(elements), len(elements))
+	for i, element := range elements {
+		r.value(element, slice.Index(i), pointer+"/"+strconv.Itoa(i), tag)
+	}
+	v.Set(slice)
+}
+
+func (r *reader) text(raw json.RawMessage, v reflect.Value, pointer string, tag reflect.StructTag) {
+	var s string
+	if json.Unmarshal(raw, &s) != nil || isNull(raw) {
+		r.report(pointer, "Write a string, in quotes.")
+		return
+	}
+	if enum := tag.Get("enum"); enum != "" && !slices.Contains(strings.Split(enum, ","), s) {
+		r.report(pointer, "Write one of these: %s.", list(strings.Split(enum, ",")))
+		return
+	}
+	if s == "" && tag.Get("required") == "true" {
+		r.report(pointer, "Write a text that is not empty. If it is made of $env(NAME), set the variable NAME, then deploy again.")
+		return
+	}
+	v.SetString(s)
+}
+
+// number reads whole numbers for the integer kinds: 1e3 and 3.0 are whole.
+func (r *reader) number(raw json.RawMessage, v reflect.Value, pointer string, tag reflect.StructTag) {
+	var f float64
+	raw = unquote(raw)
+	if json.Unmarshal(raw, &f) != nil || isNull(raw) {
+		r.report(pointer, "Write a number, or $env(NAME) of a variable that holds one.")
+		return
+	}
+	whole := v.Kind() != reflect.Float64
+	// Beyond 2^53 not every whole number has a float64, and no option is meant.
+	if whole && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+		r.report(pointer, "Write a whole number.")
+		return
+	}
+	if minimum, err := strconv.ParseFloat(tag.Get("minimum"), 64); err == nil && f < minimum {
+		r.report(pointer, "Write a number of at least %s.", tag.Get("minimum"))
+		return
+	}
+	if maximum, err := strconv.ParseFloat(tag.Get("maximum"), 64); err == nil && f > maximum {
+		r.report(pointer, "Write a number of at most %s.", tag.Get("maximum"))
+		return
+	}
+	if whole {
+		v.SetInt(int64(f))
+		return
+	}
+	v.SetFloat(f)
+}
+
+// unquote takes the quotes off a number or a truth value: a variable's value is
+// always a string, and "requestsAllowed": "$env(LIMIT)" has to work.
+func unquote(raw json.RawMessage) json.RawMessage {
+	var quoted string
+	if json.Unmarshal(raw, &quoted) != nil || isNull(raw) {
+		return raw
+	}
+	return json.RawMessage(strings.TrimSpace(quoted))
+}
+
+// Escape makes a name a part of a JSON pointer (RFC 6901).
+func Escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
+
+func names(t reflect.Type) []string {
+	var out []string
+	for i := range t.NumField() {
+		out = append(out, t.Field(i).Tag.Get("json"))
+	}
+	return out
+}
+
+// list writes names as a sentence has them.
+func list(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	switch len(quoted) {
+	case 0:
+		return "no options"
+	case 1:
+		return quoted[0]
+	default:
+		return strings.Join(quoted[:len(quoted)-1], ", ") + " and " + quoted[len(quoted)-1]
+	}
+}

@@ -1,0 +1,104 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/gateway/problem"
+	"github.com/gatewright/gatewright/shared/gateway/router"
+)
+
+// Exchange is one request on its way through a route. It belongs to one
+// goroutine: stations that start others hand them copies of what they need.
+type Exchange struct {
+	// Context ends when the client goes away.
+	Context context.Context
+	Method  string
+	// Path is the escaped path that was matched: dot segments are gone, other
+	// escapes are as the client sent them. It begins with a slash.
+	Path string
+	// Query is the raw query, without "?". Policies may replace it through
+	// SetQuery.
+	Query string
+	// Scheme and Host are the origin that the client used. Host may have a port.
+	Scheme, Host string
+	// Header is what goes upstream: the client's header without hop-by-hop and
+	// forwarding fields. Policies may change it.
+	Header http.Header
+	// Body is the request's body, http.NoBody when it has none.
+	Body          io.ReadCloser
+	ContentLength int64
+	// Trailer is filled while Body is read, nil when none is announced.
+	Trailer http.Header
+	// Upgrade is the protocol that the client wants to switch to, such as
+	// "websocket", "" for an ordinary request.
+	Upgrade string
+	// Client is the address that the request came from, after trusted proxies.
+	Client netip.Addr
+	// RequestID is a UUID: the same in the response, in problems and logs.
+	RequestID string
+	Start     time.Time
+
+	Route  *Route
+	Params router.Match
+	// User is who the request's credential belongs to, nil for nobody.
+	User *User
+
+	query    url.Values
+	withheld []string
+}
+
+// User is the consumer that a request came from (contract 4.5).
+type User struct {
+	// Sub is the consumer's name.
+	Sub string
+	// Data is the consumer's metadata, a JSON object, or nil.
+	Data json.RawMessage
+}
+
+// Param gives the unescaped value of a path parameter, "" for an unknown one.
+func (x *Exchange) Param(name string) string { return x.Params.Value(name) }
+
+// QueryValues gives the parsed query. It is not to be changed: SetQuery is.
+// Malformed pairs are left out, as they are by net/url.
+func (x *Exchange) QueryValues() url.Values {
+	if x.query == nil {
+		x.query, _ = url.ParseQuery(x.Query) // the well-formed pairs are what it is about
+	}
+	return x.query
+}
+
+// SetQuery replaces the raw query.
+func (x *Exchange) SetQuery(raw string) {
+	x.Query = raw
+	x.query = nil
+}
+
+// Withhold keeps a header of the client's request from going upstream, while
+// policies that come later can still read it.
+func (x *Exchange) Withhold(header string) {
+	header = http.CanonicalHeaderKey(header)
+	if !slices.Contains(x.withheld, header) {
+		x.withheld = append(x.withheld, header)
+	}
+}
+
+// Withheld tells which headers Withhold was called for, in canonical form.
+func (x *Exchange) Withheld() []string { return x.withheld }
+
+// Problem answers a problem document about this exchange.
+func (x *Exchange) Problem(status int, detail string) *http.Response {
+	document := problem.New(status, detail)
+	document.Instance = x.Path
+	document.Trace = problem.Trace{Timestamp: problem.Timestamp(x.Start), RequestID: x.RequestID}
+	if x.Route != nil {
+		document.Trace.BuildID = x.Route.Info.BuildID
+	}
+	return document.Response()
+}

@@ -1,0 +1,78 @@
+// Package pipeline is what a request travels through inside the gateway: the
+// exchange, and the three kinds of station that may stand on a route: inbound
+// policies, one handler, outbound policies (contract 4.1).
+//
+// It holds no station itself (packages policy and handler do) and knows no
+// listener: package gateway makes exchanges of requests and writes responses.
+// An exchange can also be made inside the process, as MCP tool calls will.
+//
+// Read this file, then exchange.go.
+package pipeline
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Inbound is a policy that a request passes on its way to the handler.
+type Inbound interface {
+	// Inbound answers nil to let the exchange go on, changed or not. A response
+	// ends it there: the handler is not called, outbound policies are not run.
+	// It is called by many requests at once.
+	Inbound(x *Exchange) *http.Response
+}
+
+// Outbound is a policy that a response passes on its way to the client.
+type Outbound interface {
+	// Outbound answers the response to go on with: r itself, changed or not, or
+	// another one, after closing r's body. It is called by many requests at
+	// once and must not hold back a body that streams.
+	Outbound(x *Exchange, r *http.Response) *http.Response
+}
+
+// Handler answers the request of a route.
+type Handler interface {
+	// Handle always answers a response; its body is the caller's to close. A
+	// response of status 101 has a body that is an io.ReadWriteCloser.
+	Handle(x *Exchange) *http.Response
+}
+
+// Route is a provisioned route: everything a matched request needs.
+type Route struct {
+	// Info names the route for logs, allowances and problems.
+	Info     Info
+	Inbound  []Inbound
+	Handler  Handler
+	Outbound []Outbound
+}
+
+// Info says which operation of which deployment a route is.
+type Info struct {
+	OperationID string
+	Method      string
+	Path        string // the template, such as /todos/{id}
+	// Project and Deployment name where it is served; Account is an id.
+	Account, Project, Environment, Deployment, BuildID string
+}
+
+// Run sends an exchange through the route. A panic of a station is not caught
+// here: the gateway does that for the whole request.
+func (r *Route) Run(x *Exchange) *http.Response {
+	for _, policy := range r.Inbound {
+		if response := policy.Inbound(x); response != nil {
+			return response
+		}
+	}
+	response := r.Handler.Handle(x)
+	if response == nil {
+		panic(fmt.Sprintf("pipeline: the handler %T of %s %s answered nothing", r.Handler, r.Info.Method, r.Info.Path))
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		// From here on the bytes are the peers' own.
+		return response
+	}
+	for _, policy := range r.Outbound {
+		response = policy.Outbound(x, response)
+	}
+	return response
+}

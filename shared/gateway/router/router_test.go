@@ -1,0 +1,457 @@
+package router
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// routes declares templates of GET; the route's number is its place.
+func routes(t *testing.T, mode project.PathMode, paths ...string) *Router {
+	t.Helper()
+	var r Router
+	for i, path := range paths {
+		if err := r.Add("GET", path, mode, i); err != nil {
+			t.Fatalf("add %s: %v", path, err)
+		}
+	}
+	return &r
+}
+
+// found gives the template that a path leads to and its parameters, "-" for none.
+func found(r *Router, paths []string, path string) string {
+	var m Match
+	i, ok := r.Find("GET", path, &m)
+	if !ok {
+		return "-"
+	}
+	names := m.Names()
+	slices.Sort(names)
+	out := paths[i]
+	for _, name := range names {
+		raw, _ := m.Raw(name)
+		out += " " + name + "=" + raw
+	}
+	return out
+}
+
+func TestOpenAPITemplatesMatchSegmentBySegment(t *testing.T) {
+	paths := []string{
+		"/",
+		"/todos",
+		"/todos/{id}",
+		"/todos/done",
+		"/todos/{id}/notes/{note}",
+		"/todos/done/{what}",
+		"/files/{name}.{ext}",
+		"/files/{name}.tar.{ext}",
+		"/files/{name}",
+		"/compare/{base}...{head}",
+		"/v{version}/ping",
+		"/branches/{branch}/variables/",
+		"/caf%C3%A9",
+		"/a b",
+		"/$bulk",
+	}
+	r := routes(t, project.OpenAPIPath, paths...)
+	for path, want := range map[string]string{
+		"/":                                    "/",
+		"/todos":                               "/todos",
+		"/todos/":                              "-",
+		"/todos/7":                             "/todos/{id} id=7",
+		"/todos/done":                          "/todos/done",
+		"/todos/%64one":                        "/todos/done",
+		"/todos/Done":                          "/todos/{id} id=Done",
+		"/todos/done/notes/3":                  "/todos/{id}/notes/{note} id=done note=3",
+		"/todos/done/it":                       "/todos/done/{what} what=it",
+		"/todos/feature%2Fx":                   "/todos/{id} id=feature%2Fx",
+		"/todos/a/b":                           "-",
+		"/files/a.txt":                         "/files/{name}.{ext} ext=txt name=a",
+		"/files/a.b.txt":                       "/files/{name}.{ext} ext=b.txt name=a",
+		"/files/a.tar.gz":                      "/files/{name}.tar.{ext} ext=gz name=a",
+		"/files/.txt":                          "/files/{name} name=.txt",
+		"/files/a.":                            "/files/{name} name=a.",
+		"/files/plain":                         "/files/{name} name=plain",
+		"/compare/main...dev":                  "/compare/{base}...{head} base=main head=dev",
+		"/compare/main....dev":                 "/compare/{base}...{head} base=main head=.dev",
+		"/compare/main..dev":                   "-",
+		"/v2/ping":                             "/v{version}/ping version=2",
+		"/v/ping":                              "-",
+		"/branches/feature%2Fx/variables/":     "/branches/{branch}/variables/ branch=feature%2Fx",
+		"/branches/feature%2Fx/variables":      "-",
+		"/branches/feature/x/variables/":       "-",
+		"/branches//variables/":                "-",
+		"/caf%C3%A9":                           "/caf%C3%A9",
+		"/caf%c3%a9":                           "/caf%C3%A9",
+		"/a%20b":                               "/a b",
+		"/$bulk":                               "/$bulk",
+		"/%24bulk":                             "/$bulk",
+		"//todos":                              "-",
+		"":                                     "-",
+		"*":                                    "-",
+		"/" + strings.Repeat("todos/", 10_000): "-",
+	} {
+		if got := found(r, paths, path); got != want {
+			t.Errorf("%.60s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestParameterValuesAreUnescaped(t *testing.T) {
+	var m Match
+	if _, ok := routes(t, project.OpenAPIPath, "/{branch}").Find("GET", "/feature%2Fx%20y", &m); !ok {
+		t.Fatal("no match")
+	}
+	if got := m.Value("branch"); got != "feature/x y" {
+		t.Errorf("got %q", got)
+	}
+	if got := m.Value("other"); got != "" {
+		t.Errorf("unknown parameter: got %q", got)
+	}
+}
+
+func TestURLPatternsAreTriedInOrderAfterTemplates(t *testing.T) {
+	paths := []string{
+		"/books/:id(\\d+)",
+		"/books/:title",
+		"/docs/*",
+		"/opt/:a{/:b}?",
+		"/many/:rest+",
+		"/lit.eral",
+		"/lang/:lang(en|de)/*",
+		"/end/:x?",
+	}
+	r := routes(t, project.URLPattern, paths...)
+	if err := r.Add("GET", "/docs/{page}", project.OpenAPIPath, len(paths)); err != nil {
+		t.Fatal(err)
+	}
+	all := append(slices.Clone(paths), "/docs/{page}")
+	for path, want := range map[string]string{
+		"/books/12":    "/books/:id(\\d+) id=12",
+		"/books/dune":  "/books/:title title=dune",
+		"/books/a%2Fb": "/books/:title title=a%2Fb",
+		"/books/":      "-",
+		"/docs/a/b/c":  "/docs/* 0=a/b/c",
+		"/docs/":       "/docs/* 0=",
+		"/docs/one":    "/docs/{page} page=one",
+		"/docsx":       "-",
+		"/opt/1":       "/opt/:a{/:b}? a=1 b=",
+		"/opt/1/2":     "/opt/:a{/:b}? a=1 b=2",
+		"/many/a/b":    "/many/:rest+ rest=a/b",
+		"/many":        "-",
+		"/lit.eral":    "/lit.eral",
+		"/litxeral":    "-",
+		"/lang/en/x":   "/lang/:lang(en|de)/* 0=x lang=en",
+		"/lang/fr/x":   "-",
+		"/end":         "/end/:x? x=",
+		"/end/1":       "/end/:x? x=1",
+	} {
+		if got := found(r, all, path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestMethodsHaveRoutesOfTheirOwn(t *testing.T) {
+	var r Router
+	for i, route := range []string{"POST /todos/done", "GET /todos/{id}", "DELETE /todos/{other}", "GET /todos"} {
+		method, path, _ := strings.Cut(route, " ")
+		if err := r.Add(method, path, project.OpenAPIPath, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var m Match
+	if i, ok := r.Find("GET", "/todos/done", &m); !ok || i != 1 {
+		t.Errorf("GET /todos/done: got %d %v, want the operation with the parameter", i, ok)
+	}
+	if i, ok := r.Find("DELETE", "/todos/3", &m); !ok || i != 2 || m.Value("other") != "3" {
+		t.Errorf("DELETE: got %d %v other=%q", i, ok, m.Value("other"))
+	}
+	if got := r.Allowed("/todos/done"); !slices.Equal(got, []string{"DELETE", "GET", "POST"}) {
+		t.Errorf("allowed: %v", got)
+	}
+	if got := r.Allowed("/nothing"); got != nil {
+		t.Errorf("allowed nowhere: %v", got)
+	}
+}
+
+func TestTheFirstOfTwoEqualDeclarationsWins(t *testing.T) {
+	r := routes(t, project.OpenAPIPath, "/a/{x}", "/a/{y}")
+	var m Match
+	if i, _ := r.Find("GET", "/a/1", &m); i != 0 || m.Value("x") != "1" {
+		t.Errorf("got route %d with x=%q", i, m.Value("x"))
+	}
+}
+
+func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
+	many := ""
+	for i := range MaxParams + 1 {
+		many += fmt.Sprintf("/{p%d}", i)
+	}
+	for _, test := range []struct {
+		path string
+		mode project.PathMode
+		want string
+	}{
+		{"todos", project.OpenAPIPath, "start the path"},
+		{"", project.OpenAPIPath, "start the path"},
+		{"/a?b=c", project.OpenAPIPath, "end the path"},
+		{"/{", project.OpenAPIPath, "close each"},
+		{"/{a/b}", project.OpenAPIPath, "close each"},
+		{"/a}", project.OpenAPIPath, "close each"},
+		{"/{{a}}", project.OpenAPIPath, "close each"},
+		{"/{}", project.OpenAPIPath, "a name"},
+		{"/{a}{b}", project.OpenAPIPath, "between {a} and {b}"},
+		{"/{a}/{a}", project.OpenAPIPath, "once only"},
+		{"/100%", project.OpenAPIPath, "%25"},
+		{many, project.OpenAPIPath, "at most 16"},
+		{"/(", project.URLPattern, "URL pattern"},
+		{"/:a/:a", project.URLPattern, "URL pattern"},
+		{"/(?<=a)b", project.URLPattern, "URL pattern"},
+		{"books", project.URLPattern, "start the URL pattern"},
+		{"/a", "glob", "path mode"},
+	} {
+		var r Router
+		err := r.Add("GET", test.path, test.mode, 0)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want it to say %q", test.path, err, test.want)
+		}
+	}
+}
+
+func TestParametersAreKnownByName(t *testing.T) {
+	for _, test := range []struct {
+		path, name string
+		mode       project.PathMode
+		want       bool
+	}{
+		{"/a/{id}", "id", project.OpenAPIPath, true},
+		{"/a/{id}", "i", project.OpenAPIPath, false},
+		{"/a/{b}...{c}", "c", project.OpenAPIPath, true},
+		{"/a/:id/x", "id", project.URLPattern, true},
+		{"/a/:idx", "id", project.URLPattern, false},
+		{"/a/:idx/:id", "id", project.URLPattern, true},
+		{"/a/*", "0", project.URLPattern, true},
+		{"/a/*", "1", project.URLPattern, false},
+	} {
+		if got := HasParam(test.path, test.mode, test.name); got != test.want {
+			t.Errorf("%s has %s: got %v", test.path, test.name, got)
+		}
+	}
+}
+
+func TestDotSegmentsAreRemovedAsURLParsersDo(t *testing.T) {
+	for path, want := range map[string]string{
+		"/":                "/",
+		"/a/b":             "/a/b",
+		"/a/./b":           "/a/b",
+		"/a/../b":          "/b",
+		"/../../b":         "/b",
+		"/a/b/..":          "/a/",
+		"/a/.":             "/a/",
+		"/a/%2e%2E/b":      "/b",
+		"/a/.%2e/b":        "/b",
+		"/a/%2e/b":         "/a/b",
+		"/a/...":           "/a/...",
+		"/a/..b":           "/a/..b",
+		"/a//../b":         "/a/b",
+		"/a/..%2fb":        "/a/..%2fb",
+		"/%2e%2e":          "/",
+		"/a/.well-known/x": "/a/.well-known/x",
+		"//a":              "//a",
+		"/a%2Fb/../c":      "/c",
+	} {
+		if got := Normalise(path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+		if got := HasDotSegment(path); got != (Normalise(path) != path) {
+			t.Errorf("%s: HasDotSegment says %v", path, got)
+		}
+	}
+}
+
+// TestAPathFilledIntoATemplateIsFoundAgain: whatever is declared beside it, a
+// template's own paths lead to it or to one that is more literal.
+func TestAPathFilledIntoATemplateIsFoundAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		segment := rapid.SampledFrom([]string{"a", "b", "c", "{p}", "x{p}", "{p}.json", "{p}...{q}"})
+		paths := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) string {
+			path := ""
+			for i := range rapid.IntRange(1, 4).Draw(t, "depth") {
+				s := segment.Draw(t, "segment")
+				s = strings.ReplaceAll(s, "{p}", fmt.Sprintf("{p%d}", i))
+				path += "/" + strings.ReplaceAll(s, "{q}", fmt.Sprintf("{q%d}", i))
+			}
+			return path
+		}), 1, 12, rapid.ID).Draw(t, "paths")
+		var r Router
+		for i, path := range paths {
+			if err := r.Add("GET", path, project.OpenAPIPath, i); err != nil {
+				t.Fatalf("add %s: %v", path, err)
+			}
+		}
+		i := rapid.IntRange(0, len(paths)-1).Draw(t, "which")
+		value := rapid.StringMatching(`[a-z%]{1,6}`)
+		path := param.ReplaceAllStringFunc(paths[i], func(string) string { return url.PathEscape(value.Draw(t, "value")) })
+		var m Match
+		got, ok := r.Find("GET", path, &m)
+		if !ok {
+			t.Fatalf("%s, made of %s, is not found", path, paths[i])
+		}
+		// Oracle: the templates as regular expressions, and the literal rule.
+		if !regexpOf(paths[got]).MatchString(path) {
+			t.Fatalf("%s leads to %s", path, paths[got])
+		}
+		if rank(paths[got]) < rank(paths[i]) {
+			t.Fatalf("%s leads to %s, which is less literal than %s", path, paths[got], paths[i])
+		}
+		for _, name := range m.Names() {
+			if raw, _ := m.Raw(name); raw == "" || strings.Contains(raw, "/") {
+				t.Fatalf("%s in %s is %q", name, path, raw)
+			}
+		}
+	})
+}
+
+var param = regexp.MustCompile(`\{[^}]+\}`)
+
+func regexpOf(template string) *regexp.Regexp {
+	var b strings.Builder
+	last := 0
+	for _, at := range param.FindAllStringIndex(template, -1) {
+		b.WriteString(regexp.QuoteMeta(template[last:at[0]]) + `[^/]+`)
+		last = at[1]
+	}
+	return regexp.MustCompile("^" + b.String() + regexp.QuoteMeta(template[last:]) + "$")
+}
+
+// rank orders templates of one depth: the leftmost segment decides, a literal
+// before one that is mixed, a mixed one by its literal bytes.
+func rank(template string) string {
+	var b strings.Builder
+	for segment := range strings.SplitSeq(template[1:], "/") {
+		literal := len(param.ReplaceAllString(segment, ""))
+		if !strings.Contains(segment, "{") {
+			literal = 99
+		}
+		fmt.Fprintf(&b, "%02d", literal)
+	}
+	return b.String()
+}
+
+func TestEveryOperationOfGitHubIsFound(t *testing.T) {
+	type operation struct{ method, path string }
+	var operations []operation
+	for path, methods := range github(t) {
+		for method := range methods {
+			if slices.Contains([]string{"get", "put", "post", "delete", "patch", "head", "options", "trace"}, method) {
+				operations = append(operations, operation{strings.ToUpper(method), path})
+			}
+		}
+	}
+	if len(operations) != 1223 {
+		t.Fatalf("%d operations, want 1223", len(operations))
+	}
+	slices.SortFunc(operations, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
+	var r Router
+	for i, o := range operations {
+		if err := r.Add(o.method, o.path, project.OpenAPIPath, i); err != nil {
+			t.Fatalf("add %s: %v", o.path, err)
+		}
+	}
+	for i, o := range operations {
+		want := map[string]string{}
+		path := param.ReplaceAllStringFunc(o.path, func(name string) string {
+			value := fmt.Sprintf("v%d%%2F%s", len(want), strings.Trim(name, "{}"))
+			want[strings.Trim(name, "{}")] = value
+			return value
+		})
+		var m Match
+		got, ok := r.Find(o.method, path, &m)
+		if !ok || got != i {
+			t.Errorf("%s %s: got route %d (found %v), want %d", o.method, path, got, ok, i)
+			continue
+		}
+		have := map[string]string{}
+		for _, name := range m.Names() {
+			have[name], _ = m.Raw(name)
+		}
+		if !maps.Equal(have, want) {
+			t.Errorf("%s %s: parameters %v, want %v", o.method, path, have, want)
+		}
+	}
+}
+
+func github(tb testing.TB) map[string]map[string]json.RawMessage {
+	tb.Helper()
+	file := filepath.Join("..", "..", "..", "local", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatalf("the GitHub description is missing: npm ci --prefix local: %v", err)
+		}
+		tb.Skip("the GitHub description is not installed: npm ci --prefix local")
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
+		tb.Fatal(err)
+	}
+	return document.Paths
+}
+
+func FuzzFindNeverPanics(f *testing.F) {
+	var r Router
+	for i, path := range []string{"/", "/a/{b}", "/a/{b}...{c}", "/a/x{b}y{c}z", "/a/b"} {
+		if err := r.Add("GET", path, project.OpenAPIPath, i); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := r.Add("GET", "/p/:x(\\d+)/*", project.URLPattern, 9); err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"/", "/a/b", "/a/1...2", "/a/x1y2z", "/%", "/a/%zz", "/p/1/x", "/a/%2e%2e"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		var m Match
+		_, _ = r.Find("GET", path, &m)
+		if strings.HasPrefix(path, "/") {
+			if once := Normalise(path); Normalise(once) != once {
+				t.Errorf("%q: normalising twice changes it", path)
+			}
+		}
+	})
+}
+
+func BenchmarkFind(b *testing.B) {
+	var r Router
+	i := 0
+	for path, methods := range github(b) {
+		for method := range methods {
+			if err := r.Add(strings.ToUpper(method), path, project.OpenAPIPath, i); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	}
+	b.ReportAllocs()
+	var m Match
+	for b.Loop() {
+		if _, ok := r.Find("GET", "/repos/octo/hello/compare/main...dev", &m); !ok {
+			b.Fatal("not found")
+		}
+	}
+}
