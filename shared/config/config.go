@@ -1,0 +1,136 @@
+// Package config is what a process of the product is told by its environment:
+// where its table, bucket and key are, and under which addresses it is reached.
+// The Lambda mains and the local process fill the same Config, so that what
+// runs in one runs in the other: config → store → group → lambda.Start.
+//
+// What it is not: it opens nothing and imports no AWS SDK (package store and
+// package blob speak to AWS), and it holds no secret: a key is named by the
+// file or the key service that has it, never by its text.
+//
+// Read this file. The variables are those of design, section 9, and the
+// infrastructure sets the same ones.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// The variables. Names of resources have no default: a wrong guess would write
+// into another installation.
+const (
+	VarTable            = "GATEWRIGHT_TABLE"
+	VarBucket           = "GATEWRIGHT_BUCKET"
+	VarKeyFile          = "GATEWRIGHT_KEY_FILE"
+	VarKMSKey           = "GATEWRIGHT_KMS_KEY"
+	VarDeploymentURL    = "GATEWRIGHT_DEPLOYMENT_URL"
+	VarDynamoDBEndpoint = "GATEWRIGHT_DYNAMODB_ENDPOINT"
+	VarS3Endpoint       = "GATEWRIGHT_S3_ENDPOINT"
+	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
+	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
+)
+
+// placeholder stands for a deployment's name in DeploymentURL.
+const placeholder = "{deployment}"
+
+// Config is an installation as one of its processes sees it.
+type Config struct {
+	// Table and Bucket are the names of the DynamoDB table and the S3 bucket.
+	Table  string
+	Bucket string
+	// KeyFile is the path of the root key on this machine, KMSKey the id of the
+	// KMS key that wraps it; exactly one is set.
+	KeyFile string
+	KMSKey  string
+	// DeploymentURL is the public origin of a deployment with {deployment} in
+	// place of its name, such as http://{deployment}.localhost:9001.
+	DeploymentURL string
+	// DynamoDBEndpoint and S3Endpoint are base addresses of emulators, "" for
+	// AWS. S3PublicEndpoint is the one under which clients reach S3, "" for the
+	// same.
+	DynamoDBEndpoint string
+	S3Endpoint       string
+	S3PublicEndpoint string
+	// PrivateUpstreams allows the gateway to call loopback, private and
+	// link-local addresses: for a laptop, never for a shared installation.
+	PrivateUpstreams bool
+}
+
+// FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
+// names every variable at fault and never a value.
+func FromEnvironment(getenv func(string) string) (Config, error) {
+	c := Config{
+		Table:            getenv(VarTable),
+		Bucket:           getenv(VarBucket),
+		KeyFile:          getenv(VarKeyFile),
+		KMSKey:           getenv(VarKMSKey),
+		DeploymentURL:    getenv(VarDeploymentURL),
+		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
+		S3Endpoint:       getenv(VarS3Endpoint),
+		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
+	}
+	var wrong []error
+	switch getenv(VarPrivateUpstreams) {
+	case "", "false":
+	case "true":
+		c.PrivateUpstreams = true
+	default:
+		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarPrivateUpstreams))
+	}
+	return c, errors.Join(append(wrong, c.Validate())...)
+}
+
+// Validate tells everything that is wrong with c.
+func (c Config) Validate() error {
+	var wrong []error
+	for _, v := range []struct{ name, value string }{
+		{VarTable, c.Table}, {VarBucket, c.Bucket}, {VarDeploymentURL, c.DeploymentURL},
+	} {
+		if v.value == "" {
+			wrong = append(wrong, fmt.Errorf("%s is not set", v.name))
+		}
+	}
+	if (c.KeyFile == "") == (c.KMSKey == "") {
+		wrong = append(wrong, fmt.Errorf("exactly one of %s and %s has to be set", VarKeyFile, VarKMSKey))
+	}
+	if c.DeploymentURL != "" && !isOrigin(c.DeploymentOrigin("name")) || strings.Count(c.DeploymentURL, placeholder) > 1 {
+		wrong = append(wrong, fmt.Errorf("%s is no address such as http://%s.example.com", VarDeploymentURL, placeholder))
+	}
+	for _, v := range []struct{ name, value string }{
+		{VarDynamoDBEndpoint, c.DynamoDBEndpoint}, {VarS3Endpoint, c.S3Endpoint}, {VarS3PublicEndpoint, c.S3PublicEndpoint},
+	} {
+		if v.value != "" && !isOrigin(strings.TrimSuffix(v.value, "/")) {
+			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// isOrigin reports whether text is scheme://host[:port] and nothing more.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
+		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}
+
+// DeploymentOrigin is the public origin of a deployment, as its `url`.
+func (c Config) DeploymentOrigin(deployment string) string {
+	return strings.ReplaceAll(c.DeploymentURL, placeholder, deployment)
+}
+
+// Deployment gives the name of the deployment that a request's host is of, and
+// whether it is one. A port does not matter, nor does the case of letters.
+func (c Config) Deployment(host string) (name string, ok bool) {
+	pattern, err := url.Parse(c.DeploymentOrigin("name"))
+	if err != nil {
+		return "", false
+	}
+	suffix := strings.ToLower(strings.TrimPrefix(pattern.Hostname(), "name"))
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	name, ok = strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
+	return name, ok && name != "" && !strings.Contains(name, ".")
+}

@@ -1,0 +1,105 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+func good() map[string]string {
+	return map[string]string{
+		config.VarTable:         "gatewright",
+		config.VarBucket:        "gatewright-blobs",
+		config.VarKMSKey:        "alias/gatewright",
+		config.VarDeploymentURL: "https://{deployment}.example.com",
+	}
+}
+
+func TestEnvironmentIsRead(t *testing.T) {
+	env := good()
+	env[config.VarKMSKey], env[config.VarKeyFile] = "", "key"
+	env[config.VarDynamoDBEndpoint] = "http://127.0.0.1:8000"
+	env[config.VarS3Endpoint] = "http://127.0.0.1:8001/"
+	env[config.VarS3PublicEndpoint] = "http://localhost:8001"
+	env[config.VarPrivateUpstreams] = "true"
+	got, err := config.FromEnvironment(func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		Table: "gatewright", Bucket: "gatewright-blobs", KeyFile: "key",
+		DeploymentURL:    "https://{deployment}.example.com",
+		DynamoDBEndpoint: "http://127.0.0.1:8000",
+		S3Endpoint:       "http://127.0.0.1:8001/",
+		S3PublicEndpoint: "http://localhost:8001",
+		PrivateUpstreams: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
+	for name, tc := range map[string]struct{ variable, value string }{
+		"no table":             {config.VarTable, ""},
+		"no bucket":            {config.VarBucket, ""},
+		"no key":               {config.VarKMSKey, ""},
+		"two keys":             {config.VarKeyFile, "secret-value"},
+		"no deployment url":    {config.VarDeploymentURL, ""},
+		"relative url":         {config.VarDeploymentURL, "secret-value"},
+		"two placeholders":     {config.VarDeploymentURL, "http://{deployment}.{deployment}.secret-value"},
+		"path":                 {config.VarDeploymentURL, "http://{deployment}.example.com/secret-value"},
+		"endpoint":             {config.VarDynamoDBEndpoint, "secret-value:8000"},
+		"endpoint with a path": {config.VarS3Endpoint, "http://secret-value/x"},
+		"public endpoint":      {config.VarS3PublicEndpoint, "ftp://secret-value"},
+		"upstreams":            {config.VarPrivateUpstreams, "secret-value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := good()
+			env[tc.variable] = tc.value
+			_, err := config.FromEnvironment(func(name string) string { return env[name] })
+			if err == nil || !strings.Contains(err.Error(), tc.variable) {
+				t.Errorf("error %v does not name %s", err, tc.variable)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret-value") {
+				t.Errorf("the error repeats the value: %v", err)
+			}
+		})
+	}
+}
+
+func TestAllWrongVariablesAreNamedAtOnce(t *testing.T) {
+	_, err := config.FromEnvironment(func(string) string { return "" })
+	for _, name := range []string{config.VarTable, config.VarBucket, config.VarKMSKey, config.VarDeploymentURL} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is missing in: %v", name, err)
+		}
+	}
+}
+
+func TestHostLeadsToItsDeployment(t *testing.T) {
+	c := config.Config{DeploymentURL: "http://{deployment}.localhost:9001"}
+	if got := c.DeploymentOrigin("shop-main-0a1b2c3"); got != "http://shop-main-0a1b2c3.localhost:9001" {
+		t.Errorf("origin %s", got)
+	}
+	for host, want := range map[string]string{
+		"shop-main-0a1b2c3.localhost:9001":  "shop-main-0a1b2c3",
+		"shop-main-0a1b2c3.localhost":       "shop-main-0a1b2c3",
+		"Shop-Main-0A1B2C3.LOCALHOST.:9001": "shop-main-0a1b2c3",
+		"localhost:9001":                    "",
+		".localhost":                        "",
+		"a.b.localhost":                     "",
+		"shop-main-0a1b2c3.example.com":     "",
+		"[::1]:9001":                        "",
+		"[::1]":                             "",
+		"":                                  "",
+	} {
+		got, ok := c.Deployment(host)
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v; want %q", host, got, ok, want)
+		}
+	}
+}
