@@ -1,0 +1,49 @@
+// Package trigger declares the functions that no route of the API calls: what
+// calls them, and what they use. The infrastructure, the local process and the
+// tests derive from these declarations, as they do from those of operations.
+//
+// It holds data only; the function's folder holds its declaration and handler.
+package trigger
+
+import (
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+)
+
+// Function is what is called by events rather than by routes.
+type Function struct {
+	// Name is the folder's, and the function's.
+	Name string
+	// Does says what it is for, in one line.
+	Does string
+	// On lists what calls it.
+	On []Event
+	// Uses is what it does outside its process.
+	Uses []api.Use
+	// Timeout bounds one call.
+	Timeout time.Duration
+}
+
+// Event calls a function. Exactly one field is set.
+type Event struct {
+	// Uploaded calls it for each object written below a prefix of the bucket,
+	// with S3's event.
+	Uploaded string
+	// Changed calls it with batches of the table's stream; it answers which
+	// records of a batch failed.
+	Changed bool
+	// Schedule calls it again and again.
+	Schedule *Schedule
+	// Asked lets those with a grant of the platform call it: no address is
+	// public. Its event is of its own making.
+	Asked bool
+}
+
+// Schedule is a regular call.
+type Schedule struct {
+	// Name tells schedules of a function apart; the function's event carries it.
+	Name string `json:"schedule"`
+	// Every is the time between calls, whole minutes.
+	Every time.Duration `json:"-"`
+}
