@@ -1,0 +1,118 @@
+package readme
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const document = "# Product\n\n```sh\nnot this\n```\n\n## Five minutes\n\nFirst:\n\n```sh\nname=world\nsay() { echo \"hello $1\"; }\n```\n\n" +
+	"Then:\n\n```sh\nsay \"$name\"\n```\n\n```text\nhello …\n```\n\n### More\n\n```json\n{}\n```\n\n```sh\necho one; echo two\n```\n\nIt prints something.\n\n```text\nnot its output\n```\n\n## After\n\n```sh\nnor this\n```\n"
+
+func TestStepsAreTheShellBlocksUnderOneHeading(t *testing.T) {
+	got, err := Steps(document, "Five minutes")
+	want := []Step{
+		{12, "name=world\nsay() { echo \"hello $1\"; }", ""},
+		{19, `say "$name"`, "hello …"},
+		{33, "echo one; echo two", ""},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestDocumentWithoutStepsIsAnError(t *testing.T) {
+	for name, document := range map[string]string{
+		"no heading":    "```sh\nx\n```\n",
+		"no step":       "# Five minutes\n\n```text\nx\n```\n",
+		"no end":        "# Five minutes\n\n```sh\nx\n",
+		"heading in it": "```text\n# Five minutes\n```\n\n```sh\nx\n```\n",
+	} {
+		if steps, err := Steps(document, "Five minutes"); err == nil {
+			t.Errorf("%s: got %v", name, steps)
+		}
+	}
+}
+
+func TestEllipsisStandsForAnythingInALineOrForLines(t *testing.T) {
+	for _, c := range []struct {
+		want, got string
+		matches   bool
+	}{
+		{"a", "a\n", true},
+		{"a", "b\n", false},
+		{"a", "a\nb\n", false},
+		{"a\nb", "a\nb\n", true},
+		{`{"id": "…"}`, `{"id": "bckt_1"}`, true},
+		{`{"id": "…"}`, `{"name": "bckt_1"}`, false},
+		{"a.c", "abc", false},
+		{"a…", "a\nb", false},
+		{"a\n…\nd", "a\nb\nc\nd\n", true},
+		{"a\n…\nd", "a\nd\n", true},
+		{"a\n…\nd", "a\nb\nc\n", false},
+		{"a\n…", "a\nb\nc\n", true},
+		{"…\nc", "a\nb\nc\n", true},
+		{"a", "a  \r\n", true},
+	} {
+		if Matches(c.want, c.got) != c.matches {
+			t.Errorf("want %q, got %q: %v", c.want, c.got, !c.matches)
+		}
+	}
+}
+
+func TestStepsRunInOneShellAndStopAtTheFirstFailure(t *testing.T) {
+	steps, err := Steps(document, "Five minutes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs, err := Run(t.Context(), t.TempDir(), nil, steps)
+	if err != nil || !slices.Equal(outputs, []string{"", "hello world\n", "one\ntwo\n"}) {
+		t.Errorf("got %q, %v", outputs, err)
+	}
+
+	for _, c := range []struct {
+		name, wantError string
+		steps           []Step
+		outputs         int
+	}{
+		{"a failing command", "line 7: exit status 3", []Step{{Line: 2, Commands: "true"}, {Line: 7, Commands: "(exit 3)"}, {Line: 9, Commands: "echo x"}}, 2},
+		{"a failing part of a pipe", "line 2:", []Step{{Line: 2, Commands: "false | true"}}, 1},
+		{"an unset variable", "line 2:", []Step{{Line: 2, Commands: "echo $not_set_anywhere"}}, 1},
+		{"another output", "line 2: printed\ny\nwant\nx", []Step{{Line: 2, Commands: "echo y", Want: "x"}}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			outputs, err := Run(t.Context(), t.TempDir(), nil, c.steps)
+			if err == nil || !strings.Contains(err.Error(), c.wantError) || len(outputs) != c.outputs {
+				t.Errorf("got %q, %v", outputs, err)
+			}
+		})
+	}
+}
+
+func TestJobsInTheBackgroundEndWithTheSteps(t *testing.T) {
+	// The job holds the shell's standard error: Run returns only when it is gone.
+	for _, last := range []string{"true", "false"} {
+		out, err := Run(t.Context(), t.TempDir(), nil, []Step{{Line: 1, Commands: "sleep 600 >/dev/null &\necho $!"}, {Line: 2, Commands: last}})
+		if (err == nil) != (last == "true") {
+			t.Errorf("after %s: %q, %v", last, out, err)
+		}
+	}
+}
+
+func TestReadmeCommandsParseAsShell(t *testing.T) {
+	document, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := Steps(string(document), "Five minutes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", s.Commands).CombinedOutput(); err != nil {
+			t.Errorf("README.md:%d: %s", s.Line, out)
+		}
+	}
+}
