@@ -1,0 +1,213 @@
+package deployments
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const projectPath = "/v1/accounts/{accountName}/projects/{projectName}"
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "deployments",
+	Title:       "Deployments",
+	Description: "Sources are uploaded, built and served; a deployment is what the gateway serves for a branch.",
+	Operations: []api.Declared{
+		sources, sourceURL, projectSources, status, list, read, remove, removeFromProject, redeploy,
+	},
+}
+
+var (
+	uploads = []api.Use{api.ReadsTable, api.WritesTable, api.SealsSecrets, api.PresignsUpload}
+	reads   = []api.Use{api.ReadsTable}
+	changes = []api.Use{api.ReadsTable, api.WritesTable}
+)
+
+const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +
+	"The id in the answer is the statusId under which the build is followed. " +
+	"The project, its environment and its key buckets are made when they do not exist."
+
+var sources = api.Operation[sourcesIn, uploadOut]{
+	ID: "DeployService_sources", Method: http.MethodPost, Path: "/v1/deployments/sources",
+	Summary: "Get an upload address for a branch", Description: uploadNote,
+	Scope: auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Errors: []int{http.StatusNotFound}, Uses: uploads,
+}
+
+var sourceURL = api.Operation[sourceURLIn, uploadOut]{
+	ID: "DeployService_sourceUrl", Method: http.MethodPost, Path: "/v1/deployments/source-url",
+	Summary: "Get an upload address for an environment", Description: uploadNote,
+	Scope: auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Errors: []int{http.StatusNotFound}, Uses: uploads,
+}
+
+var projectSources = api.Operation[projectSourcesIn, uploadOut]{
+	ID: "DeployService_projectSources", Method: http.MethodPost, Path: projectPath + "/sources",
+	Summary:     "Get an upload address for a project",
+	Description: "The earlier form of the operation: it deploys the branch main. " + uploadNote,
+	Scope:       auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Errors: []int{http.StatusNotFound}, Uses: uploads,
+}
+
+var status = api.Operation[statusIn, statusOut]{
+	ID: "V1_deploymentStatus", Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}",
+	Summary:     "Follow a build",
+	Description: "IN_PROGRESS from the moment the upload address is given out, then SUCCESS or ERROR for good.",
+	Scope:       auth.Deployments.Read(),
+	Errors:      []int{http.StatusNotFound}, Uses: reads,
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "DeploymentsService_list", Method: http.MethodGet, Path: projectPath + "/deployments",
+	Summary:     "List the deployments of a project",
+	Description: "Production first, then the newest first.",
+	Scope:       auth.Deployments.Read(),
+	Errors:      []int{http.StatusNotFound}, Uses: reads,
+}
+
+var read = api.Operation[nameIn, deploymentOut]{
+	ID: "DeploymentsService_read", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}",
+	Summary: "Read a deployment",
+	Scope:   auth.Deployments.Read(),
+	Errors:  []int{http.StatusNotFound}, Uses: reads,
+}
+
+const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards."
+
+var remove = api.Operation[nameIn, api.NoContent]{
+	ID: "DeploymentsService_delete", Method: http.MethodDelete, Path: "/v1/deployments/{deploymentName}",
+	Summary: "Delete a deployment", Description: removeNote,
+	Scope: auth.Deployments.Write(), Audit: audit.DeploymentDelete,
+	Errors: []int{http.StatusNotFound}, Uses: changes,
+}
+
+var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
+	ID: "DeploymentsService_deleteFromProject", Method: http.MethodDelete, Path: projectPath + "/deployments/{deploymentName}",
+	Summary: "Delete a deployment of a project", Description: removeNote,
+	Scope: auth.Deployments.Write(), Audit: audit.DeploymentDelete,
+	Errors: []int{http.StatusNotFound}, Uses: changes,
+}
+
+var redeploy = api.Operation[nameIn, redeployOut]{
+	ID: "DeployService_redeploy", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/deploy",
+	Summary:     "Deploy the stored sources again",
+	Description: "Builds the sources of the deployment once more, so that new values of variables take effect.",
+	Scope:       auth.Deployments.Write(), Audit: audit.DeploymentDeploy,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: changes,
+}
+
+type sourcesIn struct {
+	Body struct {
+		AccountName string `json:"accountName" doc:"The account."`
+		ProjectName string `json:"projectName" doc:"The project." example:"lime-fox"`
+		BranchName  string `json:"branchName" minLength:"1" maxLength:"255" doc:"The branch; main, master and production are production." example:"main"`
+	} `nameHint:"SourcesRequest"`
+}
+
+type sourceURLIn struct {
+	Body struct {
+		AccountName   string `json:"accountName" doc:"The account."`
+		ProjectName   string `json:"projectName" doc:"The project."`
+		Environment   string `json:"environment,omitempty" maxLength:"255" doc:"The branch. One of environment and branchName is needed."`
+		BranchName    string `json:"branchName,omitempty" maxLength:"255" doc:"The branch, under its other name."`
+		RepositoryURL string `json:"repositoryUrl,omitempty" maxLength:"2048" doc:"Where the sources come from, for people."`
+		SHA           string `json:"sha,omitempty" maxLength:"64" doc:"The commit, for people."`
+	} `nameHint:"SourceUrlRequest"`
+}
+
+type projectSourcesIn struct {
+	AccountName string `path:"accountName"`
+	ProjectName string `path:"projectName"`
+}
+
+type uploadOut struct {
+	Body struct {
+		UploadURL    string `json:"uploadUrl" format:"uri" doc:"Where to PUT the archive. Its last path segment is the statusId."`
+		DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId."`
+	} `nameHint:"Upload"`
+}
+
+type statusIn struct {
+	AccountName string `path:"accountName"`
+	ProjectName string `path:"projectName"`
+	StatusID    string `path:"statusId" doc:"The UUID of the uploaded sources."`
+}
+
+type statusOut struct {
+	Body struct {
+		Status      string          `json:"status" enum:"SUCCESS,ERROR,IN_PROGRESS" doc:"What has become of the upload."`
+		URL         string          `json:"url" doc:"The deployment's public address, empty until SUCCESS."`
+		BuildID     string          `json:"buildId,omitempty" doc:"The build's id, once there is a build."`
+		Steps       map[string]step `json:"steps" doc:"The build's steps by name: download, validate, build, deploy."`
+		BuildResult buildResult     `json:"buildResult" doc:"What the build says of the sources."`
+	} `nameHint:"DeploymentStatus"`
+}
+
+type step struct {
+	Status     string `json:"status" enum:"IN_PROGRESS,SUCCESS,ERROR"`
+	StartedOn  string `json:"startedOn,omitempty" format:"date-time"`
+	FinishedOn string `json:"finishedOn,omitempty" format:"date-time"`
+	Message    string `json:"message,omitempty"`
+}
+
+type buildResult struct {
+	BuildID  string    `json:"buildId,omitempty"`
+	Errors   []finding `json:"errors" doc:"Everything that has to be mended."`
+	Warnings []finding `json:"warnings" doc:"What is probably not meant."`
+}
+
+type finding struct {
+	File    string `json:"file" doc:"The file in the archive."`
+	Path    string `json:"path" doc:"A JSON pointer into the file."`
+	Message string `json:"message" doc:"What to do."`
+}
+
+type listIn struct {
+	AccountName string `path:"accountName"`
+	ProjectName string `path:"projectName"`
+	api.Page
+}
+
+type listOut struct {
+	Body api.List[deployment]
+}
+
+type nameIn struct {
+	DeploymentName string `path:"deploymentName" doc:"The deployment's name: the first label of its host name."`
+}
+
+type projectNameIn struct {
+	AccountName    string `path:"accountName"`
+	ProjectName    string `path:"projectName"`
+	DeploymentName string `path:"deploymentName" doc:"The deployment's name: the first label of its host name."`
+}
+
+type deploymentOut struct {
+	Body deployment
+}
+
+type redeployOut struct {
+	Body struct {
+		Status       string `json:"status" doc:"That it was asked for."`
+		DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId under which this build is followed."`
+	} `nameHint:"RedeployResult"`
+}
+
+type deployment struct {
+	Name            string `json:"name" doc:"Unique in the installation; the first label of its host name."`
+	URL             string `json:"url" format:"uri" doc:"Its public address."`
+	Label           string `json:"label" doc:"The branch, as it stands in the name."`
+	URLParameter    string `json:"urlParameter" doc:"The same as label."`
+	LoggingID       string `json:"loggingId" doc:"What its logs are found under."`
+	AccountName     string `json:"accountName"`
+	ProjectName     string `json:"projectName"`
+	BranchName      string `json:"branchName"`
+	EnvironmentType string `json:"environmentType" enum:"PRODUCTION,PREVIEW,WORKING_COPY"`
+	State           string `json:"state" enum:"STARTED,BUILDING,FAILED,STOPPED"`
+	Message         string `json:"message" doc:"Always empty."`
+	CreatedOn       string `json:"createdOn" format:"date-time"`
+	UpdatedOn       string `json:"updatedOn" format:"date-time"`
+}

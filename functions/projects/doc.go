@@ -1,0 +1,7 @@
+// Package projects answers the operations on projects: listing those of an
+// account and making one (contract 2.10).
+//
+// A project is also made by its first upload, which is functions/deployments'
+// part; both go through package deployments in shared. Read operations.go
+// first, then handlers.go.
+package projects

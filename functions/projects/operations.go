@@ -1,0 +1,68 @@
+package projects
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "projects",
+	Title:       "Projects",
+	Description: "What is deployed: a project has one environment for each branch.",
+	Operations:  []api.Declared{list, create},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "ProjectsService_list", Method: http.MethodGet, Path: "/v1/projects",
+	Summary:     "List projects",
+	Description: "The projects of an account that the key sees, in the order of their names.",
+	Scope:       auth.Projects.Read(),
+	Errors:      []int{http.StatusNotFound},
+	Uses:        []api.Use{api.ReadsTable},
+}
+
+var create = api.Operation[createIn, createOut]{
+	ID: "ProjectsService_create", Method: http.MethodPost, Path: "/v1/projects",
+	Summary: "Create a project",
+	Description: "Makes a project with its three key buckets, one for each kind of environment. " +
+		"A name that is in use or not allowed is a 422: choose another and repeat.",
+	Scope:  auth.Projects.Write(),
+	Audit:  audit.ProjectCreate,
+	Errors: []int{http.StatusNotFound, http.StatusUnprocessableEntity},
+	Uses:   []api.Use{api.ReadsTable, api.WritesTable, api.SealsSecrets},
+}
+
+type listIn struct {
+	AccountName string `query:"accountName" doc:"The account; the key's own when it is not given."`
+	api.Page
+}
+
+type listOut struct {
+	Body api.List[project]
+}
+
+type createIn struct {
+	AccountName string `query:"accountName" doc:"The account; the key's own when it is not given."`
+	Body        struct {
+		// The pattern is the service's: a bad name is a 422, not a 400.
+		Name string `json:"name" doc:"Lower-case letters, digits and hyphens, at most 63; neither first nor last a hyphen." example:"lime-fox"`
+	} `nameHint:"ProjectCreate"`
+}
+
+type createOut struct {
+	Body project
+}
+
+type project struct {
+	ID          string `json:"id" doc:"The project's id."`
+	Name        string `json:"name" doc:"The project's name."`
+	AccountName string `json:"accountName" doc:"The account it belongs to."`
+	Type        string `json:"type" doc:"How its gateway is run." enum:"managed-edge,managed-dedicated,self-hosted"`
+	ProductType string `json:"productType" doc:"What it is." enum:"api-gateway"`
+	CreatedOn   string `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn   string `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
