@@ -1,0 +1,258 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/idna"
+
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/router"
+)
+
+// ErrOutside is what Resolve answers when values of the request would lead out
+// of the path that the project wrote: the request is refused.
+var ErrOutside = errors.New("expression: the values of the request lead out of the upstream's path")
+
+// Address is an upstream address with values of the request in its path and
+// query. Scheme and host are fixed when it is compiled: whatever a request
+// holds, it goes to them. It is immutable.
+type Address struct {
+	scheme, host string
+	path, query  []part // literals are escaped
+	// usesSearch tells that the text itself says where the query goes.
+	usesSearch bool
+	plain      string // the path, when it has no values
+	isPlain    bool
+}
+
+// Check answers what is wrong with a text as an address while the variables are
+// not known yet: what Compile would refuse whatever their values are.
+func Check(text string) error {
+	t, err := Parse(text)
+	if err != nil {
+		return err
+	}
+	if len(t.Variables()) > 0 {
+		// A variable may hold any part of an address, so only Compile can tell.
+		return nil
+	}
+	_, err = t.Compile(nil)
+	return err
+}
+
+// Compile makes an address of the text. The error says what to do and repeats
+// no variable's value.
+func (t *Text) Compile(variables map[string]string) (*Address, error) {
+	parts, missing := t.fold(variables)
+	if len(missing) > 0 && len(parts) > 0 && (parts[0].value != nil || !hasHost(parts[0].literal)) {
+		return nil, fmt.Errorf("set the variable %s, then deploy again: without it the address has no host", missing[0])
+	}
+	if len(parts) == 0 || parts[0].value != nil {
+		return nil, errors.New(`begin the address with "https://" or "http://" and a host: they can't come from the request`)
+	}
+	authority, rest, err := origins(parts[0].literal)
+	if err != nil {
+		return nil, err
+	}
+	parts[0].literal = rest
+	if rest == "" {
+		if parts = parts[1:]; len(parts) > 0 && parts[0].value.from != pathname && parts[0].value.from != search {
+			return nil, errors.New(`put a "/" between the host and the first value of the request: a host can't come from the request`)
+		}
+	}
+	a := &Address{scheme: authority.Scheme, host: authority.Host}
+	if err := a.split(parts); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func hasHost(literal string) bool {
+	u, err := url.Parse(literal)
+	return err == nil && u.Host != ""
+}
+
+// origins cuts the scheme and host off the beginning of an address.
+func origins(literal string) (origin *url.URL, rest string, err error) {
+	begin := errors.New(`begin the address with "https://" or "http://" and a host`)
+	scheme, after, found := strings.Cut(literal, "://")
+	if !found {
+		return nil, "", begin
+	}
+	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
+		return nil, "", begin
+	}
+	host := after
+	if end := strings.IndexAny(after, "/?#\\"); end >= 0 {
+		host, rest = after[:end], after[end:]
+	}
+	if strings.Contains(host, "@") {
+		return nil, "", errors.New("take the user and password out of the address and send them as a header")
+	}
+	u, err := url.Parse(scheme + "://" + host)
+	if err != nil || u.Hostname() == "" {
+		return nil, "", errors.New("correct the host of the address: it is no host name or IP address, or its port is no number")
+	}
+	if strings.IndexFunc(u.Host, func(r rune) bool { return r >= 0x80 }) >= 0 {
+		ascii, err := idna.Lookup.ToASCII(u.Hostname())
+		if err != nil {
+			return nil, "", errors.New("correct the host of the address: it is no international domain name")
+		}
+		if u.Port() != "" {
+			ascii += ":" + u.Port()
+		}
+		u.Host = ascii
+	}
+	if !httpguts.ValidHostHeader(u.Host) {
+		return nil, "", errors.New("correct the host of the address: it holds a character that no host has")
+	}
+	return u, rest, nil
+}
+
+// split sorts what follows the host into path and query.
+func (a *Address) split(parts []part) error {
+	inQuery := false
+	for _, p := range parts {
+		if p.value != nil {
+			if p.value.from == search {
+				a.usesSearch, inQuery = true, true
+			}
+			if inQuery {
+				a.query = append(a.query, p)
+			} else {
+				a.path = append(a.path, p)
+			}
+			continue
+		}
+		literal := p.literal
+		if strings.ContainsAny(literal, "#\\") {
+			return errors.New(`take "#" and "\" out of the address, or write them as %23 and %5C`)
+		}
+		if _, err := url.PathUnescape(literal); err != nil {
+			return errors.New(`write "%" as "%25" in the address, or complete the escape`)
+		}
+		literal = escapeLiteral(literal)
+		if !inQuery {
+			path, query, found := strings.Cut(literal, "?")
+			if router.HasDotSegment(path) {
+				return errors.New(`take the "." and ".." segments out of the address`)
+			}
+			if path != "" {
+				a.path = append(a.path, part{literal: path})
+			}
+			if inQuery = found; !found || query == "" {
+				continue
+			}
+			literal = query
+		}
+		a.query = append(a.query, part{literal: literal})
+	}
+	a.isPlain = len(a.path) == 0 || len(a.path) == 1 && a.path[0].value == nil
+	if len(a.path) == 1 && a.isPlain {
+		a.plain = a.path[0].literal
+	}
+	return nil
+}
+
+// escapeLiteral escapes what may not stand in a URL and leaves the rest, with
+// the escapes that are there.
+func escapeLiteral(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>^`{|}", c) >= 0:
+			fmt.Fprintf(&b, "%%%02X", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// Resolve gives the address for an exchange. suffix is appended to its path (it
+// is escaped and begins with a slash, or is empty); withSearch appends the
+// exchange's query, unless the text names it itself.
+func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) (*url.URL, error) {
+	path := a.plain
+	if !a.isPlain {
+		var b strings.Builder
+		for _, p := range a.path {
+			if p.value == nil {
+				b.WriteString(p.literal)
+			} else {
+				b.WriteString(p.value.inPath(x))
+			}
+		}
+		path = b.String()
+	}
+	if suffix != "" {
+		path = strings.TrimSuffix(path, "/") + suffix
+	}
+	if path == "" {
+		path = "/"
+	}
+	if (!a.isPlain || suffix != "") && router.HasDotSegment(path) {
+		return nil, ErrOutside
+	}
+	u := &url.URL{Scheme: a.scheme, Host: a.host, Path: path, RawPath: path, RawQuery: a.resolveQuery(x, withSearch)}
+	if strings.IndexByte(path, '%') >= 0 {
+		unescaped, err := url.PathUnescape(path)
+		if err != nil {
+			// Only a group of a URL pattern that ends within an escape gets here.
+			return nil, ErrOutside
+		}
+		u.Path = unescaped
+	}
+	return u, nil
+}
+
+func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
+	withSearch = withSearch && !a.usesSearch && x.Query != ""
+	if len(a.query) == 0 {
+		if withSearch {
+			return x.Query
+		}
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range a.query {
+		switch {
+		case p.value == nil && b.Len() == 0:
+			// "?${search}&a=b" of a request without a query.
+			b.WriteString(strings.TrimPrefix(p.literal, "&"))
+		case p.value == nil:
+			b.WriteString(p.literal)
+		case p.value.from == search && !p.value.encoded:
+			b.WriteString(x.Query)
+		default:
+			b.WriteString(EncodeURIComponent(p.value.of(x)))
+		}
+	}
+	if withSearch {
+		if b.Len() > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(x.Query)
+	}
+	return b.String()
+}
+
+// inPath gives the value as a part of a path. Parameters and the path keep the
+// escapes and slashes that they were matched with; everything else becomes
+// part of a single segment.
+func (v *value) inPath(x *pipeline.Exchange) string {
+	if !v.encoded {
+		switch v.from { //nolint:exhaustive // all others are escaped below
+		case param:
+			raw, _ := x.Params.Raw(v.name)
+			return raw
+		case pathname:
+			return x.Path
+		}
+	}
+	return EncodeURIComponent(v.of(x))
+}

@@ -1,0 +1,293 @@
+package expression
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/router"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// exchange makes the exchange of a GET of path?query through a template.
+func exchange(t testing.TB, template string, mode project.PathMode, target string) *pipeline.Exchange {
+	t.Helper()
+	path, rawQuery, _ := strings.Cut(target, "?")
+	var r router.Router
+	if err := r.Add("GET", template, mode, 0); err != nil {
+		t.Fatal(err)
+	}
+	x := &pipeline.Exchange{
+		Method: "GET", Path: path, Query: rawQuery, Scheme: "https", Host: "gw.example:8443",
+		Header: http.Header{"X-Tenant": {"a b/c"}, "Accept": {"text/html"}},
+		User:   &pipeline.User{Sub: "acme", Data: json.RawMessage(`{"plan":"gold","id":7}`)},
+	}
+	if _, ok := r.Find("GET", path, &x.Params); !ok {
+		t.Fatalf("%s does not match %s", path, template)
+	}
+	return x
+}
+
+// fataler is what a test and a property share.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func compile(t fataler, text string, variables map[string]string) *Address {
+	t.Helper()
+	parsed, err := Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	a, err := parsed.Compile(variables)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return a
+}
+
+func TestValuesOfTheRequestArePutIn(t *testing.T) {
+	x := exchange(t, "/todos/{id}/{rest}", project.OpenAPIPath, "/todos/a%2Fb/c?q=x%20y&r=%2F&r=2")
+	variables := map[string]string{"BASE": "https://up.example/v1", "HOST": "up.example", "TOKEN": "a b"}
+	for text, want := range map[string]string{
+		"https://up.example":                                  "https://up.example/",
+		"HTTPS://up.example/":                                 "https://up.example/",
+		"http://up.example:81/x":                              "http://up.example:81/x",
+		"${env.BASE}/todos":                                   "https://up.example/v1/todos",
+		"https://${env.HOST}/":                                "https://up.example/",
+		"https://up.example${pathname}":                       "https://up.example/todos/a%2Fb/c",
+		"https://up.example${pathname}${search}":              "https://up.example/todos/a%2Fb/c?q=x%20y&r=%2F&r=2",
+		"https://up.example/${params.id}":                     "https://up.example/a%2Fb",
+		"https://up.example/${ params.id }":                   "https://up.example/a%2Fb",
+		"https://up.example/${params['id']}":                  "https://up.example/a%2Fb",
+		"https://up.example/${request.params.id}":             "https://up.example/a%2Fb",
+		"https://up.example/${e(params.id)}":                  "https://up.example/a%2Fb",
+		"https://up.example/${encodeURIComponent(params.id)}": "https://up.example/a%2Fb",
+		"https://up.example/a?id=${params.id}":                "https://up.example/a?id=a%2Fb",
+		"https://up.example/${query.q}":                       "https://up.example/x%20y",
+		"https://up.example/${query.r}":                       "https://up.example/%2F",
+		"https://up.example/${query.none}":                    "https://up.example/",
+		`https://up.example/${headers["x-tenant"]}`:           "https://up.example/a%20b%2Fc",
+		`https://up.example/${headers.get('X-Tenant')}`:       "https://up.example/a%20b%2Fc",
+		`https://up.example/${request.headers.get("accept")}`: "https://up.example/text%2Fhtml",
+		`https://up.example/${headers.host}`:                  "https://up.example/gw.example%3A8443",
+		"https://up.example/?u=${url}":                        "https://up.example/?u=https%3A%2F%2Fgw.example%3A8443%2Ftodos%2Fa%252Fb%2Fc%3Fq%3Dx%2520y%26r%3D%252F%26r%3D2",
+		"https://up.example/?${search}&a=b":                   "https://up.example/?q=x%20y&r=%2F&r=2&a=b",
+		"https://up.example/${method}/${port}":                "https://up.example/GET/8443",
+		"https://up.example/${host}":                          "https://up.example/gw.example%3A8443",
+		"https://up.example/${hostname}":                      "https://up.example/gw.example",
+		"https://up.example/?o=${origin}":                     "https://up.example/?o=https%3A%2F%2Fgw.example%3A8443",
+		"https://up.example/?t=${env.TOKEN}":                  "https://up.example/?t=a%20b",
+		"https://up.example/${request.user.sub}":              "https://up.example/acme",
+		"https://up.example/${request.user.data.plan}":        "https://up.example/gold",
+		"https://up.example/${request.user.data.id}":          "https://up.example/7",
+		"https://up.example/${request.user.data.none}":        "https://up.example/",
+		"https://up.example/a b":                              "https://up.example/a%20b",
+		"https://up.example/$bulk/$":                          "https://up.example/$bulk/$",
+		"https://bücher.example/":                             "https://xn--bcher-kva.example/",
+		"http://[::1]:8080/x":                                 "http://[::1]:8080/x",
+	} {
+		u, err := compile(t, text, variables).Resolve(x, "", false)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := u.String(); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func TestTheQueryIsForwardedUnlessTheTextNamesIt(t *testing.T) {
+	with := exchange(t, "/a", project.OpenAPIPath, "/a?q=1")
+	without := exchange(t, "/a", project.OpenAPIPath, "/a")
+	for _, test := range []struct {
+		text string
+		x    *pipeline.Exchange
+		want string
+	}{
+		{"http://up/x", with, "http://up/x?q=1"},
+		{"http://up/x", without, "http://up/x"},
+		{"http://up/x?k=v", with, "http://up/x?k=v&q=1"},
+		{"http://up/x?k=v", without, "http://up/x?k=v"},
+		{"http://up/x${search}", with, "http://up/x?q=1"},
+		{"http://up/x${search}&k=v", without, "http://up/x?k=v"},
+		{"http://up/x?k=v&${search}", with, "http://up/x?k=v&q=1"},
+	} {
+		u, err := compile(t, test.text, nil).Resolve(test.x, "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.String() != test.want {
+			t.Errorf("%s: got %s, want %s", test.text, u, test.want)
+		}
+	}
+}
+
+func TestThePathIsAppendedToABaseAddress(t *testing.T) {
+	x := exchange(t, "/todos/{id}", project.OpenAPIPath, "/todos/a%2Fb?q=1")
+	for text, want := range map[string]string{
+		"http://up":              "http://up/todos/a%2Fb?q=1",
+		"http://up/":             "http://up/todos/a%2Fb?q=1",
+		"http://up/v1/":          "http://up/v1/todos/a%2Fb?q=1",
+		"http://up/v1?key=k":     "http://up/v1/todos/a%2Fb?key=k&q=1",
+		"http://up/${params.id}": "http://up/a%2Fb/todos/a%2Fb?q=1",
+	} {
+		u, err := compile(t, text, nil).Resolve(x, x.Path, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.String() != want {
+			t.Errorf("%s: got %s, want %s", text, u, want)
+		}
+	}
+}
+
+func TestGroupsOfURLPatternsKeepTheirSlashes(t *testing.T) {
+	x := exchange(t, "/files/:rest*", project.URLPattern, "/files/a/b%2Fc")
+	u, err := compile(t, "http://up/${params.rest}", nil).Resolve(x, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.String() != "http://up/a/b%2Fc" {
+		t.Errorf("got %s", u)
+	}
+}
+
+func TestNoValueLeadsOutOfThePath(t *testing.T) {
+	for _, target := range []string{"/x?up=..", "/x?up=.", "/x?up=%2e%2e"} {
+		x := exchange(t, "/x", project.OpenAPIPath, target)
+		if u, err := compile(t, "http://up/users/${query.up}/admin", nil).Resolve(x, "", false); !errors.Is(err, ErrOutside) {
+			t.Errorf("%s: got %v, %v", target, u, err)
+		}
+	}
+}
+
+// TestNoValueChangesSchemeOrHost: whatever a request holds, the request goes to
+// the host that was written, and each value stays in its segment or parameter.
+func TestNoValueChangesSchemeOrHost(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		nasty := rapid.OneOf(rapid.StringOf(rapid.RuneFrom([]rune("/\\@:?#&=.%[]$ \r\n\x00aé"))), rapid.String())
+		value := nasty.Draw(r, "value")
+		x := &pipeline.Exchange{Scheme: "https", Host: nasty.Draw(r, "host"), Path: "/x", Header: http.Header{"A": {value}}}
+		x.SetQuery(url.Values{"q": {value}}.Encode())
+		for _, text := range []string{"https://up.example/a/${query.q}/b?k=${headers.a}&h=${host}", "https://up.example/a/${headers.a}/b?k=${query.q}&h=${url}"} {
+			u, err := compile(r, text, nil).Resolve(x, "", false)
+			if errors.Is(err, ErrOutside) {
+				continue
+			}
+			if err != nil {
+				r.Fatal(err)
+			}
+			again, err := url.Parse(u.String())
+			if err != nil {
+				r.Fatalf("%q is no URL: %v", u, err)
+			}
+			if again.Scheme != "https" || again.Host != "up.example" || again.User != nil || again.Fragment != "" {
+				r.Fatalf("the request would go to %q", again)
+			}
+			if strings.Count(again.EscapedPath(), "/") != 3 || again.Path != "/a/"+value+"/b" {
+				r.Fatalf("the path became %q", again.EscapedPath())
+			}
+			if got := again.Query(); len(got) != 2 || got.Get("k") != value {
+				r.Fatalf("the query became %q", again.RawQuery)
+			}
+		}
+	})
+}
+
+func TestMistakesInTextsAreToldWithWhatToDo(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://up/${params.id":           `close each "${"`,
+		"https://up/${param.id}":           "replace ${param.id}: it is unknown",
+		"https://up/${params}":             "replace ${params}",
+		"https://up/${method.x}":           "replace ${method.x}",
+		"https://up/${request}":            "replace ${request}",
+		"https://up/${request.env.A}":      "replace ${request.env.A}",
+		"https://up/${request.user.email}": "use request.user.sub",
+		"https://up/${}":                   "as a name with properties",
+		"https://up/${a b}":                "as a name with properties",
+		"https://up/${headers.}":           "as a name with properties",
+		"https://up/${headers[x]}":         "as a name with properties",
+		"https://up/${headers['x]}":        `close each "${"`,
+		"https://up/${e(params.id}":        "close the parenthesis",
+		"https://up/${process.exit(1)}":    "as a name with properties",
+		"https://up/${1+1}":                "as a name with properties",
+		"up.example/x":                     "begin the address",
+		"ftp://up.example/x":               "begin the address",
+		"//up.example/x":                   "begin the address",
+		"":                                 "begin the address",
+		"https://":                         "correct the host",
+		"https:///x":                       "correct the host",
+		"https://up example/":              "correct the host",
+		"https://up:port/":                 "correct the host",
+		"https://user:secret@up/":          "take the user and password out",
+		"https://up/#x":                    `take "#"`,
+		"https://up\\x":                    `take "#" and "\"`,
+		"https://up/100%":                  "%25",
+		"https://up/../x":                  `take the "."`,
+		"${params.host}/x":                 "begin the address",
+		"https://${headers.host}/x":        "correct the host",
+		"https://up${params.x}/y":          `put a "/"`,
+		"https://up.${query.x}/y":          `put a "/"`,
+		"https://up:${query.x}/y":          `put a "/"`,
+	} {
+		if err := Check(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want it to say %q", text, err, want)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the message repeats the password", text)
+		}
+	}
+}
+
+func TestAnUnsetVariableIsNamedWhereTheHostNeedsIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"${env.UPSTREAM}/x":         "set the variable UPSTREAM",
+		"https://${env.UPSTREAM}/x": "set the variable UPSTREAM",
+		"https://up/${env.PATH}/x":  "",
+	} {
+		if err := Check(text); err != nil {
+			t.Errorf("%s: only Compile knows the variables: %v", text, err)
+		}
+		parsed, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = parsed.Compile(map[string]string{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want it to say %q", text, err, want)
+		}
+	}
+}
+
+func TestAVariableIsNoText(t *testing.T) {
+	x := exchange(t, "/x", project.OpenAPIPath, "/x?q=1")
+	u, err := compile(t, "http://up/${env.A}", map[string]string{"A": "${query.q}"}).Resolve(x, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "http://up/$%7Bquery.q%7D"; u.String() != want {
+		t.Errorf("got %s, want %s", u, want)
+	}
+}
+
+func FuzzParseNeverPanics(f *testing.F) {
+	for _, seed := range []string{"https://up/${params.id}", "${e(e(query.a))}", `${headers["a"]['b'](c)}`, "${", "}", "https://u/?${search}#"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		parsed, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if a, err := parsed.Compile(nil); err == nil {
+			_, _ = a.Resolve(&pipeline.Exchange{Path: "/"}, "", true)
+		}
+	})
+}
