@@ -1,0 +1,212 @@
+// Package apigateway is the local run's API Gateway: it turns each HTTP request
+// into the event that AWS makes of it, hands it to the function of the group
+// whose operation it is, and turns the answer back, so that what runs here is
+// what runs there.
+//
+// What it is not: a router of operations. It knows which paths belong to which
+// function, as the REST API's resources do; 404 and 405 are the functions'.
+//
+// Read apigateway.go first, then event.go. The shape is that of the REST API's
+// proxy integration, payload version 1 (design, sections 4 and 9).
+package apigateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/ids"
+)
+
+// Limits of API Gateway.
+const (
+	// MaxBodyBytes is the payload limit: 10 MB.
+	MaxBodyBytes = 10 << 20
+	// Timeout is how long a function may take: 29 s.
+	Timeout = 29 * time.Second
+)
+
+// Function is a group of operations and the Lambda edge that answers them.
+type Function struct {
+	Group api.Group
+	Edge  api.Edge
+}
+
+// Options are what a Gateway takes from outside. All fields are needed.
+type Options struct {
+	// Functions in any order; the first one answers paths that belong to none.
+	Functions []Function
+	// Domain is what events name as the API's own domain.
+	Domain string
+	IDs    *ids.Source
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Gateway is the management API's front. It is an http.Handler.
+type Gateway struct {
+	o   Options
+	mux *http.ServeMux
+}
+
+// New makes a Gateway. It panics for two functions with the same operation,
+// which only a change of the code can bring about.
+func New(o Options) *Gateway {
+	g := &Gateway{o: o, mux: http.NewServeMux()}
+	resources := make(map[string]*resource)
+	for i, f := range o.Functions {
+		for _, d := range f.Group.Declarations() {
+			r, ok := resources[d.Path]
+			if !ok {
+				r = &resource{path: d.Path, owner: i, methods: make(map[string]int)}
+				resources[d.Path] = r
+				g.mux.Handle(d.Path, r)
+			}
+			if _, ok := r.methods[d.Method]; ok {
+				panic("apigateway: two operations " + d.Method + " " + d.Path)
+			}
+			r.methods[d.Method] = i
+		}
+	}
+	return g
+}
+
+// resource is a path with the functions of its methods. Methods without one go
+// to the owner, which answers 405.
+type resource struct {
+	path    string
+	owner   int
+	methods map[string]int
+}
+
+// ServeHTTP makes a resource a handler, as ServeMux needs it. It never runs.
+func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := g.o.IDs.UUID()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
+			return
+		}
+		g.refuse(w, r, requestID, http.StatusBadRequest, "The body could not be read to its end.")
+		return
+	}
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+		g.refuse(w, r, requestID, http.StatusBadRequest, "query: is not percent-encoded; write a percent sign as %25 and a semicolon as %3B")
+		return
+	}
+	function, path, parameters := g.route(r)
+	event := g.event(r, body, requestID, path, parameters)
+
+	// As in AWS, a function goes on when the client has gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), Timeout)
+	defer cancel()
+	ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: requestID})
+	answer, err := function.Edge(ctx, event)
+	switch {
+	case ctx.Err() != nil:
+		g.refuse(w, r, requestID, http.StatusGatewayTimeout, "The operation took longer than 29 seconds. Look whether it came about before you repeat it.")
+	case err != nil:
+		g.o.Log.ErrorContext(ctx, "function failed", "function", function.Group.Name, "requestId", requestID, "error", err)
+		g.refuse(w, r, requestID, http.StatusBadGateway, "The function did not answer. Repeating the request is safe.")
+	default:
+		g.send(w, r, requestID, answer)
+	}
+}
+
+// route finds the function, the resource's path and its parameters.
+func (g *Gateway) route(r *http.Request) (f Function, path string, parameters map[string]string) {
+	probe := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath}}
+	if escaped := r.URL.EscapedPath(); len(escaped) > 1 && strings.HasSuffix(escaped, "/") {
+		probe.URL.RawPath = strings.TrimSuffix(escaped, "/")
+		probe.URL.Path = strings.TrimSuffix(r.URL.Path, "/")
+	}
+	handler, _ := g.mux.Handler(probe)
+	found, ok := handler.(*resource)
+	if !ok {
+		return g.o.Functions[0], "/{proxy+}", map[string]string{"proxy": strings.TrimPrefix(r.URL.EscapedPath(), "/")}
+	}
+	owner, ok := found.methods[r.Method]
+	if !ok {
+		owner = found.owner
+	}
+	return g.o.Functions[owner], found.path, pathParameters(found.path, probe.URL.EscapedPath())
+}
+
+// pathParameters gives the values of a resource's parameters, decoded.
+func pathParameters(pattern, escaped string) map[string]string {
+	out := make(map[string]string)
+	values := strings.Split(escaped, "/")
+	for i, segment := range strings.Split(pattern, "/") {
+		if !strings.HasPrefix(segment, "{") || i >= len(values) {
+			continue
+		}
+		if value, err := url.PathUnescape(values[i]); err == nil {
+			out[strings.Trim(segment, "{}")] = value
+		}
+	}
+	return out
+}
+
+// send turns a function's answer into the HTTP response.
+func (g *Gateway) send(w http.ResponseWriter, r *http.Request, requestID string, answer events.APIGatewayProxyResponse) {
+	body := []byte(answer.Body)
+	if answer.IsBase64Encoded {
+		decoded, err := base64.StdEncoding.DecodeString(answer.Body)
+		if err != nil {
+			g.refuse(w, r, requestID, http.StatusBadGateway, "The function's answer could not be read. Repeating the request is safe.")
+			return
+		}
+		body = decoded
+	}
+	header := w.Header()
+	for name, values := range answer.MultiValueHeaders {
+		header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	for name, value := range answer.Headers {
+		if _, ok := header[http.CanonicalHeaderKey(name)]; !ok {
+			header.Set(name, value)
+		}
+	}
+	header.Set("X-Amzn-Requestid", requestID)
+	w.WriteHeader(answer.StatusCode)
+	_, _ = w.Write(body)
+}
+
+// refuse answers what API Gateway itself refuses, as a problem.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
+	var body bytes.Buffer
+	err := json.NewEncoder(&body).Encode(api.Problem{
+		Type:     "https://httpproblems.com/http-status/" + strconv.Itoa(status),
+		Title:    http.StatusText(status),
+		Status:   status,
+		Detail:   detail,
+		Instance: r.URL.EscapedPath(),
+		Trace:    &api.Trace{RequestID: requestID, Timestamp: api.Timestamp(g.o.Now())},
+	})
+	if err != nil {
+		g.o.Log.ErrorContext(r.Context(), "a problem could not be encoded", "requestId", requestID, "error", err)
+	}
+	g.o.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", r.URL.EscapedPath(), "status", status)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("X-Request-Id", requestID)
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+}
