@@ -1,0 +1,150 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Lines is a slog.Handler that shows each record as one line for a person: a
+// request as "15:04:05 200 GET /v1/who-am-i 2ms", anything else as its message
+// and attributes.
+type Lines struct {
+	t     *Terminal
+	level slog.Level
+	attrs []slog.Attr
+	group string
+}
+
+var _ slog.Handler = (*Lines)(nil)
+
+// Lines makes a handler that shows records of the level and above.
+func (t *Terminal) Lines(level slog.Level) *Lines { return &Lines{t: t, level: level} }
+
+// Enabled implements slog.Handler.
+func (l *Lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level }
+
+// WithAttrs implements slog.Handler.
+func (l *Lines) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *l
+	c.attrs = slices.Clone(l.attrs)
+	for _, a := range attrs {
+		a.Key = l.group + a.Key
+		c.attrs = append(c.attrs, a)
+	}
+	return &c
+}
+
+// WithGroup implements slog.Handler.
+func (l *Lines) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return l
+	}
+	c := *l
+	c.group += name + "."
+	return &c
+}
+
+// Handle implements slog.Handler.
+func (l *Lines) Handle(_ context.Context, r slog.Record) error {
+	attrs := slices.Clone(l.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		a.Key = l.group + a.Key
+		attrs = append(attrs, a)
+		return true
+	})
+	line := l.t.style(r.Time.Format(time.TimeOnly), dim) + " "
+	if request, ok := l.request(attrs); ok && r.Message == "request" {
+		line += request
+	} else {
+		line += l.t.style(level(r.Level), colourOf(r.Level)) + r.Message
+		for _, a := range attrs {
+			line += " " + l.t.style(a.Key+"=", dim) + text(a.Value)
+		}
+	}
+	l.t.print(line + "\n")
+	return nil
+}
+
+// request shows a request's record, if it is one. The rest of what it holds is
+// in the log file.
+func (l *Lines) request(attrs []slog.Attr) (string, bool) {
+	find := func(key string) (slog.Value, bool) {
+		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == key })
+		if i < 0 {
+			return slog.Value{}, false
+		}
+		return attrs[i].Value.Resolve(), true
+	}
+	method, ok1 := find("method")
+	path, ok2 := find("path")
+	status, ok3 := find("status")
+	if !ok1 || !ok2 || !ok3 || status.Kind() != slog.KindInt64 {
+		return "", false
+	}
+	code := status.Int64()
+	colour := green
+	switch {
+	case code >= 500:
+		colour = red
+	case code >= 400:
+		colour = yellow
+	}
+	out := l.t.style(status.String(), colour) + " " + text(method) + " "
+	if host, ok := find("host"); ok {
+		out += text(host)
+	}
+	out += text(path)
+	if d, ok := find("duration"); ok && d.Kind() == slog.KindDuration {
+		out += " " + l.t.style(short(d.Duration()), dim)
+	}
+	if id, ok := find("requestId"); ok && code >= 400 {
+		out += " " + l.t.style("requestId="+text(id), dim)
+	}
+	if cause, ok := find("error"); ok && code >= 500 {
+		first, _, _ := strings.Cut(fmt.Sprint(cause.Any()), "\n")
+		out += " " + text(slog.StringValue(first))
+	}
+	return out, true
+}
+
+// short rounds a duration to what a person compares.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+func level(l slog.Level) string {
+	switch {
+	case l >= slog.LevelError:
+		return "error: "
+	case l >= slog.LevelWarn:
+		return "warning: "
+	}
+	return ""
+}
+
+func colourOf(l slog.Level) string {
+	if l >= slog.LevelError {
+		return red
+	}
+	return yellow
+}
+
+// text is a value on one line: what a client sent must not write to the
+// terminal.
+func text(v slog.Value) string {
+	s := v.Resolve().String()
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '"' }) {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package terminal_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/local/terminal"
+)
+
+func TestWhatAPersonSees(t *testing.T) {
+	for _, colour := range []bool{false, true} {
+		var out bytes.Buffer
+		term := terminal.New(&out, colour)
+		term.Step("Starting the database")
+		term.Ready(terminal.Summary{
+			API: "http://127.0.0.1:9000", Gateway: "http://<deployment>.localhost:9001", Account: "demo",
+			Key: "gwa_example", KeyFile: ".gatewright/account-key", Data: ".gatewright",
+		})
+		term.Ready(terminal.Summary{
+			API: "http://127.0.0.1:9000", Gateway: "http://<deployment>.localhost:9001", Account: "demo",
+			KeyFile: ".gatewright/account-key", Data: ".gatewright",
+		})
+		term.Fail(errors.Join(errors.New("this is wrong: do that"), errors.New("and this: do the other")))
+		name := "plain.txt"
+		if colour {
+			name = "colour.txt"
+		}
+		golden.Equal(t, filepath.Join("testdata", name), out.Bytes())
+	}
+}
+
+// untimed drops the clock, so that lines can be compared.
+type untimed struct{ out *bytes.Buffer }
+
+func (u untimed) Write(p []byte) (int, error) {
+	_, rest, _ := strings.Cut(string(p), " ")
+	u.out.WriteString(rest)
+	return len(p), nil
+}
+
+func TestEachRecordIsOneLine(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(terminal.New(untimed{&out}, false).Lines(slog.LevelInfo))
+	request := func(method, path string, status int, more ...any) {
+		log.With("requestId", "1-2").Info("request", append([]any{
+			"operation", "x", "method", method, "path", path, "status", status, "duration", 1234 * time.Microsecond,
+		}, more...)...)
+	}
+	request("GET", "/v1/who-am-i", 200)
+	request("POST", "/v1/x\x1b[31m\n", 404)
+	request("POST", "/v1/x", 500, "error", errors.New("the cause\nand its stack"))
+	log.Debug("not shown")
+	log.Info("something", "a", 1, "b", "two\nlines")
+	log.WithGroup("g").With("c", 3).Warn("careful", "d", "")
+	log.Error("broken", "error", io.EOF)
+	log.Info("request", "of", "another kind")
+	golden.Equal(t, "testdata/lines.txt", out.Bytes())
+}
+
+func TestColoursAreForTerminalsAndNotForNoColor(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	device, err := os.Open(os.DevNull) // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = device.Close() }()
+	for _, tc := range []struct {
+		file *os.File
+		env  map[string]string
+		want bool
+	}{
+		{device, nil, true},
+		{file, nil, false},
+		{device, map[string]string{"NO_COLOR": "1"}, false},
+		{device, map[string]string{"TERM": "dumb"}, false},
+	} {
+		if got := terminal.Colours(tc.file, func(n string) string { return tc.env[n] }); got != tc.want {
+			t.Errorf("%s with %v: %v", tc.file.Name(), tc.env, got)
+		}
+	}
+}
