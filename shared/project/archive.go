@@ -1,0 +1,365 @@
+package project
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Files are the files of a project that the compiler reads, by their path from
+// the project's root ("config/routes.oas.json").
+type Files map[string][]byte
+
+// Limits bound what Unpack accepts and how much it works and remembers.
+type Limits struct {
+	// CompressedBytes is the most that an archive itself may have.
+	CompressedBytes int64
+	// UnpackedBytes is the most that all of it may have unpacked, headers and
+	// padding included.
+	UnpackedBytes int64
+	// Ratio is the most that unpacked bytes may be to the compressed ones read
+	// so far; it counts from RatioAfter unpacked bytes on.
+	Ratio, RatioAfter int64
+	// Files is the most files, Entries the most files and folders.
+	Files, Entries int
+	// PathBytes and PathDepth bound a path: its length and its segments.
+	PathBytes, PathDepth int
+	// FileBytes is the most that one file of the configuration may have,
+	// KeptBytes all of them together.
+	FileBytes, KeptBytes int64
+}
+
+// DefaultLimits are the product's: 100 MiB and fewer than 10,000 files
+// (contract 8), the rest chosen so that a build stays below 10 s and 512 MiB.
+// The GitHub REST API's description, the largest public one, has 13 MB.
+func DefaultLimits() Limits {
+	const mib = 1 << 20
+	return Limits{
+		CompressedBytes: 100 * mib,
+		UnpackedBytes:   512 * mib,
+		Ratio:           100,
+		RatioAfter:      32 * mib,
+		Files:           9_999,
+		Entries:         20_000,
+		PathBytes:       512,
+		PathDepth:       32,
+		FileBytes:       24 * mib,
+		KeptBytes:       48 * mib,
+	}
+}
+
+// archiveProblems is how many entries an archive may have refused before
+// Unpack reads no further.
+const archiveProblems = 50
+
+// Unpack reads a project's archive: a tar file, compressed with gzip, of the
+// project folder's content. It keeps the files that the compiler reads and only
+// checks the others. It streams: memory is bounded by KeptBytes, work by
+// UnpackedBytes. No file system is touched.
+//
+// What is wrong with the archive comes as problems, without Files then. The
+// error is r's own, and only r's: a source that cannot be read says nothing
+// about the project.
+func Unpack(r io.Reader, limits Limits) (Files, []Problem, error) {
+	u := &unpacker{
+		limits: limits,
+		source: &countingReader{r: r, limit: limits.CompressedBytes},
+		files:  Files{},
+		seen:   map[string]bool{},
+	}
+	err := u.run()
+	if e, ok := errors.AsType[*sourceError](err); ok {
+		return nil, nil, e.cause
+	}
+	if err != nil {
+		u.report.fail("", "", "%s", u.explain(err))
+	}
+	if problems := u.report.errors(); len(problems) > 0 {
+		return nil, problems, nil
+	}
+	return u.files, nil, nil
+}
+
+type unpacker struct {
+	limits Limits
+	source *countingReader
+	plain  *ratioReader
+	report report
+
+	files   Files
+	kept    int64
+	seen    map[string]bool // every path so far; true for a folder
+	entries int
+	count   int
+}
+
+// The ways in which an archive ends Unpack at once.
+var (
+	errCompressedSize = errors.New("archive over the limit of its size")
+	errUnpackedSize   = errors.New("archive over the limit of its unpacked size")
+	errRatio          = errors.New("archive unpacks to too much")
+	errTooManyFiles   = errors.New("archive with too many files")
+	errTooManyFolders = errors.New("archive with too many entries")
+	errTooMuchKept    = errors.New("configuration over its limit")
+	errManyProblems   = errors.New("archive with many refused entries")
+	errTrailing       = errors.New("archive with bytes after its end")
+	errNotGzip        = errors.New("archive is not compressed with gzip")
+	errNotTar         = errors.New("archive is no tar file")
+)
+
+func (u *unpacker) run() error {
+	zip, err := gzip.NewReader(bufio.NewReaderSize(u.source, 64<<10))
+	switch {
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, io.EOF):
+		return errNotGzip
+	case err != nil:
+		return err
+	}
+	u.plain = &ratioReader{r: zip, source: u.source, limits: u.limits}
+	// The tar reader does without a header's checksum only at the very end,
+	// so that whatever is no tar fails here, on its first entry.
+	archive := tar.NewReader(u.plain)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			if u.plain.n == 0 {
+				return errNotTar
+			}
+			return u.drain()
+		}
+		if errors.Is(err, tar.ErrHeader) && u.entries == 0 {
+			return errNotTar
+		}
+		if err != nil {
+			return err
+		}
+		if err := u.entry(header, archive); err != nil {
+			return err
+		}
+		if len(u.report.problems) >= archiveProblems {
+			return errManyProblems
+		}
+	}
+}
+
+// drain reads what follows the tar's end: padding, which also has gzip compare
+// its checksum. Anything else could be a second archive that another reader
+// would see and this one would not.
+func (u *unpacker) drain() error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := u.plain.Read(buf)
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return errTrailing
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if errors.Is(err, gzip.ErrHeader) {
+			return errTrailing
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// entry checks one entry and keeps its content where the compiler reads it.
+func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil // metadata of git archive, no file
+	}
+	u.entries++
+	if u.entries > u.limits.Entries {
+		return errTooManyFolders
+	}
+	if h.Size > u.limits.UnpackedBytes {
+		return errUnpackedSize // a sparse file can claim any size
+	}
+	name, ok := u.name(h.Name)
+	if !ok {
+		return nil
+	}
+	folder := false
+	switch h.Typeflag {
+	case tar.TypeReg:
+		if u.count++; u.count > u.limits.Files {
+			return errTooManyFiles
+		}
+	case tar.TypeDir:
+		folder = true
+	case tar.TypeSymlink, tar.TypeLink:
+		u.report.fail(name, "", "This entry is a link. Put the file itself into the archive (tar --dereference does).")
+		return nil
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		u.report.fail(name, "", "This entry is a device or a pipe. Leave it out: a project holds files and folders only.")
+		return nil
+	default:
+		u.report.fail(name, "", "This entry is no ordinary file. Leave it out: a project holds files and folders only.")
+		return nil
+	}
+	if was, twice := u.seen[name]; twice && !(was && folder) {
+		u.report.fail(name, "", "The archive has this path twice. Pack the project anew, so that each file is in it once.")
+		return nil
+	}
+	u.seen[name] = folder
+	if folder || !isConfiguration(name) {
+		return nil
+	}
+	if h.Size > u.limits.FileBytes {
+		u.report.fail(name, "", "This file has more than %s. Split it: config may hold several *.oas.json files.", mebibytes(u.limits.FileBytes))
+		return nil
+	}
+	if u.kept += h.Size; u.kept > u.limits.KeptBytes {
+		return errTooMuchKept
+	}
+	data, err := io.ReadAll(io.LimitReader(content, h.Size))
+	if err != nil {
+		return err
+	}
+	u.files[name] = data
+	return nil
+}
+
+// name gives an entry's path from the project's root, and reports one that
+// leads elsewhere or could mean two things.
+func (u *unpacker) name(raw string) (string, bool) {
+	shown := printable(raw)
+	refuse := func(format string, args ...any) (string, bool) {
+		u.report.fail(shown, "", format, args...)
+		return "", false
+	}
+	switch {
+	case !utf8.ValidString(raw) || strings.ContainsFunc(raw, unicode.IsControl) || strings.Contains(raw, `\`):
+		return refuse("This path has characters that a path in a project may not have. Use UTF-8 without control characters and backslashes.")
+	case strings.HasPrefix(raw, "/"):
+		return refuse("This path is absolute. Pack with paths relative to the project's folder: tar -czf project.tar.gz -C FOLDER .")
+	case len(raw) > u.limits.PathBytes:
+		return refuse("This path is longer than %d bytes. Shorten it.", u.limits.PathBytes)
+	}
+	for segment := range strings.SplitSeq(raw, "/") {
+		if segment == ".." {
+			return refuse("This path leads out of the project's folder. Pack with paths below it: tar -czf project.tar.gz -C FOLDER .")
+		}
+	}
+	clean := path.Clean(raw)
+	if strings.Count(clean, "/") >= u.limits.PathDepth {
+		return refuse("This path has more than %d segments. Flatten the folders.", u.limits.PathDepth)
+	}
+	if clean == "." {
+		return "", false // the project's folder itself
+	}
+	return clean, true
+}
+
+// isConfiguration reports whether the compiler reads the file.
+func isConfiguration(name string) bool {
+	return name == policiesFile || name == settingsFile || isRoutesFile(name)
+}
+
+// isRoutesFile matches config/*.oas.json.
+func isRoutesFile(name string) bool {
+	dir, base := path.Split(name)
+	return dir == "config/" && strings.HasSuffix(base, ".oas.json")
+}
+
+// explain says what to do about an error that ended the reading.
+func (u *unpacker) explain(err error) string {
+	const pack = "Pack the project anew: tar -czf project.tar.gz -C FOLDER ."
+	switch {
+	case errors.Is(err, errNotGzip):
+		return "The upload is not compressed with gzip. " + pack
+	case errors.Is(err, errNotTar):
+		return "The upload holds no tar archive. " + pack
+	case errors.Is(err, errTrailing):
+		return "The archive goes on after its end. " + pack
+	case errors.Is(err, errCompressedSize):
+		return fmt.Sprintf("The archive has more than %s. Leave out what the gateway does not need, such as node_modules and .git.", mebibytes(u.limits.CompressedBytes))
+	case errors.Is(err, errUnpackedSize):
+		return fmt.Sprintf("The archive unpacks to more than %s. Leave out what the gateway does not need, such as node_modules and .git.", mebibytes(u.limits.UnpackedBytes))
+	case errors.Is(err, errRatio):
+		return fmt.Sprintf("The archive unpacks to more than %d times its size, which no project's text does. Leave out the file that is all alike.", u.limits.Ratio)
+	case errors.Is(err, errTooManyFiles):
+		return fmt.Sprintf("The archive has more than %d files. Leave out what the gateway does not need, such as node_modules and .git.", u.limits.Files)
+	case errors.Is(err, errTooManyFolders):
+		return fmt.Sprintf("The archive has more than %d files and folders. Leave out what the gateway does not need, such as node_modules and .git.", u.limits.Entries)
+	case errors.Is(err, errTooMuchKept):
+		return fmt.Sprintf("The files in config have more than %s together. Make them smaller.", mebibytes(u.limits.KeptBytes))
+	case errors.Is(err, errManyProblems):
+		return "The archive has more entries like these, and was not read to its end. Correct these first."
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "The archive ends in the middle. Upload it again, all of it."
+	default:
+		return "The archive is damaged. Upload it again, or pack the project anew: tar -czf project.tar.gz -C FOLDER ."
+	}
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+// printable makes a path fit to be shown, whatever bytes it has.
+func printable(raw string) string {
+	const most = 200
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.ToValidUTF8(raw, string(unicode.ReplacementChar)))
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// sourceError is a failure to read the upload itself.
+type sourceError struct{ cause error }
+
+func (e *sourceError) Error() string { return e.cause.Error() }
+func (e *sourceError) Unwrap() error { return e.cause }
+
+// countingReader counts compressed bytes and marks the source's own errors.
+type countingReader struct {
+	r        io.Reader
+	n, limit int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if c.n > c.limit {
+		return 0, errCompressedSize
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, &sourceError{err}
+	}
+	return n, err
+}
+
+// ratioReader counts unpacked bytes and stops at what only a bomb reaches.
+type ratioReader struct {
+	r      io.Reader
+	n      int64
+	source *countingReader
+	limits Limits
+}
+
+func (c *ratioReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if c.n > c.limits.UnpackedBytes {
+		return 0, errUnpackedSize
+	}
+	if c.n > c.limits.RatioAfter && c.n/max(c.source.n, 1) > c.limits.Ratio {
+		return 0, errRatio
+	}
+	return n, err
+}

@@ -1,0 +1,195 @@
+package project
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a JSON file beside its size. Deeper or longer ones serve no project
+// and cost the checks that follow more than they are worth.
+const (
+	maxDepth       = 128
+	maxNumberChars = 64
+	maxExponent    = 308
+)
+
+// document is a JSON file as a tree of map[string]any, []any, string, bool,
+// nil and json.Number.
+type document struct {
+	file string
+	root any
+	// paths are the names in the root's object "paths", in the file's order,
+	// which is the order in which URL patterns are tried.
+	paths []string
+}
+
+// parse reads a JSON file and reports what is wrong with it as text: encoding,
+// syntax with line and column, names that stand twice in an object, numbers
+// and nesting out of bounds. It answers nil when there is no tree to go on with.
+func parse(file string, data []byte, r *report) *document {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark: RFC 8259 lets a reader ignore it
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
+		return nil
+	}
+	if at := invalidUTF8(data); at >= 0 {
+		r.fail(file, "", "%s: this is no UTF-8. Save the file in UTF-8.", position(data, at))
+		return nil
+	}
+	p := &parser{file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
+	// The decoder's tokens come with poor errors, the scanner's with good ones.
+	syntax := json.Unmarshal(data, new(json.RawMessage))
+	root, err := p.value(0)
+	if syntax != nil || err != nil {
+		at, message := p.dec.InputOffset(), "the file ends in the middle"
+		if e, ok := errors.AsType[*json.SyntaxError](syntax); ok {
+			at = e.Offset
+			if e.Error() != "unexpected end of JSON input" {
+				at, message = at-1, e.Error()
+			}
+		}
+		if errors.Is(err, errStop) {
+			return nil
+		}
+		if len(bytes.TrimSpace(data)) == 0 {
+			message = "the file is empty"
+		}
+		r.fail(file, pointer(p.at...), "%s: %s. Correct the JSON.", position(data, int(at)), message)
+		return nil
+	}
+	p.doc.root = root
+	return p.doc
+}
+
+type parser struct {
+	file   string
+	report *report
+	doc    *document
+	dec    *json.Decoder
+	at     []string // the tokens that lead to the value being read
+}
+
+// errStop ends the reading after a problem that is already reported.
+var errStop = errors.New("project: the document is refused")
+
+// value reads one value. On an error, p.at leads to where it was met.
+func (p *parser) value(depth int) (any, error) {
+	token, err := p.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	if depth > maxDepth {
+		p.report.fail(p.file, pointer(p.at...), "This is nested more than %d levels deep. Flatten it.", maxDepth)
+		return nil, errStop
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return p.object(depth)
+		}
+		return p.array(depth)
+	case json.Number:
+		if !reasonable(t) {
+			p.report.fail(p.file, pointer(p.at...), "This number is out of bounds. Use one of at most %d characters, between -1e308 and 1e308.", maxNumberChars)
+		}
+		return t, nil
+	default:
+		return t, nil // string, bool or nil
+	}
+}
+
+func (p *parser) object(depth int) (any, error) {
+	object := map[string]any{}
+	for p.dec.More() {
+		token, err := p.dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := token.(string)
+		if !ok {
+			return nil, io.ErrUnexpectedEOF
+		}
+		p.at = append(p.at, name)
+		if _, twice := object[name]; twice {
+			p.report.fail(p.file, pointer(p.at...), "This name stands twice in the same object. Remove one of them.")
+		} else if depth == 1 && p.at[0] == "paths" {
+			p.doc.paths = append(p.doc.paths, name)
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		object[name] = v
+		p.at = p.at[:len(p.at)-1]
+	}
+	_, err := p.dec.Token()
+	return object, err
+}
+
+func (p *parser) array(depth int) (any, error) {
+	array := []any{}
+	for i := 0; p.dec.More(); i++ {
+		p.at = append(p.at, strconv.Itoa(i))
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, v)
+		p.at = p.at[:len(p.at)-1]
+	}
+	_, err := p.dec.Token()
+	return array, err
+}
+
+// reasonable keeps out numbers whose exact value would fill megabytes in the
+// arithmetic of schema validation.
+func reasonable(n json.Number) bool {
+	if len(n) > maxNumberChars {
+		return false
+	}
+	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
+		e, err := strconv.Atoi(string(n[i+1:]))
+		return err == nil && e >= -maxExponent && e <= maxExponent
+	}
+	return true
+}
+
+func invalidUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// position says where an offset is, as an editor counts.
+func position(data []byte, at int) string {
+	at = min(max(at, 0), len(data))
+	start := bytes.LastIndexByte(data[:at], '\n') + 1
+	return fmt.Sprintf("line %d, column %d", bytes.Count(data[:at], []byte{'\n'})+1, utf8.RuneCount(data[start:at])+1)
+}
+
+// text gives a scalar of a document as text.
+func text(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	default:
+		return fmt.Sprint(v)
+	}
+}

@@ -1,0 +1,215 @@
+package project
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// There are two ways to a variable (contract 4.1). $env(NAME) is replaced when
+// the project is built: it may stand in the options of policies and handlers
+// and in the direct properties of CORS policies. ${env.NAME} is read on each
+// request, in rewritePattern and baseUrl alone.
+
+var (
+	envCall       = regexp.MustCompile(`\$env\(([^()]*)\)`)
+	variableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	expression    = regexp.MustCompile(`\$\{[^{}]*\}`)
+	envInPattern  = regexp.MustCompile(`(?:^|[^\w.])env\.([A-Za-z_][A-Za-z0-9_]*)`)
+	patternFields = []string{"rewritePattern", "baseUrl"}
+)
+
+const envOpening = "$env("
+
+// environment resolves variables for one project.
+type environment struct {
+	variables map[string]string
+	report    *report
+}
+
+// resolution is a component with its variables put in.
+type resolution struct {
+	value any
+	// unset are the names of variables without a value, by the pointer of what
+	// they were to give. Pointers are relative and count as value does.
+	unset map[string][]string
+	// moved are the places that an array's elements had in the file, by the
+	// array's pointer: elements of unset variables are gone.
+	moved map[string][]int
+}
+
+// resolve puts variables into every string of value, which stands at the
+// pointer at in file. A string that is nothing but $env(NAME) is left out when
+// NAME is not set; within a longer text an unset variable is empty.
+func (e *environment) resolve(file, at string, value any) resolution {
+	res := resolution{unset: map[string][]string{}, moved: map[string][]int{}}
+	res.value, _ = e.walk(file, at, "", value, &res)
+	return res
+}
+
+// walk answers false where value is to be left out.
+func (e *environment) walk(file, at, here string, value any, res *resolution) (any, bool) {
+	switch v := value.(type) {
+	case string:
+		return e.text(file, at, here, v, res)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, child := range v {
+			if resolved, ok := e.walk(file, at+pointer(name), here+pointer(name), child, res); ok {
+				out[name] = resolved
+			}
+		}
+		return out, true
+	case []any:
+		out := make([]any, 0, len(v))
+		places := make([]int, 0, len(v))
+		for i, child := range v {
+			place := here + pointer(strconv.Itoa(len(out)))
+			if resolved, ok := e.walk(file, at+pointer(strconv.Itoa(i)), place, child, res); ok {
+				out = append(out, resolved)
+				places = append(places, i)
+				continue
+			}
+			// The next element takes the place, so the array answers for it.
+			res.unset[here] = append(res.unset[here], res.unset[place]...)
+			delete(res.unset, place)
+		}
+		if len(out) < len(v) {
+			res.moved[here] = places
+		}
+		return out, true
+	default:
+		return value, true
+	}
+}
+
+func (e *environment) text(file, at, here, text string, res *resolution) (any, bool) {
+	if !strings.Contains(text, envOpening) {
+		return text, true
+	}
+	calls := envCall.FindAllStringSubmatch(text, -1)
+	if len(calls) < strings.Count(text, envOpening) {
+		e.report.fail(file, at, "This has $env( without the name and the bracket that belong to it. Write $env(NAME).")
+		return text, true
+	}
+	for _, call := range calls {
+		name := strings.TrimSpace(call[1])
+		switch value, set := e.variables[name]; {
+		case !variableName.MatchString(name):
+			e.report.fail(file, at, "The name in $env() is none of a variable. Write it in letters, digits and underscores: $env(UPSTREAM_URL).")
+		case set:
+			e.report.hide(value, "$env("+name+")")
+		default:
+			res.unset[here] = append(res.unset[here], name)
+		}
+	}
+	if len(calls) == 1 && calls[0][0] == text {
+		name := strings.TrimSpace(calls[0][1])
+		value, set := e.variables[name]
+		if !set && variableName.MatchString(name) {
+			e.report.warn(file, at, "The variable %s is not set for this environment, so this option is left out.", name)
+		}
+		return value, set
+	}
+	for _, name := range res.unset[here] {
+		e.report.warn(file, at, "The variable %s is not set for this environment, so it is empty here.", name)
+	}
+	return envCall.ReplaceAllStringFunc(text, func(call string) string {
+		return e.variables[strings.TrimSpace(envCall.FindStringSubmatch(call)[1])]
+	}), true
+}
+
+// forbid reports $env in every string of value but those that skip holds for,
+// given the tokens of their place.
+func (e *environment) forbid(file string, at []string, value any, skip func(at []string) bool) {
+	if skip(at) {
+		return
+	}
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(v, envOpening) {
+			e.report.fail(file, pointer(at...), "$env is not read here. It may stand in the options of handlers and policies and in the properties of CORS policies.")
+		}
+	case map[string]any:
+		for name, child := range v {
+			e.forbid(file, append(at[:len(at):len(at)], name), child, skip)
+		}
+	case []any:
+		for i, child := range v {
+			e.forbid(file, append(at[:len(at):len(at)], strconv.Itoa(i)), child, skip)
+		}
+	}
+}
+
+// patterns collects into used the variables that a handler's patterns read on
+// each request. An unset one reads as empty, which is an error where it leaves
+// an address without its host, for that cannot be meant.
+func (e *environment) patterns(file, at string, options any, used map[string]string) {
+	object, _ := options.(map[string]any)
+	for _, field := range patternFields {
+		text, _ := object[field].(string)
+		for _, span := range expression.FindAllStringIndex(text, -1) {
+			for _, found := range envInPattern.FindAllStringSubmatch(text[span[0]+2:span[1]-1], -1) {
+				name := found[1]
+				value, set := e.variables[name]
+				switch {
+				case set:
+					used[name] = value
+					e.report.hide(value, "${env."+name+"}")
+				case inOrigin(text[:span[0]]):
+					e.report.fail(file, at+pointer(field), "The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", name, name)
+				default:
+					e.report.warn(file, at+pointer(field), "The variable %s is not set for this environment, so it is empty here.", name)
+				}
+			}
+		}
+	}
+}
+
+// inOrigin reports whether what follows before is still the scheme, the host or
+// the port of an address.
+func inOrigin(before string) bool {
+	if _, rest, ok := strings.Cut(before, "://"); ok {
+		before = rest
+	}
+	return !strings.ContainsAny(before, "/?#")
+}
+
+// origin gives the pointer in the file of a pointer into the resolved value.
+func (r *resolution) origin(relative string) string {
+	var file, here strings.Builder
+	for token := range strings.SplitSeq(strings.TrimPrefix(relative, "/"), "/") {
+		if relative == "" {
+			break
+		}
+		shown := token
+		if places, ok := r.moved[here.String()]; ok {
+			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(places) {
+				shown = strconv.Itoa(places[i])
+			}
+		}
+		file.WriteString("/" + shown)
+		here.WriteString("/" + token)
+	}
+	return file.String()
+}
+
+// explain adds to a fault of the resolved value at relative which variables
+// have to be set to mend it, if that is why.
+func (r *resolution) explain(relative, message string) string {
+	var names []string
+	for at, unset := range r.unset {
+		parent, last := at[:strings.LastIndexByte(at, '/')+1], at[strings.LastIndexByte(at, '/')+1:]
+		missing := strings.TrimSuffix(parent, "/") == relative && strings.Contains(message, unescapeToken(last))
+		if at == relative || missing {
+			names = append(names, unset...)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		message += fmt.Sprintf(" It is $env(%s) here, and %s is not set for this environment: set the variable %s and deploy again.", name, name, name)
+	}
+	return message
+}

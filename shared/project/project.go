@@ -1,0 +1,176 @@
+// Package project turns the archive that a user uploads into an Artifact that
+// the gateway serves: Unpack reads the archive, Compile checks the project's
+// files and resolves its variables.
+//
+// It is the place where a project's faults are found, all of them at once, each
+// with its file, a JSON pointer and what to do about it. What it is not: it
+// stores nothing and knows no table (package deployments has the flow), and it
+// knows no handler or policy by itself (a Catalogue, which package gateway has,
+// checks their options).
+//
+// Read project.go first, then routes.go; artifact.go is what comes out. The
+// rules are those of contract 4.1 and 4.2 and of design, section 7.
+package project
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	policiesFile = "config/policies.json"
+	settingsFile = "gatewright.jsonc"
+)
+
+// Input is what a project is compiled for.
+type Input struct {
+	// Identity goes into the artifact as it is.
+	Identity Identity
+	// Variables are all variables of the environment, by name.
+	Variables map[string]string
+	// Catalogue knows the handlers and policies.
+	Catalogue Catalogue
+}
+
+// Result is what a build tells its author.
+type Result struct {
+	// Errors are why there is no artifact, in the order of files and pointers;
+	// empty when there is one. Their number and size are bounded.
+	Errors []Problem `json:"errors"`
+	// Warnings are what is probably not meant, ordered and bounded likewise.
+	Warnings []Problem `json:"warnings"`
+}
+
+// Compile checks a project and puts the variables in. It answers the artifact,
+// or nil and all that is wrong in Result.Errors. The same files and input give
+// the same artifact, byte for byte. The error is a defect of this program, not
+// of the project.
+func Compile(files Files, in Input) (*Artifact, Result, error) {
+	s, err := loadSchemas()
+	if err != nil {
+		return nil, Result{}, err
+	}
+	c := &compiler{
+		files:     files,
+		catalogue: in.Catalogue,
+		schemas:   s,
+		artifact: &Artifact{
+			Format:    ArtifactFormat,
+			Identity:  in.Identity,
+			Routes:    []Route{},
+			Policies:  map[string]Policy{},
+			Variables: map[string]string{},
+		},
+		policies: map[string]*policyUse{},
+	}
+	c.env = &environment{variables: in.Variables, report: &c.report}
+	c.settings = c.readSettings()
+	c.readPolicies()
+	c.readRoutes()
+	c.warnOfUnused()
+	result := Result{Errors: c.report.errors(), Warnings: c.report.tidy(c.report.warnings)}
+	if len(result.Errors) > 0 {
+		return nil, result, nil
+	}
+	return c.artifact, result, nil
+}
+
+// compiler is one run of Compile.
+type compiler struct {
+	report
+	files     Files
+	catalogue Catalogue
+	schemas   *schemas
+	env       *environment
+	settings  settings
+	artifact  *Artifact
+	// policies are those of policies.json by name, also the faulty ones, so
+	// that a route which names one is not at fault as well.
+	policies map[string]*policyUse
+}
+
+// policyUse is a policy's place and whether a route names it.
+type policyUse struct {
+	at, policyType string
+	used           bool
+}
+
+// readRoutes compiles all config/*.oas.json, in the order of their names.
+func (c *compiler) readRoutes() {
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range maps.Keys(c.files) {
+			if isRoutesFile(name) && !yield(name) {
+				return
+			}
+		}
+	})
+	if len(names) == 0 {
+		c.fail("", "", "The project has no config/*.oas.json. Describe its routes in config/routes.oas.json, and pack the content of the project's folder: tar -czf project.tar.gz -C FOLDER .")
+		return
+	}
+	seen := newDuplicates()
+	for _, name := range names {
+		doc := parse(name, c.files[name], &c.report)
+		if doc == nil {
+			continue
+		}
+		c.env.forbid(name, nil, doc.root, inHandlerOptions)
+		if c.checkOpenAPI(doc) {
+			c.readPaths(doc, seen)
+		}
+	}
+}
+
+// inHandlerOptions holds for the places in an OpenAPI document where $env is
+// read: /paths/PATH/METHOD/x-gateway-route/handler/options.
+func inHandlerOptions(at []string) bool {
+	return len(at) == 6 && at[0] == "paths" && at[3] == routeExtension && at[4] == "handler" && at[5] == "options"
+}
+
+// component reads a handler object that has the right shape.
+func (c *compiler) component(file, at string, object map[string]any) (Component, resolution, bool) {
+	export, _ := object["export"].(string)
+	module, _ := object["module"].(string)
+	ok := c.checkModule(file, at+"/module", module)
+	out := Component{Export: export, Module: module}
+	options, has := object["options"]
+	if !has {
+		return out, resolution{}, ok
+	}
+	res := c.env.resolve(file, at+"/options", options)
+	c.env.patterns(file, at+"/options", res.value, c.artifact.Variables)
+	out.Options = encodeTree(res.value)
+	return out, res, ok
+}
+
+// checkModule accepts the built-in modules.
+func (c *compiler) checkModule(file, at, module string) bool {
+	name, isImport := strings.CutPrefix(module, "$import(")
+	name, isClosed := strings.CutSuffix(name, ")")
+	switch {
+	case isImport && isClosed && (name == "@gatewright/runtime" || name == "@gatewright/graphql"):
+		return true
+	case isImport && isClosed && strings.HasPrefix(name, "."):
+		c.fail(file, at, "Modules of the project's own are not supported: this gateway runs no custom code. Use a built-in of $import(@gatewright/runtime) or $import(@gatewright/graphql).")
+	default:
+		c.fail(file, at, "This is no module. Write $import(@gatewright/runtime) or $import(@gatewright/graphql).")
+	}
+	return false
+}
+
+// report the catalogue's faults of a component at the place they have in the
+// file. relative pointers that begin with /options count from options.
+func (c *compiler) reportFaults(file, at string, res resolution, faults []Problem) {
+	for _, f := range faults {
+		if relative, ok := strings.CutPrefix(f.Path, "/options"); ok {
+			c.fail(file, at+"/options"+res.origin(relative), "%s", res.explain(relative, f.Message))
+			continue
+		}
+		c.fail(file, at+f.Path, "%s", res.explain(f.Path, f.Message))
+	}
+}
+
+// quote shows a name of the project in a message, within bounds.
+func quote(name string) string { return fmt.Sprintf("%q", printable(name)) }

@@ -1,0 +1,302 @@
+package project
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/message"
+)
+
+// schemaFiles are the OpenAPI Initiative's schemas of OpenAPI 3.0 (2021-09-28)
+// and 3.1 (2022-10-07), unchanged, and our own of the files and extensions that
+// contract 4.1 describes.
+//
+//go:embed schemas/*.json
+var schemaFiles embed.FS
+
+// schemas are the shapes a project's files have to have.
+type schemas struct {
+	openAPI30, openAPI31     *jsonschema.Schema
+	route, path              *jsonschema.Schema
+	policies, cors, settings *jsonschema.Schema
+}
+
+// loadSchemas compiles the embedded schemas, some 8 ms of work.
+func loadSchemas() (*schemas, error) {
+	s := &schemas{}
+	c := jsonschema.NewCompiler()
+	for name, into := range map[string]**jsonschema.Schema{
+		"openapi-3.0.json": &s.openAPI30,
+		"openapi-3.1.json": &s.openAPI31,
+		"route.json":       &s.route,
+		"path.json":        &s.path,
+		"policies.json":    &s.policies,
+		"cors.json":        &s.cors,
+		"settings.json":    &s.settings,
+	} {
+		data, err := schemaFiles.ReadFile("schemas/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("read schema: %w", err)
+		}
+		tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("read schema %s: %w", name, err)
+		}
+		if err := c.AddResource(name, tree); err != nil {
+			return nil, fmt.Errorf("load schema %s: %w", name, err)
+		}
+		if *into, err = c.Compile(name); err != nil {
+			return nil, fmt.Errorf("compile schema %s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// check reports where value, which stands at prefix in file, does not have the
+// shape of schema. Messages never repeat a value of the project's, only names.
+func check(r *report, file, prefix string, schema *jsonschema.Schema, value any) bool {
+	err := schema.Validate(value)
+	if err == nil {
+		return true
+	}
+	e, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		r.fail(file, prefix, "This cannot be checked. Write it as the documentation of the project's files shows.")
+		return false
+	}
+	for _, leaf := range leaves(e) {
+		at := prefix + pointer(leaf.InstanceLocation...)
+		for name, text := range messages(leaf.ErrorKind) {
+			if name != "" {
+				r.fail(file, at+pointer(name), "%s", text)
+			} else {
+				r.fail(file, at, "%s", text)
+			}
+		}
+	}
+	return false
+}
+
+// leaves finds the violations that caused e: the errors without causes, apart
+// from those of alternatives that the author cannot have meant.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch e.ErrorKind.(type) {
+	case *kind.OneOf, *kind.AnyOf:
+		return meant(e)
+	}
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var out []*jsonschema.ValidationError
+	for _, c := range e.Causes {
+		out = append(out, leaves(c)...)
+	}
+	failed := map[string]bool{}
+	for _, l := range out {
+		if !unevaluated(l) {
+			failed[pointer(l.InstanceLocation...)] = true
+		}
+	}
+	// What a failed part of an object would have allowed counts as not
+	// evaluated: such refusals say nothing beside the part's own.
+	return slices.DeleteFunc(out, func(l *jsonschema.ValidationError) bool {
+		return unevaluated(l) && failed[pointer(l.InstanceLocation[:len(l.InstanceLocation)-1]...)]
+	})
+}
+
+func unevaluated(e *jsonschema.ValidationError) bool {
+	_, ok := e.ErrorKind.(*kind.FalseSchema)
+	return ok && len(e.InstanceLocation) > 0
+}
+
+// meant picks the alternative that an author meant when none fits: not the
+// reference when there is no $ref, else the one that fits deepest. When two are
+// equally close, it answers the alternatives themselves.
+func meant(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	var best [][]*jsonschema.ValidationError
+	deepest := -1
+	for _, branch := range e.Causes {
+		found := leaves(branch)
+		depth := len(e.InstanceLocation)
+		for _, l := range found {
+			if required, ok := l.ErrorKind.(*kind.Required); ok && slices.Contains(required.Missing, "$ref") && len(e.Causes) > 1 {
+				depth = -1
+				break
+			}
+			depth = max(depth, len(l.InstanceLocation))
+		}
+		switch {
+		case depth > deepest:
+			deepest, best = depth, append(best[:0:0], found)
+		case depth == deepest:
+			best = append(best, found)
+		}
+	}
+	if len(best) == 1 {
+		return best[0]
+	}
+	if merged := merge(best); merged != nil {
+		return merged
+	}
+	return []*jsonschema.ValidationError{{InstanceLocation: e.InstanceLocation, ErrorKind: e.ErrorKind}}
+}
+
+// merge makes one violation of alternatives that differ only in the values of
+// one property, or in the one that they lack. It answers nil for others.
+func merge(branches [][]*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	var values kind.Enum
+	var missing lacks
+	var at []string
+	for i, found := range branches {
+		var distinct *jsonschema.ValidationError
+		for _, leaf := range found {
+			switch leaf.ErrorKind.(type) {
+			case *kind.Enum, *kind.Const:
+				distinct = leaf
+			case *kind.Required:
+				if distinct == nil && len(found) == 1 {
+					distinct = leaf
+				}
+			}
+		}
+		if distinct == nil || i > 0 && !slices.Equal(distinct.InstanceLocation, at) {
+			return nil
+		}
+		at = distinct.InstanceLocation
+		switch k := distinct.ErrorKind.(type) {
+		case *kind.Enum:
+			values.Want = append(values.Want, k.Want...)
+		case *kind.Const:
+			values.Want = append(values.Want, k.Want)
+		case *kind.Required:
+			missing.names = append(missing.names, k.Missing...)
+		}
+	}
+	switch {
+	case len(values.Want) > 0 && len(missing.names) == 0:
+		return []*jsonschema.ValidationError{{InstanceLocation: at, ErrorKind: &values}}
+	case len(missing.names) > 0 && len(values.Want) == 0:
+		return []*jsonschema.ValidationError{{InstanceLocation: at, ErrorKind: &missing}}
+	}
+	return nil
+}
+
+// lacks is a violation: one of the properties is required.
+type lacks struct{ names []string }
+
+var _ jsonschema.ErrorKind = (*lacks)(nil)
+
+// KeywordPath and LocalizedString are what the library asks of a kind.
+func (*lacks) KeywordPath() []string { return []string{"oneOf"} }
+
+// LocalizedString is never shown: messages has the text.
+func (*lacks) LocalizedString(*message.Printer) string { return "" }
+
+// messages says what to do about a violation, by the property it concerns, ""
+// for the value itself.
+func messages(k jsonschema.ErrorKind) map[string]string {
+	one := func(format string, args ...any) map[string]string {
+		return map[string]string{"": fmt.Sprintf(format, args...)}
+	}
+	switch k := k.(type) {
+	case *kind.Required:
+		return one("Add %s: it is required here.", quoted(k.Missing, " and "))
+	case *lacks:
+		return one("Add %s: one of them is required here.", quoted(k.names, " or "))
+	case *kind.AdditionalProperties:
+		out := map[string]string{}
+		for _, name := range k.Properties {
+			out[name] = unknownProperty
+		}
+		return out
+	case *kind.FalseSchema:
+		return one(unknownProperty)
+	case *kind.Type:
+		return one("This has to be %s, and is %s.", article(k.Want), article([]string{k.Got}))
+	case *kind.Enum:
+		return one("This has to be one of %s.", literals(k.Want))
+	case *kind.Const:
+		return one("This has to be %s.", literals([]any{k.Want}))
+	case *kind.Pattern:
+		return one("This has to match the pattern %s.", k.Want)
+	case *kind.PropertyNames:
+		return one("The name of this property has a form that is not allowed here. Rename it.")
+	case *kind.MinLength:
+		return one("This has to have at least %d characters.", k.Want)
+	case *kind.MaxLength:
+		return one("This has to have at most %d characters.", k.Want)
+	case *kind.MinItems:
+		return one("This has to have at least %d entries.", k.Want)
+	case *kind.MaxItems:
+		return one("This has to have at most %d entries.", k.Want)
+	case *kind.MinProperties:
+		return one("This has to have at least %d properties.", k.Want)
+	case *kind.MaxProperties:
+		return one("This has to have at most %d properties.", k.Want)
+	case *kind.UniqueItems:
+		return one("The entries %d and %d are equal. Remove one of them.", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Minimum:
+		return one("This has to be %s or more.", k.Want.RatString())
+	case *kind.Maximum:
+		return one("This has to be %s or less.", k.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		return one("This has to be more than %s.", k.Want.RatString())
+	case *kind.ExclusiveMaximum:
+		return one("This has to be less than %s.", k.Want.RatString())
+	case *kind.OneOf, *kind.AnyOf:
+		return one("This has none of the forms, or more than one, that are allowed here. Compare it with the OpenAPI specification.")
+	case *kind.Not:
+		return one("These properties exclude each other. Remove one of them.")
+	default:
+		return one("This breaks the rule %q here.", strings.Join(k.KeywordPath(), "."))
+	}
+}
+
+const unknownProperty = "There is no such property here. Correct its name or remove it."
+
+func quoted(names []string, last string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = fmt.Sprintf("%q", n)
+	}
+	if len(out) < 2 {
+		return strings.Join(out, "")
+	}
+	return strings.Join(out[:len(out)-1], ", ") + last + out[len(out)-1]
+}
+
+func literals(values []any) string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case string:
+			out[i] = fmt.Sprintf("%q", v)
+		case map[string]any, []any:
+			out[i] = "a fixed value"
+		default:
+			out[i] = fmt.Sprint(v)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func article(kinds []string) string {
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		switch k {
+		case "array", "object", "integer":
+			out[i] = "an " + k
+		case "null":
+			out[i] = k
+		default:
+			out[i] = "a " + k
+		}
+	}
+	return strings.Join(out, " or ")
+}
