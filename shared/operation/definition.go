@@ -132,6 +132,9 @@ type Result struct {
 	// Message, a plain sentence for clients, replaces the record's unless it
 	// is empty.
 	Message string
+
+	// cursor replaces Step.cursor in the next step of the same state.
+	cursor string
 }
 
 // MaxWrites is how many writes a Result may hold: a transaction's less the one

@@ -161,10 +161,8 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 			if wait > 0 && (r.Lease != nil || wait > e.Patience) {
 				return r, nil
 			}
-			if wait > 0 {
-				if sleep(ctx, wait) != nil {
-					return r, nil
-				}
+			if wait > 0 && !rested(ctx, wait) {
+				return r, nil
 			}
 			r, err = e.acquire(ctx, d, r, owner)
 		}
@@ -261,6 +259,9 @@ func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Writ
 	}
 	return stored, nil
 }
+
+// rested waits for d and reports whether ctx lasted so long.
+func rested(ctx context.Context, d time.Duration) bool { return sleep(ctx, d) == nil }
 
 // sleep waits for d, or answers the context's error.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -16,8 +16,8 @@
 // wait ends up to a sweep's interval late) or a way to cancel work.
 //
 // Read this file first, then definition.go and record.go; engine.go and
-// step.go run them, stream.go says what starts a worker, drain.go is the task
-// of all cascading deletes. Package operationtest checks definitions under
+// step.go run them, stream.go says what starts a worker, items.go has the tasks
+// of cascading deletes. Package operationtest checks definitions under
 // every kind of failure. The rules are those of design, section 6.
 package operation
 

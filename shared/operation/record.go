@@ -50,6 +50,8 @@ type Record struct {
 
 	Input document `dynamodbav:"input,omitempty"`
 	Data  document `dynamodbav:"data,omitempty"`
+	// Cursor is the sort key up to which Items.Walk has come in this state.
+	Cursor string `dynamodbav:"cursor,omitempty"`
 	// History tells the states in the order they ran; the last is open while
 	// the operation is in progress.
 	History []Entry `dynamodbav:"history,omitempty"`
@@ -137,6 +139,9 @@ func (r *Record) enter(state string, now time.Time) {
 		if state != r.State {
 			last.FinishedOn = new(instant(now))
 		}
+	}
+	if state != r.State {
+		r.Cursor = ""
 	}
 	r.State = state
 }

@@ -33,6 +33,7 @@ type Step struct {
 	Caught string
 
 	input, data document
+	cursor      string
 }
 
 // Input reads what the operation was begun with into a pointer.
@@ -71,7 +72,7 @@ func stepOf(r Record, now time.Time) Step {
 		ID: r.ID, Kind: r.Kind, Subject: r.Subject, AccountID: r.AccountID,
 		State: r.State, Number: r.Steps, Attempt: r.Attempt,
 		CreatedOn: r.CreatedOn, Now: instant(now),
-		input: r.Input, data: r.Data,
+		input: r.Input, data: r.Data, cursor: r.Cursor,
 	}
 	if r.Details != "" {
 		s.Caught = r.Message
@@ -140,6 +141,9 @@ func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Re
 			return r, fmt.Errorf("%w: data: %w", errBadResult, err)
 		}
 		next.Data = data
+	}
+	if result.cursor != "" {
+		next.Cursor = result.cursor
 	}
 	if result.Message != "" {
 		next.Message, next.Details = clip(result.Message), ""

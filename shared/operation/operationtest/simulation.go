@@ -1,0 +1,471 @@
+package operationtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// simulation is one run: the world and the scheduler that decides what happens
+// in it. Its loop is the bubble's main goroutine; it acts only when all others
+// wait, and lets one of them go on at a time.
+type simulation struct {
+	scenario Scenario
+	plan     plan
+	ctx      context.Context //nolint:containedctx // the run's life
+	memory   *store.Memory
+	calm     *Worker // sees the table without disturbance
+	rng      *rand.Rand
+	begun    time.Time
+
+	mu      sync.Mutex
+	waiting []*call
+	workers []*Worker // the living
+	born    uint64
+	busy    int // activities that have not ended
+	calls   int
+	// begunActivities numbers the activities.
+	begunActivities int
+	// disturbed names the calls that go wrong, by their number; mischief is how
+	// much else may happen.
+	disturbed map[int]bool
+	mischief  int
+	trace     []string
+	// undelivered stream records, delivered ones (to repeat), and the
+	// operations there are.
+	undelivered, delivered []store.StreamRecord
+	operations             map[string]bool
+	acted, acknowledged    bool
+	over                   bool
+	beginning              outcome
+}
+
+// result is what a run came to.
+type result struct {
+	failure       *WrongRunError
+	calls         int
+	trace         []string
+	before, after outcome
+	// acted tells that there was a request, acknowledged that it had an answer.
+	acted, acknowledged bool
+}
+
+const (
+	fewWorkers   = 2
+	mostFaults   = 12
+	mostMischief = 12
+	mostBusy     = 4
+	// mostTurns is far beyond what any run takes that gets anywhere.
+	mostTurns = 20_000
+)
+
+func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
+	sim := &simulation{
+		scenario: s, plan: p, ctx: ctx, memory: store.NewMemory(), begun: time.Now(),
+		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: a repeatable run is the point
+		operations: map[string]bool{}, disturbed: map[int]bool{},
+	}
+	if !p.calm {
+		// Spread over the whole run, which takes about as many calls as the
+		// undisturbed one, and more for what has to be done again.
+		for range 1 + sim.rng.IntN(mostFaults) {
+			sim.disturbed[1+sim.rng.IntN(p.calls+p.calls/2)] = true
+		}
+		sim.mischief = sim.rng.IntN(mostMischief + 1)
+	}
+	return sim
+}
+
+// run plays the scenario to its end.
+func (s *simulation) run() result {
+	reason := s.play()
+	r := result{calls: s.calls, trace: s.trace, acted: s.scenario.Act != nil, acknowledged: s.acknowledged}
+	if reason == "" {
+		r.after = s.outcome()
+		r.before = s.beginning
+	}
+	s.stop()
+	if reason != "" {
+		r.failure = &WrongRunError{Seed: s.plan.String(), Reason: reason, Trace: s.trace}
+	}
+	return r
+}
+
+// play answers what is wrong, "" for nothing.
+func (s *simulation) play() string {
+	var err error
+	if s.calm, err = s.newWorker(false); err != nil {
+		return "define the operations: " + err.Error()
+	}
+	s.memory.OnChange(s.changed)
+	if err := s.scenario.Arrange(s.ctx, s.calm); err != nil {
+		return "arrange the scenario: " + err.Error()
+	}
+	s.beginning = s.outcome()
+	for range s.crew() {
+		if err := s.hire(); err != nil {
+			return err.Error()
+		}
+	}
+	s.acted = s.scenario.Act == nil
+	for range mostTurns {
+		s.quiet()
+		if s.scenario.Always != nil {
+			if err := s.scenario.Always(s.ctx, s.calm.Table); err != nil {
+				return "something does not hold: " + err.Error()
+			}
+		}
+		if s.settled() {
+			return ""
+		}
+		if time.Since(s.begun) > patience {
+			break
+		}
+		s.turn()
+	}
+	return "operations do not end: " + strings.Join(s.unfinished(), ", ")
+}
+
+// crew is how many workers live at a time.
+func (s *simulation) crew() int {
+	if s.plan.calm {
+		return 1
+	}
+	return fewWorkers
+}
+
+func (s *simulation) hire() error {
+	w, err := s.newWorker(true)
+	if err == nil {
+		s.mu.Lock()
+		s.workers = append(s.workers, w)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// changed hears of each change in the table.
+func (s *simulation) changed(r store.StreamRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, ok := store.OperationOf(r.Key); ok {
+		s.operations[id] = true
+		s.undelivered = append(s.undelivered, r)
+	}
+}
+
+// decide has a worker's goroutine wait until the scheduler lets it go on.
+func (s *simulation) decide(ctx context.Context, w *Worker, what string) fate {
+	activity, _ := ctx.Value(activityKey{}).(int)
+	c := &call{worker: w, activity: activity, what: what, fate: make(chan fate, 1)}
+	s.mu.Lock()
+	if w.dead {
+		s.mu.Unlock()
+		return dieBefore
+	}
+	s.waiting = append(s.waiting, c)
+	s.mu.Unlock()
+	return <-c.fate
+}
+
+// turn lets one thing happen.
+func (s *simulation) turn() {
+	if s.plan.calm {
+		s.calmTurn()
+		return
+	}
+	ready := s.ready()
+	switch roll := s.rng.IntN(100); {
+	case !s.acted && (roll < 20 || len(ready) == 0):
+		s.act()
+	case len(ready) > 0 && roll < 80:
+		s.proceed(ready[s.rng.IntN(len(ready))])
+	case len(ready) > 0 && roll < 82: // a slow call, or a long pause
+		s.wait(time.Duration(s.rng.Int64N(int64(40 * time.Second))))
+	case roll < 84 && s.mischief > 0:
+		s.sweep()
+	case len(s.delivered) > 0 && roll < 86 && s.may():
+		s.deliver(s.delivered[s.rng.IntN(len(s.delivered))], "again")
+	case len(s.undelivered) > 0 && roll < 88 && s.may():
+		s.note("a stream record is lost: " + s.take().Key.PK)
+	case len(s.undelivered) > 0 && s.busy < mostBusy:
+		s.deliver(s.take(), "")
+	case len(ready) == 0:
+		s.idle()
+	}
+}
+
+// ready gives the calls of the workers that are not frozen. A turn thaws those
+// that have been for long enough. The order is not that of their coming: when
+// several timers end at once, this is up to the runtime.
+func (s *simulation) ready() []*call {
+	slices.SortFunc(s.waiting, func(a, b *call) int {
+		return cmp.Or(cmp.Compare(a.activity, b.activity), cmp.Compare(a.what, b.what))
+	})
+	var ready []*call
+	for _, c := range s.waiting {
+		if c.worker.frozen > 0 {
+			c.worker.frozen--
+			continue
+		}
+		ready = append(ready, c)
+	}
+	return ready
+}
+
+// calmTurn lets happen what would happen without failures.
+func (s *simulation) calmTurn() {
+	switch {
+	case len(s.waiting) > 0:
+		s.proceed(s.waiting[0])
+	case !s.acted:
+		s.act()
+	case len(s.undelivered) > 0:
+		s.deliver(s.take(), "")
+	default:
+		s.idle()
+	}
+}
+
+// take removes a stream record that was not delivered yet: the next one, or any
+// where the order may be wrong.
+func (s *simulation) take() store.StreamRecord {
+	i := 0
+	if s.mischief > 0 {
+		i = s.rng.IntN(len(s.undelivered))
+	}
+	r := s.undelivered[i]
+	s.undelivered = slices.Delete(s.undelivered, i, i+1)
+	return r
+}
+
+// may reports whether there is mischief left, and counts it.
+func (s *simulation) may() bool {
+	if s.mischief == 0 {
+		return false
+	}
+	s.mischief--
+	return true
+}
+
+// proceed lets a call go on, or makes it fail.
+func (s *simulation) proceed(c *call) {
+	s.calls++
+	f := proceed
+	switch w := c.worker; {
+	case s.plan.calm:
+		if s.calls == s.plan.killAt {
+			f = map[bool]fate{false: dieBefore, true: dieAfter}[s.plan.after]
+		}
+	case w.outage > 0:
+		w.outage--
+		f = refuse
+	case s.disturbed[s.calls]:
+		f = fate(1 + s.rng.IntN(int(fates)-1))
+		switch {
+		case f == freeze:
+			s.freeze(c)
+			return
+		case f <= loseReply && s.rng.IntN(3) == 0:
+			w.outage = s.rng.IntN(2 * repeats)
+		}
+	}
+	s.note(fmt.Sprintf("worker %d: %s%s", c.worker.name, c.what, f))
+	s.mu.Lock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *call) bool { return other == c })
+	s.mu.Unlock()
+	c.fate <- f
+	if f == dieBefore || f == dieAfter {
+		s.quiet() // its call is made before the rest of it ends
+		s.die(c.worker, "")
+	}
+}
+
+// freeze stops a worker in the middle of what it does, for longer than its
+// lease, while the others go on: a process that is suspended, or collects its
+// garbage. It finds out when it is too late.
+func (s *simulation) freeze(c *call) {
+	s.note(fmt.Sprintf("worker %d freezes: %s", c.worker.name, c.what))
+	c.worker.frozen = 20 + s.rng.IntN(200)
+	s.wait(time.Duration(s.rng.Int64N(int64(2 * time.Minute))))
+	s.sweep()
+}
+
+// repeats is about how often a table repeats a call: an outage that is longer
+// is seen by the engine.
+const repeats = 10
+
+// die ends a worker; another takes its place.
+func (s *simulation) die(w *Worker, why string) {
+	s.note(fmt.Sprintf("worker %d is dead%s", w.name, why))
+	s.mu.Lock()
+	w.dead = true
+	s.workers = slices.DeleteFunc(s.workers, func(other *Worker) bool { return other == w })
+	for _, c := range s.waiting {
+		if c.worker == w {
+			c.fate <- dieBefore
+		}
+	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(c *call) bool { return c.worker == w })
+	over := s.over
+	s.mu.Unlock()
+	w.kill()
+	if !over {
+		// The definitions were good enough for the first one.
+		_ = s.hire()
+	}
+}
+
+// start has a worker do something in a goroutine of its own.
+func (s *simulation) start(what string, f func(ctx context.Context, w *Worker)) {
+	awake := slices.DeleteFunc(slices.Clone(s.workers), func(w *Worker) bool { return w.frozen > 0 })
+	if len(awake) == 0 {
+		return
+	}
+	w := awake[s.rng.IntN(len(awake))]
+	life := patience
+	if !s.plan.calm && s.mischief > 0 && s.rng.IntN(3) == 0 {
+		life = time.Duration(s.rng.Int64N(int64(time.Minute)))
+	}
+	s.begunActivities++
+	ctx, cancel := context.WithTimeout(context.WithValue(w.ctx, activityKey{}, s.begunActivities), life)
+	s.note(fmt.Sprintf("worker %d begins: %s", w.name, what))
+	s.mu.Lock()
+	s.busy++
+	s.mu.Unlock()
+	go func() {
+		defer func() {
+			cancel()
+			s.mu.Lock()
+			s.busy--
+			s.mu.Unlock()
+		}()
+		f(ctx, w)
+	}()
+}
+
+func (s *simulation) act() {
+	s.acted = true
+	s.start("act", func(ctx context.Context, w *Worker) {
+		if s.scenario.Act(ctx, w) == nil && !w.isDead() {
+			s.mu.Lock()
+			s.acknowledged = true
+			s.mu.Unlock()
+		}
+	})
+}
+
+func (s *simulation) deliver(r store.StreamRecord, how string) {
+	s.delivered = append(s.delivered, r)
+	if s.scenario.Stop != nil && s.scenario.Stop(Delivering) {
+		return
+	}
+	s.start(strings.TrimSpace("stream record of "+r.Key.PK+" "+how), func(ctx context.Context, w *Worker) {
+		if len(w.Engine.HandleStream(ctx, []store.StreamRecord{r})) > 0 && !w.isDead() {
+			s.mu.Lock()
+			s.undelivered = append(s.undelivered, r)
+			s.mu.Unlock()
+		}
+	})
+}
+
+func (s *simulation) sweep() {
+	if s.scenario.Stop != nil && s.scenario.Stop(Sweeping) {
+		return
+	}
+	s.start("sweep", func(ctx context.Context, w *Worker) {
+		_ = w.Engine.Sweep(ctx) // the next one tries again
+	})
+}
+
+// idle is what happens when no call waits: time passes, then a sweep.
+func (s *simulation) idle() {
+	if s.busy > 0 {
+		s.wait(time.Second)
+		return
+	}
+	due := time.Now().Add(time.Minute)
+	for id := range s.operations {
+		if r, err := s.calm.Engine.Read(s.ctx, id); err == nil && !r.Ended() && r.DueOn.Add(mostSkew).After(due) {
+			due = r.DueOn.Add(mostSkew)
+		}
+	}
+	s.wait(time.Until(due))
+	s.sweep()
+}
+
+// wait lets the bubble's clock run.
+func (s *simulation) wait(d time.Duration) {
+	s.note(fmt.Sprintf("%v pass", d.Round(time.Millisecond)))
+	s.pass()
+	time.Sleep(d)
+}
+
+// quiet waits until all others wait. After it the scheduler may look at what
+// they share without the lock, until it lets one of them go on.
+func (s *simulation) quiet() {
+	s.pass()
+	synctest.Wait()
+	s.pass()
+}
+
+// pass tells the race detector what the bubble sees to: what was done before it
+// is over before any goroutine takes the lock after it.
+func (s *simulation) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+}
+
+// settled reports whether all is done.
+func (s *simulation) settled() bool {
+	s.mu.Lock()
+	still := s.acted && s.busy == 0 && len(s.waiting) == 0
+	s.mu.Unlock()
+	return still && len(s.unfinished()) == 0
+}
+
+func (s *simulation) unfinished() []string {
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
+		var r operation.Record
+		r, err := s.calm.Engine.Read(s.ctx, id)
+		if err == nil && !r.Ended() {
+			out = append(out, fmt.Sprintf("%s in state %q", id, r.State))
+		}
+	}
+	return out
+}
+
+// stop ends all goroutines, as the bubble demands.
+func (s *simulation) stop() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	for len(s.workers) > 0 {
+		s.die(s.workers[0], ": the run is over")
+	}
+	for range mostTurns {
+		s.quiet()
+		s.mu.Lock()
+		busy := s.busy
+		s.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+		s.wait(time.Minute) // a task that sleeps without its context
+	}
+}
+
+func (s *simulation) note(what string) {
+	s.trace = append(s.trace, fmt.Sprintf("%10v  %s", time.Since(s.begun).Round(time.Millisecond), what))
+}

@@ -1,0 +1,227 @@
+package operationtest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Worker is one process, as what runs in it sees it. When the scheduler kills
+// it, its goroutines end at their next call, and no call of theirs has any
+// effect.
+type Worker struct {
+	// Table is the product's table.
+	Table *store.Table
+	// Engine has the scenario's definitions; nil while they are made.
+	Engine *operation.Engine
+	// Random is the worker's randomness, the same in each repetition.
+	Random io.Reader
+
+	name     uint64
+	skew     time.Duration
+	sim      *simulation
+	ctx      context.Context //nolint:containedctx // the process's life, which ends all that runs in it
+	kill     context.CancelFunc
+	dead     bool
+	outage   int // how many of its next calls are refused
+	frozen   int // how many turns its calls have to wait
+	disturbs bool
+}
+
+// Now is the worker's clock, which may be wrong.
+func (w *Worker) Now() time.Time { return time.Now().Add(w.skew) }
+
+// Call makes a call to something outside the process that is not the table. It
+// may fail as Unavailable, before or after f has run, and the worker may die.
+func (w *Worker) Call(ctx context.Context, what string, f func() error) error {
+	failed, err := w.do(ctx, what, f)
+	if failed {
+		return fault.New(fault.Unavailable, "simulated: %s has no answer", what)
+	}
+	return err
+}
+
+// fate is what the scheduler makes of a call.
+type fate int
+
+const (
+	proceed fate = iota
+	refuse
+	loseReply
+	dieBefore
+	dieAfter
+	freeze // the scheduler's own: the call is decided about later
+	fates
+)
+
+func (f fate) String() string {
+	return [...]string{"", " → refused", " → reply lost", " → dies before", " → dies after", " → freezes", ""}[f]
+}
+
+// call is a worker's request to go on.
+type call struct {
+	worker   *Worker
+	activity int
+	what     string
+	fate     chan fate
+}
+
+// activityKey has a context carry the number of the activity it belongs to.
+type activityKey struct{}
+
+// do has the scheduler decide about a call, and makes it. It reports failed for
+// a call that has no answer.
+func (w *Worker) do(ctx context.Context, what string, f func() error) (failed bool, err error) {
+	if !w.disturbs {
+		return false, f()
+	}
+	if err := ctx.Err(); err != nil && !w.isDead() {
+		return false, fmt.Errorf("simulated: %s: %w", what, err)
+	}
+	fate := w.sim.decide(ctx, w, what)
+	switch fate {
+	case dieBefore:
+		runtime.Goexit()
+	case refuse:
+		return true, nil
+	case proceed, loseReply, dieAfter, freeze, fates:
+	}
+	err = f()
+	switch {
+	case fate == dieAfter:
+		runtime.Goexit()
+	case fate == loseReply:
+		return true, nil
+	case ctx.Err() != nil: // the answer came too late
+		return false, fmt.Errorf("simulated: %s: %w", what, ctx.Err())
+	}
+	return false, err
+}
+
+func (w *Worker) isDead() bool {
+	w.sim.mu.Lock()
+	defer w.sim.mu.Unlock()
+	return w.dead
+}
+
+// handle is a worker's way to the table.
+type handle struct {
+	w     *Worker
+	inner store.Backend
+}
+
+var _ store.Backend = handle{}
+
+func (h handle) Read(ctx context.Context, keys []store.Key) (items []store.Item, err error) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.PK
+	}
+	failed, err := h.w.do(ctx, "read "+strings.Join(names, ", "), func() (err error) {
+		items, err = h.inner.Read(ctx, keys)
+		return err
+	})
+	if failed {
+		return nil, store.ErrRepeat
+	}
+	return items, err
+}
+
+func (h handle) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
+	failed, err := h.w.do(ctx, "query "+q.PK, func() (err error) {
+		items, next, err = h.inner.Query(ctx, q)
+		return err
+	})
+	if failed {
+		return nil, "", store.ErrRepeat
+	}
+	return items, next, err
+}
+
+func (h handle) Transact(ctx context.Context, token string, writes []store.Write) error {
+	names := make([]string, 0, 4)
+	for i, w := range writes {
+		if i == 3 && len(writes) > 4 {
+			names = append(names, fmt.Sprintf("%d more", len(writes)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s %s %s", w.Kind, w.Key.PK, strings.TrimSuffix(w.Key.SK, ".")))
+	}
+	failed, err := h.w.do(ctx, strings.Join(names, ", "), func() error {
+		return h.inner.Transact(ctx, token, writes)
+	})
+	if failed {
+		return store.ErrRepeat
+	}
+	return err
+}
+
+// newWorker starts a process.
+func (s *simulation) newWorker(disturbs bool) (*Worker, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.born++
+	w := &Worker{name: s.born, sim: s, disturbs: disturbs}
+	w.ctx, w.kill = context.WithCancel(s.ctx)
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], s.plan.seed)
+	binary.LittleEndian.PutUint64(key[8:], w.name)
+	w.Random = &random{source: rand.NewChaCha8(key)}
+	if !s.plan.calm && disturbs && s.rng.IntN(2) == 0 {
+		w.skew = time.Duration(s.rng.Int64N(int64(2*mostSkew))) - mostSkew
+	}
+	slice := time.Duration(0)
+	if !s.plan.calm && s.rng.IntN(2) == 0 {
+		slice = 100 * time.Millisecond
+	}
+	var backend store.Backend = handle{w, s.memory}
+	if s.scenario.Sabotage != nil && disturbs {
+		backend = s.scenario.Sabotage(backend)
+	}
+	w.Table = store.New(backend, store.Options{Random: w.Random, Now: w.Now, Pause: pause})
+	var err error
+	w.Engine, err = operation.New(w.Table, s.scenario.Definitions(w), operation.Options{
+		Now: w.Now, Random: w.Random, Log: slog.New(slog.DiscardHandler),
+		Jitter: func(limit time.Duration) time.Duration { return limit },
+		Slice:  slice,
+	})
+	return w, err
+}
+
+// mostSkew is how wrong a worker's clock may be.
+const mostSkew = 20 * time.Second
+
+// pause waits between a table's repeats, without chance.
+func pause(ctx context.Context, attempt int) error {
+	timer := time.NewTimer(10 * time.Millisecond << min(attempt, 6))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// random is a source of randomness for many goroutines.
+type random struct {
+	mu     sync.Mutex
+	source *rand.ChaCha8
+}
+
+func (r *random) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source.Read(b)
+}
