@@ -128,6 +128,10 @@ func ConsumerKeyPartition(g Generation, consumerName string) string {
 // keyed hash of its text.
 func KeyHashKey(hash string) Key { return Key{join("key-hash", hash), record} }
 
+// KeyBatchKey is a bulk creation of API keys that is being written, read by its
+// id.
+func KeyBatchKey(batchID string) Key { return Key{join("key-batch", batchID), record} }
+
 // ProjectKey is the record of a project, listed with the account's others in
 // the order of names.
 func ProjectKey(accountID, project string) Key {

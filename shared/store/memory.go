@@ -1,28 +1,29 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"math/big"
-	"slices"
-	"strings"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/btree"
 )
 
 // Memory is a backend in memory, for tests and simulators: transactions,
 // tokens, conditions, the due index, the stream and the capacity that DynamoDB
-// would bill, without a process to start.
+// would bill, without a process to start. A partition may hold 100,000 items.
 type Memory struct {
 	mu     sync.Mutex
-	items  map[Key]Item
+	items  map[Key]*stored
+	runs   map[runKey]*btree.BTreeG[entry]
+	nodes  *btree.FreeListG[entry]
 	tokens map[string]bool
 	stream func(StreamRecord)
+}
+
+// stored is an item with its size. Neither changes: a write makes another.
+type stored struct {
+	item Item
+	size int
 }
 
 // StreamRecord is one change of an item, as the table's stream tells it.
@@ -36,7 +37,11 @@ var _ Backend = (*Memory)(nil)
 
 // NewMemory makes an empty backend.
 func NewMemory() *Memory {
-	return &Memory{items: map[Key]Item{}, tokens: map[string]bool{}}
+	const freeNodes = 256
+	return &Memory{
+		items: map[Key]*stored{}, tokens: map[string]bool{},
+		runs: map[runKey]*btree.BTreeG[entry]{}, nodes: btree.NewFreeListG[entry](freeNodes),
+	}
 }
 
 // OnChange has f called after each commit with every item it changed, in the
@@ -51,107 +56,89 @@ func (m *Memory) OnChange(f func(StreamRecord)) {
 func (m *Memory) Items() map[Key]Item {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.items)
+	out := make(map[Key]Item, len(m.items))
+	for key, s := range m.items {
+		out[key] = clone(s.item)
+	}
+	return out
 }
 
 // Read implements Backend.
 func (m *Memory) Read(ctx context.Context, keys []Key) ([]Item, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []Item
 	var units float64
 	for _, k := range keys {
-		item, ok := m.items[k]
-		units += math.Max(1, readUnits(itemSize(item)))
-		if ok {
-			out = append(out, clone(item))
+		s, ok := m.items[k]
+		if !ok {
+			units += readUnits(0)
+			continue
 		}
+		units += readUnits(s.size)
+		out = append(out, clone(s.item))
 	}
 	charge(ctx, reading, units, 0)
 	return out, nil
 }
 
-// pageBytes is how much one page of a query reads in DynamoDB.
-const pageBytes = 1 << 20
-
-// Query implements Backend.
-func (m *Memory) Query(ctx context.Context, q Query) (page []Item, next string, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := m.run(q)
-	_, sk := q.Index.KeyAttributes()
-	if q.Offset > 0 {
-		skipped := 0
-		for i := range min(q.Offset, len(found)) {
-			skipped += itemSize(found[i])
-		}
-		charge(ctx, querying, m.queryUnits(q, skipped), 0)
-		if q.Offset >= len(found) {
-			return nil, "", nil
-		}
-		found = found[q.Offset:]
-	}
-	size := 0
-	for i, item := range found {
-		if size += itemSize(item); i > 0 && size > pageBytes || q.Limit > 0 && i == q.Limit {
-			next = textOf(found[i-1][sk])
-			found = found[:i]
-			size -= itemSize(item)
-			break
-		}
-	}
-	charge(ctx, querying, m.queryUnits(q, size), 0)
-	for _, item := range found {
-		page = append(page, clone(item))
-	}
-	return page, next, nil
-}
-
-// run gives all items of q, in order.
-func (m *Memory) run(q Query) []Item {
-	pk, sk := q.Index.KeyAttributes()
-	var found []Item
-	for _, item := range m.items {
-		if textOf(item[pk]) != q.PK || item[pk] == nil || item[sk] == nil {
-			continue
-		}
-		key := textOf(item[sk])
-		if !strings.HasPrefix(key, q.Prefix) || q.UpTo != "" && key > q.UpTo {
-			continue
-		}
-		if q.After != "" && (!q.Descending && key <= q.After || q.Descending && key >= q.After) {
-			continue
-		}
-		found = append(found, item)
-	}
-	slices.SortFunc(found, func(a, b Item) int {
-		if q.Descending {
-			a, b = b, a
-		}
-		return strings.Compare(textOf(a[sk]), textOf(b[sk]))
-	})
-	return found
-}
-
-func (m *Memory) queryUnits(q Query, size int) float64 {
-	units := math.Max(1, readUnits(size))
-	if q.Index != "" {
-		units /= 2 // an index is read with eventual consistency
-	}
-	return units
-}
+// maxTransactionBytes is a limit of DynamoDB.
+const maxTransactionBytes = 4 << 20
 
 // Transact implements Backend.
 func (m *Memory) Transact(ctx context.Context, token string, writes []Write) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tokens[token] {
+		// DynamoDB bills a repeat as a read of what it would have written.
+		charge(ctx, committing, float64(2*len(writes)), 0)
 		return nil
 	}
-	var failed []int
+	if err := m.failedConditions(writes); err != nil {
+		charge(ctx, committing, 0, 0)
+		return err
+	}
+	changes := make([]memoryChange, len(writes))
 	var units float64
+	total := 0
 	for i, w := range writes {
-		ok, err := holds(w.Condition, m.items[w.Key])
+		c, err := m.change(w)
+		if err != nil {
+			charge(ctx, committing, 0, 0)
+			return err
+		}
+		units += c.units()
+		if c.after != nil {
+			total += c.after.size
+		}
+		changes[i] = c
+	}
+	if total > maxTransactionBytes {
+		charge(ctx, committing, 0, 0)
+		return fmt.Errorf("store: a transaction of %d bytes, at most %d are possible", total, maxTransactionBytes)
+	}
+	m.tokens[token] = true
+	charge(ctx, committing, 0, units)
+	for _, c := range changes {
+		m.apply(c)
+	}
+	return nil
+}
+
+func (m *Memory) failedConditions(writes []Write) error {
+	var failed []int
+	for i, w := range writes {
+		var item Item
+		if s := m.items[w.Key]; s != nil {
+			item = s.item
+		}
+		ok, err := holds(w.Condition, item)
 		if err != nil {
 			return err
 		}
@@ -160,272 +147,84 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 		}
 	}
 	if failed != nil {
-		charge(ctx, committing, 0, float64(2*len(writes)))
 		return &ConditionError{Failed: failed}
 	}
-	changed := make([]StreamRecord, 0, len(writes))
-	for _, w := range writes {
-		record := StreamRecord{Key: w.Key, Old: m.items[w.Key]}
-		after, err := applied(w, m.items[w.Key])
-		if err != nil {
-			return err
-		}
-		record.New = after
-		size := max(itemSize(record.Old), itemSize(after))
-		if size > maxItemBytes {
-			return fmt.Errorf("store: item %s has %d bytes, at most %d are possible", w.Key.SK, size, maxItemBytes)
-		}
-		units += 2 * math.Max(1, math.Ceil(float64(size)/1024))
-		changed = append(changed, record)
-	}
-	for _, r := range changed {
-		if r.New == nil {
-			delete(m.items, r.Key)
-		} else {
-			m.items[r.Key] = r.New
-		}
-	}
-	m.tokens[token] = true
-	charge(ctx, committing, 0, units)
-	if m.stream != nil {
-		for i, r := range changed {
-			if writes[i].Kind != CheckKind {
-				m.stream(r)
-			}
-		}
-	}
 	return nil
 }
 
-// maxItemBytes is a limit of DynamoDB.
-const maxItemBytes = 400 << 10
-
-// applied gives the item after w.
-func applied(w Write, before Item) (Item, error) {
-	switch w.Kind {
-	case PutKind:
-		return clone(w.Item), nil
-	case DeleteKind:
-		return nil, nil
-	case CheckKind:
-		return before, nil
-	case UpdateKind:
-		after := clone(before)
-		if after == nil {
-			after = Item{
-				pkAttribute: &types.AttributeValueMemberS{Value: w.Key.PK},
-				skAttribute: &types.AttributeValueMemberS{Value: w.Key.SK},
-			}
-		}
-		for _, c := range w.Changes {
-			if err := change(after, c); err != nil {
-				return nil, err
-			}
-		}
-		return after, nil
-	}
-	return nil, fmt.Errorf("store: unknown write %d", w.Kind)
+// memoryChange is what one write does to one item.
+type memoryChange struct {
+	key           Key
+	before, after *stored // nil where there is no item
 }
 
-func change(item Item, c Change) error {
-	last := len(c.Path) - 1
-	for _, name := range c.Path[:last] {
-		m, ok := item[name].(*types.AttributeValueMemberM)
-		if !ok {
-			return fmt.Errorf("store: no map at %s of the path %v", name, c.Path)
-		}
-		item = m.Value
+func (m *Memory) change(w Write) (memoryChange, error) {
+	c := memoryChange{key: w.Key, before: m.items[w.Key]}
+	if w.Kind == CheckKind {
+		c.after = c.before
+		return c, nil
 	}
-	name := c.Path[last]
-	switch c.Kind {
-	case SetKind:
-		item[name] = c.Value
-	case RemoveKind:
-		delete(item, name)
-	case AddKind:
-		sum, err := number(c.Value)
-		if err != nil {
-			return err
-		}
-		if old, ok := item[name]; ok {
-			n, err := number(old)
-			if err != nil {
-				return err
-			}
-			sum.Add(sum, n)
-		}
-		item[name] = &types.AttributeValueMemberN{Value: sum.RatString()}
+	var before Item
+	if c.before != nil {
+		before = c.before.item
 	}
-	return nil
+	after, err := applied(w, before)
+	if err != nil || after == nil {
+		return c, err
+	}
+	c.after = &stored{after, itemSize(after)}
+	if c.after.size > maxItemBytes {
+		return c, tooLarge(c.after.size)
+	}
+	return c, nil
 }
 
-func holds(c Condition, item Item) (bool, error) {
-	switch c := c.(type) {
-	case nil:
-		return true, nil
-	case existence:
-		if c.path == nil {
-			return (item != nil) == c.want, nil
+// units is what the change costs: twice a write of the larger of the item
+// before and after, and what the index is written besides.
+func (c memoryChange) units() float64 {
+	size := 0
+	for _, s := range []*stored{c.before, c.after} {
+		if s != nil {
+			size = max(size, s.size)
 		}
-		return (lookup(item, c.path) != nil) == c.want, nil
-	case comparison:
-		if c.err != nil {
-			return false, c.err
-		}
-		return compared(lookup(item, c.path), c)
-	case combination:
-		for _, part := range c.parts {
-			ok, err := holds(part, item)
-			if err != nil || ok == c.any {
-				return ok, err
-			}
-		}
-		return !c.any, nil
 	}
-	return false, fmt.Errorf("store: unknown condition %T", c)
-}
-
-func compared(have types.AttributeValue, c comparison) (bool, error) {
-	if have == nil {
-		return c.op == "<>", nil
-	}
-	var order int
-	switch want := c.value.(type) {
-	case *types.AttributeValueMemberN:
-		a, errA := number(have)
-		b, errB := number(want)
-		if errA != nil || errB != nil {
-			return c.op == "<>", errors.Join(errB)
-		}
-		order = a.Cmp(b)
-	case *types.AttributeValueMemberS:
-		s, ok := have.(*types.AttributeValueMemberS)
-		if !ok {
-			return c.op == "<>", nil
-		}
-		order = strings.Compare(s.Value, want.Value)
-	case *types.AttributeValueMemberBOOL:
-		b, ok := have.(*types.AttributeValueMemberBOOL)
-		if !ok || b.Value != want.Value {
-			order = 1
-		}
-	case *types.AttributeValueMemberB:
-		b, ok := have.(*types.AttributeValueMemberB)
-		if !ok {
-			return c.op == "<>", nil
-		}
-		order = bytes.Compare(b.Value, want.Value)
+	units := 2 * writeUnits(size)
+	before, wasThere := indexEntry(c.key, c.before)
+	after, isThere := indexEntry(c.key, c.after)
+	switch {
+	case wasThere && isThere && before.sameKey(after):
+		// The index holds keys alone, which do not change.
 	default:
-		return false, fmt.Errorf("store: cannot compare with a %T", want)
+		if wasThere {
+			units += writeUnits(before.value.size)
+		}
+		if isThere {
+			units += writeUnits(after.value.size)
+		}
 	}
-	switch c.op {
-	case "=":
-		return order == 0, nil
-	case "<>":
-		return order != 0, nil
-	case "<":
-		return order < 0, nil
-	case "<=":
-		return order <= 0, nil
-	case ">":
-		return order > 0, nil
-	case ">=":
-		return order >= 0, nil
-	}
-	return false, fmt.Errorf("store: unknown operator %q", c.op)
+	return units
 }
 
-func lookup(item Item, path Path) types.AttributeValue {
-	for i, name := range path {
-		v, ok := item[name]
-		if !ok || i == len(path)-1 {
-			return v
-		}
-		m, ok := v.(*types.AttributeValueMemberM)
-		if !ok {
-			return nil
-		}
-		item = m.Value
+func (m *Memory) apply(c memoryChange) {
+	if c.before == c.after {
+		return // a check, or a delete of nothing
 	}
-	return nil
-}
-
-func number(v types.AttributeValue) (*big.Rat, error) {
-	n, ok := v.(*types.AttributeValueMemberN)
-	if !ok {
-		return nil, fmt.Errorf("store: %T is no number", v)
+	if c.before != nil {
+		m.unlist(c.key, c.before)
 	}
-	r, ok := new(big.Rat).SetString(n.Value)
-	if !ok {
-		return nil, fmt.Errorf("store: %q is no number", n.Value)
+	record := StreamRecord{Key: c.key}
+	if c.before != nil {
+		record.Old = clone(c.before.item)
 	}
-	return r, nil
-}
-
-func textOf(v types.AttributeValue) string {
-	if s, ok := v.(*types.AttributeValueMemberS); ok {
-		return s.Value
+	if c.after == nil {
+		delete(m.items, c.key)
+	} else {
+		m.items[c.key] = c.after
+		m.list(c.key, c.after)
+		record.New = clone(c.after.item)
 	}
-	return ""
-}
-
-// clone copies an item so deep that no change to the copy reaches it.
-func clone(item Item) Item {
-	if item == nil {
-		return nil
+	// As in DynamoDB, a write that leaves an item as it was is in no stream.
+	if m.stream != nil && (record.Old == nil || record.New == nil || !equalItems(record.Old, record.New)) {
+		m.stream(record)
 	}
-	out := make(Item, len(item))
-	for name, v := range item {
-		if m, ok := v.(*types.AttributeValueMemberM); ok {
-			v = &types.AttributeValueMemberM{Value: clone(m.Value)}
-			if m.Value == nil {
-				v = &types.AttributeValueMemberM{Value: Item{}}
-			}
-		}
-		out[name] = v
-	}
-	return out
-}
-
-// readUnits is what a consistent read of size bytes costs.
-func readUnits(size int) float64 { return math.Ceil(float64(size) / 4096) }
-
-// itemSize is the size that DynamoDB bills: names and values in UTF-8.
-func itemSize(item Item) int {
-	n := 0
-	for name, v := range item {
-		n += len(name) + valueSize(v)
-	}
-	return n
-}
-
-func valueSize(v types.AttributeValue) int {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return len(v.Value)
-	case *types.AttributeValueMemberB:
-		return len(v.Value)
-	case *types.AttributeValueMemberN:
-		digits := len(strings.Trim(v.Value, "-.0"))
-		return (digits+1)/2 + 1
-	case *types.AttributeValueMemberM:
-		n := 3
-		for name, e := range v.Value {
-			n += 1 + len(name) + valueSize(e)
-		}
-		return n
-	case *types.AttributeValueMemberL:
-		n := 3
-		for _, e := range v.Value {
-			n += 1 + valueSize(e)
-		}
-		return n
-	case *types.AttributeValueMemberSS:
-		n := 0
-		for _, e := range v.Value {
-			n += len(e)
-		}
-		return n
-	}
-	return 1 // booleans and null
 }

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 )
@@ -17,8 +19,9 @@ type Query struct {
 	// Prefix keeps only sort keys that begin with it.
 	Prefix string
 	// After skips all sort keys up to and including it, in the query's order.
+	// In an index it goes with rising order and without Prefix only.
 	After string
-	// UpTo ends the run after this sort key; only without Prefix.
+	// UpTo keeps only sort keys up to and including it; only without Prefix.
 	UpTo string
 	// Descending turns the order round.
 	Descending bool
@@ -27,6 +30,41 @@ type Query struct {
 	Offset int
 	// Limit is the most items to give; 0 means all.
 	Limit int
+
+	// cursor is where a backend's last page ended, in that backend's words; it
+	// replaces After and Offset.
+	cursor string
+	// keysOnly asks for the key and the ttl of each item alone.
+	keysOnly bool
+}
+
+// check refuses what no backend can do.
+func (q Query) check() error {
+	switch {
+	case q.PK == "":
+		return errors.New("store: a query without a partition")
+	case q.UpTo != "" && q.Prefix != "":
+		return errors.New("store: a query with both UpTo and Prefix")
+	case q.Index != "" && q.After != "" && (q.Descending || q.Prefix != ""):
+		return errors.New("store: After on an index takes a rising order and no Prefix")
+	case q.Offset < 0 || q.Limit < 0:
+		return errors.New("store: a query with a negative offset or limit")
+	}
+	return nil
+}
+
+// cut says what After does to the run: leave nothing of it, begin inside it, or
+// neither, when it lies before the first item.
+func (q Query) cut() (empty, inside bool) {
+	if q.After == "" {
+		return false, false
+	}
+	below := q.Prefix != "" && q.After < q.Prefix
+	above := q.Prefix != "" && !below && !strings.HasPrefix(q.After, q.Prefix) || q.UpTo != "" && q.After > q.UpTo
+	if q.Descending {
+		below, above = above, below
+	}
+	return above, !above && !below
 }
 
 // Collect reads all items of q into records of type T, as many as q.Limit
@@ -47,6 +85,9 @@ func Collect[T any](ctx context.Context, t *Table, q Query) ([]T, error) {
 // Each calls visit for the items of q in order until it answers false or an
 // error, or q.Limit is reached. Items past their ttl are left out.
 func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error)) error {
+	if err := q.check(); err != nil {
+		return err
+	}
 	left := q.Limit
 	for {
 		var items []Item
@@ -73,16 +114,18 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 		if next == "" {
 			return nil
 		}
-		q.After, q.Offset = next, 0
+		q.cursor = next
 		if q.Limit > 0 {
 			q.Limit = left
 		}
 	}
 }
 
-// Count says how many items q has. It reads all of them.
+// Count says how many items q has. It costs what reading them all does, without
+// their content's way here.
 func (t *Table) Count(ctx context.Context, q Query) (int, error) {
 	n := 0
+	q.keysOnly = true
 	err := t.Each(ctx, q, func(Item) (bool, error) {
 		n++
 		return true, nil
@@ -90,9 +133,10 @@ func (t *Table) Count(ctx context.Context, q Query) (int, error) {
 	return n, err
 }
 
-// Keys gives the key of every item of q.
+// Keys gives the primary key of every item of q.
 func (t *Table) Keys(ctx context.Context, q Query) ([]Key, error) {
 	var out []Key
+	q.keysOnly = true
 	err := t.Each(ctx, q, func(item Item) (bool, error) {
 		out = append(out, keyOf(item))
 		return true, nil

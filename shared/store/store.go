@@ -190,23 +190,6 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	return fmt.Errorf("commit %d writes: %w", len(writes), err)
 }
 
-func valid(writes []Write) error {
-	if len(writes) > MaxWrites {
-		return fmt.Errorf("store: %d writes in one transaction, at most %d are possible", len(writes), MaxWrites)
-	}
-	seen := make(map[Key]bool, len(writes))
-	for _, w := range writes {
-		if w.err != nil {
-			return w.err
-		}
-		if seen[w.Key] {
-			return fmt.Errorf("store: two writes to %s %s in one transaction", w.Key.PK, w.Key.SK)
-		}
-		seen[w.Key] = true
-	}
-	return nil
-}
-
 // expired reports whether the item is past its ttl. Nothing deletes on time,
 // neither AWS nor an emulator, so every read asks.
 func (t *Table) expired(item Item) bool {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -116,9 +115,6 @@ type Path []string
 
 // At makes a Path.
 func At(names ...string) Path { return names }
-
-// key makes paths comparable.
-func (p Path) key() string { return strings.Join(p, "\x00") }
 
 // Set stores value at path. The maps that lead there must exist.
 func Set(path Path, value any) Change {

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Client is the part of *dynamodb.Client that the DynamoDB backend calls. Its
+// own repeats have to be off: Connect makes such a client.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+var _ Client = (*dynamodb.Client)(nil)
+
+// callTimeout bounds one request, so that a connection that died unnoticed
+// costs one repeat and not the whole time of a Lambda.
+const callTimeout = 3 * time.Second
+
+// Connect makes a client of DynamoDB that makes each call once, since Table
+// repeats calls itself, under one token. endpoint is the base address of an
+// emulator, "" for AWS. It makes no request.
+func Connect(config aws.Config, endpoint string) *dynamodb.Client {
+	return dynamodb.NewFromConfig(config, func(o *dynamodb.Options) {
+		o.Retryer = aws.NopRetryer{}
+		if endpoint != "" {
+			o.BaseEndpoint = &endpoint
+		}
+		if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok || o.HTTPClient == nil {
+			if client == nil {
+				client = awshttp.NewBuildableClient()
+			}
+			o.HTTPClient = client.WithTimeout(callTimeout)
+		}
+	})
+}
+
+// DynamoDB is the backend in DynamoDB, or an emulator of it.
+type DynamoDB struct {
+	client Client
+	table  string
+}
+
+var _ Backend = (*DynamoDB)(nil)
+
+// NewDynamoDB makes a backend over the table of that name.
+func NewDynamoDB(client Client, table string) *DynamoDB {
+	return &DynamoDB{client: client, table: table}
+}
+
+// Read implements Backend.
+func (d *DynamoDB) Read(ctx context.Context, keys []Key) ([]Item, error) {
+	if len(keys) == 1 {
+		return d.readOne(ctx, keys[0])
+	}
+	wanted := make([]Item, len(keys))
+	for i, k := range keys {
+		wanted[i] = keyItem(k)
+	}
+	var found []Item
+	for len(wanted) > 0 {
+		out, err := d.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems:           map[string]types.KeysAndAttributes{d.table: {Keys: wanted, ConsistentRead: aws.Bool(true)}},
+			ReturnConsumedCapacity: capacityWanted(ctx),
+		})
+		charge(ctx, reading, readCapacity(out), 0)
+		if err != nil {
+			return nil, failure(ctx, err)
+		}
+		found = append(found, out.Responses[d.table]...)
+		left := out.UnprocessedKeys[d.table].Keys
+		if len(left) == len(wanted) {
+			// Nothing was read: the table is too busy to ask again at once.
+			return nil, fmt.Errorf("%w: no key of the batch was processed", ErrRepeat)
+		}
+		wanted = left
+	}
+	return found, nil
+}
+
+func (d *DynamoDB) readOne(ctx context.Context, key Key) ([]Item, error) {
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &d.table, Key: keyItem(key), ConsistentRead: aws.Bool(true),
+		ReturnConsumedCapacity: capacityWanted(ctx),
+	})
+	if err != nil {
+		charge(ctx, reading, 0, 0)
+		return nil, failure(ctx, err)
+	}
+	charge(ctx, reading, units(out.ConsumedCapacity), 0)
+	if len(out.Item) == 0 {
+		return nil, nil
+	}
+	return []Item{out.Item}, nil
+}
+
+// Transact implements Backend.
+func (d *DynamoDB) Transact(ctx context.Context, token string, writes []Write) error {
+	in := &dynamodb.TransactWriteItemsInput{
+		ClientRequestToken:     &token,
+		TransactItems:          make([]types.TransactWriteItem, len(writes)),
+		ReturnConsumedCapacity: capacityWanted(ctx),
+	}
+	for i, w := range writes {
+		in.TransactItems[i] = d.transactItem(w)
+	}
+	out, err := d.client.TransactWriteItems(ctx, in)
+	if err != nil {
+		charge(ctx, committing, 0, 0)
+		return failure(ctx, err)
+	}
+	var read, write float64
+	for _, c := range out.ConsumedCapacity {
+		// A repeat of what was committed already is charged as a read.
+		read += aws.ToFloat64(c.ReadCapacityUnits)
+		write += units(&c) - aws.ToFloat64(c.ReadCapacityUnits)
+	}
+	charge(ctx, committing, read, write)
+	return nil
+}
+
+func (d *DynamoDB) transactItem(w Write) types.TransactWriteItem {
+	var e expression
+	condition := e.condition(w.Condition)
+	switch w.Kind {
+	case PutKind:
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName: &d.table, Item: w.Item, ConditionExpression: condition,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		}}
+	case UpdateKind:
+		return types.TransactWriteItem{Update: &types.Update{
+			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition, UpdateExpression: e.update(w.Changes),
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		}}
+	case DeleteKind:
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		}}
+	case CheckKind:
+		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition,
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		}}
+	}
+	return types.TransactWriteItem{}
+}
+
+func keyItem(k Key) Item {
+	return Item{
+		pkAttribute: &types.AttributeValueMemberS{Value: k.PK},
+		skAttribute: &types.AttributeValueMemberS{Value: k.SK},
+	}
+}
+
+// capacityWanted asks for the capacity used where somebody counts it.
+func capacityWanted(ctx context.Context) types.ReturnConsumedCapacity {
+	if meterOf(ctx) == nil {
+		return types.ReturnConsumedCapacityNone
+	}
+	return types.ReturnConsumedCapacityTotal
+}
+
+func units(c *types.ConsumedCapacity) float64 {
+	if c == nil {
+		return 0
+	}
+	return aws.ToFloat64(c.CapacityUnits)
+}
+
+func readCapacity(out *dynamodb.BatchGetItemOutput) float64 {
+	if out == nil {
+		return 0
+	}
+	var sum float64
+	for _, c := range out.ConsumedCapacity {
+		sum += units(&c)
+	}
+	return sum
+}

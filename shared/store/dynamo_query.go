@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// maxPage is above what any page of 1 MB can hold.
+const maxPage = 1 << 20
+
+// Query implements Backend.
+func (d *DynamoDB) Query(ctx context.Context, q Query) (items []Item, next string, err error) {
+	in, err := d.queryInput(ctx, q)
+	if err != nil || in == nil {
+		return nil, "", err
+	}
+	if q.Offset > 0 && q.cursor == "" {
+		if in.ExclusiveStartKey, err = d.skip(ctx, q); err != nil {
+			return nil, "", err
+		}
+		if in.ExclusiveStartKey == nil {
+			return nil, "", nil // the run ended within the offset
+		}
+	}
+	if q.Limit > 0 {
+		in.Limit = pageLimit(q.Limit)
+	}
+	out, err := d.query(ctx, in)
+	if err != nil {
+		return nil, "", err
+	}
+	next, err = encodeCursor(out.LastEvaluatedKey)
+	return out.Items, next, err
+}
+
+// skip gives the key behind the first q.Offset items, which it has counted and
+// not sent, or nil when there are no more.
+func (d *DynamoDB) skip(ctx context.Context, q Query) (Item, error) {
+	q.keysOnly = false // counting has no projection
+	in, err := d.queryInput(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	in.Select = types.SelectCount
+	for left := q.Offset; ; {
+		in.Limit = pageLimit(left)
+		out, err := d.query(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		left -= int(out.Count)
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+		if left <= 0 || out.LastEvaluatedKey == nil {
+			return out.LastEvaluatedKey, nil
+		}
+	}
+}
+
+func pageLimit(n int) *int32 {
+	return aws.Int32(int32(min(n, maxPage))) //nolint:gosec // G115: at most maxPage
+}
+
+func (d *DynamoDB) query(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
+	out, err := d.client.Query(ctx, in)
+	if err != nil {
+		charge(ctx, querying, 0, 0)
+		return nil, failure(ctx, err)
+	}
+	charge(ctx, querying, units(out.ConsumedCapacity), 0)
+	return out, nil
+}
+
+// queryInput is the request of a page of q, without limit and offset; nil when
+// q asks for nothing.
+func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInput, error) {
+	var e expression
+	pk, sk := q.Index.KeyAttributes()
+	text := func(s string) string { return e.value(&types.AttributeValueMemberS{Value: s}) }
+	in := &dynamodb.QueryInput{
+		TableName:              &d.table,
+		ConsistentRead:         aws.Bool(q.Index == ""),
+		ScanIndexForward:       aws.Bool(!q.Descending),
+		ReturnConsumedCapacity: capacityWanted(ctx),
+	}
+	if q.Index != "" {
+		in.IndexName = aws.String(string(q.Index))
+	}
+	empty, inside := q.cut()
+	if empty {
+		return nil, nil
+	}
+	condition := e.name(pk) + " = " + text(q.PK)
+	switch {
+	case q.Prefix != "":
+		condition += " AND begins_with(" + e.name(sk) + ", " + text(q.Prefix) + ")"
+	case q.Index != "" && inside && q.UpTo != "":
+		// Two items of an index may share a sort key, so that After is no
+		// position in it: the next possible key is where the run begins.
+		condition += " AND " + e.name(sk) + " BETWEEN " + text(q.After+"\x00") + " AND " + text(q.UpTo)
+	case q.Index != "" && inside:
+		condition += " AND " + e.name(sk) + " > " + text(q.After)
+	case q.UpTo != "":
+		condition += " AND " + e.name(sk) + " <= " + text(q.UpTo)
+	}
+	if q.Index != "" && q.UpTo != "" && q.After == q.UpTo {
+		return nil, nil // BETWEEN refuses bounds that cross
+	}
+	switch {
+	case q.cursor != "":
+		start, err := decodeCursor(q.cursor)
+		if err != nil {
+			return nil, err
+		}
+		in.ExclusiveStartKey = start
+	case q.Index == "" && inside:
+		in.ExclusiveStartKey = keyItem(Key{PK: q.PK, SK: q.After})
+	}
+	if q.keysOnly {
+		projection := e.name(pkAttribute) + ", " + e.name(skAttribute)
+		if q.Index == "" { // an index holds no ttl
+			projection += ", " + e.name(ttlAttribute)
+		}
+		in.ProjectionExpression = &projection
+	}
+	in.KeyConditionExpression = &condition
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
+	return in, nil
+}
+
+// encodeCursor makes an opaque text of a last evaluated key, whose attributes
+// are all strings; "" of none.
+func encodeCursor(last Item) (string, error) {
+	if last == nil {
+		return "", nil
+	}
+	texts := make(map[string]string, len(last))
+	for name, v := range last {
+		texts[name] = textOf(v)
+	}
+	b, err := json.Marshal(texts)
+	if err != nil {
+		return "", fmt.Errorf("encode a cursor: %w", err)
+	}
+	return string(b), nil
+}
+
+func decodeCursor(cursor string) (Item, error) {
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(cursor), &texts); err != nil {
+		return nil, fmt.Errorf("decode a cursor: %w", err)
+	}
+	item := make(Item, len(texts))
+	for name, text := range texts {
+		item[name] = &types.AttributeValueMemberS{Value: text}
+	}
+	return item, nil
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// readUnits is what a consistent read of size bytes costs, at least 1.
+func readUnits(size int) float64 { return float64(max(1, (size+4095)/4096)) }
+
+// writeUnits is what a write of size bytes costs outside transactions, at
+// least 1.
+func writeUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
+
+// itemSize is the size that DynamoDB bills: names and values in UTF-8.
+func itemSize(item Item) int {
+	n := 0
+	for name, v := range item {
+		n += len(name) + valueSize(v)
+	}
+	return n
+}
+
+func valueSize(v types.AttributeValue) int {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return numberSize(v.Value)
+	case *types.AttributeValueMemberM:
+		n := 3
+		for name, e := range v.Value {
+			n += 1 + len(name) + valueSize(e)
+		}
+		return n
+	case *types.AttributeValueMemberL:
+		n := 3
+		for _, e := range v.Value {
+			n += 1 + valueSize(e)
+		}
+		return n
+	case *types.AttributeValueMemberSS:
+		n := 0
+		for _, e := range v.Value {
+			n += len(e)
+		}
+		return n
+	}
+	return 1 // booleans and null
+}
+
+// numberSize is a byte for two significant digits and one more, and one for a
+// minus. Zeros on either side are not significant.
+func numberSize(text string) int {
+	unsigned, negative := strings.CutPrefix(text, "-")
+	digits := strings.Trim(strings.ReplaceAll(unsigned, ".", ""), "0")
+	size := (len(digits)+1)/2 + 1
+	if negative {
+		size++
+	}
+	return size
+}
