@@ -1,0 +1,190 @@
+package triggers_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/triggers"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// installation is a real DynamoDB with the product's table.
+func installation(t *testing.T) (*emulator.Emulator, *dynamodb.Client, *triggers.TableStream) {
+	t.Helper()
+	binary, err := emulator.FindDynoxide(os.Getenv)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	dir, err := datadir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := emulator.StartDynamoDB(t.Context(), dir, binary, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Stop)
+	config := aws.Config{Region: emulator.Region, Credentials: credentials.NewStaticCredentialsProvider("local", "local", "")}
+	client := dynamodb.NewFromConfig(config, func(o *dynamodb.Options) { o.BaseEndpoint = &e.Endpoint })
+	if err := store.CreateTable(t.Context(), client, "table"); err != nil {
+		t.Fatal(err)
+	}
+	return e, client, triggers.NewTableStream(config, e.Endpoint, "table")
+}
+
+func put(t *testing.T, client *dynamodb.Client, item map[string]types.AttributeValue) {
+	t.Helper()
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("table"), Item: item}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func key(pk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"pk": &types.AttributeValueMemberS{Value: pk},
+		"sk": &types.AttributeValueMemberS{Value: "."},
+	}
+}
+
+// listen runs a Runner whose function sends what it is told.
+func listen(t *testing.T, stream triggers.Stream, checkpoints triggers.Checkpoints, told chan<- events.DynamoDBEventRecord) (stop func()) {
+	t.Helper()
+	w := &world{}
+	r := triggers.New(triggers.Options{
+		Functions: []triggers.Function{{
+			Function: trigger.Function{Name: "operations", On: []trigger.Event{{Changed: true}}},
+			Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
+				var e events.DynamoDBEvent
+				if err := json.Unmarshal(payload, &e); err != nil {
+					return nil, err
+				}
+				for _, record := range e.Records {
+					told <- record
+				}
+				return []byte(`{}`), nil
+			}),
+		}},
+		Stream: stream, Checkpoints: checkpoints, Objects: &w.objects, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func TestStreamOfARealTableGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	e, client, stream := installation(t)
+	checkpoints := triggers.InDirectory(openDir(t), slog.New(slog.DiscardHandler))
+	told := make(chan events.DynamoDBEventRecord, 1000)
+	next := func() string { return (<-told).Change.Keys["pk"].String() }
+
+	stop := listen(t, stream, checkpoints, told)
+	for i := range 150 {
+		put(t, client, key(fmt.Sprint("a", i)))
+	}
+	for i := range 150 {
+		if got, want := next(), fmt.Sprint("a", i); got != want {
+			t.Fatalf("record %d is of %s", i, got)
+		}
+	}
+	stop()
+	// Written while nobody listens, and the database dies.
+	put(t, client, key("b"))
+	if err := syscall.Kill(e.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	defer listen(t, stream, checkpoints, told)()
+	if got := next(); got != "b" {
+		t.Errorf("after the kill: %s", got)
+	}
+	put(t, client, key("c"))
+	if got := next(); got != "c" {
+		t.Errorf("then: %s", got)
+	}
+}
+
+func TestRecordOfARealTableHasEveryKindOfAttribute(t *testing.T) {
+	t.Parallel()
+	_, client, stream := installation(t)
+	item := key("all kinds")
+	item["number"] = &types.AttributeValueMemberN{Value: "1.5"}
+	item["binary"] = &types.AttributeValueMemberB{Value: []byte{0, 255}}
+	item["bool"] = &types.AttributeValueMemberBOOL{Value: true}
+	item["null"] = &types.AttributeValueMemberNULL{Value: true}
+	item["strings"] = &types.AttributeValueMemberSS{Value: []string{"a"}}
+	item["numbers"] = &types.AttributeValueMemberNS{Value: []string{"1"}}
+	item["binaries"] = &types.AttributeValueMemberBS{Value: [][]byte{{1}}}
+	item["list"] = &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "2"}, &types.AttributeValueMemberL{}}}
+	item["map"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"x": &types.AttributeValueMemberS{Value: ""}}}
+	put(t, client, item)
+	item["number"] = &types.AttributeValueMemberN{Value: "2.5"}
+	put(t, client, item)
+
+	told := make(chan events.DynamoDBEventRecord, 10)
+	stop := listen(t, stream, &fakeCheckpoints{}, told)
+	inserted, modified := <-told, <-told
+	stop()
+	for _, r := range []events.DynamoDBEventRecord{inserted, modified} {
+		text, err := json.MarshalIndent(map[string]any{
+			"name": r.EventName, "old": r.Change.OldImage, "new": r.Change.NewImage, "view": r.Change.StreamViewType, "source": r.EventSource,
+		}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Equal(t, filepath.Join("testdata", r.EventName+".json"), append(text, '\n'))
+	}
+	if diff := cmp.Diff(inserted.Change.NewImage["number"].Number(), "1.5"); diff != "" {
+		t.Error(diff)
+	}
+	first, _ := strconv.Atoi(inserted.Change.SequenceNumber)
+	second, _ := strconv.Atoi(modified.Change.SequenceNumber)
+	if first >= second {
+		t.Errorf("sequence numbers %d and %d do not rise", first, second)
+	}
+}
+
+func TestCheckpointsOfADirectoryAreReadBackAndCorruptOnesCountAsNone(t *testing.T) {
+	dir := openDir(t)
+	c := triggers.InDirectory(dir, slog.New(slog.DiscardHandler))
+	if got := c.Load("operations"); len(got) != 0 {
+		t.Errorf("at first: %v", got)
+	}
+	c.Save("operations", triggers.Position{"shard": "7"})
+	if got := triggers.InDirectory(dir, slog.New(slog.DiscardHandler)).Load("operations"); got["shard"] != "7" {
+		t.Errorf("read back: %v", got)
+	}
+	if err := dir.Write("stream-operations.json", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Load("operations"); len(got) != 0 {
+		t.Errorf("corrupt: %v", got)
+	}
+}
