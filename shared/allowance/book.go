@@ -1,0 +1,267 @@
+package allowance
+
+import (
+	"context"
+	"hash/maphash"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Options are what a Book takes from outside. Table, Now, Random and Log are
+// required.
+type Options struct {
+	Table *store.Table
+	// Now is this instance's clock. It decides sizes and waits, never whether a
+	// limit holds.
+	Now func() time.Time
+	// Random makes the identifiers of returns: crypto/rand.Reader outside tests.
+	Random io.Reader
+	// Log hears of leases that fail where no caller waits for them.
+	Log *slog.Logger
+	// MaxSlots bounds how many allowances are held at once, each about 500
+	// bytes; beyond it the least used ones are given back. 0 means 16,384.
+	MaxSlots int
+	// Patience is how long a lease may take. 0 means 2 s.
+	Patience time.Duration
+}
+
+// Book is what one instance holds of all allowances. It is safe for concurrent
+// use; an instance has one.
+type Book struct {
+	ledger   ledger
+	ids      *ids.Source
+	now      func() time.Time
+	log      *slog.Logger
+	patience time.Duration
+	draining atomic.Bool
+
+	seed     maphash.Seed
+	shards   [shardCount]shard
+	maxShard int
+
+	owed owed
+}
+
+// shardCount keeps instances with many cores from meeting at one lock.
+const shardCount = 64
+
+type shard struct {
+	mu    sync.RWMutex
+	slots map[slotKey]*slot
+}
+
+// slotKey has the limit in it: during a rollout two limits are in force, and
+// each keeps its own slice.
+type slotKey struct {
+	period period
+	limit  int64
+}
+
+// New makes a Book that holds nothing.
+func New(o Options) *Book {
+	b := &Book{
+		ledger: ledger{table: o.Table}, ids: ids.NewSource(o.Random, o.Now), now: o.Now, log: o.Log,
+		patience: o.Patience, seed: maphash.MakeSeed(),
+	}
+	if b.patience == 0 {
+		b.patience = 2 * time.Second
+	}
+	if o.MaxSlots == 0 {
+		o.MaxSlots = 16_384
+	}
+	b.maxShard = max(o.MaxSlots/shardCount, 1)
+	for i := range b.shards {
+		b.shards[i].slots = map[slotKey]*slot{}
+	}
+	return b
+}
+
+// Take asks for n units, all or none, and never admits more than a.Limit in the
+// period over all instances. It answers from memory when it can and otherwise
+// waits for one lease. It refuses when the record had nothing left at most
+// 5 s ago: what another instance holds and gives back comes within that time.
+//
+// An error means that nobody can tell: the table did not answer within
+// Options.Patience, or ctx ended, in which case nothing was spent.
+func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error) {
+	if err := a.check(n); err != nil {
+		return Decision{}, err
+	}
+	for n <= a.Limit {
+		s := b.slot(a)
+		if d, ok := b.spend(ctx, s, n); ok {
+			return d, nil
+		}
+		w, now, err := b.enqueue(ctx, s, n)
+		switch {
+		case err != nil:
+			return Decision{}, err
+		case now == evicted:
+			continue
+		case now == admitted:
+			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
+		case now == refused:
+			return b.refusal(a), nil
+		}
+		select {
+		case out := <-w.done:
+			if out.err != nil || !out.admitted {
+				return b.refusal(a), out.err
+			}
+			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
+		case <-ctx.Done():
+			s.leave(w)
+			return Decision{}, context.Cause(ctx)
+		}
+	}
+	return b.refusal(a), nil
+}
+
+// TakeAsync is Take that never waits: what cannot be answered from memory is
+// admitted and counted afterwards. The excess is what instances admit before
+// they hear that nothing is left, usually one round trip's worth each; alone,
+// no instance admits more than a.Limit, whatever the table does. The error is
+// nil unless the allowance is no valid one.
+func (b *Book) TakeAsync(ctx context.Context, a Allowance, n int64) (Decision, error) {
+	if err := a.check(n); err != nil {
+		return Decision{}, err
+	}
+	for n <= a.Limit {
+		s := b.slot(a)
+		if d, ok := b.spend(ctx, s, n); ok {
+			return d, nil
+		}
+		switch b.admitAhead(ctx, s, n) {
+		case evicted:
+			continue
+		case admitted:
+			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
+		case refused, waits:
+			return b.refusal(a), nil
+		}
+	}
+	return b.refusal(a), nil
+}
+
+// spend answers from the slot's tokens, and asks for the next slice in time.
+func (b *Book) spend(ctx context.Context, s *slot, n int64) (Decision, bool) {
+	held, ok := s.spend(n)
+	if !ok {
+		return Decision{}, false
+	}
+	if low := s.low.Load(); held < low && s.low.CompareAndSwap(low, 0) {
+		s.mu.Lock()
+		s.ask = true
+		b.fill(ctx, s)
+		s.mu.Unlock()
+	}
+	return Decision{Admitted: true, Remaining: s.remaining(held)}, true
+}
+
+// verdict is what becomes of a request that memory alone did not answer.
+type verdict int
+
+const (
+	refused verdict = iota
+	admitted
+	waits
+	evicted // the slot is gone, there is a new one
+)
+
+// enqueue has the caller wait for a lease, if there is anything to wait for.
+func (b *Book) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict, error) {
+	now := b.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return nil, evicted, nil
+	}
+	if _, ok := s.spend(n); ok { // a lease came in between
+		return nil, admitted, nil
+	}
+	if s.refuses(now) {
+		return nil, refused, nil
+	}
+	if err := s.fails(now); err != nil {
+		return nil, refused, err
+	}
+	w := &waiter{n: n, done: make(chan outcome, 1)}
+	s.queue = append(s.queue, w)
+	b.fill(ctx, s)
+	return w, waits, nil
+}
+
+// admitAhead admits what is not leased yet, and has it leased.
+func (b *Book) admitAhead(ctx context.Context, s *slot, n int64) verdict {
+	now := b.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return evicted
+	}
+	if _, ok := s.spend(n); ok {
+		return admitted
+	}
+	if s.dry {
+		if !s.refuses(now) && s.fails(now) == nil {
+			s.ask = true
+			b.fill(ctx, s)
+		}
+		return refused
+	}
+	if s.spent()+n > s.limit {
+		return refused
+	}
+	s.ahead += n
+	if s.fails(now) == nil {
+		b.fill(ctx, s)
+	}
+	return admitted
+}
+
+func (b *Book) refusal(a Allowance) Decision {
+	return Decision{RetryAfter: max(a.To.Sub(b.now()), time.Millisecond)}
+}
+
+// slot finds or makes the place of an allowance.
+func (b *Book) slot(a Allowance) *slot {
+	key := slotKey{a.period(), a.Limit}
+	sh := &b.shards[maphash.String(b.seed, key.period.name)%shardCount]
+	sh.mu.RLock()
+	s := sh.slots[key]
+	sh.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s = sh.slots[key]; s != nil {
+		return s
+	}
+	if len(sh.slots) >= b.maxShard {
+		b.evict(sh)
+	}
+	s = newSlot(key.period, key.limit, sh.first(key))
+	sh.slots[key] = s
+	return s
+}
+
+// first guesses the first slice of a period from what was spent in the one
+// before. The shard's lock is held.
+func (sh *shard) first(key slotKey) int64 {
+	key.period = key.period.before()
+	s := sh.slots[key]
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	guess := float64(s.spent()) * float64(horizon(s.period)) / float64(s.period.length())
+	return min(int64(guess), s.limit/8)
+}

@@ -1,0 +1,248 @@
+package allowance
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// slot is what an instance holds of one allowance: the tokens it may spend and
+// those who wait for more.
+//
+// tokens is spent without the lock; it is raised only by settle and by a waiter
+// who left, and emptied only under the lock.
+type slot struct {
+	period period
+	limit  int64
+
+	tokens atomic.Int64 // leased and unspent
+	left   atomic.Int64 // what the record had left when it was last seen
+	low    atomic.Int64 // fewer tokens than this ask for the next slice
+
+	mu      sync.Mutex
+	gone    bool // evicted: look for the allowance's new slot
+	filling bool // a goroutine leases for this slot
+	ask     bool // that goroutine should look at the record though nobody waits
+	queue   []*waiter
+	ahead   int64 // admitted by TakeAsync and not yet leased
+	leased  int64 // all tokens ever put here, less those given back
+	demand  demand
+
+	dry   bool // the record had nothing left at dryAt
+	dryAt time.Time
+
+	failure  error // of the last lease, nil when it went well
+	failedAt time.Time
+
+	sampled     bool
+	sampledAt   time.Time
+	sampleSpent int64
+}
+
+// waiter is a Take that waits for a lease.
+type waiter struct {
+	n    int64
+	done chan outcome // takes one outcome without blocking
+}
+
+type outcome struct {
+	admitted bool
+	err      error
+}
+
+func newSlot(p period, limit, first int64) *slot {
+	s := &slot{period: p, limit: limit}
+	s.demand = demand{first: first, seen: -1}
+	s.left.Store(limit)
+	return s
+}
+
+// spend takes n tokens and says how many remain, if there are that many.
+func (s *slot) spend(n int64) (remain int64, ok bool) {
+	for {
+		have := s.tokens.Load()
+		if have < n {
+			return have, false
+		}
+		if s.tokens.CompareAndSwap(have, have-n) {
+			return have - n, true
+		}
+	}
+}
+
+// takeBack removes up to n tokens, which nobody can spend any more.
+func (s *slot) takeBack(n int64) int64 {
+	for {
+		have := s.tokens.Load()
+		taken := min(n, have)
+		if s.tokens.CompareAndSwap(have, have-taken) {
+			s.leased -= taken
+			return taken
+		}
+	}
+}
+
+// remaining is what may be left of the allowance for everyone.
+func (s *slot) remaining(held int64) int64 { return min(held+s.left.Load(), s.limit) }
+
+// spent is how many units were admitted here in all. The lock is held.
+func (s *slot) spent() int64 { return s.leased - s.tokens.Load() + s.ahead }
+
+// fresh reports whether then is less than d ago. A time to come, after the
+// clock was set back, is not fresh.
+func fresh(then, now time.Time, d time.Duration) bool {
+	age := now.Sub(then)
+	return age >= 0 && age < d
+}
+
+// refuses reports whether the record is known to have nothing left, so recently
+// that asking again is not worth it. The lock is held.
+func (s *slot) refuses(now time.Time) bool {
+	return s.dry && fresh(s.dryAt, now, recheck(s.period))
+}
+
+// recheck is how long a record that was seen empty is taken to be so: others
+// may give something back. It is at most 5 s.
+func recheck(p period) time.Duration {
+	return min(max(horizon(p)/4, 100*time.Millisecond), 5*time.Second)
+}
+
+// fails is the error of a lease that failed a moment ago. The lock is held.
+func (s *slot) fails(now time.Time) error {
+	if s.failure != nil && fresh(s.failedAt, now, failurePause) {
+		return s.failure
+	}
+	return nil
+}
+
+// failurePause is how long an instance does not try again after a failure.
+const failurePause = 250 * time.Millisecond
+
+// plan says what the slot needs of the table now; ok is false for nothing. The
+// lock is held.
+func (s *slot) plan(now time.Time) (q request, ok bool) {
+	s.serve(s.tokens.Swap(0), false)
+	need := s.ahead
+	for _, w := range s.queue {
+		need += w.n
+	}
+	asked := s.ask
+	s.ask = false
+	if need == 0 && !asked {
+		return request{}, false
+	}
+	q = request{
+		period: s.period, limit: s.limit, need: need, demand: s.demand,
+		want:  s.demand.want(s.period, now, need, s.spent(), s.tokens.Load()),
+		blind: need > 0 && s.demand.at.IsZero(),
+	}
+	// What is held lasts until the horizon: no lease before it is spent.
+	return q, need > 0 || q.want > 0 || s.dry
+}
+
+// settle takes up what a lease brought and answers those it is enough for. It
+// gives the units that were admitted ahead and exceed the limit. The lock is
+// held.
+func (s *slot) settle(now time.Time, g grant) (over int64) {
+	s.failure = nil
+	s.leased += g.got
+	s.left.Store(g.left)
+	s.dry, s.dryAt = g.left == 0, now
+
+	have := g.got + s.tokens.Swap(0)
+	paid := min(s.ahead, have)
+	s.ahead -= paid
+	have -= paid
+	if g.left == 0 {
+		over = s.ahead
+		s.leased += over
+		s.ahead = 0
+	}
+	s.serve(have, g.left == 0)
+	s.demand.leased(now, g.got, s.spent(), g.before)
+	if g.left > 0 {
+		s.low.Store(s.tokens.Load() / 4)
+	} else {
+		s.low.Store(0)
+	}
+	return over
+}
+
+// serve admits the waiters that have units suffice for, oldest first, and keeps
+// the rest as tokens. With last set there is nothing more to come, and the
+// others are refused. The lock is held.
+func (s *slot) serve(have int64, last bool) {
+	s.queue = slices.DeleteFunc(s.queue, func(w *waiter) bool {
+		switch {
+		case w.n <= have:
+			have -= w.n
+			w.done <- outcome{admitted: true}
+		case last:
+			w.done <- outcome{}
+		default:
+			return false
+		}
+		return true
+	})
+	s.tokens.Add(have)
+}
+
+// fail answers all waiters with err and says how many there were. The lock is
+// held.
+func (s *slot) fail(now time.Time, err error) (waiting int) {
+	s.failure, s.failedAt = err, now
+	waiting = len(s.queue)
+	for _, w := range s.queue {
+		w.done <- outcome{err: err}
+	}
+	s.queue = nil
+	// A lease that failed may have been made, and is lost then: begin small.
+	s.demand.at, s.demand.first, s.demand.seen = time.Time{}, 0, -1
+	return waiting
+}
+
+// leave takes a waiter out whose caller is gone; what it was given goes to the
+// next one.
+func (s *slot) leave(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.queue, w); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		return
+	}
+	if out := <-w.done; out.admitted {
+		s.tokens.Add(w.n)
+	}
+}
+
+// reclaim takes back what this instance will not spend: all of it with all set.
+// It looks once in a horizon, which is how long unspent units stay here.
+func (s *slot) reclaim(now time.Time, all bool) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	while := now.Sub(s.sampledAt)
+	spent := s.spent()
+	if !all && s.sampled && while >= 0 && while < horizon(s.period) {
+		return 0
+	}
+	sampled, before := s.sampled, s.sampleSpent
+	s.sampled, s.sampledAt, s.sampleSpent = true, now, spent
+	if s.filling || s.period.end().Sub(now) < shortestHorizon {
+		return 0
+	}
+	back := s.tokens.Load()
+	if !all {
+		if !sampled {
+			return 0
+		}
+		back = surplus(s.period, s.limit, back, spent-before, while, now)
+	}
+	back = s.takeBack(back)
+	if back > 0 {
+		s.left.Add(back)
+		s.low.Store(0)
+		s.dry = false
+	}
+	return back
+}

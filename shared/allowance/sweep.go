@@ -1,0 +1,196 @@
+package allowance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Run gives back what is not spent, once every interval, until ctx ends, and
+// then everything, for which it takes 2 s at most. An instance that can run in
+// the background runs it; one that cannot (a Lambda) calls Sweep now and then.
+func (b *Book) Run(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			b.report(ctx, b.Sweep(ctx))
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			b.report(ctx, b.Drain(ctx))
+			return
+		}
+	}
+}
+
+// Sweep forgets periods that are over and gives back what this instance has
+// not spent for a while (a quarter of the period, at most 30 s). What could not
+// be given back is kept for the next time.
+func (b *Book) Sweep(ctx context.Context) error {
+	b.collect(ctx, false)
+	return b.settleDebts(ctx)
+}
+
+// Drain gives everything back. The Book can still be used, and leases only what
+// is asked for from then on.
+func (b *Book) Drain(ctx context.Context) error {
+	b.draining.Store(true)
+	b.collect(ctx, true)
+	return b.settleDebts(ctx)
+}
+
+// longestMemory is how long a period that is over is remembered, for the first
+// guess of the next one.
+const longestMemory = 2 * time.Minute
+
+func (b *Book) collect(ctx context.Context, all bool) {
+	now := b.now()
+	var live []*slot
+	for i := range b.shards {
+		sh := &b.shards[i]
+		live = live[:0]
+		sh.mu.Lock()
+		for key, s := range sh.slots {
+			memory := min(s.period.length(), longestMemory)
+			if now.Sub(s.period.end()) >= memory && b.remove(s) {
+				delete(sh.slots, key)
+				continue
+			}
+			live = append(live, s)
+		}
+		sh.mu.Unlock()
+		for _, s := range live {
+			b.owe(s.period, s.reclaim(now, all))
+			s.mu.Lock()
+			if s.ahead > 0 { // its lease failed before
+				b.fill(ctx, s)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// candidates is how many slots an eviction chooses from.
+const candidates = 8
+
+// evict makes room for one slot: the one with the fewest tokens of a few, which
+// a stranger's flood of names cannot be. If all of them are in use it makes
+// none: the requests in flight bound their number. The shard's lock is held.
+func (b *Book) evict(sh *shard) {
+	var victim slotKey
+	var chosen *slot
+	seen := 0
+	for key, s := range sh.slots {
+		if chosen == nil || s.tokens.Load() < chosen.tokens.Load() {
+			victim, chosen = key, s
+		}
+		if seen++; seen == candidates {
+			break
+		}
+	}
+	if chosen != nil && b.remove(chosen) {
+		delete(sh.slots, victim)
+	}
+}
+
+// remove marks a slot as gone and owes what it held, unless it is in use.
+func (b *Book) remove(s *slot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filling || len(s.queue) > 0 || s.ahead > 0 {
+		return false
+	}
+	s.gone = true
+	b.owe(s.period, s.takeBack(s.tokens.Load()))
+	return true
+}
+
+// owed are the parts of leases that wait to be given back.
+type owed struct {
+	mu      sync.Mutex
+	refunds []refund
+}
+
+const (
+	// maxOwed bounds the memory of an instance whose table does not answer;
+	// beyond it parts of leases are lost, which costs their period units and
+	// nothing else.
+	maxOwed = 4096
+	// refundsPerCommit is half of what a transaction may hold: each is two items.
+	refundsPerCommit = 25
+)
+
+func (b *Book) owe(p period, n int64) {
+	if n <= 0 {
+		return
+	}
+	r := refund{period: p, n: n, id: b.ids.Digits(20)}
+	b.owed.mu.Lock()
+	defer b.owed.mu.Unlock()
+	if len(b.owed.refunds) < maxOwed {
+		b.owed.refunds = append(b.owed.refunds, r)
+	}
+}
+
+// settleDebts gives back what is owed and keeps what it could not.
+func (b *Book) settleDebts(ctx context.Context) error {
+	b.owed.mu.Lock()
+	due := b.owed.refunds
+	b.owed.refunds = nil
+	b.owed.mu.Unlock()
+
+	// In a fixed order, so that a simulated run can be repeated.
+	slices.SortFunc(due, func(x, y refund) int {
+		return cmp.Or(strings.Compare(x.period.name, y.period.name), cmp.Compare(x.period.from, y.period.from), cmp.Compare(x.n, y.n))
+	})
+	now := b.now()
+	for len(due) > 0 {
+		var batch []refund
+		batch, due = nextBatch(due, now)
+		if len(batch) == 0 {
+			continue
+		}
+		err := b.ledger.giveBack(ctx, batch...)
+		if errors.Is(err, errReturned) && len(batch) > 1 {
+			// One of them was applied by an earlier attempt whose reply was
+			// lost: the others have to go one by one.
+			for _, r := range batch {
+				if err = b.ledger.giveBack(ctx, r); err != nil && !errors.Is(err, errReturned) {
+					due = append(due, r)
+				}
+			}
+		} else if err != nil && !errors.Is(err, errReturned) {
+			due = append(due, batch...)
+		}
+		if err != nil && !errors.Is(err, errReturned) {
+			b.owed.mu.Lock()
+			b.owed.refunds = append(due, b.owed.refunds...)
+			b.owed.refunds = b.owed.refunds[:min(len(b.owed.refunds), maxOwed)]
+			b.owed.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// nextBatch splits off refunds of different allowances whose periods still run.
+func nextBatch(due []refund, now time.Time) (batch, rest []refund) {
+	seen := map[period]bool{}
+	for i, r := range due {
+		switch {
+		case !now.Before(r.period.end()):
+		case seen[r.period] || len(batch) == refundsPerCommit:
+			return batch, due[i:]
+		default:
+			seen[r.period] = true
+			batch = append(batch, r)
+		}
+	}
+	return batch, nil
+}
