@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Bounds of what a build reports: its result is stored in one record.
+// Bounds of what a build reports, errors and warnings each: both are stored in
+// one record, as JSON. maxProblemBytes counts that.
 const (
 	maxProblems     = 200
-	maxProblemBytes = 96 << 10
+	maxProblemBytes = 48 << 10
 	maxPointerBytes = 1 << 10
 )
 
@@ -69,7 +70,7 @@ func (r *report) tidy(problems []Problem) []Problem {
 	problems = slices.Compact(problems)
 	size := 0
 	for i, p := range problems {
-		size += len(p.File) + len(p.Path) + len(p.Message)
+		size += len(encodeTree(p)) + 1
 		if i == maxProblems || size > maxProblemBytes {
 			more := Problem{Message: fmt.Sprintf("There are %d more of these. Correct the ones above first.", len(problems)-i)}
 			return append(problems[:i:i], more)

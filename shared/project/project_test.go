@@ -219,7 +219,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(data) > 128<<10 {
+	if len(data) > 100<<10 {
 		t.Errorf("the result has %d bytes", len(data))
 	}
 	if last := result.Errors[len(result.Errors)-1]; !strings.HasPrefix(last.Message, "There are ") {

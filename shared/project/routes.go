@@ -220,7 +220,7 @@ func percentDecoded(token string) string {
 	return token
 }
 
-// encodeTree writes a value of a document, always in the same way.
+// encodeTree writes a value of a document, or a problem, always in the same way.
 func encodeTree(value any) json.RawMessage {
 	data, err := json.Marshal(value)
 	if err != nil {
