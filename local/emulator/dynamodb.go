@@ -71,7 +71,7 @@ func StartDynamoDB(ctx context.Context, dir *datadir.Dir, binary string, log *sl
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, dir, log, func(port string) (supervise.Spec, error) {
+	return start(ctx, dir, "dynamodb", log, func(port string) (supervise.Spec, error) {
 		client := DynamoDBClient("http://127.0.0.1:" + port)
 		return supervise.Spec{
 			Name: "DynamoDB",

@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/local/datadir"
@@ -47,14 +48,16 @@ const maxLogBytes = 4 << 20
 // free a moment ago may be taken.
 const tries = 3
 
-// start runs a child that listens on a port of this machine which nobody uses.
-func start(ctx context.Context, dir *datadir.Dir, log *slog.Logger, spec func(port string) (supervise.Spec, error)) (*Emulator, error) {
+// start runs a child that listens on a port of this machine which nobody uses:
+// the one of the last start where possible, so that upload addresses which were
+// given out before a restart still lead here.
+func start(ctx context.Context, dir *datadir.Dir, name string, log *slog.Logger, spec func(port string) (supervise.Spec, error)) (*Emulator, error) {
 	logs, err := dir.Sub("logs")
 	if err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		port, err := freePort(ctx)
+		port, err := choosePort(ctx, dir, name, attempt == 1)
 		if err != nil {
 			return nil, err
 		}
@@ -62,13 +65,16 @@ func start(ctx context.Context, dir *datadir.Dir, log *slog.Logger, spec func(po
 		if err != nil {
 			return nil, err
 		}
-		file, err := supervise.OpenLog(filepath.Join(logs, strings.ToLower(s.Name)+".log"), maxLogBytes)
+		file, err := supervise.OpenLog(filepath.Join(logs, name+".log"), maxLogBytes)
 		if err != nil {
 			return nil, err
 		}
 		s.Log, s.Tail = file, file.Last
 		child, err := supervise.Start(ctx, s, log)
 		if err == nil {
+			if err := dir.Write(portFile(name), []byte(port+"\n")); err != nil {
+				log.Warn("the port cannot be remembered", "emulator", name, "error", err)
+			}
 			return &Emulator{Endpoint: "http://127.0.0.1:" + port, child: child, log: file}, nil
 		}
 		_ = file.Close()
@@ -83,15 +89,31 @@ func inUse(err error) bool {
 	return strings.Contains(strings.ToLower(err.Error()), "address already in use")
 }
 
-// freePort asks the kernel for a port that nobody listens on.
-func freePort(ctx context.Context) (string, error) {
+func portFile(name string) string { return name + ".port" }
+
+// choosePort gives the port of the last start if it is wanted and free, else
+// any free one.
+func choosePort(ctx context.Context, dir *datadir.Dir, name string, former bool) (string, error) {
+	if content, err := dir.Read(portFile(name)); err == nil && former {
+		port := strings.TrimSpace(string(content))
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil && port != "0" {
+			if port, err := freePort(ctx, port); err == nil {
+				return port, nil
+			}
+		}
+	}
+	return freePort(ctx, "0")
+}
+
+// freePort asks the kernel for a port that nobody listens on; "0" is any.
+func freePort(ctx context.Context, port string) (string, error) {
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
 	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err = net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -294,5 +295,31 @@ func TestBrokenDatabaseIsReportedInOneLine(t *testing.T) {
 	_, err := emulator.StartDynamoDB(t.Context(), dir, dynoxide(t), quiet())
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "DynamoDB ended at once") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEmulatorComesBackOnItsPortUnlessAnotherTookIt(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	binary := dynoxide(t)
+	endpoint := func() string {
+		e, err := emulator.StartDynamoDB(t.Context(), dir, binary, quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Stop()
+		return e.Endpoint
+	}
+	first := endpoint()
+	if second := endpoint(); second != first {
+		t.Errorf("the second start is at %s, the first was at %s", second, first)
+	}
+	l, err := net.Listen("tcp", strings.TrimPrefix(first, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if third := endpoint(); third == first {
+		t.Error("the third start is at a port that is taken")
 	}
 }

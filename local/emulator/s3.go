@@ -85,7 +85,7 @@ func StartS3(ctx context.Context, o S3Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, o.Dir, o.Log, func(port string) (supervise.Spec, error) {
+	return start(ctx, o.Dir, "s3", o.Log, func(port string) (supervise.Spec, error) {
 		config, err := json.Marshal(serverConfig{
 			Credentials: o.Credentials,
 			Address:     "127.0.0.1:" + port,
