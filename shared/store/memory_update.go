@@ -234,4 +234,3 @@ func clone(item Item) Item {
 	}
 	return out
 }
-

@@ -74,7 +74,7 @@ func Collect[T any](ctx context.Context, t *Table, q Query) ([]T, error) {
 	err := t.Each(ctx, q, func(item Item) (bool, error) {
 		var record T
 		if err := attributevalue.UnmarshalMap(item, &record); err != nil {
-			return false, fmt.Errorf("decode %s: %w", keyOf(item).SK, err)
+			return false, fmt.Errorf("decode %s: %w", KeyOf(item).SK, err)
 		}
 		out = append(out, record)
 		return true, nil
@@ -138,7 +138,7 @@ func (t *Table) Keys(ctx context.Context, q Query) ([]Key, error) {
 	var out []Key
 	q.keysOnly = true
 	err := t.Each(ctx, q, func(item Item) (bool, error) {
-		out = append(out, keyOf(item))
+		out = append(out, KeyOf(item))
 		return true, nil
 	})
 	return out, err

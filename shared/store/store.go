@@ -36,8 +36,11 @@ var ErrNotFound = errors.New("store: no such item")
 // names no error of its own (Write.Else).
 var ErrCondition = errors.New("store: a condition failed")
 
+// Value is an encoded value of a record's attribute.
+type Value = types.AttributeValue
+
 // Item is an encoded record with its key.
-type Item = map[string]types.AttributeValue
+type Item = map[string]Value
 
 // Backend is what a Table needs of a database. Implementations are the
 // DynamoDB client (dynamo.go), the in-memory one (memory.go) and the simulators
@@ -142,7 +145,7 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 		return fmt.Errorf("read %d items: %w", len(keys), err)
 	}
 	for _, item := range items {
-		key := keyOf(item)
+		key := KeyOf(item)
 		if t.expired(item) {
 			continue
 		}

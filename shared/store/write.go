@@ -143,7 +143,8 @@ func encode(key Key, record any) (Item, error) {
 	return item, nil
 }
 
-func keyOf(item Item) Key {
+// KeyOf gives an item's primary key; parts that are absent are "".
+func KeyOf(item Item) Key {
 	text := func(name string) string {
 		if s, ok := item[name].(*types.AttributeValueMemberS); ok {
 			return s.Value

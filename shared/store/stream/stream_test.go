@@ -1,0 +1,133 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/stream"
+)
+
+// lambdaRecord is a record as Lambda hands it over, with a value of each type.
+const lambdaRecord = `{
+	"eventID": "1", "eventName": "MODIFY", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
+	"dynamodb": {
+		"Keys": {"pk": {"S": "operation#1"}, "sk": {"S": "."}},
+		"OldImage": {"pk": {"S": "operation#1"}, "sk": {"S": "."}},
+		"NewImage": {
+			"pk": {"S": "operation#1"}, "sk": {"S": "."},
+			"binary": {"B": "AAE="}, "binaries": {"BS": ["AA==", "AQ=="]}, "bool": {"BOOL": true},
+			"list": {"L": [{"N": "1"}, {"M": {"deep": {"S": ""}}}]}, "empty": {"M": {}}, "null": {"NULL": true},
+			"number": {"N": "-1.5"}, "numbers": {"NS": ["1", "2"]}, "texts": {"SS": ["a", "b"]}
+		},
+		"SequenceNumber": "1", "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES"
+	}
+}`
+
+var (
+	oldImage = store.Item{"pk": text("operation#1"), "sk": text(".")}
+	newImage = store.Item{
+		"pk": text("operation#1"), "sk": text("."),
+		"binary":   &types.AttributeValueMemberB{Value: []byte{0, 1}},
+		"binaries": &types.AttributeValueMemberBS{Value: [][]byte{{0}, {1}}},
+		"bool":     &types.AttributeValueMemberBOOL{Value: true},
+		"list": &types.AttributeValueMemberL{Value: []store.Value{
+			&types.AttributeValueMemberN{Value: "1"},
+			&types.AttributeValueMemberM{Value: store.Item{"deep": text("")}},
+		}},
+		"empty":   &types.AttributeValueMemberM{Value: store.Item{}},
+		"null":    &types.AttributeValueMemberNULL{Value: true},
+		"number":  &types.AttributeValueMemberN{Value: "-1.5"},
+		"numbers": &types.AttributeValueMemberNS{Value: []string{"1", "2"}},
+		"texts":   &types.AttributeValueMemberSS{Value: []string{"a", "b"}},
+	}
+	want = store.StreamRecord{Key: store.Key{PK: "operation#1", SK: "."}, Old: oldImage, New: newImage}
+
+	values = cmpopts.IgnoreUnexported(
+		types.AttributeValueMemberB{}, types.AttributeValueMemberBS{}, types.AttributeValueMemberBOOL{},
+		types.AttributeValueMemberL{}, types.AttributeValueMemberM{}, types.AttributeValueMemberNULL{},
+		types.AttributeValueMemberN{}, types.AttributeValueMemberNS{}, types.AttributeValueMemberS{}, types.AttributeValueMemberSS{})
+)
+
+func text(s string) store.Value { return &types.AttributeValueMemberS{Value: s} }
+
+func TestLambdaRecordKeepsEveryTypeOfValue(t *testing.T) {
+	var r events.DynamoDBEventRecord
+	if err := json.Unmarshal([]byte(lambdaRecord), &r); err != nil {
+		t.Fatal(err)
+	}
+	got, err := stream.FromLambda(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, values); diff != "" {
+		t.Errorf("converted otherwise (-want +got):\n%s", diff)
+	}
+}
+
+func TestStreamsRecordKeepsEveryTypeOfValue(t *testing.T) {
+	s := func(s string) streams.AttributeValue { return &streams.AttributeValueMemberS{Value: s} }
+	key := map[string]streams.AttributeValue{"pk": s("operation#1"), "sk": s(".")}
+	got, err := stream.FromStreams(streams.Record{Dynamodb: &streams.StreamRecord{
+		Keys: key, OldImage: key, NewImage: map[string]streams.AttributeValue{
+			"pk": s("operation#1"), "sk": s("."),
+			"binary":   &streams.AttributeValueMemberB{Value: []byte{0, 1}},
+			"binaries": &streams.AttributeValueMemberBS{Value: [][]byte{{0}, {1}}},
+			"bool":     &streams.AttributeValueMemberBOOL{Value: true},
+			"list": &streams.AttributeValueMemberL{Value: []streams.AttributeValue{
+				&streams.AttributeValueMemberN{Value: "1"},
+				&streams.AttributeValueMemberM{Value: map[string]streams.AttributeValue{"deep": s("")}},
+			}},
+			"empty":   &streams.AttributeValueMemberM{Value: map[string]streams.AttributeValue{}},
+			"null":    &streams.AttributeValueMemberNULL{Value: true},
+			"number":  &streams.AttributeValueMemberN{Value: "-1.5"},
+			"numbers": &streams.AttributeValueMemberNS{Value: []string{"1", "2"}},
+			"texts":   &streams.AttributeValueMemberSS{Value: []string{"a", "b"}},
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, values); diff != "" {
+		t.Errorf("converted otherwise (-want +got):\n%s", diff)
+	}
+}
+
+func TestAbsentImagesAreNil(t *testing.T) {
+	keys := map[string]events.DynamoDBAttributeValue{
+		"pk": events.NewStringAttribute("p"), "sk": events.NewStringAttribute("s"),
+	}
+	got, err := stream.FromLambda(events.DynamoDBEventRecord{Change: events.DynamoDBStreamRecord{Keys: keys}})
+	if err != nil || got.Old != nil || got.New != nil || got.Key != (store.Key{PK: "p", SK: "s"}) {
+		t.Errorf("converted to %+v, %v", got, err)
+	}
+}
+
+func TestRecordWithoutAKeyIsRefused(t *testing.T) {
+	if _, err := stream.FromLambda(events.DynamoDBEventRecord{}); err == nil {
+		t.Error("a Lambda record was accepted")
+	}
+	for name, r := range map[string]streams.Record{
+		"no change": {}, "no key": {Dynamodb: &streams.StreamRecord{}},
+		"half a key": {Dynamodb: &streams.StreamRecord{Keys: map[string]streams.AttributeValue{"pk": &streams.AttributeValueMemberS{Value: "p"}}}},
+	} {
+		if _, err := stream.FromStreams(r); err == nil {
+			t.Errorf("%s: a streams record was accepted", name)
+		}
+	}
+}
+
+func TestUnknownTypeOfValueIsRefused(t *testing.T) {
+	_, err := stream.FromStreams(streams.Record{Dynamodb: &streams.StreamRecord{
+		Keys: map[string]streams.AttributeValue{"pk": &streams.UnknownUnionMember{Tag: "X"}},
+	}})
+	if err == nil {
+		t.Error("accepted")
+	}
+}
