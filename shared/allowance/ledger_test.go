@@ -81,9 +81,9 @@ func (f *flaky) Transact(ctx context.Context, token string, writes []store.Write
 	chance := f.random.IntN(10)
 	f.mu.Unlock()
 	switch chance {
-	case 0, 1:
+	case 0:
 		return fmt.Errorf("%w: throttled", store.ErrRepeat)
-	case 2, 3:
+	case 1:
 		if err := f.Memory.Transact(ctx, token, writes); err != nil {
 			return err
 		}
