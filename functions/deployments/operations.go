@@ -21,9 +21,9 @@ var Group = api.Group{
 }
 
 var (
-	uploads = []api.Use{api.ReadsTable, api.WritesTable, api.SealsSecrets, api.PresignsUpload}
-	reads   = []api.Use{api.ReadsTable}
-	changes = []api.Use{api.ReadsTable, api.WritesTable}
+	uploads = []api.Use{api.BatchGetItem, api.RootKey, api.PresignUpload}
+	reads   = []api.Use{api.BatchGetItem, api.Query}
+	changes = []api.Use{api.BatchGetItem, api.UpdateItem}
 )
 
 const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +

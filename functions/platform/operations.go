@@ -24,7 +24,6 @@ var whoAmI = api.Operation[struct{}, whoAmIOut]{
 	ID: "V1_whoAmI", Method: "GET", Path: "/v1/who-am-i",
 	Summary:     "Tell who the caller is",
 	Description: "What identifies the bearer of the account key, and the account the key belongs to.",
-	Uses:        []api.Use{api.ReadsTable},
 }
 
 var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
@@ -32,7 +31,6 @@ var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	Summary:     "List accounts",
 	Description: "The accounts that the key sees: an account key sees the one it belongs to.",
 	Scope:       auth.Accounts.Read(),
-	Uses:        []api.Use{api.ReadsTable},
 }
 
 type openAPIOut struct {

@@ -22,7 +22,7 @@ var list = api.Operation[listIn, listOut]{
 	Description: "The projects of an account that the key sees, in the order of their names.",
 	Scope:       auth.Projects.Read(),
 	Errors:      []int{http.StatusNotFound},
-	Uses:        []api.Use{api.ReadsTable},
+	Uses:        []api.Use{api.Query},
 }
 
 var create = api.Operation[createIn, createOut]{
@@ -33,7 +33,7 @@ var create = api.Operation[createIn, createOut]{
 	Scope:  auth.Projects.Write(),
 	Audit:  audit.ProjectCreate,
 	Errors: []int{http.StatusNotFound, http.StatusUnprocessableEntity},
-	Uses:   []api.Use{api.ReadsTable, api.WritesTable, api.SealsSecrets},
+	Uses:   []api.Use{api.BatchGetItem, api.RootKey},
 }
 
 type listIn struct {

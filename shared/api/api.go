@@ -63,19 +63,37 @@ type Operation[In, Out any] struct {
 // NoContent is the Out of an operation that answers without a body.
 type NoContent struct{}
 
-// Use is something that an operation does outside its process, from which its
-// function's grants are derived.
+// Use is one thing that an operation does outside its process. A function is
+// granted the union of what its operations use, and nothing else: what is
+// missing fails where grants are enforced, what is never used is a finding.
+//
+// Not to be listed is what every operation does by itself: finding the caller
+// (GetItem) and recording a change or its refusal (PutItem).
 type Use string
 
-// The uses there are.
+// The uses there are. Package store reads a single item with GetItem and
+// several with BatchGetItem; what a transaction does is granted by its parts.
 const (
-	ReadsTable     Use = "reads-table"
-	WritesTable    Use = "writes-table"
-	SealsSecrets   Use = "seals-secrets"
-	OpensSecrets   Use = "opens-secrets"
-	PresignsUpload Use = "presigns-upload"
-	ReadsBlobs     Use = "reads-blobs"
-	WritesBlobs    Use = "writes-blobs"
+	GetItem      Use = "table: get an item"
+	BatchGetItem Use = "table: get items"
+	Query        Use = "table: query"
+	QueryDue     Use = "table: query the due index"
+	PutItem      Use = "table: put an item"
+	UpdateItem   Use = "table: update an item"
+	DeleteItem   Use = "table: delete an item"
+	CheckItem    Use = "table: check an item"
+	// RootKey is unwrapping the installation's root key, to seal, open or hash.
+	RootKey        Use = "key: unwrap the root key"
+	PresignUpload  Use = "uploads: sign an address"
+	ReadUpload     Use = "uploads: read"
+	DeleteUpload   Use = "uploads: delete"
+	ListUploads    Use = "uploads: list"
+	ReadSource     Use = "sources: read"
+	WriteSource    Use = "sources: write"
+	DeleteSource   Use = "sources: delete"
+	ReadArtifact   Use = "artifacts: read"
+	WriteArtifact  Use = "artifacts: write"
+	DeleteArtifact Use = "artifacts: delete"
 )
 
 // Declaration is what of an Operation does not depend on its types.
@@ -111,8 +129,21 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Scope: o.Scope, Audit: o.Audit,
-		Errors: o.statuses(takesBody), Uses: o.Uses, TakesBody: takesBody,
+		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody,
 	}
+}
+
+// uses lists all that the operation does outside its process, sorted.
+func (o Operation[In, Out]) uses() []Use {
+	all := slices.Clone(o.Uses)
+	if !o.Public {
+		all = append(all, GetItem)
+	}
+	if o.Audit != "" {
+		all = append(all, PutItem)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // statuses lists all errors the operation may answer, in rising order.
