@@ -42,6 +42,17 @@ func escape(text string) string {
 
 // Below are all key templates, each with the access pattern it serves.
 
+// CommitTokenKey holds the token of a commit that runs, written by Table alone:
+// it tells, after a restart of a database that forgets tokens, whether the
+// commit was made.
+func CommitTokenKey(process, slot string) Key {
+	return Key{join("commit-token", process, slot), record}
+}
+
+// RootKeyKey holds the installation's root key, wrapped: read once by each
+// process that seals or hashes.
+func RootKeyKey() Key { return Key{"root-key", record} }
+
 // AccountKey is the record of an account, read by its id.
 func AccountKey(accountID string) Key { return Key{join("account", accountID), record} }
 

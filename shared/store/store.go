@@ -7,8 +7,9 @@
 // means is said by the writer with Write.Else.
 //
 // Read store.go first, then write.go and condition.go; keys.go lists what is
-// in the table, dynamo.go and memory.go are the two backends (one suite tests
-// both). The rules are those of design, section 5.
+// in the table, schema.go what the table is. dynamo.go and memory.go are the
+// two backends (one suite tests both), rules.go what both refuse. The rules are
+// those of design, section 5.
 package store
 
 import (
@@ -26,8 +27,12 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 )
 
-// MaxWrites is how many items one transaction may touch (a limit of DynamoDB).
-const MaxWrites = 100
+// MaxWrites is how many items one transaction may touch: one less than
+// DynamoDB's limit, for the token where Options.KeepTokens asks for one.
+const MaxWrites = 99
+
+// MaxKeys is how many items one Load may read (a limit of DynamoDB).
+const MaxKeys = 100
 
 // ErrNotFound is what Get answers for an item that is absent or past its ttl.
 var ErrNotFound = errors.New("store: no such item")
@@ -49,11 +54,11 @@ type Item = map[string]Value
 // A backend answers a failed condition with *ConditionError, and a failure that
 // may be repeated with an error that wraps ErrRepeat.
 type Backend interface {
-	// Read gets up to 100 items, each with a consistent read; items that are
-	// absent are left out. Order is free.
+	// Read gets 1 to MaxKeys items, no two keys alike, each with a consistent
+	// read; items that are absent are left out. Order is free.
 	Read(ctx context.Context, keys []Key) ([]Item, error)
-	// Query gets one page of a partition and the sort key to go on after, ""
-	// at the end.
+	// Query gets one page of a partition and, in the backend's own words,
+	// where the next one begins, "" at the end.
 	Query(ctx context.Context, q Query) (items []Item, next string, err error)
 	// Transact applies all writes or none. Repeated with the same token after a
 	// success it answers success and changes nothing.
@@ -80,6 +85,7 @@ type Table struct {
 	ids     *ids.Source
 	now     func() time.Time
 	pause   Pause
+	tokens  *tokens // nil where the database keeps them
 }
 
 // Options are what a Table takes from outside. The zero value is no valid one.
@@ -90,6 +96,10 @@ type Options struct {
 	Now func() time.Time
 	// Pause waits between repeats; nil means Backoff.
 	Pause Pause
+	// KeepTokens has every commit write its token into the table too, for a
+	// database that forgets tokens when it restarts, as the embedded one does.
+	// DynamoDB remembers them for ten minutes by itself.
+	KeepTokens bool
 }
 
 // New makes a Table over a backend.
@@ -97,7 +107,12 @@ func New(b Backend, o Options) *Table {
 	if o.Pause == nil {
 		o.Pause = Backoff
 	}
-	return &Table{backend: b, ids: ids.NewSource(o.Random, o.Now), now: o.Now, pause: o.Pause}
+	t := &Table{backend: b, ids: ids.NewSource(o.Random, o.Now), now: o.Now, pause: o.Pause}
+	if o.KeepTokens {
+		const digits = 12 // two processes never share a slot
+		t.tokens = &tokens{process: t.ids.Digits(digits), now: o.Now}
+	}
+	return t
 }
 
 // Get reads one item into record, a pointer to a struct, consistently.
@@ -126,8 +141,8 @@ type Wanted struct {
 // only whether the item is there.
 func Want(key Key, record any) *Wanted { return &Wanted{key: key, into: record} }
 
-// Load reads up to 100 items in one round trip, each consistently. They are no
-// snapshot: a transaction may commit between two of them.
+// Load reads up to MaxKeys items in one round trip, each consistently. They are
+// no snapshot: a transaction may commit between two of them.
 func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	keys := make([]Key, 0, len(wanted))
 	for _, w := range wanted {
@@ -135,6 +150,12 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 		if !slices.Contains(keys, w.key) {
 			keys = append(keys, w.key)
 		}
+	}
+	switch n := len(keys); {
+	case n == 0:
+		return nil
+	case n > MaxKeys:
+		return fmt.Errorf("store: a read of %d items, at most %d are possible", n, MaxKeys)
 	}
 	var items []Item
 	err := t.repeat(ctx, func() (err error) {
@@ -178,13 +199,22 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 		return err
 	}
 	token := t.ids.UUID()
+	guarded := writes
+	if t.tokens != nil {
+		var done func()
+		guarded, done = t.tokens.guard(token, writes)
+		defer done()
+	}
 	err := t.repeat(ctx, func() error {
-		return t.backend.Transact(ctx, token, writes)
+		return t.backend.Transact(ctx, token, guarded)
 	})
 	if err == nil {
 		return nil
 	}
 	if failed, ok := errors.AsType[*ConditionError](err); ok && len(failed.Failed) > 0 {
+		if t.tokens.made(guarded, failed) {
+			return nil
+		}
 		if e := writes[failed.Failed[0]].otherwise; e != nil {
 			return e
 		}

@@ -1,0 +1,105 @@
+package rootkey_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// keyService is KMS with one key. A wrapped key is its place in keys.
+type keyService struct {
+	keyID string
+
+	mu       sync.Mutex
+	keys     [][]byte
+	contexts []map[string]string
+	decrypts int
+}
+
+var errDenied = errors.New("AccessDeniedException")
+
+func (s *keyService) GenerateDataKeyWithoutPlaintext(_ context.Context, in *kms.GenerateDataKeyWithoutPlaintextInput, _ ...func(*kms.Options)) (*kms.GenerateDataKeyWithoutPlaintextOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *in.KeyId != s.keyID || in.KeySpec != types.DataKeySpecAes256 {
+		return nil, errDenied
+	}
+	n := byte(len(s.keys))
+	s.keys = append(s.keys, bytes.Repeat([]byte{n + 1}, seal.KeyBytes))
+	s.contexts = append(s.contexts, in.EncryptionContext)
+	return &kms.GenerateDataKeyWithoutPlaintextOutput{CiphertextBlob: []byte{'w', n}}, nil
+}
+
+func (s *keyService) Decrypt(_ context.Context, in *kms.DecryptInput, _ ...func(*kms.Options)) (*kms.DecryptOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decrypts++
+	n := int(in.CiphertextBlob[1])
+	if *in.KeyId != s.keyID || !maps.Equal(in.EncryptionContext, s.contexts[n]) || len(in.EncryptionContext) == 0 {
+		return nil, errDenied
+	}
+	return &kms.DecryptOutput{Plaintext: s.keys[n]}, nil
+}
+
+func TestAllProcessesOfAnInstallationShareOneRootKey(t *testing.T) {
+	service, table := &keyService{keyID: "key"}, storetest.New(t)
+	keys := make([][]byte, 8)
+	var wg sync.WaitGroup
+	for i := range keys {
+		source := rootkey.New(service, "key", table, time.Now)
+		wg.Go(func() {
+			for range 3 {
+				key, err := source.Root(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				keys[i] = key
+			}
+		})
+	}
+	wg.Wait()
+	for i, key := range keys {
+		if len(key) != seal.KeyBytes || !bytes.Equal(key, keys[0]) {
+			t.Errorf("process %d has %v, the first %v", i, key, keys[0])
+		}
+	}
+	if service.decrypts != len(keys) {
+		t.Errorf("KMS was asked %d times by %d processes", service.decrypts, len(keys))
+	}
+}
+
+func TestRootKeyStandsInTheTableWrappedOnly(t *testing.T) {
+	service, items := &keyService{keyID: "key"}, store.NewMemory()
+	if _, err := rootkey.New(service, "key", storetest.Over(t, items), time.Now).Root(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(items.Items()) != 1 {
+		t.Errorf("%d items, want the root key alone", len(items.Items()))
+	}
+	var record struct {
+		Wrapped []byte `dynamodbav:"wrapped"`
+	}
+	if err := storetest.Over(t, items).Get(t.Context(), store.RootKeyKey(), &record); err != nil || !slices.Equal(record.Wrapped, []byte{'w', 0}) {
+		t.Errorf("the record holds %v, %v", record.Wrapped, err)
+	}
+}
+
+func TestRefusalOfKMSIsTold(t *testing.T) {
+	source := rootkey.New(&keyService{keyID: "key"}, "another", storetest.New(t), time.Now)
+	if _, err := source.Root(t.Context()); !errors.Is(err, errDenied) {
+		t.Errorf("answered %v", err)
+	}
+}
