@@ -19,7 +19,9 @@ import (
 // backend is a table in memory whose calls a test can count, hold up and fail.
 type backend struct {
 	*store.Memory
-	before        func(ctx context.Context) error // nil lets all calls through
+	before func(ctx context.Context) error // nil lets all calls through
+	// instead is what a commit does, if it is set, once.
+	instead       func(token string, writes []store.Write) error
 	reads, writes atomic.Int64
 }
 
@@ -39,6 +41,10 @@ func (b *backend) Transact(ctx context.Context, token string, writes []store.Wri
 		if err := b.before(ctx); err != nil {
 			return err
 		}
+	}
+	if instead := b.instead; instead != nil {
+		b.instead = nil
+		return instead(token, writes)
 	}
 	return b.Memory.Transact(ctx, token, writes)
 }
@@ -526,6 +532,44 @@ func TestOverPeriodsAreForgotten(t *testing.T) {
 		}
 		if n > 2 {
 			t.Errorf("%d periods are held, at most the current and the last should be", n)
+		}
+	})
+}
+
+func TestReturnThatFailedIsMadeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		b := table.open(1)
+		var names []string
+		for i := range 30 { // more than one transaction holds
+			a := minute(1000)
+			a.Name = fmt.Sprint("user-", i)
+			names = append(names, a.Name)
+			for range 10 {
+				mustTake(t, b, a, 1)
+				synctest.Wait()
+			}
+		}
+		broken := errors.New("no route to the table")
+		// The first batch is applied in part by somebody's late repeat, and then
+		// nothing goes through.
+		table.instead = func(token string, writes []store.Write) error {
+			table.before = func(context.Context) error { return broken }
+			return errors.Join(broken, table.Memory.Transact(t.Context(), token+" late", writes[:2]))
+		}
+		if err := b.Drain(t.Context()); !errors.Is(err, broken) {
+			t.Fatalf("a return to a broken table answers %v", err)
+		}
+		table.before = nil
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			a := minute(1000)
+			a.Name = name
+			if got, _ := b.ledger.granted(t.Context(), a.period()); got != 10 {
+				t.Fatalf("%d units of %s are granted after the return, 10 were admitted", got, name)
+			}
 		}
 	})
 }
