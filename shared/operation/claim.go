@@ -27,7 +27,7 @@ type Claim struct {
 // Claim prepares an operation held for hold, 0 for as long as its first step
 // may take.
 func (e *Engine) Claim(s Start, hold time.Duration) *Claim {
-	now := e.Now()
+	now := e.now()
 	c := &Claim{engine: e}
 	if c.record, c.err = begin(s, now); c.err != nil {
 		return c
@@ -61,9 +61,9 @@ func (c *Claim) Succeed() store.Write {
 	if c.err != nil {
 		return refuse(c.record.ID, c.err)
 	}
-	now := c.engine.Now()
+	now := c.engine.now()
 	next := c.record.changed(now)
-	next.finish(Success, now, c.engine.Retention)
+	next.finish(Success, now, c.engine.options.Retention)
 	return next.put(c.record.Version)
 }
 

@@ -175,31 +175,33 @@ func (d Definition) validate() error {
 			complain("state %q leads to no end", name)
 		}
 	}
-	reached := d.reachable(d.First)
+	reached := d.reachable()
 	for _, name := range slices.Sorted(maps.Keys(d.States)) {
-		if !reached[name] {
+		if !slices.Contains(reached, name) {
 			complain("nothing leads to state %q", name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// reachable gives everything that may follow after state from, and from.
-func (d Definition) reachable(from string) map[string]bool {
-	reached := map[string]bool{}
+// reachable gives the states that may occur, in the order in which they do when
+// all goes well, each choice and failure behind what it is an alternative to.
+func (d Definition) reachable() []string {
+	var reached []string
 	var visit func(string)
 	visit = func(name string) {
-		if reached[name] {
+		s, ok := d.States[name]
+		if !ok || slices.Contains(reached, name) {
 			return
 		}
-		reached[name] = true
-		if s, ok := d.States[name]; ok {
-			for _, next := range s.leadsTo() {
-				visit(next)
-			}
+		reached = append(reached, name)
+		visit(s.Next)
+		for _, next := range s.Or {
+			visit(next)
 		}
+		visit(s.catch())
 	}
-	visit(from)
+	visit(d.First)
 	return reached
 }
 
@@ -237,18 +239,11 @@ func (d Definition) catchesItself(name string) bool {
 	return false
 }
 
-// String is the definition as a table in Markdown, one line a state, the first
-// state first.
+// String is the definition as a table in Markdown, one line a state.
 func (d Definition) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n| state | does | next | on failure | attempts | timeout |\n|---|---|---|---|---|---|\n", d.Kind)
-	names := slices.SortedFunc(maps.Keys(d.States), func(a, z string) int {
-		if a == d.First || z == d.First {
-			return map[bool]int{true: -1, false: 1}[a == d.First]
-		}
-		return strings.Compare(a, z)
-	})
-	for _, name := range names {
+	for _, name := range d.reachable() {
 		s := d.States[name]
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %v |\n", name, s.Does,
 			strings.Join(append([]string{s.Next}, s.Or...), ", "), s.catch(), s.Retry.attempts(), s.timeout())

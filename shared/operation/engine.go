@@ -46,13 +46,13 @@ type Engine struct {
 	table       *store.Table
 	definitions map[string]Definition
 	ids         *ids.Source
-	Options
+	options     Options
 }
 
 // New makes an engine for the definitions. It refuses a definition in which an
 // operation could get stuck, and two of the same kind.
 func New(table *store.Table, definitions []Definition, o Options) (*Engine, error) {
-	e := &Engine{table: table, definitions: map[string]Definition{}, Options: o.filled()}
+	e := &Engine{table: table, definitions: map[string]Definition{}, options: o.filled()}
 	e.ids = ids.NewSource(o.Random, o.Now)
 	var errs []error
 	for _, d := range definitions {
@@ -87,6 +87,8 @@ func (o Options) filled() Options {
 	}
 	return o
 }
+
+func (e *Engine) now() time.Time { return e.options.Now() }
 
 // Definitions gives the engine's definitions in the order of their kinds.
 func (e *Engine) Definitions() []Definition {
@@ -157,8 +159,8 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 		case stop:
 			return r, nil
 		default:
-			wait := r.DueOn.Sub(e.Now())
-			if wait > 0 && (r.Lease != nil || wait > e.Patience) {
+			wait := r.DueOn.Sub(e.now())
+			if wait > 0 && (r.Lease != nil || wait > e.options.Patience) {
 				return r, nil
 			}
 			if wait > 0 && !rested(ctx, wait) {
@@ -181,29 +183,33 @@ func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) 
 		_, known = d.States[r.State]
 	}
 	if !known {
-		e.Log.WarnContext(ctx, "an operation is left alone: this release does not know its kind or state",
+		e.options.Log.WarnContext(ctx, "an operation is left alone: this release does not know its kind or state",
 			"operation", r.ID, "kind", r.Kind, "state", r.State)
 	}
 	return d, known
 }
 
-// closing is how much of a context's time is kept for the last commit, and
-// how long that commit may take when the context has already ended.
-const closing = 3 * time.Second
+const (
+	// closing is how long a commit, or the read after it, may take, whether or
+	// not the context has ended. So much of a context's time is kept for it.
+	closing = 4 * time.Second
+	// shortest is how much time a step needs to be worth beginning.
+	shortest = 2 * time.Second
+)
 
 // mustStop reports whether it is too late for another step.
 func (e *Engine) mustStop(ctx context.Context, until time.Time) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < closing {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < closing+shortest {
 		return true
 	}
-	return !until.IsZero() && !e.Now().Before(until)
+	return !until.IsZero() && !e.now().Before(until)
 }
 
 // leaseMargin is how much longer than a step's timeout its lease is: the time
-// for a commit with all its repeats, and for clocks that differ a little.
+// for a commit and the read after it, and for clocks that differ a little.
 const leaseMargin = 10 * time.Second
 
 // maxInterruptions is how often one step may end without a result through no
@@ -213,7 +219,7 @@ const maxInterruptions = 50
 
 // acquire takes a record that is nobody's, or whose lease is over.
 func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner string) (Record, error) {
-	now := e.Now()
+	now := e.now()
 	next := r.changed(now)
 	if next.State == "" {
 		next.State = d.First
@@ -231,7 +237,7 @@ func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner stri
 
 // release gives a leased record back before its step was tried.
 func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
-	next := r.changed(e.Now())
+	next := r.changed(e.now())
 	next.Attempt--
 	next.History[len(next.History)-1].Attempts--
 	next.rest(next.UpdatedOn)
@@ -244,13 +250,16 @@ func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
 // goes on from there. The error means that nothing was committed, or that the
 // store does not answer.
 func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Write) (Record, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	lasting := context.WithoutCancel(ctx)
+	committing, cancel := context.WithTimeout(lasting, closing)
 	defer cancel()
-	err := e.table.Commit(ctx, append([]store.Write{next.put(r.Version)}, writes...)...)
+	err := e.table.Commit(committing, append([]store.Write{next.put(r.Version)}, writes...)...)
 	if err == nil {
 		return next, nil
 	}
-	stored, readErr := e.Read(ctx, r.ID)
+	reading, cancel := context.WithTimeout(lasting, closing)
+	defer cancel()
+	stored, readErr := e.Read(reading, r.ID)
 	if readErr != nil {
 		return r, errors.Join(err, readErr)
 	}

@@ -96,6 +96,9 @@ func (i Items[T]) Walk(at func(T) string) Task {
 					return Result{}, err
 				}
 				q.After = at(item)
+				if p.left <= 0 {
+					return Result{Again: true, cursor: q.After}, p.flush(ctx)
+				}
 			}
 			if err := p.flush(ctx); err != nil {
 				return Result{}, err
@@ -103,15 +106,13 @@ func (i Items[T]) Walk(at func(T) string) Task {
 			if len(items) < page {
 				return Result{}, nil
 			}
-			if p.left <= 0 {
-				return Result{Again: true, cursor: q.After}, nil
-			}
 		}
 	}
 }
 
-// page is how many items are read at a time.
-const page = 100
+// page is how many items are read at a time. What is left of a transaction at
+// its end is committed as it is.
+const page = 250
 
 func (i Items[T]) portion() int {
 	if i.Portion == 0 {

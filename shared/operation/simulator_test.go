@@ -94,12 +94,12 @@ func orders() operationtest.Scenario {
 
 func TestSimulatorOrders(t *testing.T) { operationtest.Simulate(t, orders, runs) }
 
-// shop is a cascade: 150 customers with three things each, all deleted.
+// shop is a cascade: 60 customers with three things each, all deleted.
 func shop() operationtest.Scenario {
 	type customer struct {
 		Name string `dynamodbav:"name"`
 	}
-	const customers, things = 150, 3
+	const customers, things = 60, 3
 	thing := func(name string, n int) store.Key {
 		return store.Key{PK: "things#" + name, SK: fmt.Sprint(n)}
 	}
@@ -110,13 +110,13 @@ func shop() operationtest.Scenario {
 	return operationtest.Scenario{
 		Definitions: func(w *operationtest.Worker) []operation.Definition {
 			visit := operation.Items[customer]{
-				Table: w.Table, Query: query, Portion: 60,
+				Table: w.Table, Query: query, Portion: 25,
 				Change: func(_ context.Context, _ operation.Step, c customer, write operation.Group) error {
 					return write(store.Update(key(c.Name), store.Set(store.At("told"), true)))
 				},
 			}
 			empty := operation.Items[customer]{
-				Table: w.Table, Query: query, Portion: 120,
+				Table: w.Table, Query: query, Portion: 100,
 				Change: func(_ context.Context, _ operation.Step, c customer, write operation.Group) error {
 					for n := range things {
 						if err := write(store.Delete(thing(c.Name, n))); err != nil {

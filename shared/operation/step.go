@@ -82,6 +82,7 @@ func stepOf(r Record, now time.Time) Step {
 
 var (
 	errTimeout     = errors.New("operation: the step's time is over")
+	errStopped     = errors.New("operation: the worker's time is over")
 	errInterrupted = errors.New("operation: the step was interrupted too often")
 	errBadResult   = errors.New("operation: a task's result is not possible")
 )
@@ -103,23 +104,29 @@ func (e *Engine) step(ctx context.Context, d Definition, r Record, until time.Ti
 
 // attempt runs the task within its timeout. A panic is a failure of the task.
 func (e *Engine) attempt(ctx context.Context, s State, r Record) (result Result, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(), errTimeout)
+	limit, cause := s.timeout(), errTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline) - closing; left < limit {
+			limit, cause = left, errStopped
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, cause)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the task panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	result, err = s.Task(ctx, stepOf(r, e.Now()))
-	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		err = fmt.Errorf("%w: %w", errTimeout, err)
+	result, err = s.Task(ctx, stepOf(r, e.now()))
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return result, err
 }
 
 // advanced gives the record after a successful step.
 func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Result, until time.Time) (Record, error) {
-	now := e.Now()
+	now := e.now()
 	state := d.States[r.State]
 	target := state.Next
 	switch {
@@ -168,14 +175,14 @@ func (e *Engine) moved(ctx context.Context, d Definition, next *Record, target s
 			next.Message, next.Details = "", ""
 		}
 		next.enter(next.State, now)
-		next.finish(Success, now, e.Retention)
+		next.finish(Success, now, e.options.Retention)
 	case Fail:
 		if next.Details == "" {
 			next.Details = next.where()
 		}
 		next.enter(next.State, now)
-		next.finish(Failure, now, e.Retention)
-		e.Log.ErrorContext(ctx, "an operation has failed", "operation", next.ID, "kind", d.Kind, "subject", next.Subject, "state", next.State)
+		next.finish(Failure, now, e.options.Retention)
+		e.options.Log.ErrorContext(ctx, "an operation has failed", "operation", next.ID, "kind", d.Kind, "subject", next.Subject, "state", next.State)
 	default:
 		next.enter(target, now)
 	}
@@ -184,7 +191,7 @@ func (e *Engine) moved(ctx context.Context, d Definition, next *Record, target s
 // failed gives the record after a failed attempt: a pause before the next one,
 // or the state that catches it.
 func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) Record {
-	now := e.Now()
+	now := e.now()
 	next := r.changed(now)
 	next.note(publicText(err))
 	retry := d.States[r.State].Retry
@@ -192,7 +199,7 @@ func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) 
 	switch verdictOn(ctx, err) {
 	case interrupted:
 		next.Interruptions++
-		if ctx.Err() == nil { // another worker need not wait for one that has to go
+		if !gone(ctx, err) { // another worker need not wait for one that has to go
 			pause = retry.pause(next.Interruptions)
 		}
 		if next.Interruptions >= maxInterruptions {
@@ -207,10 +214,10 @@ func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) 
 	case hopeless:
 		return e.givenUp(ctx, d, next, err, now)
 	}
-	e.Log.WarnContext(ctx, "a step of an operation is tried again", "operation", r.ID, "kind", d.Kind,
+	e.options.Log.WarnContext(ctx, "a step of an operation is tried again", "operation", r.ID, "kind", d.Kind,
 		"subject", r.Subject, "state", r.State, "attempt", r.Attempt, "cause", err)
 	if pause > 0 {
-		pause = e.Jitter(pause)
+		pause = e.options.Jitter(pause)
 	}
 	next.rest(now.Add(pause))
 	return next
@@ -220,7 +227,7 @@ func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) 
 func (e *Engine) givenUp(ctx context.Context, d Definition, next Record, err error, now time.Time) Record {
 	next.Message, next.Details = publicText(err), next.where()
 	next.note(next.Message)
-	e.Log.ErrorContext(ctx, "a step of an operation has failed", "operation", next.ID, "kind", d.Kind,
+	e.options.Log.ErrorContext(ctx, "a step of an operation has failed", "operation", next.ID, "kind", d.Kind,
 		"subject", next.Subject, "state", next.State, "attempt", next.Attempt, "cause", err)
 	e.moved(ctx, d, &next, d.States[next.State].catch(), now)
 	if !next.Ended() {
@@ -242,7 +249,7 @@ func verdictOn(ctx context.Context, err error) verdict {
 	if errors.Is(err, errBadResult) {
 		return hopeless
 	}
-	if ctx.Err() != nil || errors.Is(err, store.ErrRepeat) {
+	if gone(ctx, err) || errors.Is(err, store.ErrRepeat) {
 		return interrupted
 	}
 	switch fault.KindOf(err) {
@@ -257,13 +264,21 @@ func verdictOn(ctx context.Context, err error) verdict {
 	return repeatable
 }
 
+// gone reports whether a step failed because its worker has to stop.
+func gone(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, errStopped)
+}
+
 // publicText is what clients may read of an error.
 func publicText(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return clip(f.Public)
 	}
-	if errors.Is(err, errTimeout) {
+	switch {
+	case errors.Is(err, errTimeout):
 		return "The work took longer than it may."
+	case errors.Is(err, errStopped), errors.Is(err, errInterrupted):
+		return "The work was interrupted."
 	}
 	return "An internal error stopped the work. The service's log has the cause under the operation's id."
 }

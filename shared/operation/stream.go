@@ -48,26 +48,43 @@ func (e *Engine) HandleStream(ctx context.Context, records []store.StreamRecord)
 func (e *Engine) Sweep(ctx context.Context) error {
 	var mu sync.Mutex
 	var errs []error
-	for shard := range dueShards {
-		due, err := e.due(ctx, shard)
-		if err != nil {
+	due := make([][]string, dueShards)
+	for shard := range due {
+		var err error
+		if due[shard], err = e.due(ctx, shard); err != nil {
 			errs = append(errs, err)
-			continue
 		}
-		e.each(ctx, due, func(_ string, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-		})
 	}
+	e.each(ctx, interleave(due), func(_ string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, err)
+	})
 	return errors.Join(errs...)
+}
+
+// interleave takes the first of each list, then the second: where there is more
+// than a sweep can do, it begins with what is due for longest in each shard.
+func interleave(lists [][]string) []string {
+	var out []string
+	for i := 0; ; i++ {
+		before := len(out)
+		for _, list := range lists {
+			if i < len(list) {
+				out = append(out, list[i])
+			}
+		}
+		if len(out) == before {
+			return out
+		}
+	}
 }
 
 // due lists the operations of a shard that a sweep has to look at.
 func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 	keys, err := e.table.Keys(ctx, store.Query{
 		Index: store.DueIndex, PK: duePartition(shard),
-		UpTo: instant(e.Now()).Format(dueFormat) + "$", // beyond every "#" and id of this millisecond
+		UpTo: instant(e.now()).Format(dueFormat) + "$", // beyond every "#" and id of this millisecond
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the operations that are due: %w", err)
@@ -85,10 +102,10 @@ func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 // tells which had an error. It begins none when ctx is about to end.
 func (e *Engine) each(ctx context.Context, operations []string, failed func(id string, err error)) {
 	var all sync.WaitGroup
-	free := make(chan struct{}, e.Parallel)
+	free := make(chan struct{}, e.options.Parallel)
 	for _, id := range operations {
 		free <- struct{}{}
-		until := e.Now().Add(e.Slice)
+		until := e.now().Add(e.options.Slice)
 		if e.mustStop(ctx, until) {
 			failed(id, fmt.Errorf("advance operation %s: %w", id, context.DeadlineExceeded))
 			<-free

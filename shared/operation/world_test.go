@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,14 +35,18 @@ func newWorld(t testing.TB, definitions ...operation.Definition) *world {
 // engineOf makes a further engine over the same table.
 func (w *world) engineOf(definitions ...operation.Definition) *operation.Engine {
 	w.t.Helper()
-	e, err := operation.New(w.table, definitions, operation.Options{
-		Now: time.Now, Random: storetest.Random(w.t), Log: slog.New(w.log),
-		Jitter: func(limit time.Duration) time.Duration { return limit },
-	})
+	e, err := operation.New(w.table, definitions, w.options())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return e
+}
+
+func (w *world) options() operation.Options {
+	return operation.Options{
+		Now: time.Now, Random: storetest.Random(w.t), Log: slog.New(w.log),
+		Jitter: func(limit time.Duration) time.Duration { return limit },
+	}
 }
 
 func (w *world) commit(writes ...store.Write) {
@@ -48,6 +54,50 @@ func (w *world) commit(writes ...store.Write) {
 	if err := w.table.Commit(w.t.Context(), writes...); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (w *world) begin(id, kind string) {
+	w.t.Helper()
+	w.commit(operation.Begin(operation.Start{ID: id, Kind: kind}, time.Now()))
+}
+
+func (w *world) run(id string) operation.Record {
+	w.t.Helper()
+	r, err := w.engine.Run(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) read(id string) operation.Record {
+	w.t.Helper()
+	r, err := w.engine.Read(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) sweep() {
+	w.t.Helper()
+	if err := w.engine.Sweep(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// untilEnd sweeps once a minute until the operation ends.
+func (w *world) untilEnd(id string) operation.Record {
+	w.t.Helper()
+	for range 1000 {
+		w.sweep()
+		if r := w.read(id); r.Ended() {
+			return r
+		}
+		time.Sleep(time.Minute)
+	}
+	w.t.Fatalf("operation %s does not end", id)
+	return operation.Record{}
 }
 
 func (w *world) counter(name string) int {
@@ -71,12 +121,30 @@ func add(name string, n int64) operation.Task {
 }
 
 // logged keeps what an engine logs.
-type logged struct{ records []slog.Record }
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
 
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+
 func (l *logged) Handle(_ context.Context, r slog.Record) error {
-	l.records = append(l.records, r)
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
 	return nil
 }
+
 func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l *logged) WithGroup(string) slog.Handler      { return l }
+
+func (l *logged) messages() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
