@@ -172,6 +172,12 @@ func VariablePartition(accountID, project, branch string) string {
 	return join("variables", accountID, project, escape(branch))
 }
 
+// VariableCountKey counts the variables of a branch, which has a limit. It is
+// no item of their partition: they are read whole, and it is written with each.
+func VariableCountKey(accountID, project, branch string) Key {
+	return Key{join("variable-count", accountID, project, escape(branch)), record}
+}
+
 // DeploymentKey is a deployment, read by its name, which is unique in the
 // installation: it is the first label of a host name.
 func DeploymentKey(name string) Key { return Key{join("deployment", name), record} }
