@@ -9,6 +9,7 @@ package functions
 import (
 	"github.com/gatewright/gatewright/functions/platform"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // Services are what groups need. Each Lambda main makes only those its own
@@ -36,4 +37,9 @@ func Described() []api.Group {
 		out = append(out, g.Group)
 	}
 	return out
+}
+
+// Triggered lists the functions that events call.
+func Triggered() []trigger.Function {
+	return []trigger.Function{}
 }

@@ -23,6 +23,8 @@ type Function struct {
 	Uses []api.Use
 	// Timeout bounds one call.
 	Timeout time.Duration
+	// Heavy functions get the memory of whole processors: those that compile.
+	Heavy bool
 }
 
 // Event calls a function. Exactly one field is set.
@@ -35,6 +37,8 @@ type Event struct {
 	Changed bool
 	// Schedule calls it again and again.
 	Schedule *Schedule
+	// Serves gives it every request to the deployments' host names.
+	Serves bool
 	// Asked lets those with a grant of the platform call it: no address is
 	// public. Its event is of its own making.
 	Asked bool

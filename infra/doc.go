@@ -1,0 +1,14 @@
+// Command infra describes an installation in AWS: the CDK app behind
+// `make deploy`. It reads the declarations of operations (functions.Groups) and
+// of triggered functions (functions.Triggered) and derives a function, a role,
+// routes, schedules, alarms and widgets from each: what is added there appears
+// here without a line of its own.
+//
+// It holds no account id, no address and no secret: what differs between
+// installations comes from the context (settings.go). It is written mostly in
+// CloudFormation's own resources, so that what a template holds can be read off
+// these files, and no helper function of the CDK is deployed.
+//
+// Read main.go, then installation.go, which calls the other files in order.
+// The rules are those of design, sections 2 and 9, and docs/scaling.md.
+package main

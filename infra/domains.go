@@ -1,0 +1,78 @@
+package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awswafv2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// domain is an API's own domain name, "" for the platform's address.
+func (s Settings) domain(api string) string {
+	switch {
+	case api == management:
+		return s.APIDomain
+	case s.GatewayDomain != "":
+		return "*." + s.GatewayDomain // a deployment is the label before it
+	}
+	return ""
+}
+
+// newDomain gives an API its domain name. Its DNS record is for who owns the
+// zone: the target is an output of the stack.
+func newDomain(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi) {
+	domain := s.domain(name)
+	if domain == "" || s.Emulator != "" {
+		return
+	}
+	d := awsapigateway.NewCfnDomainName(scope, jsii.String("Domain"), &awsapigateway.CfnDomainNameProps{
+		DomainName: &domain, RegionalCertificateArn: &s.CertificateARN,
+		SecurityPolicy:        jsii.String("TLS_1_2"),
+		EndpointConfiguration: &awsapigateway.CfnDomainName_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
+	})
+	mapping := awsapigateway.NewCfnBasePathMapping(scope, jsii.String("DomainMapping"), &awsapigateway.CfnBasePathMappingProps{
+		DomainName: d.Ref(), RestApiId: rest.Ref(), Stage: jsii.String(s.Stage),
+	})
+	mapping.Node().AddDependency(scope.Node().FindChild(jsii.String("Stage")))
+	awscdk.NewCfnOutput(scope, jsii.String("DomainTarget"), &awscdk.CfnOutputProps{
+		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", domain), Value: d.AttrRegionalDomainName(),
+	})
+}
+
+// requestsPer5Minutes of one address that the web ACL lets pass. The product's
+// own limits are finer; this one keeps a flood from costing money.
+const requestsPer5Minutes = 10_000
+
+// newWAF puts a web ACL before an API, where the context asks for it.
+func newWAF(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi) {
+	if !s.WAF {
+		return
+	}
+	visible := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
+		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
+			CloudWatchMetricsEnabled: jsii.Bool(true), SampledRequestsEnabled: jsii.Bool(false), MetricName: &name,
+		}
+	}
+	acl := awswafv2.NewCfnWebACL(scope, jsii.String("WebACL"), &awswafv2.CfnWebACLProps{
+		Scope:            jsii.String("REGIONAL"),
+		DefaultAction:    &awswafv2.CfnWebACL_DefaultActionProperty{Allow: &awswafv2.CfnWebACL_AllowActionProperty{}},
+		VisibilityConfig: visible("gatewright-" + s.Stage),
+		Rules: &[]any{&awswafv2.CfnWebACL_RuleProperty{
+			Name: jsii.String("flood"), Priority: jsii.Number(0),
+			Action: &awswafv2.CfnWebACL_RuleActionProperty{Block: &awswafv2.CfnWebACL_BlockActionProperty{}},
+			Statement: &awswafv2.CfnWebACL_StatementProperty{RateBasedStatement: &awswafv2.CfnWebACL_RateBasedStatementProperty{
+				AggregateKeyType: jsii.String("IP"), Limit: jsii.Number(requestsPer5Minutes),
+			}},
+			VisibilityConfig: visible("flood"),
+		}},
+	})
+	association := awswafv2.NewCfnWebACLAssociation(scope, jsii.String("WebACLAssociation"), &awswafv2.CfnWebACLAssociationProps{
+		WebAclArn: acl.AttrArn(),
+		ResourceArn: awscdk.Fn_Join(jsii.String(""), &[]*string{
+			jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
+			jsii.String("::/restapis/"), rest.Ref(), jsii.String("/stages/" + s.Stage),
+		}),
+	})
+	association.Node().AddDependency(scope.Node().FindChild(jsii.String("Stage")))
+}

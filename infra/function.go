@@ -1,0 +1,156 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// requestTimeout of functions behind routes is a second more than they give
+// themselves, so that it is they who answer 504 (shared/api). The platform cuts
+// at 29 s.
+const requestTimeout = 29 * time.Second
+
+// declared is a function as it follows from declarations.
+type declared struct {
+	name    string
+	does    string
+	uses    []api.Use
+	timeout time.Duration
+	memory  int
+	routes  []api.Declaration
+	on      []trigger.Event
+}
+
+// declaredFunctions derives all functions: a group of operations each, and
+// those that events call.
+func declaredFunctions(s Settings) []declared {
+	var out []declared
+	for _, g := range functions.Groups() {
+		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB}
+		for _, o := range d.routes {
+			d.uses = append(d.uses, o.Uses...)
+		}
+		out = append(out, d)
+	}
+	for _, t := range functions.Triggered() {
+		d := declared{name: t.Name, does: t.Does, uses: t.Uses, timeout: t.Timeout, on: t.On, memory: s.MemoryMB}
+		switch {
+		case t.Heavy:
+			d.memory = s.BuilderMemoryMB
+		case slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.Serves }):
+			d.memory = s.GatewayMemoryMB
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// function is a deployed function with what belongs to it.
+type function struct {
+	declared
+	resource awslambda.CfnFunction
+	role     awsiam.CfnRole
+	// statements are what its role allows; triggers add theirs before newPolicy.
+	statements []any
+	// mappings poll on the function's behalf, which its policy has to allow first.
+	mappings    []awslambda.CfnEventSourceMapping
+	deadLetters awssqs.CfnQueue
+}
+
+// newFunction makes a function with its role, whose policy comes last
+// (newPolicy): triggers add to it first.
+func newFunction(scope constructs.Construct, s Settings, d data, f declared) *function {
+	id := exported(f.name)
+	name := jsii.Sprintf("gatewright-%s-%s", s.Stage, f.name)
+	logs := awslogs.NewCfnLogGroup(scope, jsii.String(id+"Logs"), &awslogs.CfnLogGroupProps{
+		LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays),
+	})
+	logs.ApplyRemovalPolicy(removal(s), nil)
+	out := &function{declared: f, statements: d.policy(union(f.uses))}
+	out.statements = append(out.statements,
+		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
+	if s.Emulator == "" {
+		// The service takes no resource for these two.
+		out.statements = append(out.statements, allow([]any{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, "*"))
+	}
+	out.role = awsiam.NewCfnRole(scope, jsii.String(id+"Role"), &awsiam.CfnRoleProps{
+		Description: jsii.Sprintf("What the function %s may do", *name),
+		AssumeRolePolicyDocument: map[string]any{
+			"Version": "2012-10-17",
+			"Statement": []any{map[string]any{
+				"Effect": "Allow", "Action": "sts:AssumeRole",
+				"Principal": map[string]any{"Service": "lambda.amazonaws.com"},
+			}},
+		},
+	})
+	code := awss3assets.NewAsset(scope, jsii.String(id+"Code"), &awss3assets.AssetProps{
+		Path: jsii.String(s.asset(f.name)),
+	})
+	props := &awslambda.CfnFunctionProps{
+		FunctionName:  name,
+		Description:   jsii.String(f.does),
+		Runtime:       jsii.String("provided.al2023"),
+		Handler:       jsii.String("bootstrap"),
+		Architectures: jsii.Strings(s.Architecture),
+		Code: &awslambda.CfnFunction_CodeProperty{
+			S3Bucket: code.S3BucketName(), S3Key: code.S3ObjectKey(),
+		},
+		Role:       out.role.AttrArn(),
+		MemorySize: jsii.Number(f.memory),
+		Timeout:    jsii.Number(f.timeout.Seconds()),
+		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: &map[string]*string{
+			config.VarTable:            d.table.Ref(),
+			config.VarBucket:           d.bucketName,
+			config.VarKMSKey:           d.key.AttrArn(),
+			config.VarDeploymentURL:    jsii.String(s.GatewayURL),
+			config.VarPrivateUpstreams: jsii.String(map[bool]string{true: "true", false: "false"}[s.PrivateUpstreams]),
+		}},
+		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},
+	}
+	if s.Emulator == "" {
+		props.TracingConfig = &awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")}
+	}
+	out.resource = awslambda.NewCfnFunction(scope, jsii.String(id+"Function"), props)
+	return out
+}
+
+// newPolicy gives the function's role all that was collected for it.
+func (f *function) newPolicy(scope constructs.Construct) {
+	policy := awsiam.NewCfnPolicy(scope, jsii.String(exported(f.name)+"Policy"), &awsiam.CfnPolicyProps{
+		PolicyName:     jsii.String("grants"),
+		PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": f.statements},
+		Roles:          &[]*string{f.role.Ref()},
+	})
+	for _, m := range f.mappings {
+		m.AddDependency(policy)
+	}
+}
+
+// permit lets a service call the function.
+func (f *function) permit(scope constructs.Construct, id, service string, source *string) awslambda.CfnPermission {
+	return awslambda.NewCfnPermission(scope, jsii.String(exported(f.name)+id), &awslambda.CfnPermissionProps{
+		Action:        jsii.String("lambda:InvokeFunction"),
+		FunctionName:  f.resource.AttrArn(),
+		Principal:     &service,
+		SourceArn:     source,
+		SourceAccount: awscdk.Aws_ACCOUNT_ID(),
+	})
+}
+
+// asset is the folder of a function's code.
+func (s Settings) asset(name string) string { return filepath.Join(s.Assets, name) }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The two REST APIs.
+const (
+	management = "api"
+	gateway    = "gateway"
+)
+
+// maxRoutes is how many routes stand in the installation's own stack. CloudFormation
+// takes 500 resources; a route is two, a function about ten. Beyond it the
+// management API moves into a nested stack.
+const maxRoutes = 80
+
+// newInstallation makes the stack of an installation.
+func newInstallation(app awscdk.App, s Settings) awscdk.Stack {
+	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
+		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
+		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
+		// No environment: an installation goes where the credentials lead.
+		TerminationProtection: jsii.Bool(s.Stage == production),
+	})
+	d := newData(stack, s)
+	var fs []*function
+	byName := map[string]*function{}
+	declarations := declaredFunctions(s)
+	for _, f := range declarations {
+		made := newFunction(stack, s, d, f)
+		if err := newTriggers(stack, s, d, made); err != nil {
+			panic(fmt.Sprintf("infra: %v", err)) // a declaration is wrong; no setting can be
+		}
+		made.newPolicy(stack)
+		newAlarms(stack, made)
+		fs = append(fs, made)
+		byName[f.name] = made
+	}
+	newTableAlarms(stack, d)
+	routes, err := routesOf(declarations)
+	if err != nil {
+		panic(fmt.Sprintf("infra: %v", err))
+	}
+	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(stack, s, management, routes, byName)}
+	if served := gatewayRoutes(declarations); served != nil {
+		apis[gateway] = newAPIWithAll(stack, s, gateway, served, byName)
+	}
+	newDashboard(stack, s, d, fs, apis)
+	newOutputs(stack, s, d, apis)
+	return stack
+}
+
+// newAPIWithAll makes an API with its domain, its web ACL and its alarm, in a
+// scope of its own that becomes a nested stack when it is large.
+func newAPIWithAll(stack awscdk.Stack, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
+	var scope constructs.Construct
+	if id := jsii.String(exported(name)); len(routes) > maxRoutes {
+		scope = awscdk.NewNestedStack(stack, id, nil)
+	} else {
+		scope = constructs.NewConstruct(stack, id)
+	}
+	rest := newAPI(scope, s, name, routes, fs)
+	newDomain(scope, s, name, rest)
+	if name == management {
+		newWAF(scope, s, rest)
+	}
+	newAPIAlarms(scope, s, name)
+	return rest
+}
+
+// gatewayRoutes gives everything to the function that serves deployments.
+func gatewayRoutes(declarations []declared) []route {
+	for _, f := range declarations {
+		for _, e := range f.on {
+			if e.Serves {
+				return []route{{method: "ANY", path: "/", function: f.name}, {method: "ANY", path: "/" + greedy, function: f.name}}
+			}
+		}
+	}
+	return nil
+}
+
+func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapigateway.CfnRestApi) {
+	output := func(name, description string, value *string) {
+		awscdk.NewCfnOutput(stack, &name, &awscdk.CfnOutputProps{Description: &description, Value: value})
+	}
+	for _, name := range sortedKeys(apis) {
+		output(exported(name)+"Id", "The REST API's id", apis[name].Ref())
+		address := awscdk.Fn_Join(jsii.String(""), &[]*string{
+			jsii.String("https://"), apis[name].Ref(), jsii.String(".execute-api."), awscdk.Aws_REGION(), jsii.String("."),
+			awscdk.Aws_URL_SUFFIX(), jsii.String("/" + s.Stage),
+		})
+		if domain := s.domain(name); domain != "" {
+			address = jsii.String("https://" + domain)
+		}
+		output(exported(name)+"Address", "Where it is", address)
+	}
+	output("TableName", "The table", d.table.Ref())
+	output("BucketName", "The bucket", d.bucket.Ref())
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// route is a method of a path of the REST API and the function behind it.
+type route struct {
+	method, path string
+	function     string
+	operations   []string
+}
+
+// greedy is the path variable that takes everything below it.
+const greedy = "{proxy+}"
+
+// deep are the parameters whose values may hold slashes that arrive decoded on
+// some platforms: below them a greedy variable takes the rest of the path, and
+// the function tells the parts apart (shared/api).
+var deep = []string{"{branchName}"}
+
+// routesOf derives the REST API's routes from declarations. A path has one
+// variable child at most, whatever its operations call it; a segment with a
+// dollar rides on that child, since an emulator refuses it as a part of its
+// own; the function's own routing tells them apart.
+func routesOf(fs []declared) ([]route, error) {
+	names := map[string]string{} // a path's variable child
+	var out []route
+	for _, f := range fs {
+		for _, o := range f.routes {
+			path, method := "", o.Method
+			for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
+				if slices.Contains(deep, part) {
+					path, method = path+"/"+greedy, "ANY"
+					break
+				}
+				if strings.HasPrefix(part, "{") || strings.Contains(part, "$") {
+					if names[path] == "" {
+						names[path] = "{" + strings.Trim(part, "{}$") + "}"
+					}
+					part = names[path]
+				}
+				path += "/" + part
+			}
+			i := slices.IndexFunc(out, func(r route) bool { return r.path == path && r.method == method })
+			if i < 0 {
+				out = append(out, route{method: method, path: path, function: f.name, operations: []string{o.ID}})
+				continue
+			}
+			if out[i].function != f.name {
+				return nil, fmt.Errorf("%s %s would lead to two functions, %s and %s: change a path of %s",
+					method, path, out[i].function, f.name, o.ID)
+			}
+			out[i].operations = append(out[i].operations, o.ID)
+		}
+	}
+	slices.SortFunc(out, func(a, b route) int {
+		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
+	})
+	return out, nil
+}
+
+// newAPI makes a REST API of routes, deployed to a stage named after the
+// installation's.
+func newAPI(scope constructs.Construct, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
+	rest := awsapigateway.NewCfnRestApi(scope, jsii.String("Api"), &awsapigateway.CfnRestApiProps{
+		Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
+		Description:               jsii.Sprintf("Gatewright %s (%s)", s.Stage, name),
+		EndpointConfiguration:     &awsapigateway.CfnRestApi_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
+		BinaryMediaTypes:          binaryTypes(name),
+		DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
+	})
+	called := map[string]bool{}
+	resources := map[string]awsapigateway.CfnResource{}
+	var methods []awsapigateway.CfnMethod
+	for _, r := range routes {
+		parent := rest.AttrRootResourceId()
+		if r.path != "/" {
+			parent = resourceOf(scope, rest, resources, r.path)
+		}
+		f := fs[r.function]
+		methods = append(methods, awsapigateway.NewCfnMethod(scope, jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
+			RestApiId: rest.Ref(), ResourceId: parent, HttpMethod: &r.method,
+			// Callers are authenticated by the functions: keys are our own.
+			AuthorizationType: jsii.String("NONE"),
+			ApiKeyRequired:    jsii.Bool(false),
+			Integration: &awsapigateway.CfnMethod_IntegrationProperty{
+				Type:                  jsii.String("AWS_PROXY"),
+				IntegrationHttpMethod: jsii.String("POST"),
+				Uri: awscdk.Fn_Join(jsii.String(""), &[]*string{
+					jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
+					jsii.String(":lambda:path/2015-03-31/functions/"), f.resource.AttrArn(), jsii.String("/invocations"),
+				}),
+			},
+		}))
+		if !called[r.function] {
+			called[r.function] = true
+			// One permission for the whole API: one for each method would
+			// outgrow the 20 KB that a function's policy may have.
+			f.permit(scope, "CalledBy"+exported(name), "apigateway.amazonaws.com", awscdk.Fn_Join(jsii.String(""), &[]*string{
+				jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":execute-api:"), awscdk.Aws_REGION(),
+				jsii.String(":"), awscdk.Aws_ACCOUNT_ID(), jsii.String(":"), rest.Ref(), jsii.String("/*"),
+			}))
+		}
+	}
+	newGatewayResponses(scope, rest)
+	newStage(scope, s, rest, routes, methods)
+	return rest
+}
+
+// binaryTypes has the gateway's bodies passed through as they are; the
+// management API's are JSON.
+func binaryTypes(name string) *[]*string {
+	if name == "gateway" {
+		return jsii.Strings("*/*")
+	}
+	return nil
+}
+
+func resourceOf(scope constructs.Construct, rest awsapigateway.CfnRestApi, known map[string]awsapigateway.CfnResource, path string) *string {
+	if r, ok := known[path]; ok {
+		return r.Ref()
+	}
+	i := strings.LastIndexByte(path, '/')
+	parent := rest.AttrRootResourceId()
+	if i > 0 {
+		parent = resourceOf(scope, rest, known, path[:i])
+	}
+	known[path] = awsapigateway.NewCfnResource(scope, jsii.String("Path"+digest(path)), &awsapigateway.CfnResourceProps{
+		RestApiId: rest.Ref(), ParentId: parent, PathPart: jsii.String(path[i+1:]),
+	})
+	return known[path].Ref()
+}
+
+// newGatewayResponses makes problem documents of what the platform answers
+// itself (contract 1.2).
+func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) {
+	for _, r := range []struct{ kind, status, title, detail string }{
+		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
+		{"RESOURCE_NOT_FOUND", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
+		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than the 10 MB that the platform takes."},
+		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later."},
+		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Repeating the request is safe."},
+		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Repeating the request is safe."},
+		{"DEFAULT_5XX", "500", "Internal Server Error", "Something went wrong on our side. Repeating the request is safe."},
+	} {
+		awsapigateway.NewCfnGatewayResponse(scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), &awsapigateway.CfnGatewayResponseProps{
+			RestApiId: rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
+			ResponseTemplates: &map[string]*string{"application/json": jsii.Sprintf(
+				`{"type":"https://httpproblems.com/http-status/%s","title":%q,"status":%s,"detail":%q,"instance":"$context.path",`+
+					`"trace":{"requestId":"$context.requestId"}}`, r.status, r.title, r.status, r.detail)},
+			ResponseParameters: &map[string]*string{
+				"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'"),
+			},
+		})
+	}
+}
+
+func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi, routes []route, methods []awsapigateway.CfnMethod) {
+	// A deployment is a snapshot: a change of the routes needs another one,
+	// which another logical id makes.
+	deployment := awsapigateway.NewCfnDeployment(scope, jsii.String("Deployment"+digest(fmt.Sprint(routes, s.GatewayURL))), &awsapigateway.CfnDeploymentProps{
+		RestApiId: rest.Ref(),
+	})
+	for _, m := range methods {
+		deployment.AddDependency(m)
+	}
+	awsapigateway.NewCfnStage(scope, jsii.String("Stage"), &awsapigateway.CfnStageProps{
+		RestApiId: rest.Ref(), DeploymentId: deployment.Ref(), StageName: jsii.String(s.Stage),
+		TracingEnabled: jsii.Bool(s.Emulator == ""),
+		MethodSettings: &[]any{&awsapigateway.CfnStage_MethodSettingProperty{
+			ResourcePath: jsii.String("/*"), HttpMethod: jsii.String("*"),
+			MetricsEnabled: jsii.Bool(true),
+		}},
+	})
+}
+
+func methodID(r route) string {
+	return strings.ToUpper(r.method[:1]) + strings.ToLower(r.method[1:]) + digest(r.path)
+}
+
+// digest makes a short part of a logical id.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToUpper(hex.EncodeToString(sum[:5]))
+}
+
+// exported makes a logical id's part of a name.
+func exported(name string) string {
+	var out strings.Builder
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '-' || r == '_' }) {
+		out.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return out.String()
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Settings are what differs between installations, from the CDK's context
+// (`-c name=value`, or cdk.json).
+type Settings struct {
+	// Stage names the installation, such as dev or production; production is
+	// protected against deletion.
+	Stage string
+	// APIDomain and GatewayDomain are domain names of this account's
+	// certificate, "" for the platform's addresses. Deployments are served at
+	// <deployment>.GatewayDomain.
+	APIDomain, GatewayDomain string
+	// CertificateARN is of a certificate for both domains (the gateway's with a
+	// wildcard).
+	CertificateARN string
+	// GatewayURL is the origin of deployments with {deployment} in place of the
+	// name; derived from GatewayDomain unless it is given.
+	GatewayURL string
+	// MemoryMB is each function's memory; gateway and builder have their own.
+	MemoryMB, GatewayMemoryMB, BuilderMemoryMB int
+	// LogDays is how long logs are kept, one of the numbers that the log
+	// service takes.
+	LogDays int
+	// WAF puts a web ACL with rate limits before the management API.
+	WAF bool
+	// Emulator is "" for AWS, else localstack or ministack: see emulator.go for
+	// what is left out there.
+	Emulator string
+	// Architecture of the functions: arm64, or x86_64 for emulators.
+	Architecture string
+	// Assets is the folder with a folder for each function.
+	Assets string
+	// PrivateUpstreams allows the gateway to call private addresses.
+	PrivateUpstreams bool
+}
+
+const production = "production"
+
+// emulators are the values of the context's emulator.
+var (
+	emulators    = []string{"", "localstack", "ministack"}
+	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
+	logDays      = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
+)
+
+// settingsOf reads the context. Its error tells everything that is wrong.
+func settingsOf(context func(string) any) (Settings, error) {
+	var wrong []error
+	text := func(name, otherwise string) string {
+		switch v := context(name).(type) {
+		case nil:
+			return otherwise
+		case string:
+			return v
+		default:
+			return fmt.Sprint(v)
+		}
+	}
+	number := func(name string, otherwise int) int {
+		n, err := strconv.Atoi(text(name, strconv.Itoa(otherwise)))
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("-c %s has to be a whole number", name))
+		}
+		return n
+	}
+	s := Settings{
+		Stage:            text("stage", "dev"),
+		APIDomain:        text("apiDomain", ""),
+		GatewayDomain:    text("gatewayDomain", ""),
+		CertificateARN:   text("certificateArn", ""),
+		GatewayURL:       text("gatewayUrl", ""),
+		MemoryMB:         number("memory", 256),
+		GatewayMemoryMB:  number("gatewayMemory", 512),
+		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
+		LogDays:          number("logDays", 30),
+		WAF:              text("waf", "false") == "true",
+		Emulator:         text("emulator", ""),
+		Architecture:     text("architecture", "arm64"),
+		PrivateUpstreams: text("privateUpstreams", "false") == "true",
+	}
+	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
+	s.Assets = text("assets", filepath.Join("dist", arch))
+	if s.GatewayURL == "" && s.GatewayDomain != "" {
+		s.GatewayURL = "https://{deployment}." + s.GatewayDomain
+	}
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	check(stagePattern.MatchString(s.Stage), "-c stage has 1 to 16 lower-case letters, digits and hyphens and begins with a letter")
+	check(slices.Contains(emulators, s.Emulator), "-c emulator is localstack or ministack, or not given")
+	check(arch != "", "-c architecture is arm64 or x86_64")
+	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
+	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
+	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
+	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB} {
+		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
+	}
+	return s, errors.Join(wrong...)
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// Bounds of the stream's calls.
+const (
+	streamBatch    = 100
+	streamAttempts = 10
+	streamParallel = 4 // batches of one shard at a time, in order for each item
+)
+
+// newTriggers connects a function with what calls it.
+func newTriggers(scope constructs.Construct, s Settings, d data, f *function) error {
+	for _, e := range f.on {
+		switch {
+		case e.Uploaded != "":
+			newUploadTrigger(scope, d, f, e.Uploaded)
+		case e.Changed:
+			newStreamTrigger(scope, d, f)
+		case e.Schedule != nil:
+			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
+				return err
+			}
+		case e.Serves, e.Asked: // its own API, or nothing at all
+		default:
+			return fmt.Errorf("function %s declares an event of no kind", f.name)
+		}
+	}
+	return nil
+}
+
+// newUploadTrigger has the bucket tell the function of new objects. The
+// permission names the bucket by its spelled-out ARN and has to be there first.
+func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix string) {
+	permission := f.permit(scope, "CalledByBucket", "s3.amazonaws.com", d.bucketARN)
+	d.bucket.AddDependency(permission)
+	d.bucket.SetNotificationConfiguration(&awss3.CfnBucket_NotificationConfigurationProperty{
+		LambdaConfigurations: &[]any{&awss3.CfnBucket_LambdaConfigurationProperty{
+			Event:    jsii.String("s3:ObjectCreated:*"),
+			Function: f.resource.AttrArn(),
+			Filter: &awss3.CfnBucket_NotificationFilterProperty{S3Key: &awss3.CfnBucket_S3KeyFilterProperty{
+				Rules: &[]any{&awss3.CfnBucket_FilterRuleProperty{Name: jsii.String("prefix"), Value: &prefix}},
+			}},
+		}},
+	})
+}
+
+// newStreamTrigger gives the function the table's stream. What it fails at for
+// good goes to a queue, with an alarm: a sweep picks the operation up anyway.
+func newStreamTrigger(scope constructs.Construct, d data, f *function) {
+	id := exported(f.name)
+	queue := awssqs.NewCfnQueue(scope, jsii.String(id+"DeadLetters"), &awssqs.CfnQueueProps{
+		MessageRetentionPeriod: jsii.Number((14 * 24 * time.Hour).Seconds()),
+		SqsManagedSseEnabled:   jsii.Bool(true),
+	})
+	awssqs.NewCfnQueuePolicy(scope, jsii.String(id+"DeadLettersPolicy"), &awssqs.CfnQueuePolicyProps{
+		Queues: &[]*string{queue.Ref()},
+		PolicyDocument: map[string]any{
+			"Version": "2012-10-17",
+			"Statement": []any{map[string]any{
+				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": queue.AttrArn(),
+				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
+			}},
+		},
+	})
+	f.deadLetters = queue
+	f.statements = append(f.statements,
+		allow([]any{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, d.table.AttrStreamArn()),
+		// The service takes no resource for this one.
+		allow([]any{"dynamodb:ListStreams"}, "*"),
+		allow([]any{"sqs:SendMessage"}, queue.AttrArn()))
+	f.mappings = append(f.mappings, awslambda.NewCfnEventSourceMapping(scope, jsii.String(id+"Stream"), &awslambda.CfnEventSourceMappingProps{
+		FunctionName:                   f.resource.Ref(),
+		EventSourceArn:                 d.table.AttrStreamArn(),
+		StartingPosition:               jsii.String("TRIM_HORIZON"),
+		BatchSize:                      jsii.Number(streamBatch),
+		ParallelizationFactor:          jsii.Number(streamParallel),
+		MaximumRetryAttempts:           jsii.Number(streamAttempts),
+		BisectBatchOnFunctionError:     jsii.Bool(true),
+		MaximumBatchingWindowInSeconds: jsii.Number(0),
+		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
+		DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
+			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: queue.AttrArn()},
+		},
+	}))
+}
+
+// newSchedule calls the function regularly, under a role that may do just that.
+func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
+	minutes := int(e.Every / time.Minute)
+	if e.Every <= 0 || e.Every%time.Minute != 0 {
+		return fmt.Errorf("schedule %s of function %s has to run every whole number of minutes", e.Name, f.name)
+	}
+	rate := fmt.Sprintf("rate(%d minutes)", minutes)
+	if minutes == 1 {
+		rate = "rate(1 minute)"
+	}
+	id := exported(f.name) + exported(e.Name)
+	role := awsiam.NewCfnRole(scope, jsii.String(id+"ScheduleRole"), &awsiam.CfnRoleProps{
+		AssumeRolePolicyDocument: map[string]any{
+			"Version": "2012-10-17",
+			"Statement": []any{map[string]any{
+				"Effect": "Allow", "Action": "sts:AssumeRole",
+				"Principal": map[string]any{"Service": "scheduler.amazonaws.com"},
+				"Condition": map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Aws_ACCOUNT_ID()}},
+			}},
+		},
+		Policies: &[]any{&awsiam.CfnRole_PolicyProperty{
+			PolicyName: jsii.String("call"),
+			PolicyDocument: map[string]any{
+				"Version":   "2012-10-17",
+				"Statement": []any{allow([]any{"lambda:InvokeFunction"}, f.resource.AttrArn())},
+			},
+		}},
+	})
+	awsscheduler.NewCfnSchedule(scope, jsii.String(id+"Schedule"), &awsscheduler.CfnScheduleProps{
+		Name:               jsii.Sprintf("gatewright-%s-%s-%s", s.Stage, f.name, e.Name),
+		ScheduleExpression: &rate,
+		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
+		Target: &awsscheduler.CfnSchedule_TargetProperty{
+			Arn: f.resource.AttrArn(), RoleArn: role.AttrArn(),
+			Input: jsii.Sprintf(`{"schedule":%q}`, e.Name),
+			// The next call does the same work.
+			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0)},
+		},
+	})
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// metric is what an alarm looks at.
+type metric struct {
+	namespace, name string
+	dimensions      map[string]*string
+	statistic       string // or a percentile such as p99
+}
+
+// newAlarm tells that a metric was above a bound for several periods on end. It
+// has no action of its own: who is told is for the installation's owner.
+func newAlarm(scope constructs.Construct, id, why string, m metric, above float64, period time.Duration, periods int) {
+	var dimensions []any
+	for _, name := range sortedKeys(m.dimensions) {
+		dimensions = append(dimensions, &awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(name), Value: m.dimensions[name]})
+	}
+	props := &awscloudwatch.CfnAlarmProps{
+		AlarmDescription:   &why,
+		Namespace:          &m.namespace,
+		MetricName:         &m.name,
+		Dimensions:         &dimensions,
+		ComparisonOperator: jsii.String("GreaterThanThreshold"),
+		Threshold:          &above,
+		Period:             jsii.Number(period.Seconds()),
+		EvaluationPeriods:  jsii.Number(periods),
+		TreatMissingData:   jsii.String("notBreaching"),
+	}
+	if m.statistic[0] == 'p' {
+		props.ExtendedStatistic = &m.statistic
+	} else {
+		props.Statistic = &m.statistic
+	}
+	awscloudwatch.NewCfnAlarm(scope, &id, props)
+}
+
+// p99 of a management request that people notice.
+const slowRequest = 2 * time.Second
+
+// newAlarms watches a function by what it is.
+func newAlarms(scope constructs.Construct, f *function) {
+	id := exported(f.name)
+	of := func(name, statistic string) metric {
+		return metric{"AWS/Lambda", name, map[string]*string{"FunctionName": f.resource.Ref()}, statistic}
+	}
+	newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, 3)
+	newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise its concurrency", f.name), of("Throttles", "Sum"), 0, time.Minute, 3)
+	if len(f.routes) > 0 {
+		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s", f.name, slowRequest),
+			of("Duration", "p99"), float64(slowRequest.Milliseconds()), 5*time.Minute, 3)
+	}
+	if f.deadLetters != nil {
+		newAlarm(scope, id+"IteratorAge", fmt.Sprintf("%s is minutes behind the table's stream", f.name),
+			of("IteratorAge", "Maximum"), float64((2 * time.Minute).Milliseconds()), time.Minute, 3)
+		newAlarm(scope, id+"DeadLettersDepth", fmt.Sprintf("%s gave up on records of the table's stream", f.name),
+			metric{"AWS/SQS", "ApproximateNumberOfMessagesVisible", map[string]*string{"QueueName": f.deadLetters.AttrQueueName()}, "Maximum"},
+			0, time.Minute, 1)
+	}
+}
+
+// newAPIAlarms watches a REST API and the table behind it.
+func newAPIAlarms(scope constructs.Construct, s Settings, name string) {
+	newAlarm(scope, exported(name)+"ServerErrors", fmt.Sprintf("The API %s answers 5xx", name),
+		metric{"AWS/ApiGateway", "5XXError", map[string]*string{
+			"ApiName": jsii.Sprintf("gatewright-%s-%s", s.Stage, name), "Stage": jsii.String(s.Stage),
+		}, "Sum"}, 0, time.Minute, 3)
+}
+
+func newTableAlarms(scope constructs.Construct, d data) {
+	for _, name := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
+		newAlarm(scope, "Table"+name, "The table throttles: one partition key takes more than DynamoDB allows, see docs/scaling.md",
+			metric{"AWS/DynamoDB", name, map[string]*string{"TableName": d.table.Ref()}, "Sum"}, 0, time.Minute, 3)
+	}
+}
+
+// newDashboard shows requests, errors and durations of all functions, and what
+// the table is asked.
+func newDashboard(scope constructs.Construct, s Settings, d data, fs []*function, apis map[string]awsapigateway.CfnRestApi) {
+	var widgets []any
+	place := 0
+	add := func(title, statistic string, rows ...[]any) {
+		widgets = append(widgets, map[string]any{
+			"type": "metric", "width": 12, "height": 6, "x": place % 2 * 12, "y": place / 2 * 6,
+			"properties": map[string]any{
+				"title": title, "stat": statistic, "period": 60, "view": "timeSeries",
+				"region": awscdk.Aws_REGION(), "metrics": rows,
+			},
+		})
+		place++
+	}
+	for _, name := range sortedKeys(apis) {
+		full := fmt.Sprintf("gatewright-%s-%s", s.Stage, name)
+		row := func(metric string) []any { return []any{"AWS/ApiGateway", metric, "ApiName", full, "Stage", s.Stage} }
+		add("Requests of "+name, "Sum", row("Count"), row("4XXError"), row("5XXError"))
+		add("Latency of "+name, "p99", row("Latency"), row("IntegrationLatency"))
+	}
+	each := func(metric string) (rows [][]any) {
+		for _, f := range fs {
+			rows = append(rows, []any{"AWS/Lambda", metric, "FunctionName", f.resource.Ref()})
+		}
+		return rows
+	}
+	add("Duration of functions", "p99", each("Duration")...)
+	add("Errors of functions", "Sum", each("Errors")...)
+	add("Throttles of functions", "Sum", each("Throttles")...)
+	table := func(metric string) []any { return []any{"AWS/DynamoDB", metric, "TableName", d.table.Ref()} }
+	add("Capacity of the table", "Sum", table("ConsumedReadCapacityUnits"), table("ConsumedWriteCapacityUnits"))
+	awscloudwatch.NewCfnDashboard(scope, jsii.String("Dashboard"), &awscloudwatch.CfnDashboardProps{
+		DashboardName: jsii.Sprintf("gatewright-%s", s.Stage),
+		DashboardBody: awscdk.Stack_Of(scope).ToJsonString(map[string]any{"widgets": widgets}, nil),
+	})
+}
