@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -290,13 +291,13 @@ func TestOperationOfAnUnknownReleaseIsLeftAlone(t *testing.T) {
 
 func TestLeaseKeepsASecondWorkerOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		running := 0
+		var running atomic.Int32
 		w := newWorld(t, one(operation.State{Timeout: time.Minute, Task: func(context.Context, operation.Step) (operation.Result, error) {
-			if running++; running > 1 {
+			if running.Add(1) > 1 {
 				t.Error("two workers run the step at the same time")
 			}
 			time.Sleep(50 * time.Second)
-			running--
+			running.Add(-1)
 			return operation.Result{}, nil
 		}}))
 		w.begin("op", "one")
@@ -317,11 +318,10 @@ func TestLeaseKeepsASecondWorkerOut(t *testing.T) {
 
 func TestExpiredLeaseIsTakenOverAndTheLateWorkerLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := true
+		var runs atomic.Int32
 		w := newWorld(t, operation.Definition{Kind: "slow", First: "a", States: map[string]operation.State{
 			"a": {Next: "b", Task: func(ctx context.Context, s operation.Step) (operation.Result, error) {
-				if first { // deaf to its context, as a suspended process is
-					first = false
+				if runs.Add(1) == 1 { // deaf to its context, as a suspended process is
 					time.Sleep(10 * time.Minute)
 				}
 				return add("a", 1)(ctx, s)

@@ -1,0 +1,100 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/stream"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// Function declares what calls the function and what it uses itself. What the
+// tasks of operations use beyond it is declared with them.
+//
+// Of the stream it needs only operations that nobody works on. The
+// infrastructure has the event source filter for those, which saves most calls:
+// pk begins with "operation#", and the new image has no lease.owner.
+var Function = trigger.Function{
+	Name: "operations",
+	Does: "Advances durable operations: builds, redeploys, cascading deletes.",
+	On: []trigger.Event{
+		{Changed: true},
+		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
+	},
+	Uses: []api.Use{
+		api.GetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem,
+	},
+	// Several slices of an engine, and the longest step.
+	Timeout: 5 * time.Minute,
+}
+
+// Engine advances operations.
+type Engine interface {
+	// HandleStream answers the indexes of the records to deliver again.
+	HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int)
+	// Sweep advances what is due.
+	Sweep(ctx context.Context) error
+}
+
+var _ Engine = (*operation.Engine)(nil)
+
+// errUnknownEvent is the answer to an event that nothing declared sends.
+var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream nor a schedule's")
+
+// event has the fields that tell the function's two kinds of event apart.
+type event struct {
+	Records  []events.DynamoDBEventRecord `json:"Records"`
+	Schedule string                       `json:"schedule"`
+}
+
+// Handler makes the function's handler, as lambda.Start takes it. To a batch of
+// the stream it answers which records failed; the event source has to be set
+// up for that (ReportBatchItemFailures).
+func Handler(e Engine, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+		var in event
+		if err := json.Unmarshal(payload, &in); err != nil {
+			return nil, fmt.Errorf("decode the event: %w", err)
+		}
+		switch {
+		case in.Records != nil:
+			return handleStream(ctx, e, log, in.Records), nil
+		case in.Schedule != "":
+			if err := e.Sweep(ctx); err != nil {
+				return nil, fmt.Errorf("sweep: %w", err)
+			}
+			return nil, nil
+		}
+		return nil, errUnknownEvent
+	}
+}
+
+func handleStream(ctx context.Context, e Engine, log *slog.Logger, in []events.DynamoDBEventRecord) events.DynamoDBEventResponse {
+	records := make([]store.StreamRecord, 0, len(in))
+	numbers := make([]string, 0, len(in))
+	for _, r := range in {
+		decoded, err := stream.FromLambda(r)
+		if err != nil {
+			// It would not be better the next time, and would hold up all that
+			// come after it. If it was an operation's, a sweep finds that.
+			log.ErrorContext(ctx, "a record of the stream is passed over", "sequenceNumber", r.Change.SequenceNumber, "cause", err)
+			continue
+		}
+		records = append(records, decoded)
+		numbers = append(numbers, r.Change.SequenceNumber)
+	}
+	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	for _, i := range e.HandleStream(ctx, records) {
+		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: numbers[i]})
+	}
+	return out
+}

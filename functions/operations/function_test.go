@@ -1,0 +1,125 @@
+package operations_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/functions/operations"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// engine remembers what it was asked.
+type engine struct {
+	keys   []string
+	sweeps int
+	failed []int
+	swept  error
+}
+
+func (e *engine) HandleStream(_ context.Context, records []store.StreamRecord) []int {
+	for _, r := range records {
+		e.keys = append(e.keys, r.Key.PK)
+	}
+	return e.failed
+}
+
+func (e *engine) Sweep(context.Context) error {
+	e.sweeps++
+	return e.swept
+}
+
+func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string, err error) {
+	t.Helper()
+	var lines bytes.Buffer
+	out, err := operations.Handler(e, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
+	text, encodeErr := json.Marshal(out)
+	if encodeErr != nil {
+		t.Fatal(encodeErr)
+	}
+	return string(text), lines.String(), err
+}
+
+func batch(t *testing.T) []byte {
+	t.Helper()
+	payload, err := os.ReadFile("testdata/stream.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func TestBatchIsHandedOverWithoutWhatCannotBeRead(t *testing.T) {
+	e := &engine{}
+	answer, log, err := call(t, e, batch(t))
+	if err != nil || answer != `{"batchItemFailures":[]}` {
+		t.Errorf("the answer is %s, %v", answer, err)
+	}
+	if !slices.Equal(e.keys, []string{"operation#first", "operation#second"}) || e.sweeps != 0 {
+		t.Errorf("the engine got %v and %d sweeps", e.keys, e.sweeps)
+	}
+	if !strings.Contains(log, "sequenceNumber=4421584500000000017450439092") {
+		t.Errorf("the log does not name the record that was passed over: %s", log)
+	}
+}
+
+func TestFailedRecordsAreNamedByTheirSequenceNumbers(t *testing.T) {
+	answer, _, err := call(t, &engine{failed: []int{1}}, batch(t))
+	if want := `{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439093"}]}`; err != nil || answer != want {
+		t.Errorf("the answer is %s, %v; want %s", answer, err, want)
+	}
+}
+
+func TestScheduleSweeps(t *testing.T) {
+	e := &engine{}
+	if _, _, err := call(t, e, []byte(`{"schedule":"sweep"}`)); err != nil || e.sweeps != 1 || e.keys != nil {
+		t.Errorf("%d sweeps, records of %v, %v", e.sweeps, e.keys, err)
+	}
+	e.swept = errors.New("no store")
+	if _, _, err := call(t, e, []byte(`{"schedule":"sweep"}`)); !errors.Is(err, e.swept) {
+		t.Errorf("a sweep that fails answers %v", err)
+	}
+}
+
+func TestUnknownEventIsAnError(t *testing.T) {
+	for _, payload := range []string{`{}`, `null`, `[]`, `"sweep"`, `{`, ``} {
+		e := &engine{}
+		if _, _, err := call(t, e, []byte(payload)); err == nil || e.sweeps != 0 || e.keys != nil {
+			t.Errorf("event %q: error %v, %d sweeps, records of %v", payload, err, e.sweeps, e.keys)
+		}
+	}
+}
+
+func TestOperationsOfABatchRun(t *testing.T) {
+	table := storetest.New(t)
+	counted := 0
+	e, err := operation.New(table, []operation.Definition{{Kind: "count", First: "one", States: map[string]operation.State{
+		"one": {Next: operation.Succeed, Task: func(context.Context, operation.Step) (operation.Result, error) {
+			counted++
+			return operation.Result{}, nil
+		}},
+	}}}, operation.Options{Now: func() time.Time { return storetest.Epoch }, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler), Parallel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"first", "second"} {
+		if err := table.Commit(t.Context(), operation.Begin(operation.Start{ID: id, Kind: "count"}, storetest.Epoch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answer, _, err := call(t, e, batch(t)); err != nil || answer != `{"batchItemFailures":[]}` {
+		t.Errorf("the answer is %s, %v", answer, err)
+	}
+	if counted != 2 {
+		t.Errorf("%d of 2 operations ran", counted)
+	}
+}
