@@ -105,7 +105,7 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 			continue
 		}
 		if field.Tag.Get("required") == "true" {
-			r.report(pointer+"/"+Escape(name), "Add %q. If it is written as $env(NAME), the environment has no variable NAME: set it, then deploy again.", name)
+			r.report(pointer+"/"+Escape(name), "Add %q: it is required.", name)
 		}
 	}
 	unknown := make([]string, 0, len(members))
@@ -142,7 +142,7 @@ func (r *reader) text(raw json.RawMessage, v reflect.Value, pointer string, tag 
 		return
 	}
 	if s == "" && tag.Get("required") == "true" {
-		r.report(pointer, "Write a text that is not empty. If it is made of $env(NAME), set the variable NAME, then deploy again.")
+		r.report(pointer, "Write a text that is not empty.")
 		return
 	}
 	v.SetString(s)

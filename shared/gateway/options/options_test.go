@@ -42,11 +42,11 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 	known := `Known ones are "by", "allowed", "minutes", "strict", "name", "header", "tags" and "extra".`
 	want := []project.Problem{
 		{Path: "/options/by", Message: `Write one of these: "user" and "ip".`},
-		{Path: "/options/allowed", Message: `Add "allowed". If it is written as $env(NAME), the environment has no variable NAME: set it, then deploy again.`},
+		{Path: "/options/allowed", Message: `Add "allowed": it is required.`},
 		{Path: "/options/minutes", Message: "Write a number, or $env(NAME) of a variable that holds one."},
 		{Path: "/options/strict", Message: "Write true or false, or $env(NAME) of a variable that is one of them."},
 		{Path: "/options/name", Message: "Write a string, in quotes."},
-		{Path: "/options/header/value", Message: `Add "value". If it is written as $env(NAME), the environment has no variable NAME: set it, then deploy again.`},
+		{Path: "/options/header/value", Message: `Add "value": it is required.`},
 		{Path: "/options/tags/1", Message: "Write a string, in quotes."},
 		{Path: "/options/a~1b~0c", Message: "Remove this option: it is unknown here. " + known},
 		{Path: "/options/zeal", Message: "Remove this option: it is unknown here. " + known},

@@ -50,6 +50,16 @@ type Exchange struct {
 	// User is who the request's credential belongs to, nil for nobody.
 	User *User
 
+	// Streaming is called before the handler is, nil for nothing to do: from
+	// here on the body may be read while the response is written.
+	Streaming func()
+	// Early tells the client of a 1xx response before the final one, nil where
+	// nobody can be told.
+	Early func(status int, header http.Header)
+	// Cause is why a station answered a problem, for the log; it is nil when the
+	// problem says it all. It holds no secret.
+	Cause error
+
 	query    url.Values
 	withheld []string
 }

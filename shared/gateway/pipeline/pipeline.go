@@ -63,6 +63,9 @@ func (r *Route) Run(x *Exchange) *http.Response {
 			return response
 		}
 	}
+	if x.Streaming != nil {
+		x.Streaming()
+	}
 	response := r.Handler.Handle(x)
 	if response == nil {
 		panic(fmt.Sprintf("pipeline: the handler %T of %s %s answered nothing", r.Handler, r.Info.Method, r.Info.Path))

@@ -1,0 +1,334 @@
+// Package gateway is the data plane: one http.Handler that serves the projects
+// that are deployed through it (design, section 7).
+//
+// A request's way: host → deployment → site (an artifact made ready, kept by
+// digest) → route → CORS → inbound policies → handler → outbound policies →
+// response, streaming in both directions. The stations are packages of their
+// own: router, policy, handler, upstream, pipeline, and expression for the ${…}
+// of addresses.
+//
+// It knows no store and no AWS: what it needs of them it declares as interfaces
+// (Deployments here, policy.Keys and policy.Allowances) and is given. It also
+// has no listener, so that it is the same in a Lambda, in the local process and
+// in a container.
+//
+// Read this file first, then site.go (how an artifact becomes routes) and
+// respond.go (how a response is written). Its rules are contract 1.2 (problems),
+// 3.1 (initialisation), 3.4 (key checks) and 4.1 to 4.5.
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/gateway/handler"
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/gateway/problem"
+	"github.com/gatewright/gatewright/shared/gateway/router"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// Config is what a Gateway is made of. All but the last three fields are needed.
+type Config struct {
+	Deployments Deployments
+	Keys        *policy.KeyCache
+	Allowances  policy.Allowances
+	Upstream    *upstream.Client
+	IDs         *ids.Source
+	Now         func() time.Time
+	Log         *slog.Logger
+
+	// TrustedProxies are the load balancers whose forwarding headers and request
+	// ids are believed.
+	TrustedProxies []netip.Prefix
+	// MaxBodyBytes bounds a request's body, 0 for no bound.
+	MaxBodyBytes int64
+}
+
+// Gateway serves deployments. It is safe for concurrent use.
+type Gateway struct {
+	config  Config
+	sites   sites
+	buffers buffers
+}
+
+var _ http.Handler = (*Gateway)(nil)
+
+// New makes a Gateway.
+func New(c Config) *Gateway {
+	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*keptSite), now: c.Now}}
+}
+
+// The gateway's own routes: they exist at every host.
+const (
+	pingPath  = router.Reserved + "ping"
+	buildPath = router.Reserved + "build"
+)
+
+// ServeHTTP answers one request. Like httputil.ReverseProxy it panics with
+// http.ErrAbortHandler when a response breaks off midway: that is the only way
+// to tell an HTTP/1 client.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := writer{ResponseWriter: w, buffers: &g.buffers}
+	x := &pipeline.Exchange{
+		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
+		Path: router.Normalise(r.URL.EscapedPath()), Start: g.config.Now(),
+	}
+	from := originOf(r, g.config.TrustedProxies)
+	x.Client, x.Scheme = from.client, from.scheme
+	x.RequestID = g.requestID(r, from)
+	defer g.recover(&out, x)
+	response, c := g.answer(&out, r, x, from)
+	if x.Cause != nil && x.Context.Err() == nil {
+		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
+			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
+	}
+	unread := out.body.unread()
+	if unread {
+		response.Header["Connection"] = []string{"close"}
+	}
+	response.Header["X-Request-Id"] = []string{x.RequestID}
+	c.apply(response.Header, r.Header.Get("Origin"))
+	err := out.send(response)
+	if unread {
+		out.stopReading()
+	}
+	if err != nil {
+		if x.Context.Err() == nil {
+			g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "response broke off", attrs(x, slog.Any("error", err))...)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// answer gives the response and the CORS policy that it is written under.
+func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin) (*http.Response, *cors) {
+	if x.Path == pingPath {
+		return document(`{"status":"ok"}`), nil
+	}
+	deployment, err := g.config.Deployments.Resolve(x.Context, hostOf(r.Host))
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return x.Problem(http.StatusNotFound, "No deployment is served at this host. Check the host name in the address."), nil
+	case err != nil:
+		x.Cause = fmt.Errorf("resolve the deployment of a host: %w", err)
+		return x.Problem(http.StatusServiceUnavailable, "The deployment of this host can't be looked up now. Repeat the request in a few seconds."), nil
+	}
+	s := g.sites.get(deployment, g.newSite)
+	// Problems tell the build from here on, matched or not.
+	x.Route = &pipeline.Route{Info: pipeline.Info{BuildID: s.identity.BuildID, Deployment: s.identity.Deployment}}
+	if x.Path == buildPath {
+		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
+	}
+	if len(s.problems) > 0 {
+		return initializationError(x), nil
+	}
+	if router.IsReserved(x.Path) {
+		return x.Problem(http.StatusNotFound, "The gateway has no such route of its own."), nil
+	}
+	route := s.find(x)
+	if route == nil {
+		return s.unmatched(r, x)
+	}
+	x.Route = &route.Route
+	if response := g.receive(out, r, x, from); response != nil {
+		return response, route.cors
+	}
+	return route.Run(x), route.cors
+}
+
+// find gives the route of a request and fills its parameters, nil for none. HEAD
+// takes the route of GET where it has none of its own (RFC 9110, section 9.1).
+func (s *site) find(x *pipeline.Exchange) *siteRoute {
+	i, ok := s.router.Find(x.Method, x.Path, &x.Params)
+	if !ok && x.Method == http.MethodHead {
+		i, ok = s.router.Find(http.MethodGet, x.Path, &x.Params)
+	}
+	if !ok {
+		return nil
+	}
+	return &s.routes[i]
+}
+
+// unmatched answers a request without a route: 404 where the path has none
+// (contract 4.1), 405 where only the method has none (contract 1.2), and OPTIONS
+// from the routes that are there.
+func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response, *cors) {
+	allowed := s.router.Allowed(x.Path)
+	if len(allowed) == 0 {
+		return x.Problem(http.StatusNotFound, "The project has no route for this path."), nil
+	}
+	// A browser that could not read a 405 would report a CORS fault instead.
+	c := s.corsAt(x.Path, allowed[0])
+	if slices.Contains(allowed, http.MethodGet) && !slices.Contains(allowed, http.MethodHead) {
+		allowed = append(allowed, http.MethodHead)
+	}
+	if !slices.Contains(allowed, http.MethodOptions) {
+		allowed = append(allowed, http.MethodOptions)
+	}
+	slices.Sort(allowed)
+	if x.Method != http.MethodOptions {
+		response := x.Problem(http.StatusMethodNotAllowed, "The project has routes for this path, but none for this method. Use one that the Allow header lists.")
+		response.Header.Set("Allow", strings.Join(allowed, ", "))
+		return response, c
+	}
+	response := document("")
+	response.Header.Set("Allow", strings.Join(allowed, ", "))
+	if method := r.Header.Get("Access-Control-Request-Method"); method != "" && r.Header.Get("Origin") != "" {
+		s.corsAt(x.Path, method).preflight(response.Header, r.Header, allowed)
+		return response, nil
+	}
+	return response, c
+}
+
+// corsAt gives the CORS policy of the route at a path, nil for none.
+func (s *site) corsAt(path, method string) *cors {
+	route := s.find(&pipeline.Exchange{Method: method, Path: path})
+	if route == nil {
+		return nil
+	}
+	return route.cors
+}
+
+// receive makes the exchange's header and body of the request's. It answers a
+// problem where the body is too large to begin with.
+func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin) *http.Response {
+	x.Header, x.Upgrade = upstream.RequestHeader(r.Header)
+	if r.ProtoMajor != 1 {
+		x.Upgrade = "" // there is none in HTTP/2
+	}
+	from.forward(x.Header, r.Header, r.Host)
+	x.Header["X-Request-Id"] = []string{x.RequestID}
+	parent, state := traceParent(r.Header, g.config.IDs)
+	x.Header["Traceparent"] = []string{parent}
+	if len(state) > 0 {
+		x.Header["Tracestate"] = state
+	}
+
+	x.ContentLength, x.Body, x.Trailer = r.ContentLength, http.NoBody, r.Trailer
+	x.Early = out.early
+	if r.ContentLength == 0 || r.Body == nil {
+		x.ContentLength = 0
+		return nil
+	}
+	body := r.Body
+	if limit := g.config.MaxBodyBytes; limit > 0 {
+		if r.ContentLength > limit {
+			return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes.", limit))
+		}
+		body = http.MaxBytesReader(out.ResponseWriter, body, limit)
+	}
+	x.Body = body
+	if r.ProtoMajor == 1 {
+		out.body = &requestBody{ReadCloser: body}
+		x.Body, x.Streaming = out.body, out.stream
+	}
+	return nil
+}
+
+// requestID is the id that a trusted proxy gave, if it is a UUID, or a new one.
+func (g *Gateway) requestID(r *http.Request, from origin) string {
+	if from.trusted {
+		if id := r.Header.Get("X-Request-Id"); isUUID(id) {
+			return id
+		}
+	}
+	return g.config.IDs.UUID()
+}
+
+func isUUID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i := range len(text) {
+		switch i {
+		case 8, 13, 18, 23:
+			if text[i] != '-' {
+				return false
+			}
+		default:
+			if !isHex(strings.ToLower(text[i : i+1])) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (g *Gateway) newSite(a *project.Artifact) *site {
+	s := newSite(a, installation{
+		handler: handler.Setup{Upstream: g.config.Upstream},
+		policy:  policy.Setup{Keys: g.config.Keys, Allowances: g.config.Allowances},
+	})
+	for _, p := range s.problems {
+		g.config.Log.Error("deployment can't be served",
+			slog.String("deployment", a.Identity.Deployment), slog.String("buildId", a.Identity.BuildID),
+			slog.String("file", p.File), slog.String("pointer", p.Path), slog.String("problem", p.Message))
+	}
+	return s
+}
+
+// initializationError is known to clients by its title (contract 3.1).
+func initializationError(x *pipeline.Exchange) *http.Response {
+	document := problem.New(http.StatusInternalServerError, "The deployment was built but can't be served. Deploy the project again.")
+	document.Title = problem.InitializationError
+	document.Instance = x.Path
+	document.Trace = problem.Trace{Timestamp: problem.Timestamp(x.Start), RequestID: x.RequestID, BuildID: x.Route.Info.BuildID}
+	return document.Response()
+}
+
+// document answers a small JSON document of the gateway's own, 204 for "".
+func document(body string) *http.Response {
+	response := &http.Response{
+		StatusCode: http.StatusNoContent, Header: http.Header{"Cache-Control": {"no-store"}}, Body: http.NoBody,
+	}
+	if body != "" {
+		response.StatusCode = http.StatusOK
+		response.ContentLength = int64(len(body))
+		response.Header.Set("Content-Type", "application/json")
+		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		response.Body = readString(body)
+	}
+	return response
+}
+
+// recover turns a panic into a problem for the request, if nothing was written
+// yet, and lets the process live.
+func (g *Gateway) recover(out *writer, x *pipeline.Exchange) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
+		g.config.Log.LogAttrs(x.Context, slog.LevelError, "request panicked",
+			attrs(x, slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))...)
+		if !out.written {
+			response := x.Problem(http.StatusInternalServerError, "The gateway failed on this request. Quote the request id when you report it.")
+			response.Header["X-Request-Id"] = []string{x.RequestID}
+			if out.send(response) == nil {
+				return
+			}
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// attrs are what a log line tells of an exchange.
+func attrs(x *pipeline.Exchange, more ...slog.Attr) []slog.Attr {
+	more = append(more, slog.String("requestId", x.RequestID), slog.String("method", x.Method))
+	if x.Route != nil {
+		more = append(more, slog.String("deployment", x.Route.Info.Deployment), slog.String("operation", x.Route.Info.OperationID))
+	}
+	return more
+}

@@ -1,0 +1,318 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// echo answers what it was asked.
+func echo(w http.ResponseWriter, r *http.Request) {
+	sent, _ := io.ReadAll(r.Body)
+	w.Header().Set("X-Upstream", "yes")
+	say(w, "%s %s %s %s", r.Method, r.Host, r.RequestURI, sent)
+}
+
+func TestARequestIsForwardedAndRewritten(t *testing.T) {
+	up := serve(t, echo)
+	at := strings.TrimPrefix(up.URL, "http://")
+	h := newHouse(t, artifact(
+		route("GET /todos/{id}", forward(up.URL+"/v1")),
+		route("POST /todos", forward(up.URL)),
+		route("GET /old/{id}/{name}", rewrite(up.URL+"/new/${params.name}?id=${params.id}")),
+		route("GET /graph", component("urlRewriteHandler", map[string]any{"baseUrl": up.URL + "/graphql", "forwardSearch": false})),
+	))
+	for _, test := range []struct{ method, target, body, want string }{
+		{"GET", "/todos/7?a=b&c", "", "GET " + at + " /v1/todos/7?a=b&c "},
+		{"GET", "/todos/feature%2Fx%20y", "", "GET " + at + " /v1/todos/feature%2Fx%20y "},
+		{"GET", "/a/../todos/7", "", "GET " + at + " /v1/todos/7 "},
+		{"GET", "/todos/%2e%2e/todos/7", "", "GET " + at + " /v1/todos/7 "},
+		{"POST", "/todos", "milk", "POST " + at + " /todos milk"},
+		{"GET", "/old/1%2F2/x", "", "GET " + at + " /new/x?id=1%2F2 "},
+		{"GET", "/old/1/x?q=1", "", "GET " + at + " /new/x?id=1&q=1 "},
+		{"GET", "/graph?q=1", "", "GET " + at + " /graphql "},
+	} {
+		response := h.do(t, test.method, test.target, func(r *http.Request) {
+			if test.body != "" {
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(test.body)), int64(len(test.body))
+			}
+		})
+		if got := body(t, response); got != test.want || response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s: got %d %q, want %q", test.method, test.target, response.StatusCode, got, test.want)
+		}
+		if response.Header.Get("X-Upstream") != "yes" {
+			t.Errorf("%s %s: the upstream's header is missing", test.method, test.target)
+		}
+	}
+}
+
+func TestHEADTakesTheRouteOfGET(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Method", r.Method)
+		w.Header().Set("Content-Length", "12")
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	response := h.do(t, "HEAD", "/x")
+	if response.StatusCode != http.StatusOK || response.Header.Get("X-Method") != "HEAD" || response.ContentLength != 12 {
+		t.Errorf("got %d, method %q, length %d", response.StatusCode, response.Header.Get("X-Method"), response.ContentLength)
+	}
+	if response := h.do(t, "HEAD", "/nothing"); response.StatusCode != http.StatusNotFound {
+		t.Errorf("no route: got %d", response.StatusCode)
+	}
+}
+
+func TestWhatHasNoRouteIsAProblem(t *testing.T) {
+	h := newHouse(t, artifact(route("GET /x", forward("http://127.0.0.1:1")), route("PUT /x", forward("http://127.0.0.1:1"))))
+	for _, test := range []struct {
+		method, target, host string
+		status               int
+		allow, build         string
+	}{
+		{"GET", "/nothing", "shop.test", 404, "", buildID},
+		{"GET", "/", "shop.test", 404, "", buildID},
+		{"GET", "/x/", "shop.test", 404, "", buildID},
+		{"DELETE", "/x", "shop.test", 405, "GET, HEAD, OPTIONS, PUT", buildID},
+		{"GET", "/x", "other.test", 404, "", ""},
+		{"GET", "/x", "broken.test", 503, "", ""},
+		{"GET", "/__gatewright/nothing", "shop.test", 404, "", buildID},
+		{"GET", "/__gatewright", "shop.test", 404, "", buildID},
+	} {
+		response := h.do(t, test.method, test.target, host(test.host))
+		p := problemOf(t, response)
+		want := problemDocument{
+			Type: fmt.Sprintf("https://httpproblems.com/http-status/%d", test.status), Title: http.StatusText(test.status),
+			Status: test.status, Detail: p.Detail, Instance: test.target, Trace: p.Trace,
+		}
+		if diff := cmp.Diff(want, p); diff != "" || p.Detail == "" || p.Trace.BuildID != test.build {
+			t.Errorf("%s %s at %s: build %q\n%s", test.method, test.target, test.host, p.Trace.BuildID, diff)
+		}
+		if got := response.Header.Get("Allow"); got != test.allow {
+			t.Errorf("%s %s: allow %q, want %q", test.method, test.target, got, test.allow)
+		}
+	}
+}
+
+func TestHostNamesAreComparedWithoutCasePortAndDot(t *testing.T) {
+	h := newHouse(t, artifact(route("GET /x", forward("http://127.0.0.1:1"))))
+	for _, name := range []string{"shop.test:9001", "SHOP.test", "shop.test.", "Shop.Test.:80"} {
+		if response := h.do(t, "GET", "/none", host(name)); problemOf(t, response).Trace.BuildID != buildID {
+			t.Errorf("%s leads to no deployment", name)
+		}
+	}
+}
+
+func TestReservedRoutesAnswerAtEveryDeployment(t *testing.T) {
+	h := newHouse(t, artifact())
+	if response := h.do(t, "GET", "/__gatewright/ping", host("10.0.0.1")); response.StatusCode != http.StatusOK || body(t, response) != `{"status":"ok"}` {
+		t.Errorf("ping: %d", response.StatusCode)
+	}
+	response := h.do(t, "GET", "/__gatewright/build")
+	if got, want := body(t, response), `{"buildId":"`+buildID+`","deployment":"shop-main-1234567"}`; got != want {
+		t.Errorf("build: got %s, want %s", got, want)
+	}
+}
+
+func TestADeploymentThatCanNotBeServedSaysSo(t *testing.T) {
+	bad := artifact(route("GET /x", forward("${env.UPSTREAM}")))
+	old := artifact()
+	old.Format = project.ArtifactFormat + 1
+	for name, a := range map[string]*project.Artifact{"address": bad, "format": old} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, a)
+			for range 2 {
+				response := h.do(t, "GET", "/x")
+				p := problemOf(t, response)
+				if response.StatusCode != http.StatusInternalServerError || p.Title != "Gateway Initialization Error" || p.Trace.BuildID != buildID {
+					t.Errorf("got %d %q of build %q", response.StatusCode, p.Title, p.Trace.BuildID)
+				}
+			}
+			if n := strings.Count(h.log.String(), "deployment can't be served"); n != 1 {
+				t.Errorf("logged %d times, want once for each artifact", n)
+			}
+			if response := h.do(t, "GET", "/__gatewright/build"); response.StatusCode != http.StatusOK {
+				t.Errorf("build route: %d", response.StatusCode)
+			}
+		})
+	}
+}
+
+func TestAPanicFailsTheRequestAndNotTheProcess(t *testing.T) {
+	a := artifact(route("GET /x", forward("http://127.0.0.1:1"), "limit"), route("GET /y", forward(serve(t, echo).URL)))
+	declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 1, "timeWindowMinutes": 1})
+	h := newHouse(t, a)
+	h.allowances.left = nil // writing to it panics
+	if p := problemOf(t, h.do(t, "GET", "/x")); p.Status != 500 {
+		t.Errorf("got %d", p.Status)
+	}
+	if !strings.Contains(h.log.String(), "request panicked") {
+		t.Error("the panic is not in the log")
+	}
+	if response := h.do(t, "GET", "/y"); response.StatusCode != http.StatusOK {
+		t.Errorf("the next request: %d", response.StatusCode)
+	}
+}
+
+func TestANewDeploymentIsServedAtOnce(t *testing.T) {
+	one, two := serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "one") }), serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "two") })
+	h := newHouse(t, artifact(route("GET /x", forward(one.URL))))
+	if got := body(t, h.do(t, "GET", "/x")); got != "one" {
+		t.Fatalf("got %q", got)
+	}
+	h.deployments["shop.test"] = &gateway.Deployment{Digest: "two", Artifact: artifact(route("GET /x", forward(two.URL)))}
+	if got := body(t, h.do(t, "GET", "/x")); got != "two" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRequestIDsAreOursUnlessATrustedProxySetThem(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "upstream's own")
+		say(w, "%s", r.Header.Get("X-Request-Id"))
+	})
+	a := artifact(route("GET /x", forward(up.URL)))
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	const given = "6f1c3f5e-1b1a-4a3c-8f55-0d7a8a5f9a10"
+	for _, test := range []struct {
+		name, sent string
+		settings   []setting
+		kept       bool
+	}{
+		{"none", "", nil, false},
+		{"a stranger's", given, nil, false},
+		{"a trusted proxy's", given, []setting{trustLoopback}, true},
+		{"a trusted proxy's that is no UUID", "x\"y", []setting{trustLoopback}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHouse(t, a, test.settings...)
+			response := h.do(t, "GET", "/x", header("X-Request-Id", test.sent))
+			id := response.Header.Get("X-Request-Id")
+			if test.kept && id != given || !test.kept && (!uuid.MatchString(id) || id == given) {
+				t.Errorf("got %q", id)
+			}
+			if got := body(t, response); got != id {
+				t.Errorf("the upstream got %q, the client %q", got, id)
+			}
+		})
+	}
+}
+
+func TestTraceContextGoesOnWithASpanOfOurs(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		say(w, "%s", strings.Join(r.Header["Traceparent"], ",")+"|"+strings.Join(r.Header["Tracestate"], ","))
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	fresh := regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-00\|$`)
+	goesOn := regexp.MustCompile(`^00-` + trace + `-[0-9a-f]{16}-01\|a=1,b=2$`)
+	for parent, want := range map[string]*regexp.Regexp{
+		"00-" + trace + "-" + span + "-01":                    goesOn,
+		"01-" + trace + "-" + span + "-01-more":               goesOn,
+		"":                                                    fresh,
+		"00-" + trace + "-" + span + "-01-more":               fresh,
+		"01-" + trace + "-" + span + "-01more":                fresh,
+		"ff-" + trace + "-" + span + "-01":                    fresh,
+		"00-" + strings.Repeat("0", 32) + "-" + span + "-01":  fresh,
+		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01": fresh,
+		"00-" + strings.ToUpper(trace) + "-" + span + "-01":   fresh,
+		"00-" + trace + "-" + span:                            fresh,
+		strings.Repeat("x", 55):                               fresh,
+	} {
+		got := body(t, h.do(t, "GET", "/x", header("Traceparent", parent), header("Tracestate", "a=1"), header("Tracestate", "b=2")))
+		if !want.MatchString(got) || strings.Contains(got, span) {
+			t.Errorf("%s: upstream got %s", parent, got)
+		}
+	}
+	twice := body(t, h.do(t, "GET", "/x", header("Traceparent", "00-"+trace+"-"+span+"-01"), header("Traceparent", "00-"+trace+"-"+span+"-01")))
+	if !fresh.MatchString(twice) {
+		t.Errorf("two parents: upstream got %s", twice)
+	}
+}
+
+func TestForwardingHeadersAreBelievedFromTrustedProxiesOnly(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Forwarded"} {
+			say(w, "%s: %s\n", name, strings.Join(r.Header[name], "|"))
+		}
+	})
+	a := artifact(route("GET /x", forward(up.URL)))
+	send := []func(*http.Request){
+		header("X-Forwarded-For", "6.6.6.6, 203.0.113.7"), header("X-Forwarded-Proto", "https"), header("X-Forwarded-Host", "evil.test"),
+		header("X-Forwarded-Port", "1"), header("X-Real-Ip", "6.6.6.6"), header("Forwarded", "for=6.6.6.6"),
+	}
+	stranger := "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Host: shop.test\nX-Forwarded-Proto: http\nX-Forwarded-Port: \nX-Real-Ip: \nForwarded: \n"
+	if got := body(t, newHouse(t, a).do(t, "GET", "/x", send...)); got != stranger {
+		t.Errorf("from a stranger:\n%s", cmp.Diff(stranger, got))
+	}
+	trusted := "X-Forwarded-For: 6.6.6.6, 203.0.113.7, 127.0.0.1\nX-Forwarded-Host: shop.test\nX-Forwarded-Proto: https\nX-Forwarded-Port: \nX-Real-Ip: \n" +
+		"Forwarded: for=6.6.6.6, for=127.0.0.1;host=\"shop.test\";proto=https\n"
+	if got := body(t, newHouse(t, a, trustLoopback).do(t, "GET", "/x", send...)); got != trusted {
+		t.Errorf("from a trusted proxy:\n%s", cmp.Diff(trusted, got))
+	}
+}
+
+func TestEveryOperationOfGitHubIsServedByItsRoute(t *testing.T) {
+	file := filepath.Join("..", "..", "local", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json")
+	rawDocument, err := os.ReadFile(file)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("the GitHub description is missing: npm ci --prefix local: %v", err)
+		}
+		t.Skip("the GitHub description is not installed: npm ci --prefix local")
+	}
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(rawDocument, &document); err != nil {
+		t.Fatal(err)
+	}
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) { say(w, "%s", r.URL.Path) })
+	a := artifact()
+	for path, methods := range document.Paths {
+		for method, operation := range methods {
+			r := route(strings.ToUpper(method)+" "+path, rewrite(up.URL+"/"+operation.OperationID))
+			r.OperationID = operation.OperationID
+			a.Routes = append(a.Routes, r)
+		}
+	}
+	slices.SortFunc(a.Routes, func(a, b project.Route) int { return strings.Compare(a.OperationID, b.OperationID) })
+	if len(a.Routes) != 1223 {
+		t.Fatalf("%d operations, want 1223", len(a.Routes))
+	}
+	if problems := gateway.Verify(a); len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	h := newHouse(t, a)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	params := regexp.MustCompile(`\{[^}]+\}`)
+	for _, r := range a.Routes {
+		request, err := http.NewRequestWithContext(t.Context(), r.Method, h.URL+params.ReplaceAllString(r.Path, "v%2F1"), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = "shop.test"
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatalf("%s %s: %v", r.Method, r.Path, err)
+		}
+		got, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || string(got) != "/"+r.OperationID {
+			t.Errorf("%s %s is served by %s (%v)", r.Method, r.Path, got, err)
+		}
+	}
+}

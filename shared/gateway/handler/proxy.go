@@ -1,0 +1,258 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gatewright/gatewright/shared/gateway/expression"
+	"github.com/gatewright/gatewright/shared/gateway/options"
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// forwardOptions are those of urlForwardHandler.
+type forwardOptions struct {
+	// BaseURL gets the request's path appended.
+	BaseURL         string          `json:"baseUrl" required:"true"`
+	ForwardSearch   bool            `json:"forwardSearch"`
+	FollowRedirects bool            `json:"followRedirects"`
+	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
+}
+
+// rewriteOptions are those of urlRewriteHandler: one of the two addresses,
+// which mean the same (contract 4.4: the specification calls it baseUrl).
+type rewriteOptions struct {
+	RewritePattern  string          `json:"rewritePattern"`
+	BaseURL         string          `json:"baseUrl"`
+	ForwardSearch   bool            `json:"forwardSearch"`
+	FollowRedirects bool            `json:"followRedirects"`
+	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
+}
+
+// proxy sends requests upstream. It is both handlers: they differ in whether
+// the request's path is appended.
+type proxy struct {
+	address    *expression.Address
+	client     *upstream.Client
+	appendPath bool
+	withSearch bool
+	follow     bool
+}
+
+var _ pipeline.Handler = (*proxy)(nil)
+
+func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
+	o := forwardOptions{ForwardSearch: true}
+	problems := options.Read(raw, &o)
+	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
+	p := &proxy{appendPath: true, withSearch: o.ForwardSearch, follow: o.FollowRedirects}
+	if o.BaseURL != "" {
+		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
+	}
+	return p, problems
+}
+
+func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
+	o := rewriteOptions{ForwardSearch: true}
+	problems := options.Read(raw, &o)
+	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
+	p := &proxy{withSearch: o.ForwardSearch, follow: o.FollowRedirects}
+	switch {
+	case len(problems) > 0 && o.RewritePattern == "" && o.BaseURL == "":
+		// It may be one of the two that could not be read.
+	case o.RewritePattern == "" && o.BaseURL == "":
+		problems = append(problems, options.Problem("/rewritePattern", `Add "rewritePattern": the address that requests go to.`))
+	case o.RewritePattern != "" && o.BaseURL != "":
+		problems = append(problems, options.Problem("/baseUrl", `Remove "baseUrl" or "rewritePattern": they mean the same here.`))
+	case o.BaseURL != "":
+		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
+	default:
+		problems = append(problems, p.compile("/rewritePattern", o.RewritePattern, s)...)
+	}
+	return p, problems
+}
+
+// refuseMTLS: serving without the certificate that a project asks for would be
+// worse than not serving.
+func refuseMTLS(certificate json.RawMessage) []project.Problem {
+	if len(certificate) == 0 {
+		return nil
+	}
+	return []project.Problem{options.Problem("/mtlsCertificate", `Remove "mtlsCertificate": this installation has no client certificates for upstreams.`)}
+}
+
+// compile reads the address. Without a Setup it says what is wrong whatever the
+// variables and the route are.
+func (p *proxy) compile(pointer, text string, s *Setup) []project.Problem {
+	if s == nil {
+		return explain(pointer, expression.Check(text))
+	}
+	parsed, err := expression.Parse(text)
+	if err != nil {
+		return explain(pointer, err)
+	}
+	var problems []project.Problem
+	for _, name := range parsed.Params() {
+		if !s.HasParam(name) {
+			problems = append(problems, options.Problem(pointer, "Replace ${params.%s}: the route's path has no such parameter.", name))
+		}
+	}
+	p.client = s.Upstream
+	p.address, err = parsed.Compile(s.Variables)
+	return append(problems, explain(pointer, err)...)
+}
+
+// explain makes a problem of each of the errors that are joined in err.
+func explain(pointer string, err error) []project.Problem {
+	if err == nil {
+		return nil
+	}
+	var problems []project.Problem
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		problems = append(problems, options.Problem(pointer, "%s", strings.ToUpper(line[:1])+line[1:]+"."))
+	}
+	return problems
+}
+
+// Handle sends the request upstream and answers what comes back, streaming.
+func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
+	suffix := ""
+	if p.appendPath {
+		suffix = x.Path
+	}
+	u, err := p.address.Resolve(x, suffix, p.withSearch)
+	if err != nil {
+		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are "." or "..".`)
+	}
+	for _, name := range x.Withheld() {
+		delete(x.Header, name)
+	}
+	if _, named := x.Header["User-Agent"]; !named {
+		// Otherwise net/http would name itself.
+		x.Header["User-Agent"] = []string{""}
+	}
+	if x.Upgrade != "" {
+		if !upstream.Printable(x.Upgrade) {
+			return x.Problem(http.StatusBadRequest, "Name the protocol in the Upgrade header with printable characters.")
+		}
+		x.Header["Connection"] = []string{"Upgrade"}
+		x.Header["Upgrade"] = []string{x.Upgrade}
+	}
+
+	var early earlyResponses
+	request := (&http.Request{
+		Method: x.Method, URL: u, Host: u.Host, Header: x.Header, Trailer: x.Trailer,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: x.ContentLength,
+	}).WithContext(early.watch(x))
+	var body *inboundBody
+	if x.ContentLength != 0 {
+		body = &inboundBody{ReadCloser: x.Body}
+		request.Body = body
+	}
+	send := p.client.RoundTrip
+	if p.follow {
+		send = p.client.Follow
+	}
+	response, err := send(request)
+	early.stop()
+	if err != nil {
+		return failed(x, body, err)
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		if x.Upgrade == "" || !strings.EqualFold(response.Header.Get("Upgrade"), x.Upgrade) {
+			response.Body.Close()
+			return x.Problem(http.StatusBadGateway, "The upstream switched to a protocol that the request did not ask for.")
+		}
+		return response
+	}
+	upstream.CleanResponse(response.Header)
+	return response
+}
+
+// failed answers the problem that a failed round trip is.
+func failed(x *pipeline.Exchange, body *inboundBody, err error) *http.Response {
+	if body != nil {
+		if cause := body.failure(); cause != nil && x.Context.Err() == nil {
+			if _, tooLarge := errors.AsType[*http.MaxBytesError](cause); tooLarge {
+				return x.Problem(http.StatusRequestEntityTooLarge, "The body is larger than this gateway takes. Send less.")
+			}
+			x.Cause = cause
+			return x.Problem(http.StatusBadRequest, "The body ended early or is not encoded as its header says. Send it again.")
+		}
+	}
+	failure := upstream.Explain(x.Context, err)
+	x.Cause = err
+	if failure.Status == 0 {
+		// The client went away: nobody reads this, but a pipeline has to go on.
+		failure = upstream.Failure{Status: statusClientClosed}
+	}
+	return x.Problem(failure.Status, failure.Detail)
+}
+
+// statusClientClosed is nginx's word for a client that left: it is seen by
+// observers only.
+const statusClientClosed = 499
+
+// inboundBody remembers why reading the client's body failed: a round trip's
+// error does not tell the client's faults from the upstream's.
+type inboundBody struct {
+	io.ReadCloser
+	err atomic.Pointer[error]
+}
+
+func (b *inboundBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	// A body that was closed under the reader is no fault of the client.
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		b.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (b *inboundBody) failure() error {
+	if err := b.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// earlyResponses passes 1xx responses on until the final one is there: the
+// transport may still call when the round trip is over.
+type earlyResponses struct {
+	mu   sync.Mutex
+	over bool
+}
+
+func (e *earlyResponses) watch(x *pipeline.Exchange) context.Context {
+	if x.Early == nil {
+		return x.Context
+	}
+	return httptrace.WithClientTrace(x.Context, &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			// The server says 100 itself when the body is read.
+			if !e.over && code != http.StatusContinue {
+				h := http.Header(header)
+				upstream.CleanResponse(h)
+				x.Early(code, h)
+			}
+			return nil
+		},
+	})
+}
+
+func (e *earlyResponses) stop() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+}

@@ -1,0 +1,99 @@
+// Package policy has the built-in policies of routes (contract 4.5): types with
+// a constructor that reads options and says everything that is wrong with them,
+// so that a bad project fails its build and not its first request.
+//
+// Adding a policy is adding a line to builtins and a file beside it. CORS is no
+// policy of this kind: it is a property of the route (package gateway).
+//
+// Read this file first; apikey.go and keycache.go are the key checks,
+// ratelimit.go the limits. The interfaces that policies need of the installation
+// are declared where they are used: Keys and Allowances.
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// Modules that built-in policies may be imported from (issue 3, part 7).
+const (
+	RuntimeModule = "$import(@gatewright/runtime)"
+	GraphQLModule = "$import(@gatewright/graphql)"
+)
+
+// Setup is what policies are provisioned with.
+type Setup struct {
+	// Identity says whose deployment it is.
+	Identity project.Identity
+	Keys     *KeyCache
+	// Allowances counts for rate limits.
+	Allowances Allowances
+}
+
+// Provisioned is a policy that is ready to serve: one of its fields is set.
+type Provisioned struct {
+	Inbound  pipeline.Inbound
+	Outbound pipeline.Outbound
+}
+
+// Direction is where in a route a policy may stand.
+type Direction string
+
+// The directions.
+const (
+	Inbound  Direction = "inbound"
+	Outbound Direction = "outbound"
+)
+
+// kind is a type of policy.
+type kind struct {
+	direction Direction
+	module    string
+	// provision reads the options of the policy called name. A nil Setup asks
+	// for the problems alone, at build time.
+	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
+}
+
+// builtins are all policies by their policyType.
+func builtins() map[string]kind {
+	return map[string]kind{
+		"api-key-inbound":               {Inbound, RuntimeModule, newAPIKey},
+		"rate-limit-inbound":            {Inbound, RuntimeModule, newRateLimit},
+		"query-param-to-header-inbound": {Inbound, RuntimeModule, newQueryParam},
+	}
+}
+
+// Check answers what is wrong with a policy as its project wrote it. Pointers
+// are relative to the policy's handler, but for "/policyType".
+func Check(p project.Policy) []project.Problem {
+	_, problems := provision(p, nil)
+	return problems
+}
+
+// DirectionOf tells where a policy of a type may stand, "" for an unknown type.
+func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }
+
+// Provision makes a policy ready to serve.
+func Provision(p project.Policy, s Setup) (Provisioned, []project.Problem) { return provision(p, &s) }
+
+func provision(p project.Policy, s *Setup) (Provisioned, []project.Problem) {
+	k, known := builtins()[p.Type]
+	if !known {
+		return Provisioned{}, []project.Problem{{
+			Path:    "/policyType",
+			Message: fmt.Sprintf("Use one of the policy types that exist: %s.", strings.Join(slices.Sorted(maps.Keys(builtins())), ", ")),
+		}}
+	}
+	var problems []project.Problem
+	if p.Handler.Module != k.module {
+		problems = append(problems, project.Problem{Path: "/module", Message: fmt.Sprintf("Write %s: that is where policies of the type %s are.", k.module, p.Type)})
+	}
+	out, more := k.provision(p.Name, p.Handler.Options, s)
+	return out, append(problems, more...)
+}

@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatewright/gatewright/shared/gateway/options"
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// queryParamOptions are those of query-param-to-header-inbound (contract 4.5).
+type queryParamOptions struct {
+	QueryParam string `json:"queryParam" required:"true"`
+	HeaderName string `json:"headerName" required:"true"`
+	// HeaderValue holds {value} where the parameter's value goes.
+	HeaderValue   string `json:"headerValue" required:"true"`
+	RemoveFromURL bool   `json:"removeFromUrl"`
+}
+
+// placeholder stands for the parameter's value.
+const placeholder = "{value}"
+
+// queryParam makes a header of a query parameter, for clients that can't send
+// headers.
+type queryParam struct {
+	param, header, value string
+	remove               bool
+}
+
+var _ pipeline.Inbound = (*queryParam)(nil)
+
+func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []project.Problem) {
+	o := queryParamOptions{RemoveFromURL: true}
+	problems := options.Read(raw, &o)
+	header := http.CanonicalHeaderKey(o.HeaderName)
+	switch header {
+	case "":
+		// Reported as missing.
+	case "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		problems = append(problems, options.Problem("/headerName", "Choose another header: this one belongs to the connection, not to the request."))
+	default:
+		if !httpguts.ValidHeaderFieldName(header) {
+			problems = append(problems, options.Problem("/headerName", "Write the name of a header: letters, digits and hyphens."))
+		}
+	}
+	if o.HeaderValue != "" && (!strings.Contains(o.HeaderValue, placeholder) || !httpguts.ValidHeaderFieldValue(o.HeaderValue)) {
+		problems = append(problems, options.Problem("/headerValue", `Write the header's value with {value} where the parameter's value goes, such as "Bearer {value}".`))
+	}
+	return Provisioned{Inbound: &queryParam{param: o.QueryParam, header: header, value: o.HeaderValue, remove: o.RemoveFromURL}}, problems
+}
+
+// Inbound sets the header, over one that the client sent, when the parameter is
+// there. Of several values the first one counts.
+func (p *queryParam) Inbound(x *pipeline.Exchange) *http.Response {
+	values, present := x.QueryValues()[p.param]
+	if !present {
+		return nil
+	}
+	value := strings.ReplaceAll(p.value, placeholder, values[0])
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return x.Problem(http.StatusBadRequest, "Send the query parameter "+p.param+" without line breaks and control characters: it becomes a header.")
+	}
+	x.Header[p.header] = []string{value}
+	if p.remove {
+		x.SetQuery(without(x.Query, p.param))
+	}
+	return nil
+}
+
+// without removes a parameter from a raw query and leaves the rest as it is.
+func without(raw, param string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if unescaped, err := url.QueryUnescape(name); err == nil && unescaped == param {
+			continue
+		}
+		kept = append(kept, pair)
+	}
+	return strings.Join(kept, "&")
+}

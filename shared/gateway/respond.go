@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// writer writes one response and knows whether it has begun.
+type writer struct {
+	http.ResponseWriter
+	buffers *buffers
+	body    *requestBody // of an HTTP/1 request that has one
+	written bool
+}
+
+// copySize is what is read of a body at once.
+const copySize = 32 << 10
+
+// buffers are reused between bodies.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *[copySize]byte {
+	if buffer, ok := b.pool.Get().(*[copySize]byte); ok {
+		return buffer
+	}
+	return new([copySize]byte)
+}
+
+// early passes a 1xx response on.
+func (w *writer) early(status int, header http.Header) {
+	h := w.Header()
+	maps.Copy(h, header)
+	w.WriteHeader(status)
+	// The fields were the early response's alone.
+	clear(h)
+}
+
+// requestBody is a body on an HTTP/1 connection. A response may begin before it
+// is read, and be complete before it is sent.
+type requestBody struct {
+	io.ReadCloser
+	streamed bool
+	ended    atomic.Bool
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
+// unread reports whether a part of the body may still be on its way. Such a
+// connection can't be used again: what comes on it is no request.
+func (b *requestBody) unread() bool { return b != nil && b.streamed && !b.ended.Load() }
+
+// stream lets the response begin while the request's body is still read: an
+// HTTP/1 server otherwise reads it to its end first.
+func (w *writer) stream() {
+	w.body.streamed = true
+	// A writer that can't is one without a connection, which has no such need.
+	_ = http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+}
+
+// stopReading ends a read of the body that waits for a client which, in turn,
+// may wait for the end of the response: the server would wait for the read.
+func (w *writer) stopReading() {
+	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
+	_ = w.body.Close()
+}
+
+// send writes a response to its end and closes its body. The error says that
+// the client has not got all of it.
+func (w *writer) send(response *http.Response) error {
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return w.upgrade(response)
+	}
+	defer response.Body.Close()
+	header := w.Header()
+	maps.Copy(header, response.Header)
+	announced := len(response.Trailer)
+	if announced > 0 {
+		header["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(response.Trailer)), ", ")}
+	}
+	w.written = true
+	w.WriteHeader(response.StatusCode)
+	if response.Body == http.NoBody {
+		return nil
+	}
+	if err := w.copy(response); err != nil {
+		return err
+	}
+	if len(response.Trailer) == 0 {
+		return nil
+	}
+	// Trailers need a chunked response: an empty one is made so by a flush.
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for name, values := range response.Trailer {
+		if len(response.Trailer) != announced {
+			// Some were not announced: the server takes those by this prefix.
+			name = http.TrailerPrefix + name
+		}
+		header[name] = values
+	}
+	return nil
+}
+
+// copy writes the body as it comes. What has no known length, or is a stream of
+// events, is flushed at once, beginning with the header: a client may wait for
+// each part.
+func (w *writer) copy(response *http.Response) error {
+	flushing := response.ContentLength < 0 || strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
+	if flushing {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	buffer := w.buffers.get()
+	defer w.buffers.pool.Put(buffer)
+	for {
+		n, err := response.Body.Read(buffer[:])
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return fmt.Errorf("write the response: %w", err)
+			}
+			if flushing {
+				if err := w.flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the upstream's response: %w", err)
+		}
+	}
+}
+
+func (w *writer) flush() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("flush the response: %w", err)
+	}
+	return nil
+}
+
+// upgrade hands the client's connection to the upstream's and lets both speak
+// until both have finished or one has failed.
+func (w *writer) upgrade(response *http.Response) error {
+	backend, ok := response.Body.(io.ReadWriteCloser)
+	if !ok {
+		return fmt.Errorf("switch protocols: the response's body is a %T", response.Body)
+	}
+	defer func() { _ = backend.Close() }()
+	header := w.Header()
+	maps.Copy(header, response.Header)
+	w.written = true
+	client, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return fmt.Errorf("take the client's connection: %w", err)
+	}
+	defer func() { _ = client.Close() }()
+	response.Header = header
+	response.Body = nil // only the head is written
+	if err := response.Write(buffered); err != nil {
+		return fmt.Errorf("write the response's head: %w", err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("write the response's head: %w", err)
+	}
+	done := make(chan error, 2)
+	go func() { done <- pass(backend, buffered.Reader) }()
+	go func() { done <- pass(client, backend) }()
+	if err := <-done; err == nil {
+		<-done
+	}
+	// How a connection of two peers ends is their own matter.
+	return nil
+}
+
+// pass copies one direction and tells the receiver that it has ended.
+func pass(to io.Writer, from io.Reader) error {
+	if _, err := io.Copy(to, from); err != nil {
+		return err
+	}
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return io.EOF
+}
+
+func readString(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }

@@ -1,0 +1,449 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+)
+
+func TestEventsPassAsTheyAreSent(t *testing.T) {
+	next := make(chan struct{})
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return
+			}
+			select {
+			case <-next:
+				say(w, "data: x\n\n")
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	h := newHouse(t, artifact(route("GET /events", forward(up.URL))))
+	response := h.do(t, "GET", "/events") // answers before any event is sent
+	lines := bufio.NewReader(response.Body)
+	for range 3 {
+		next <- struct{}{}
+		// The next event is sent only after this one came through.
+		if line, err := lines.ReadString('\n'); err != nil || line != "data: x\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBothDirectionsStreamAtOnce(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		if err := rc.EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		lines := bufio.NewScanner(r.Body)
+		for lines.Scan() {
+			say(w, "%s!\n", lines.Text())
+			if err := rc.Flush(); err != nil {
+				return
+			}
+		}
+	})
+	h := newHouse(t, artifact(route("POST /chat", forward(up.URL))))
+	read, write := io.Pipe()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.WriteString(write, "a\n")
+	}()
+	response := h.do(t, "POST", "/chat", func(r *http.Request) { r.Body, r.ContentLength = read, -1 })
+	<-sent
+	lines := bufio.NewReader(response.Body)
+	for _, word := range []string{"a", "b", "c"} {
+		if word != "a" {
+			if _, err := io.WriteString(write, word+"\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if line, err := lines.ReadString('\n'); err != nil || line != word+"!\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(lines); err != nil || len(rest) != 0 {
+		t.Errorf("the end: %q, %v", rest, err)
+	}
+}
+
+func TestTrailersPassInBothDirections(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		all, err := io.ReadAll(r.Body)
+		say(w, "%s %v", all, err)
+		w.Header().Set("X-Sum", "of "+r.Trailer.Get("X-Request-Sum"))
+		w.Header().Set(http.TrailerPrefix+"X-Late", "unannounced")
+	})
+	h := newHouse(t, artifact(route("POST /x", forward(up.URL))))
+	response := h.do(t, "POST", "/x", func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), -1
+		r.Trailer = http.Header{"X-Request-Sum": {"7"}}
+	})
+	if got := body(t, response); got != "body <nil>" {
+		t.Errorf("body %q", got)
+	}
+	if got := response.Trailer.Get("X-Sum"); got != "of 7" {
+		t.Errorf("announced trailer %q", got)
+	}
+	if got := response.Trailer.Get("X-Late"); got != "unannounced" {
+		t.Errorf("unannounced trailer %q", got)
+	}
+}
+
+func TestAWebSocketPassesInBothDirections(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"chat"}})
+		if err != nil {
+			t.Errorf("accept: %v", err)
+			return
+		}
+		c.SetReadLimit(1 << 20)
+		for {
+			kind, message, err := c.Read(r.Context())
+			if err != nil {
+				return
+			}
+			if err := c.Write(r.Context(), kind, append([]byte("re: "), message...)); err != nil {
+				return
+			}
+		}
+	})
+	a := artifact(route("GET /socket", forward(up.URL), "key"))
+	declare(a, "key", "api-key-inbound", map[string]any{"allowUnauthenticatedRequests": true})
+	h := newHouse(t, a)
+	c, response, err := websocket.Dial(t.Context(), h.URL+"/socket", &websocket.DialOptions{Host: "shop.test", Subprotocols: []string{"chat"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.Header.Get("X-Request-Id") == "" || c.Subprotocol() != "chat" {
+		t.Errorf("request id %q, subprotocol %q", response.Header.Get("X-Request-Id"), c.Subprotocol())
+	}
+	c.SetReadLimit(1 << 20)
+	for _, message := range []string{"a", strings.Repeat("long ", 50_000)} {
+		if err := c.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+		_, got, err := c.Read(t.Context())
+		if err != nil || string(got) != "re: "+message {
+			t.Fatalf("got %.20q, %v", got, err)
+		}
+	}
+	// Closing is a handshake: it works only if both directions still do.
+	if err := c.Close(websocket.StatusNormalClosure, "done"); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestASwitchThatNobodyAskedForIsRefused(t *testing.T) {
+	up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		_, _ = http.ReadRequest(r)
+		say(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up))))
+	for _, set := range [][]func(*http.Request){nil, {header("Connection", "Upgrade"), header("Upgrade", "websocket")}} {
+		if p := problemOf(t, h.do(t, "GET", "/x", set...)); p.Status != http.StatusBadGateway {
+			t.Errorf("got %d", p.Status)
+		}
+	}
+}
+
+func TestEarlyHintsReachTheClient(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+		say(w, "done")
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	var hints []string
+	response := h.do(t, "GET", "/x", func(r *http.Request) {
+		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+				hints = append(hints, strconv.Itoa(code)+" "+header.Get("Link"))
+				return nil
+			},
+		}))
+	})
+	if got := body(t, response); got != "done" || len(hints) != 1 || hints[0] != "103 </style.css>; rel=preload" {
+		t.Errorf("body %q, hints %q", got, hints)
+	}
+	if response.Header.Get("Link") != "" {
+		t.Error("the hint's header is in the final response")
+	}
+}
+
+func TestTheBodyIsAskedForOnlyWhenTheUpstreamWantsIt(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		reads      bool
+	}{{"wanted", "HTTP/1.1 100 Continue", true}, {"refused", "HTTP/1.1 403 Forbidden", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if !test.reads {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				all, _ := io.ReadAll(r.Body)
+				say(w, "%s", all)
+			})
+			h := newHouse(t, artifact(route("POST /x", forward(up.URL))))
+			r, conn := raw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+			line, err := r.ReadString('\n')
+			if err != nil || strings.TrimSpace(line) != test.want {
+				t.Fatalf("got %q, %v", line, err)
+			}
+			if !test.reads {
+				return
+			}
+			say(conn, "body")
+			if _, err := r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := body(t, response); got != "body" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestAClientThatLeavesIsNoticedUpstream(t *testing.T) {
+	for _, streaming := range []bool{false, true} {
+		t.Run(map[bool]string{false: "waiting", true: "streaming"}[streaming], func(t *testing.T) {
+			arrived, left := make(chan struct{}), make(chan struct{})
+			up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if streaming {
+					_ = http.NewResponseController(w).Flush()
+				}
+				close(arrived)
+				<-r.Context().Done()
+				close(left)
+			})
+			h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+			ctx, leave := context.WithCancel(t.Context())
+			go func() {
+				<-arrived
+				leave()
+			}()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/x", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = "shop.test"
+			response, err := http.DefaultTransport.RoundTrip(r)
+			if err == nil {
+				_, err = io.ReadAll(response.Body)
+				response.Body.Close()
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the client got %v", err)
+			}
+			<-left
+			if text := h.log.String(); text != "" {
+				t.Errorf("a client that leaves is no failure: %s", text)
+			}
+		})
+	}
+}
+
+func TestAResponseThatBreaksOffIsNoWholeOne(t *testing.T) {
+	for name, head := range map[string]string{"length": "Content-Length: 100\r\n\r\nhalf", "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+				_, _ = http.ReadRequest(r)
+				say(conn, "HTTP/1.1 200 OK\r\n%s", head)
+			})
+			h := newHouse(t, artifact(route("GET /x", forward(up))))
+			r, _ := raw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+			response, err := http.ReadResponse(r, nil)
+			if err == nil { // it may break off before the head is flushed
+				_, err = io.ReadAll(response.Body)
+			}
+			if err == nil {
+				t.Error("the client took half a body for the whole")
+			}
+		})
+	}
+}
+
+func TestAResponseIsWholeBeforeTheBodyIs(t *testing.T) {
+	for _, length := range []string{"Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"} {
+		up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+			_, _ = http.ReadRequest(r)
+			say(conn, "HTTP/1.1 200 OK\r\n%s", length)
+			_, _ = io.Copy(io.Discard, r)
+		})
+		h := newHouse(t, artifact(route("POST /x", forward(up))))
+		// The client sends the rest, which looks like a request, only when it has
+		// got the whole response.
+		r, conn := raw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
+		response, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := body(t, response); got != "hello" || !response.Close {
+			t.Errorf("got %q, closing %v", got, response.Close)
+		}
+		say(conn, "GET /x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+		if again, err := http.ReadResponse(r, nil); err == nil {
+			t.Errorf("a part of a body was answered as a request: %d", again.StatusCode)
+		}
+	}
+}
+
+func TestARefusalLeavesTheConnectionUsable(t *testing.T) {
+	a := artifact(route("POST /x", forward("http://127.0.0.1:1"), "key"))
+	declare(a, "key", "api-key-inbound", map[string]any{})
+	h := newHouse(t, a)
+	r, conn := raw(t, h.URL, "")
+	for range 2 {
+		say(conn, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 4\r\n\r\nbody")
+		response, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = body(t, response)
+		if response.StatusCode != http.StatusUnauthorized || response.Close {
+			t.Errorf("got %d, closing %v", response.StatusCode, response.Close)
+		}
+	}
+}
+
+func TestBodiesOverTheLimitAreRefused(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			say(w, "whole")
+		}
+	})
+	limit := func(c *gateway.Config, _ *upstream.Options) { c.MaxBodyBytes = 1000 }
+	h := newHouse(t, artifact(route("POST /x", forward(up.URL))), limit)
+	for _, test := range []struct {
+		size   int
+		length int64
+		status int
+	}{{1000, 1000, 200}, {1000, -1, 200}, {1001, 1001, 413}, {1001, -1, 413}, {1 << 20, -1, 413}} {
+		response := h.do(t, "POST", "/x", func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", test.size))), test.length
+		})
+		if response.StatusCode != test.status {
+			t.Errorf("%d bytes, declared %d: got %d, want %d", test.size, test.length, response.StatusCode, test.status)
+		}
+		if test.status == http.StatusRequestEntityTooLarge {
+			problemOf(t, response)
+		}
+	}
+}
+
+func TestAMalformedBodyIsTheClientsFault(t *testing.T) {
+	up := serve(t, echo)
+	h := newHouse(t, artifact(route("POST /x", forward(up.URL))))
+	r, _ := raw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n")
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %d", response.StatusCode)
+	}
+}
+
+// TestNoGoroutineOutlivesItsRequest: requests that end in every way leave none.
+func TestNoGoroutineOutlivesItsRequest(t *testing.T) {
+	release := make(chan struct{})
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/hang":
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+		case "/early":
+			w.WriteHeader(http.StatusForbidden) // with the body unread
+		default:
+			_, _ = io.Copy(w, r.Body)
+		}
+	})
+	h := newHouse(t, artifact(route("GET /hang", forward(up.URL)), route("POST /early", forward(up.URL)), route("POST /echo", forward(up.URL)), route("GET /dead", forward("http://127.0.0.1:1"))))
+	round := func() {
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				go cancel()
+				r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/hang", http.NoBody)
+				if err == nil {
+					r.Host = "shop.test"
+					if response, err := http.DefaultClient.Do(r); err == nil {
+						response.Body.Close()
+					}
+				}
+				for _, path := range []string{"/early", "/echo"} {
+					_ = body(t, h.do(t, "POST", path, func(r *http.Request) {
+						r.Body, r.ContentLength = io.NopCloser(strings.NewReader("some body")), -1
+					}))
+				}
+				_ = body(t, h.do(t, "GET", "/dead"))
+			})
+		}
+		wg.Wait()
+	}
+	round()
+	settled := settle(t, runtime.NumGoroutine())
+	for range 3 {
+		round()
+	}
+	close(release)
+	// Pooled connections have goroutines; their number is bounded by what one
+	// round needs, so three more rounds may not add more than one more.
+	if now := settle(t, settled+25); now > settled+25 {
+		buffer := make([]byte, 1<<20)
+		t.Errorf("%d goroutines, %d after the first round\n%s", now, settled, buffer[:runtime.Stack(buffer, true)])
+	}
+}
+
+// settle waits until there are at most want goroutines, or gives up.
+func settle(t *testing.T, want int) int {
+	t.Helper()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:errcheck // it is one
+	n := runtime.NumGoroutine()
+	for range 200 {
+		if n <= want {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		n = runtime.NumGoroutine()
+	}
+	return n
+}

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/ids"
+)
+
+// traceParent gives the W3C trace context to send upstream: the client's trace
+// goes on with a span of ours, a malformed one is replaced by a new trace, which
+// has no state (https://www.w3.org/TR/trace-context/, section 3).
+func traceParent(in http.Header, source *ids.Source) (parent string, state []string) {
+	if values := in["Traceparent"]; len(values) == 1 {
+		if trace, flags, ok := parseTraceParent(values[0]); ok {
+			return "00-" + trace + "-" + spanID(source) + "-" + flags, in["Tracestate"]
+		}
+	}
+	// 00: not sampled. Whoever samples says so in its own span.
+	return "00-" + nonZero(source, 32) + "-" + spanID(source) + "-00", nil
+}
+
+func spanID(source *ids.Source) string { return nonZero(source, 16) }
+
+// nonZero makes n hexadecimal digits: all zeros mean "none" in this format.
+func nonZero(source *ids.Source, n int) string {
+	for {
+		if id := source.Hex(n); strings.Trim(id, "0") != "" {
+			return id
+		}
+	}
+}
+
+// parseTraceParent reads version-trace-parent-flags. A later version may have
+// more after the flags, which is dropped together with the version.
+func parseTraceParent(text string) (trace, flags string, ok bool) {
+	const length = 2 + 1 + 32 + 1 + 16 + 1 + 2
+	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {
+		return "", "", false
+	}
+	version, trace, parent, flags := text[:2], text[3:35], text[36:52], text[53:55]
+	switch {
+	case !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(flags),
+		version == "ff",
+		version == "00" && len(text) != length,
+		len(text) > length && text[length] != '-',
+		strings.Trim(trace, "0") == "", strings.Trim(parent, "0") == "":
+		return "", "", false
+	}
+	return trace, flags, true
+}
+
+func isHex(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// errRedirects is what Follow fails with after too many redirects.
+var errRedirects = errors.New("upstream: too many redirects")
+
+// Failure is what a failed round trip means for the client.
+type Failure struct {
+	// Status is 502 or 504, or 0 when the client itself went away and nobody
+	// waits for an answer.
+	Status int
+	// Detail says what to do about it and names no address.
+	Detail string
+}
+
+// Explain turns the error of a round trip into a Failure. ctx is that of the
+// client's request.
+func Explain(ctx context.Context, err error) Failure {
+	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Failure{}
+	}
+	bad := func(detail string) Failure { return Failure{Status: http.StatusBadGateway, Detail: detail} }
+	if errors.Is(err, ErrAddressRefused) {
+		return bad("The upstream's host leads to an address that this installation does not allow. Use an address that is reachable publicly, or allow it in the installation's settings.")
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
+		return bad("The upstream's host name can't be resolved. Check the host of the route's upstream address.")
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return Failure{Status: http.StatusGatewayTimeout, Detail: "The upstream did not answer in time. Try again later; if this goes on, its operator has to be told."}
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return bad("The upstream refuses connections. Check that it is running and that the port of the route's upstream address is right.")
+	}
+	if errors.Is(err, errRedirects) {
+		return bad("The upstream redirects more than ten times. Check where its redirects lead.")
+	}
+	if isTLS(err) {
+		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS.")
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return bad("The upstream closed the connection before it answered.")
+	}
+	return bad("The upstream's answer can't be used: it does not follow HTTP, or its header is too large.")
+}
+
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.ECHRejectionError](err); ok {
+		return true
+	}
+	// net/http replaces a record header error by a text of its own.
+	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
+}
