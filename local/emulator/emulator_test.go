@@ -179,6 +179,24 @@ func TestPresignedUploadIsStoredAndTold(t *testing.T) {
 	}
 }
 
+func TestBucketStaysOursWithNewCredentials(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	bucket := aws.String("gatewright")
+	e, client, _ := startS3(t, dir, func(events.S3Event) {})
+	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: bucket}); err != nil {
+		t.Fatal(err)
+	}
+	e.Stop()
+	if err := dir.Write("s3-credentials.json", nil); err != nil {
+		t.Fatal(err)
+	}
+	_, client, _ = startS3(t, dir, func(events.S3Event) {})
+	if _, err := client.HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: bucket}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestS3KeepsObjectsOverAKillAndGoesOnTelling(t *testing.T) {
 	t.Parallel()
 	told := make(chan string, 10)

@@ -25,6 +25,9 @@ type Credentials struct {
 	SecretAccessKey string `json:"secretAccessKey"`
 }
 
+// accessKeyID is the same for ever: it owns the bucket.
+const accessKeyID = "gatewright"
+
 const credentialsFile = "s3-credentials.json"
 
 // LoadCredentials gives the installation's credentials, which are made at the
@@ -33,10 +36,10 @@ const credentialsFile = "s3-credentials.json"
 func LoadCredentials(dir *datadir.Dir) (Credentials, error) {
 	var c Credentials
 	content, err := dir.Read(credentialsFile)
-	if err == nil && json.Unmarshal(content, &c) == nil && c.AccessKeyID != "" && c.SecretAccessKey != "" {
+	if err == nil && json.Unmarshal(content, &c) == nil && c.AccessKeyID == accessKeyID && c.SecretAccessKey != "" {
 		return c, nil
 	}
-	c = Credentials{AccessKeyID: "GW" + randomHex(9), SecretAccessKey: randomHex(20)}
+	c = Credentials{AccessKeyID: accessKeyID, SecretAccessKey: randomHex(20)}
 	content, err = json.Marshal(c)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("encode credentials: %w", err)

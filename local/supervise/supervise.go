@@ -82,8 +82,9 @@ const (
 
 // Start starts a child and returns when it is ready. It fails when the process
 // ends or does not answer within the StartTimeout; then nothing is left of it.
-// From then on the child is restarted, with growing pauses, until ctx ends or
-// Stop is called.
+// From then on the child is restarted, with growing pauses, until Stop is
+// called: the end of ctx is the beginning of an orderly end, in which others
+// still need the child.
 func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StartTimeout == 0 {
 		spec.StartTimeout = 10 * time.Second
@@ -91,7 +92,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StopTimeout == 0 {
 		spec.StopTimeout = 3 * time.Second
 	}
-	life, stop := context.WithCancel(ctx)
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Child{spec: spec, log: log, stop: stop, done: make(chan struct{}), exited: make(chan struct{})}
 	ready := make(chan struct{})
 	go c.keep(life, ready)

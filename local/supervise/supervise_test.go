@@ -52,8 +52,8 @@ func worker() {
 		os.Exit(1)
 	}
 	fmt.Println("worker is ready")
-	if os.Getenv(part) == "stubborn" {
-		select {}
+	for os.Getenv(part) == "stubborn" {
+		time.Sleep(time.Hour)
 	}
 	_, _ = io.Copy(io.Discard, in)
 }
@@ -68,7 +68,7 @@ func parent() {
 		os.Exit(1)
 	}
 	fmt.Println("started")
-	select {}
+	time.Sleep(time.Hour)
 }
 
 func specOf(name, pidFile string) supervise.Spec {

@@ -14,18 +14,19 @@ import (
 // and attributes.
 type Lines struct {
 	t     *Terminal
-	level slog.Level
+	level slog.Leveler
 	attrs []slog.Attr
 	group string
 }
 
 var _ slog.Handler = (*Lines)(nil)
 
-// Lines makes a handler that shows records of the level and above.
-func (t *Terminal) Lines(level slog.Level) *Lines { return &Lines{t: t, level: level} }
+// Lines makes a handler that shows records of the level and above. The level
+// may change (slog.LevelVar).
+func (t *Terminal) Lines(level slog.Leveler) *Lines { return &Lines{t: t, level: level} }
 
 // Enabled implements slog.Handler.
-func (l *Lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level }
+func (l *Lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level.Level() }
 
 // WithAttrs implements slog.Handler.
 func (l *Lines) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+func accountCommand() *cobra.Command {
+	group := &cobra.Command{Use: "account", Short: "Make accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
+	group.AddCommand(&cobra.Command{
+		Use:   "create NAME",
+		Short: "Create an account and print its key, which allows everything, this once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withAccounts(cmd.Context(), "account create", func(ctx context.Context, s *accounts.Service) error {
+				account, key, err := s.Create(ctx, args[0])
+				if err != nil {
+					return plain(err)
+				}
+				return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
+			})
+		},
+	})
+	return group
+}
+
+func keyCommand() *cobra.Command {
+	group := &cobra.Command{Use: "key", Short: "Make account keys", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var f keyFlags
+	create := &cobra.Command{
+		Use:   "create ACCOUNT --scopes all|none|SCOPE,…",
+		Short: "Create an account key and print it, this once",
+		Long: `Create an account key and print it, this once. A key never changes; make another one for other permissions.
+
+A scope is RESOURCE:read or RESOURCE:write (which holds read) over
+` + resourceNames() + `.`,
+		Example: `  go run ./local key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := f.spec(time.Now())
+			if err != nil {
+				return err
+			}
+			return withAccounts(cmd.Context(), "key create", func(ctx context.Context, s *accounts.Service) error {
+				key, text, err := s.CreateKey(ctx, args[0], spec)
+				if err != nil {
+					return plain(err)
+				}
+				return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), text, "key "+key.ID+" of account "+key.AccountName)
+			})
+		},
+	}
+	create.Flags().StringVar(&f.scopes, "scopes", "", "what the key may do: all, none or a list of scopes")
+	create.Flags().StringVar(&f.projects, "projects", auth.AllProjects, "the projects it reaches: * for all, or a list of names")
+	create.Flags().StringVar(&f.environments, "environments", "all", "the environments it reaches: all, or a list of production, preview, development")
+	create.Flags().StringVar(&f.expires, "expires", "", "when it ends: a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; never without it")
+	create.Flags().StringVar(&f.label, "label", "", "a name for people")
+	group.AddCommand(create)
+	return group
+}
+
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	return fmt.Errorf("name what to do: %s create", cmd.CommandPath())
+}
+
+func resourceNames() string {
+	var out []string
+	for _, r := range auth.Resources() {
+		out = append(out, string(r))
+	}
+	return strings.Join(out, ", ")
+}
+
+// keyFlags are a key's permissions as they are typed.
+type keyFlags struct{ scopes, projects, environments, expires, label string }
+
+// spec reads the flags. Its error names every one at fault.
+func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
+	var wrong []error
+	note := func(flag string, err error) {
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	out := accounts.Spec{Label: f.label}
+	var err error
+	if f.scopes == "" {
+		note("scopes", errors.New("say what the key may do: all, none, or a list such as key-buckets:read,deployments:write"))
+	} else {
+		out.Permissions.Scopes, err = auth.ParseScopes(f.scopes)
+		note("scopes", err)
+	}
+	out.Permissions.Projects, err = parseProjects(f.projects)
+	note("projects", err)
+	out.Permissions.Environments, err = parseEnvironments(f.environments)
+	note("environments", err)
+	out.ExpiresOn, err = parseExpiry(f.expires, now)
+	note("expires", err)
+	return out, errors.Join(wrong...)
+}
+
+func parseProjects(text string) ([]string, error) {
+	if text == auth.AllProjects || text == "all" {
+		return []string{auth.AllProjects}, nil
+	}
+	var out []string
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" || name == auth.AllProjects {
+			return nil, errors.New("write * alone for all projects, or a list of names such as shop,blog")
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+func parseEnvironments(text string) ([]environment.Kind, error) {
+	if text == "all" || text == "*" {
+		return environment.Kinds(), nil
+	}
+	var out []environment.Kind
+	for name := range strings.SplitSeq(text, ",") {
+		kind, ok := environment.Parse(strings.TrimSpace(name))
+		if !ok {
+			return nil, errors.New("write all, or a list of production, preview and development")
+		}
+		if !slices.Contains(out, kind) {
+			out = append(out, kind)
+		}
+	}
+	return out, nil
+}
+
+func parseExpiry(text string, now time.Time) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return new(now.Add(d).UTC()), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, errors.New("write a time such as 2027-01-31T00:00:00Z or a duration such as 720h")
+	}
+	return new(at.UTC()), nil
+}
+
+// printKey prints the key alone on standard output, so that it can be piped,
+// and what it is on standard error.
+func printKey(out, remarks io.Writer, key, of string) error {
+	if _, err := fmt.Fprintln(out, key); err != nil {
+		return fmt.Errorf("print the key of %s: %w", of, err)
+	}
+	_, _ = fmt.Fprintf(remarks, "This is the %s. It is shown this once: keep it.\n", of)
+	return nil
+}
+
+// plain gives a fault's public text as an error for the terminal.
+func plain(err error) error {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
+		return errors.New(f.Public)
+	}
+	return err
+}
+
+// withAccounts calls do with the accounts of the installation: over the
+// database of the process that runs it, or over one that is started for the
+// moment.
+func withAccounts(ctx context.Context, name string, do func(context.Context, *accounts.Service) error) error {
+	s, err := settingsFrom(os.Getenv)
+	if err != nil {
+		return err
+	}
+	service := func(d *database) *accounts.Service { return accounts.New(d.table, d.ids, time.Now) }
+	if s.dynamoDB != "" {
+		d, err := connect(ctx, s, s.dynamoDB)
+		if err != nil {
+			return elsewhere(err, config.VarDynamoDBEndpoint)
+		}
+		return do(ctx, service(d))
+	}
+	dir, err := datadir.Open(s.dataDir)
+	if err != nil {
+		return err
+	}
+	var running *database
+	var unreachable error
+	l, err := lock(ctx, dir, name, func(state datadir.State) error {
+		if state.Command != runCommand || state.DynamoDB == "" {
+			return nil // another short command, or a start: it will not be long
+		}
+		running, unreachable = connect(ctx, s, state.DynamoDB)
+		if unreachable == nil {
+			return errRunning
+		}
+		return nil // it is being started again, or the product is about to end: try once more
+	})
+	if errors.Is(err, errRunning) {
+		return do(ctx, service(running))
+	}
+	if err != nil {
+		return errors.Join(err, unreachable)
+	}
+	defer l.Release()
+	defer dir.ClearState()
+	remarks := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	d, err := openDatabase(ctx, s, dir, remarks, slog.New(remarks.Lines(slog.LevelWarn)))
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	return do(ctx, service(d))
+}
+
+// errRunning says that the product runs and its database can be used.
+var errRunning = errors.New("the product runs")

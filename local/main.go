@@ -1,0 +1,133 @@
+// Command local is the whole product in one process, for a laptop: the
+// management API, the gateway and the functions behind them, over an embedded
+// DynamoDB and S3. `make run` starts it.
+//
+// What it is not: another product. Each request takes the road that it takes
+// in AWS (package apigateway), each function gets the event that AWS sends
+// (package triggers), and table, bucket and key are read by the same code.
+//
+// Read main.go for the commands, run.go for a run, installation.go for what is
+// opened, and services.go for what is wired. The rules are those of design,
+// section 9, and of issue part 8.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/terminal"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run is main with an exit code.
+func run(args []string) int {
+	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	ctx, stop := interruptible(context.Background(), problems)
+	defer stop()
+	root := command()
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		if errors.Is(err, errInterrupted) {
+			return exitInterrupted
+		}
+		problems.Fail(err)
+		return 1
+	}
+	return 0
+}
+
+// exitInterrupted is what a shell reports for a command that Ctrl-C ended.
+const exitInterrupted = 130
+
+// errInterrupted ends a context that a signal ended.
+var errInterrupted = errors.New("interrupted")
+
+// repeatedSignal is within which time signals count as one.
+const repeatedSignal = 300 * time.Millisecond
+
+// interruptible gives a context that the first Ctrl-C (or SIGTERM, or the
+// terminal's end) ends. The second one ends the process at once; its children
+// go with it.
+func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		cancel(errInterrupted)
+		for first := time.Now(); ; {
+			if _, ok := <-signals; !ok {
+				return
+			}
+			// A launcher may pass on what the terminal has sent to all.
+			if time.Since(first) > repeatedSignal {
+				t.Fail(errors.New("stopped at once; the next start goes on from what was acknowledged"))
+				os.Exit(exitInterrupted)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel(nil)
+	}
+}
+
+// command is the command line.
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "local",
+		Short: "Run the whole of Gatewright on this machine",
+		Long: `Run the whole of Gatewright on this machine, over an embedded DynamoDB and S3.
+
+  GATEWRIGHT_API_ADDR           where the management API listens (127.0.0.1:9000)
+  GATEWRIGHT_GATEWAY_ADDR       where deployments are served (127.0.0.1:9001)
+  GATEWRIGHT_DATA_DIR           where data stays (.gatewright)
+  GATEWRIGHT_DYNAMODB_ENDPOINT  a DynamoDB that runs elsewhere
+  GATEWRIGHT_S3_ENDPOINT        an S3 that runs elsewhere
+  GATEWRIGHT_READY_FILE         a file to write once both addresses answer`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := settingsFrom(os.Getenv)
+			if err != nil {
+				return err
+			}
+			return runProduct(cmd.Context(), s)
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(accountCommand(), keyCommand(), s3ServerCommand())
+	return root
+}
+
+// s3ServerCommand is our binary in its other role (package emulator).
+func s3ServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    emulator.S3ServerCommand,
+		Short:  "Serve S3 for the process that started this one",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			notes := os.NewFile(3, "notes")
+			if notes == nil {
+				return fmt.Errorf("%s is started by `go run ./local` alone", emulator.S3ServerCommand)
+			}
+			return emulator.ServeS3(cmd.Context(), os.Stdin, notes)
+		},
+	}
+}

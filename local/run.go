@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/listen"
+	"github.com/gatewright/gatewright/local/supervise"
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// runCommand is a run's name in the run state.
+const runCommand = "run"
+
+// How a run ends: requests and calls that are under way get this long.
+const shutdownTimeout = 3 * time.Second
+
+// maxLogBytes bounds the run's own log, twice over.
+const maxLogBytes = 16 << 20
+
+// runProduct starts everything, tells the person, and serves until ctx ends or
+// something breaks that cannot be mended.
+func runProduct(ctx context.Context, s settings) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := terminal.New(os.Stdout, terminal.Colours(os.Stdout, os.Getenv))
+
+	dir, err := datadir.Open(s.dataDir)
+	if err != nil {
+		return err
+	}
+	l, err := lock(ctx, dir, runCommand, func(state datadir.State) error {
+		if state.Command != runCommand {
+			return nil // a short command: it will not be long
+		}
+		return fmt.Errorf("gatewright runs in %s already (process %d%s): stop it first, or name another directory in %s",
+			s.dataDir, state.PID, at(state.API), varDataDir)
+	})
+	if err != nil {
+		return err
+	}
+	defer l.Release()
+	defer dir.ClearState()
+
+	// The ports first: nothing else is worth starting without them.
+	apiListener, err := listen.On(ctx, s.apiAddr, "the management API", varAPIAddr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = apiListener.Close() }()
+	gatewayListener, err := listen.On(ctx, s.gatewayAddr, "the gateway", varGatewayAddr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = gatewayListener.Close() }()
+
+	shown := new(slog.LevelVar) // our own first requests are nobody's business
+	shown.Set(slog.LevelWarn)
+	log, closeLog, err := openLog(dir, t, shown)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	stopWithParents(ctx, func(name string) {
+		t.Step("%s is gone, stopping", name)
+		cancel(errInterrupted)
+	})
+
+	i, err := open(ctx, s, dir, t, log, gatewayListener.Addr())
+	if err != nil {
+		return err
+	}
+	defer i.stop()
+	key, err := ensureAccount(ctx, i.accounts, dir)
+	if err != nil {
+		return err
+	}
+	p := assemble(i, apiListener.Addr(), log) //nolint:contextcheck // requests bring their own contexts
+	state := datadir.State{
+		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
+		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
+		DynamoDB: i.database.endpoint, S3: i.config.S3Endpoint,
+	}
+	if err := dir.SaveState(state); err != nil {
+		return err
+	}
+
+	var work errgroup.Group
+	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, log) })
+	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, log) })
+	work.Go(func() error { return p.runTriggers(ctx) })
+	ended := make(chan error, 1)
+	go func() { ended <- work.Wait() }()
+
+	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
+		t.Ready(terminal.Summary{
+			API: state.API, Gateway: i.config.DeploymentOrigin("<deployment>"),
+			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, keyFile), Data: s.dataDir,
+		})
+		shown.Set(slog.LevelInfo)
+		if err := tellReady(s.readyFile, state); err != nil {
+			return err
+		}
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		t.Step("Stopping")
+		<-ended
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errInterrupted) {
+		return cause
+	}
+	t.Step("Stopped. The next start goes on from here.")
+	return nil
+}
+
+func at(address string) string {
+	if address == "" {
+		return ""
+	}
+	return ", " + address
+}
+
+func origin(a net.Addr) string { return "http://" + a.String() }
+
+// openLog gives the run's log: lines for the person, JSON for the file.
+func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.Logger, func(), error) {
+	logs, err := dir.Sub("logs")
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := supervise.OpenLog(filepath.Join(logs, "gatewright.log"), maxLogBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	log := slog.New(slog.NewMultiHandler(
+		t.Lines(shown),
+		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}),
+	))
+	return log, func() { _ = file.Close() }, nil
+}
+
+// serve answers requests until ctx ends, and then finishes those under way.
+func serve(ctx context.Context, name string, l net.Listener, h http.Handler, log *slog.Logger) error {
+	const headerTimeout = 20 * time.Second
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", name, err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(end); err != nil {
+		_ = server.Close() // streams and upgraded connections have no end of their own
+	}
+	<-failed
+	return nil
+}
+
+// answering waits until each address answers anything but a failure of ours.
+func answering(ctx context.Context, addresses ...string) error {
+	client := &http.Client{Timeout: 5 * time.Second}
+	for _, a := range addresses {
+		for {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, a, nil)
+			if err != nil {
+				return fmt.Errorf("ask %s: %w", a, err)
+			}
+			response, err := client.Do(request)
+			if err == nil {
+				_ = response.Body.Close()
+				if response.StatusCode < http.StatusInternalServerError {
+					break
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// tellReady writes the ready file, if one is named, in one step.
+func tellReady(path string, state datadir.State) error {
+	if path == "" {
+		return nil
+	}
+	dir, err := datadir.Open(filepath.Dir(path))
+	if err == nil {
+		err = dir.Write(filepath.Base(path), []byte(state.API+"\n"+state.Gateway+"\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("GATEWRIGHT_READY_FILE cannot be written: %w", err)
+	}
+	return nil
+}
+
+// The account of the first start.
+const (
+	accountName = "demo"
+	keyFile     = "account-key"
+)
+
+// ensureAccount sees to it that the account is there and that the key file
+// holds a key of it, and answers the key if it had to be made. A process killed
+// between making a key and writing it leaves a key that nobody knows and no
+// file: the next start makes another key.
+func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (string, error) {
+	content, err := dir.Read(keyFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil {
+		_, err := s.Authenticate(ctx, strings.TrimSpace(string(content)))
+		if err == nil {
+			return "", nil
+		}
+		if !fault.Is(err, fault.Unauthenticated) {
+			return "", err
+		}
+	}
+	_, key, err := s.Create(ctx, accountName)
+	if fault.Is(err, fault.Conflict) {
+		_, key, err = s.CreateKey(ctx, accountName, accounts.Spec{
+			Label: "Full access key of " + accountName, Permissions: auth.Full(),
+		})
+	}
+	if err != nil {
+		return "", fmt.Errorf("make the account %s: %w", accountName, err)
+	}
+	return key, dir.Write(keyFile, []byte(key+"\n"))
+}

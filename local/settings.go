@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// The variables of the local run beside those of package config (design,
+// section 9).
+const (
+	varAPIAddr     = "GATEWRIGHT_API_ADDR"
+	varGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
+	varDataDir     = "GATEWRIGHT_DATA_DIR"
+	varReadyFile   = "GATEWRIGHT_READY_FILE"
+)
+
+// Names of the installation's table and bucket.
+const (
+	tableName  = "gatewright"
+	bucketName = "gatewright"
+)
+
+// settings are what the environment says about a local run.
+type settings struct {
+	apiAddr, gatewayAddr string
+	dataDir, readyFile   string
+	// dynamoDB and s3 are endpoints of emulators that run elsewhere, "" to
+	// start our own.
+	dynamoDB, s3 string
+	getenv       func(string) string
+}
+
+func settingsFrom(getenv func(string) string) (settings, error) {
+	value := func(name, otherwise string) string {
+		if v := getenv(name); v != "" {
+			return v
+		}
+		return otherwise
+	}
+	s := settings{
+		apiAddr:     value(varAPIAddr, "127.0.0.1:9000"),
+		gatewayAddr: value(varGatewayAddr, "127.0.0.1:9001"),
+		dataDir:     value(varDataDir, ".gatewright"),
+		readyFile:   getenv(varReadyFile),
+		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
+		s3:          getenv(config.VarS3Endpoint),
+		getenv:      getenv,
+	}
+	for _, a := range []struct{ name, addr string }{{varAPIAddr, s.apiAddr}, {varGatewayAddr, s.gatewayAddr}} {
+		_, port, err := net.SplitHostPort(a.addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return settings{}, fmt.Errorf("%s is no address to listen on: write host:port, such as 127.0.0.1:9000", a.name)
+		}
+	}
+	for _, e := range []struct{ name, value string }{{config.VarDynamoDBEndpoint, s.dynamoDB}, {config.VarS3Endpoint, s.s3}} {
+		if u, err := url.Parse(e.value); e.value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			return settings{}, fmt.Errorf("%s is no address of an emulator: write one such as http://127.0.0.1:8000, or leave it empty to have one started", e.name)
+		}
+	}
+	return s, nil
+}
+
+// config is the product's configuration, with what this run decides itself.
+func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Config, error) {
+	c := config.Config{
+		Table: tableName, Bucket: bucketName, KeyFile: keyFile,
+		DeploymentURL:    "http://{deployment}.localhost:" + gatewayPort,
+		DynamoDBEndpoint: dynamoDB,
+		S3Endpoint:       s3,
+		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),
+		PrivateUpstreams: true, // a developer's upstreams are on this machine
+	}
+	return c, c.Validate()
+}

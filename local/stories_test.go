@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/emulator"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"local": main,
+		"make":  launch,
+	})
+}
+
+// launch is a launcher like `make` and `go run`, which are known by their
+// names: it runs what it is told and takes nothing with it when it is killed.
+func launch() {
+	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		os.Exit(1)
+	}
+}
+
+// TestStories runs what a person does with the local run, and what goes wrong:
+// each file below testdata/stories is one.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	binary := dynoxide(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/stories",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GATEWRIGHT_DYNOXIDE", binary)
+			e.Setenv(varAPIAddr, "127.0.0.1:0")
+			e.Setenv(varGatewayAddr, "127.0.0.1:0")
+			e.Setenv(varReadyFile, filepath.Join(e.WorkDir, "ready"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"ready":   waitReady,
+			"ended":   waitEnded,
+			"get":     get,
+			"killrun": killRun,
+			"listen":  occupy,
+			"mode":    mode,
+		},
+	})
+}
+
+func dynoxide(t *testing.T) string {
+	t.Helper()
+	path, err := emulator.FindDynoxide(os.Getenv)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return path
+}
+
+// until waits for something that has to happen before the test's deadline.
+func until(ts *testscript.TestScript, what string, holds func() bool) {
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			ts.Fatalf("never: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// waitReady waits for the ready file, sets $API and $GATEWAY from it and
+// removes it: `ready`.
+func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
+	path := ts.MkAbs("ready")
+	var content []byte
+	until(ts, "the ready file", func() bool {
+		var err error
+		content, err = os.ReadFile(path)
+		return err == nil
+	})
+	api, gateway, ok := strings.Cut(strings.TrimSpace(string(content)), "\n")
+	if !ok {
+		ts.Fatalf("the ready file holds %q", content)
+	}
+	ts.Setenv("API", api)
+	ts.Setenv("GATEWAY", gateway)
+	ts.Check(os.Remove(path))
+}
+
+// waitEnded waits until nothing of a run is left: no lock, no process that
+// names the directory or was told about it: `ended DIR`.
+func waitEnded(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	until(ts, "the end of everything in "+path, func() bool {
+		dir, err := datadir.Open(path)
+		ts.Check(err)
+		l, err := dir.Lock()
+		if err != nil {
+			return false
+		}
+		l.Release()
+		return len(processesOf(path)) == 0
+	})
+}
+
+// processesOf finds processes that have dir in their arguments or as their
+// working directory.
+func processesOf(dir string) (pids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		arguments, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil {
+			continue
+		}
+		work, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
+		if bytes.Contains(arguments, []byte(dir)) || strings.HasPrefix(work, dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killRun kills the process that holds a data directory: `killrun DIR`.
+func killRun(ts *testscript.TestScript, _ bool, args []string) {
+	dir, err := datadir.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	state, err := dir.LoadState()
+	ts.Check(err)
+	ts.Check(syscall.Kill(state.PID, syscall.SIGKILL))
+}
+
+// get makes a request with the key in a file, and fails on another status:
+// `get STATUS URL [KEYFILE]`. The body goes to the file "body".
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	request, err := http.NewRequest(http.MethodGet, args[1], nil)
+	ts.Check(err)
+	if len(args) > 2 {
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))
+	}
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o600))
+	if want := args[0]; strconv.Itoa(response.StatusCode) != want {
+		ts.Fatalf("%s: %s, want %s: %s", args[1], response.Status, want, body)
+	}
+}
+
+// occupy listens on a port and sets a variable to its address: `listen VAR`.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}
+
+// mode fails unless a file has the permissions: `mode 0600 FILE`.
+func mode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
