@@ -1,0 +1,85 @@
+package variables
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// Bounds of what callers choose (contract 1.4 and 2.7).
+const (
+	// MaxValueBytes bounds a value: 5 KiB.
+	MaxValueBytes = 5 << 10
+	// MaxNameChars bounds a name; the contract has no bound, the table's keys do.
+	MaxNameChars   = 256
+	maxBranchBytes = 255
+)
+
+// The prefixes that belong to the product, and the one of them that projects
+// may use.
+const (
+	reservedPrefix       = "GATEWRIGHT_"
+	hiddenReservedPrefix = "__GATEWRIGHT"
+	publicPrefix         = "GATEWRIGHT_PUBLIC_"
+)
+
+// namePattern is SCREAMING_SNAKE_CASE (specification 8).
+var namePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+// The checks give what is wrong, "" for nothing. No text repeats what it is
+// about: a value may be a secret, and a name may hold one by mistake.
+
+func wrongName(name string) string {
+	reserved := strings.HasPrefix(name, reservedPrefix) && !strings.HasPrefix(name, publicPrefix)
+	switch {
+	case reserved || strings.HasPrefix(name, hiddenReservedPrefix):
+		return "begins with a reserved prefix: begin it with " + publicPrefix + ", or with something other than " + reservedPrefix
+	case !namePattern.MatchString(name):
+		return "has to be SCREAMING_SNAKE_CASE: the characters A-Z, 0-9 and _, a letter first"
+	case len(name) > MaxNameChars:
+		return fmt.Sprintf("has more than %d characters", MaxNameChars)
+	}
+	return ""
+}
+
+func wrongValue(value string) string {
+	switch {
+	case len(value) > MaxValueBytes:
+		return fmt.Sprintf("has more than %d bytes", MaxValueBytes)
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return "has to be UTF-8 text without NUL characters; encode binary data as base64"
+	}
+	return ""
+}
+
+func wrongBranch(branch string) string {
+	switch {
+	case branch == "" || len(branch) > maxBranchBytes:
+		return fmt.Sprintf("has to have 1 to %d bytes", maxBranchBytes)
+	case !utf8.ValidString(branch) || strings.ContainsFunc(branch, unicode.IsControl):
+		return "has control characters or is no UTF-8"
+	}
+	return ""
+}
+
+// invalid makes one fault of all that is wrong, nil of nothing.
+func invalid(fields ...fault.Detail) error {
+	var wrong []fault.Detail
+	var text []string
+	for _, f := range fields {
+		if f.Message != "" {
+			wrong = append(wrong, f)
+			text = append(text, f.Location+": "+f.Message)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	f := fault.New(fault.Invalid, "%s", strings.Join(text, "; "))
+	f.Details = wrong
+	return f
+}

@@ -1,0 +1,229 @@
+// Package variables is the service of environment variables: named values of a
+// project's branch that a build puts into the project's configuration
+// (specification 2 and 4.7; contract 1.4 and 2.7).
+//
+// All values are sealed, whether or not they are secrets. A secret is written
+// and never shown again: only builds open it, through Resolve. A change takes
+// effect with the branch's next build.
+//
+// What it is not: it does not know where a build may use a variable (package
+// project does), and it speaks no HTTP.
+//
+// Read this file first, then name.go.
+package variables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// MaxVariables is how many variables a branch may have (contract 2.7).
+const MaxVariables = 100
+
+// Viewer says what of an account a caller may see: auth.Principal does.
+type Viewer interface {
+	// MaySee reports whether the caller sees a project's environment of a kind.
+	MaySee(project, kind string) bool
+}
+
+// Sealer encrypts values. context ties a sealed value to its record, so that
+// it opens nowhere else.
+type Sealer interface {
+	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
+	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
+}
+
+// Options are what a Service takes from outside; all are needed.
+type Options struct {
+	Table  *store.Table
+	Sealer Sealer
+	Now    func() time.Time
+}
+
+// Service does the operations. It is safe for concurrent use.
+type Service struct{ Options }
+
+// New makes a Service.
+func New(o Options) *Service { return &Service{o} }
+
+// Branch is where a variable belongs, and what the caller may see of it.
+type Branch struct {
+	AccountID, Project, Branch string
+	Viewer                     Viewer
+}
+
+func (b Branch) visible() bool {
+	return b.Viewer.MaySee(b.Project, string(environment.OfBranch(b.Branch)))
+}
+
+// Variable is an environment variable as its owner sees it.
+type Variable struct {
+	Name   string
+	Branch string
+	// IsSecret never changes. Value is "" for a secret.
+	IsSecret  bool
+	Value     string
+	CreatedOn time.Time
+	UpdatedOn time.Time
+}
+
+// record is a variable in the table. Its name is the sort key.
+type record struct {
+	Name      string    `dynamodbav:"name"`
+	Branch    string    `dynamodbav:"branch"`
+	IsSecret  bool      `dynamodbav:"isSecret"`
+	Sealed    []byte    `dynamodbav:"sealed"`
+	CreatedOn time.Time `dynamodbav:"createdOn"`
+	UpdatedOn time.Time `dynamodbav:"updatedOn"`
+}
+
+// shown is the variable with the value that its owner may see.
+func (r record) shown(value string) Variable {
+	if r.IsSecret {
+		value = ""
+	}
+	return Variable{
+		Name: r.Name, Branch: r.Branch, IsSecret: r.IsSecret, Value: value,
+		CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
+	}
+}
+
+var (
+	errNoProject  = fault.Missing("project")
+	errNoVariable = fault.Missing("variable")
+	errNameInUse  = fault.New(fault.Conflict, "A variable of this name exists on the branch. Update it, or choose another name.")
+	errTooMany    = fault.New(fault.Invalid, "The branch has %d variables, which is the most it can have. Combine some of them, or leave one out.", MaxVariables)
+)
+
+// NewVariable is what a variable is made of.
+type NewVariable struct {
+	Name     string
+	IsSecret bool
+	// Value has at most MaxValueBytes bytes and may be empty.
+	Value string
+}
+
+// Create makes a variable of a branch, which need not have been deployed yet.
+// It answers Invalid faults for a bad name or value and for a branch that has
+// MaxVariables, NotFound for a project that is not there or not seen, and
+// Conflict for a name in use.
+func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variable, error) {
+	if err := invalid(
+		fault.Detail{Location: "path.branchName", Message: wrongBranch(at.Branch)},
+		fault.Detail{Location: "body.name", Message: wrongName(n.Name)},
+		fault.Detail{Location: "body.value", Message: wrongValue(n.Value)},
+	); err != nil {
+		return Variable{}, err
+	}
+	if !at.visible() {
+		return Variable{}, errNoProject
+	}
+	sealed, err := s.Sealer.Seal(ctx, []byte(n.Value), sealContext(at, n.Name))
+	if err != nil {
+		return Variable{}, err
+	}
+	now := s.now()
+	r := record{Name: n.Name, Branch: at.Branch, IsSecret: n.IsSecret, Sealed: sealed, CreatedOn: now, UpdatedOn: now}
+	count := store.At("count")
+	if err := s.Table.Commit(ctx,
+		store.Check(store.ProjectKey(at.AccountID, at.Project), store.Exists()).Else(errNoProject),
+		store.Create(at.key(n.Name), r).Else(errNameInUse),
+		store.Upsert(store.VariableCountKey(at.AccountID, at.Project, at.Branch), store.Add(count, 1)).
+			If(store.Or(store.Lacks(count), store.Less(count, MaxVariables))).Else(errTooMany),
+		audit.Record(ctx, at.resource(n.Name)),
+	); err != nil {
+		return Variable{}, err
+	}
+	return r.shown(n.Value), nil
+}
+
+// Update gives a variable another value; nil leaves it as it is. It answers
+// NotFound for a variable that is not there or not seen.
+func (s *Service) Update(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
+	if value != nil {
+		if err := invalid(fault.Detail{Location: "body.value", Message: wrongValue(*value)}); err != nil {
+			return Variable{}, err
+		}
+	}
+	// A name that none can have is no key to ask for.
+	if wrongName(name) != "" || wrongBranch(at.Branch) != "" || !at.visible() {
+		return Variable{}, errNoVariable
+	}
+	var r record
+	switch err := s.Table.Get(ctx, at.key(name), &r); {
+	case errors.Is(err, store.ErrNotFound):
+		return Variable{}, errNoVariable
+	case err != nil:
+		return Variable{}, fmt.Errorf("read a variable: %w", err)
+	}
+	if value == nil {
+		current, err := s.open(ctx, at, r)
+		if err != nil {
+			return Variable{}, err
+		}
+		return r.shown(current), nil
+	}
+	sealed, err := s.Sealer.Seal(ctx, []byte(*value), sealContext(at, name))
+	if err != nil {
+		return Variable{}, err
+	}
+	r.UpdatedOn = s.now()
+	if err := s.Table.Commit(ctx,
+		store.Update(at.key(name), store.Set(store.At("sealed"), sealed), store.Set(store.At("updatedOn"), r.UpdatedOn)).
+			Else(errNoVariable),
+		audit.Record(ctx, at.resource(name)),
+	); err != nil {
+		return Variable{}, err
+	}
+	return r.shown(*value), nil
+}
+
+// Resolve gives the values of all variables of a branch by name, secrets too,
+// for a build of it. It is one query.
+func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
+	at := Branch{AccountID: accountID, Project: project, Branch: branch}
+	all, err := store.Collect[record](ctx, s.Table, store.Query{PK: store.VariablePartition(accountID, project, branch)})
+	if err != nil {
+		return nil, fmt.Errorf("read the variables of a branch: %w", err)
+	}
+	out := make(map[string]string, len(all))
+	for _, r := range all {
+		if out[r.Name], err = s.open(ctx, at, r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Service) open(ctx context.Context, at Branch, r record) (string, error) {
+	value, err := s.Sealer.Open(ctx, r.Sealed, sealContext(at, r.Name))
+	if err != nil {
+		return "", fmt.Errorf("open the variable %s: %w", r.Name, err)
+	}
+	return string(value), nil
+}
+
+// now is the time as records keep it: UTC, to the millisecond (contract 1.4).
+func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Millisecond) }
+
+func (b Branch) key(name string) store.Key {
+	return store.VariableKey(b.AccountID, b.Project, b.Branch, name)
+}
+
+func (b Branch) resource(name string) audit.Resource {
+	return audit.Resource{Type: "variable", ID: name, Metadata: map[string]string{"project": b.Project, "branch": b.Branch}}
+}
+
+// sealContext names a variable's record. The branch stands last, because it
+// alone may hold a slash.
+func sealContext(at Branch, name string) string {
+	return strings.Join([]string{"variable", at.AccountID, at.Project, name, at.Branch}, "/")
+}
