@@ -1,0 +1,182 @@
+package deployments
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// The states of a Build that its steps are shown as (contract 3.1).
+const (
+	Download = "download"
+	Validate = "validate"
+	Compile  = "build"
+	Deploy   = "deploy"
+)
+
+// The states that are shown as no step.
+const (
+	// Settle waits until every gateway serves what is deployed.
+	Settle = "settle"
+	// Abandon follows when a step has failed for good.
+	Abandon = "abandon"
+)
+
+// Staleness is how long after a change a gateway may serve what was before: it
+// looks at a deployment's record that often. A build succeeds only after that
+// time, so that a client that sees SUCCESS also sees what it has deployed.
+const Staleness = time.Second
+
+// BuildInput is what a Build is begun with.
+type BuildInput struct {
+	StatusID   string           `json:"statusId"` // also the build's id
+	Deployment string           `json:"deployment"`
+	AccountID  string           `json:"accountId"`
+	Account    string           `json:"account"`
+	Project    string           `json:"project"`
+	Branch     string           `json:"branch"`
+	Kind       environment.Kind `json:"kind"`
+	Number     int64            `json:"number"`
+	// ETag is of the archive in the upload's place; Source names a stored one
+	// instead. One of them is empty.
+	ETag   string `json:"etag,omitempty"`
+	Source string `json:"source,omitempty"`
+}
+
+// BuildData is what a Build has found out.
+type BuildData struct {
+	// Source and Artifact are names in the bucket, "" before they are there.
+	Source   string `json:"source,omitempty"`
+	Artifact string `json:"artifact,omitempty"`
+	// Errors are why the build has ended, Warnings what it tells besides.
+	Errors   []Finding `json:"errors,omitempty"`
+	Warnings []Finding `json:"warnings,omitempty"`
+}
+
+// Finding is something wrong with a project, in the shape that clients read.
+type Finding struct {
+	File    string `json:"file"`
+	Path    string `json:"path"` // a JSON pointer
+	Message string `json:"message"`
+}
+
+// CleanInput is what a Clean is begun with.
+type CleanInput struct {
+	Deployment string `json:"deployment"`
+	// All says that the deployment is gone, and nothing of it is needed.
+	All bool `json:"all,omitempty"`
+}
+
+const (
+	// keptBuilds is how many builds can be returned to, beside the served one.
+	keptBuilds = 5
+	// cleanDelay is longer than any run of a step that puts an object.
+	cleanDelay = 10 * time.Minute
+)
+
+// errDeleted ends a build whose deployment is gone.
+var errDeleted = fault.New(fault.NotFound, "The deployment was deleted while it was built.")
+
+// Read gives a deployment's record; a tombstone, or none, is store.ErrNotFound.
+func Read(ctx context.Context, table *store.Table, name string) (Record, error) {
+	var r Record
+	if err := table.Get(ctx, store.DeploymentKey(name), &r); err != nil {
+		return Record{}, err
+	}
+	if !r.exists() {
+		return Record{}, store.ErrNotFound
+	}
+	return r, nil
+}
+
+// Serve gives the writes that have a build served, for the commit of the
+// operation's last step, or none when a newer build is served already: an older
+// build never replaces a newer one. A deployment that is gone is NotFound.
+func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time) ([]store.Write, error) {
+	r, err := Read(ctx, table, in.Deployment)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errDeleted
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Served != nil && r.Served.Number >= in.Number {
+		return nil, nil
+	}
+	now = instant(now)
+	served := Served{Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, On: now}
+	changes := []store.Change{
+		store.Set(store.At("served"), served),
+		store.Set(store.At("ended"), max(r.Ended, in.Number)),
+		store.Set(store.At("updatedOn"), now),
+	}
+	unchanged := store.Lacks(store.At("served"))
+	if r.Served != nil {
+		before := append([]Served{*r.Served}, r.Before...)
+		changes = append(changes, store.Set(store.At("before"), before[:min(len(before), keptBuilds)]))
+		unchanged = store.Equal(store.At("served", "number"), r.Served.Number)
+	}
+	return []store.Write{
+		r.update(errStale, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
+		operation.Begin(operation.Start{
+			ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
+			Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(cleanDelay),
+		}, now),
+	}, nil
+}
+
+// Accept gives the writes that keep an archive as the deployment's last one,
+// for the commit of the step that stored it.
+func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
+	r, err := Read(ctx, table, in.Deployment)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errDeleted
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Latest > in.Number && r.Source != "" {
+		return nil, nil // a later build's archive is kept instead
+	}
+	return []store.Write{r.update(errDeleted, store.Set(store.At("source"), source))}, nil
+}
+
+// GiveUp gives the writes that note the end of a build without success. What
+// was served is served on.
+func GiveUp(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
+	r, err := Read(ctx, table, in.Deployment)
+	if errors.Is(err, store.ErrNotFound) || err == nil && r.Ended >= in.Number {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{
+		r.update(errStale,
+			store.Set(store.At("ended"), in.Number),
+			store.Set(store.At("updatedOn"), instant(now)),
+		).If(store.Equal(store.At("ended"), r.Ended)),
+	}, nil
+}
+
+// Needed reports which of a deployment's names in the bucket are in use.
+func (r Record) Needed(name string) bool {
+	if r.Source == name {
+		return true
+	}
+	all := r.Before
+	if r.Served != nil {
+		all = append([]Served{*r.Served}, all...)
+	}
+	for _, b := range all {
+		if b.Artifact == name || b.Source == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,309 @@
+package deployments
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// State is what a deployment is doing (contract 2.7).
+type State string
+
+// The states. A deployment that serves stays Started while it is built anew,
+// and when that fails.
+const (
+	Started  State = "STARTED"
+	Building State = "BUILDING"
+	Failed   State = "FAILED"
+)
+
+// Deployment is what the gateway serves for an environment, as its owner sees
+// it.
+type Deployment struct {
+	// Name is unique in the installation, for ever, and the first label of
+	// the host name in URL.
+	Name, URL string
+	// Label is the branch as it stands in Name.
+	Label, LoggingID         string
+	Account, Project, Branch string
+	Kind                     environment.Kind
+	State                    State
+	CreatedOn, UpdatedOn     time.Time
+}
+
+// Record is a deployment, or the tombstone of one. The gateway reads it by the
+// host name; builds change it.
+type Record struct {
+	Name      string           `dynamodbav:"name"`
+	AccountID string           `dynamodbav:"accountId"`
+	Account   string           `dynamodbav:"account"`
+	Project   string           `dynamodbav:"project"`
+	Branch    string           `dynamodbav:"branch"`
+	Kind      environment.Kind `dynamodbav:"kind"`
+	CreatedOn time.Time        `dynamodbav:"createdOn"`
+	UpdatedOn time.Time        `dynamodbav:"updatedOn"`
+	// DeletedOn is set for a tombstone, which stays so that no other
+	// deployment ever answers under the name.
+	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
+
+	// Latest numbers the builds that were begun, from 1.
+	Latest int64 `dynamodbav:"latest"`
+	// Ended is the highest number of a build that has ended.
+	Ended int64 `dynamodbav:"ended"`
+	// Source is the last archive that was accepted, served or not.
+	Source string `dynamodbav:"source,omitempty"`
+	// Served is the build that the gateway serves, nil before the first one.
+	Served *Served `dynamodbav:"served,omitempty"`
+	// Before are builds served earlier, the newest first, that can be
+	// returned to.
+	Before []Served `dynamodbav:"before,omitempty"`
+}
+
+// Served is a build that was served.
+type Served struct {
+	// Number is its place in the order in which builds were begun.
+	Number int64 `dynamodbav:"number"`
+	// BuildID is a UUID.
+	BuildID string `dynamodbav:"buildId"`
+	// Artifact and Source are names in the bucket.
+	Artifact string    `dynamodbav:"artifact"`
+	Source   string    `dynamodbav:"source"`
+	On       time.Time `dynamodbav:"on"`
+}
+
+// environmentRecord is a branch's environment: it names its deployment and
+// lists it with the project's others.
+type environmentRecord struct {
+	AccountID  string           `dynamodbav:"accountId"`
+	Account    string           `dynamodbav:"account"`
+	Project    string           `dynamodbav:"project"`
+	Branch     string           `dynamodbav:"branch"`
+	Kind       environment.Kind `dynamodbav:"kind"`
+	Deployment string           `dynamodbav:"deployment"`
+	CreatedOn  time.Time        `dynamodbav:"createdOn"`
+}
+
+func (r Record) exists() bool { return r.Name != "" && r.DeletedOn == nil }
+
+func (r Record) seenBy(o Owner) bool {
+	return r.exists() && r.AccountID == o.AccountID && o.sees(r.Project, r.Kind)
+}
+
+// begun reports whether anything was ever built: a name that is only reserved
+// is nothing to show.
+func (r Record) begun() bool { return r.Latest > 0 }
+
+func (r Record) state() State {
+	switch {
+	case r.Served != nil:
+		return Started
+	case r.Ended < r.Latest:
+		return Building
+	default:
+		return Failed
+	}
+}
+
+// update is a write to this deployment as long as it exists.
+func (r Record) update(gone error, changes ...store.Change) store.Write {
+	return store.Update(store.DeploymentKey(r.Name), changes...).If(store.Lacks(store.At("deletedOn"))).Else(gone)
+}
+
+// number is the write that gives out the next number of a build.
+func (r Record) number(now time.Time) store.Write {
+	return r.update(errStale,
+		store.Set(store.At("latest"), r.Latest+1),
+		store.Set(store.At("updatedOn"), now),
+	).If(store.Equal(store.At("latest"), r.Latest))
+}
+
+func (r Record) resource() audit.Resource {
+	return audit.Resource{Type: "deployment", ID: r.Name, Metadata: map[string]string{"project": r.Project, "branch": r.Branch}}
+}
+
+func (s *Service) show(r Record) Deployment {
+	l := label(r.Branch)
+	return Deployment{
+		Name: r.Name, URL: s.Origin(r.Name), Label: l,
+		LoggingID: r.Account + "::" + r.Project + "::" + r.Branch + "::" + l + "::" + digitsOf(r.Name),
+		Account:   r.Account, Project: r.Project, Branch: r.Branch, Kind: r.Kind,
+		State: r.state(), CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
+	}
+}
+
+var errNoDeployment = fault.Missing("deployment")
+
+// ListDeployments gives the deployments of a project that the caller sees,
+// production first, then the newest first. A project that does not exist is
+// NotFound.
+func (s *Service) ListDeployments(ctx context.Context, owner Owner, project string) ([]Deployment, error) {
+	if !owner.Viewer.SeesProject(project) || checkProject(project) != nil {
+		return nil, errNoProject
+	}
+	environments, err := store.Collect[environmentRecord](ctx, s.Table, store.Query{PK: store.EnvironmentPartition(owner.AccountID, project)})
+	if err != nil {
+		return nil, err
+	}
+	if len(environments) == 0 {
+		there := store.Want(store.ProjectKey(owner.AccountID, project), nil)
+		if err := s.Table.Load(ctx, there); err != nil {
+			return nil, err
+		}
+		if !there.Found {
+			return nil, errNoProject
+		}
+	}
+	var out []Deployment
+	const page = 100 // as many as one read takes
+	for part := range slices.Chunk(environments, page) {
+		records := make([]Record, len(part))
+		wanted := make([]*store.Wanted, len(part))
+		for i, e := range part {
+			wanted[i] = store.Want(store.DeploymentKey(e.Deployment), &records[i])
+		}
+		if err := s.Table.Load(ctx, wanted...); err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			if r.seenBy(owner) && r.begun() {
+				out = append(out, s.show(r))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Deployment) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Kind), rank(b.Kind)),
+			b.CreatedOn.Compare(a.CreatedOn),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return out, nil
+}
+
+// rank puts production first and leaves the others as they are.
+func rank(k environment.Kind) int {
+	if k == environment.Production {
+		return 0
+	}
+	return 1
+}
+
+// DeploymentAt names a deployment by its name.
+type DeploymentAt struct {
+	Owner
+	Deployment string
+	// Project, if not empty, has to be the deployment's.
+	Project string
+}
+
+// find reads a deployment, or answers NotFound for one that is not there, not
+// the caller's to see, or not begun.
+func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
+	if len(at.Deployment) > maxDNSLabel || !projectPattern.MatchString(at.Deployment) {
+		return Record{}, errNoDeployment
+	}
+	var r Record
+	if err := s.Table.Load(ctx, store.Want(store.DeploymentKey(at.Deployment), &r)); err != nil {
+		return Record{}, err
+	}
+	if !r.seenBy(at.Owner) || !r.begun() || at.Project != "" && at.Project != r.Project {
+		return Record{}, errNoDeployment
+	}
+	return r, nil
+}
+
+// ReadDeployment gives a deployment.
+func (s *Service) ReadDeployment(ctx context.Context, at DeploymentAt) (Deployment, error) {
+	r, err := s.find(ctx, at)
+	if err != nil {
+		return Deployment{}, err
+	}
+	return s.show(r), nil
+}
+
+// DeleteDeployment deletes a deployment and its environment. Every reader of
+// the record finds it gone when it returns, builds on their way end without an
+// effect, and a durable operation empties the bucket afterwards. The project,
+// its variables and its key buckets stay.
+func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
+	r, err := s.find(ctx, at)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.Table.Commit(ctx,
+		r.update(errNoDeployment,
+			store.Set(store.At("deletedOn"), now),
+			store.Set(store.At("updatedOn"), now),
+			store.Remove(store.At("served")),
+			store.Remove(store.At("before")),
+			store.Remove(store.At("source")),
+		),
+		store.Delete(store.EnvironmentKey(r.AccountID, r.Project, r.Branch)),
+		operation.Begin(operation.Start{
+			ID: "clean-" + r.Name + "-all", Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
+			Input: CleanInput{Deployment: r.Name, All: true},
+			// A build on its way may still put an object before it finds the
+			// deployment gone.
+			NotBefore: now.Add(cleanDelay),
+		}, now),
+		audit.Record(ctx, r.resource()),
+	)
+}
+
+// Redeploy builds what is served once more, or what was last accepted while
+// nothing is, with the variables as they are by then. It answers the statusId
+// under which the build is followed.
+func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
+	err = s.again(ctx, func() error {
+		r, err := s.find(ctx, at)
+		if err != nil {
+			return err
+		}
+		source := r.Source
+		if r.Served != nil {
+			source = r.Served.Source
+		}
+		if source == "" {
+			return fault.New(fault.Conflict, "There are no sources to deploy again yet. Upload them first.")
+		}
+		now := s.now()
+		u := s.newUpload(r, now)
+		u.State, u.Number, u.Source = claimed, r.Latest+1, source
+		if err := s.Table.Commit(ctx,
+			r.number(now),
+			store.Create(store.UploadKey(u.ID), u),
+			beginBuild(r, u, now),
+			audit.Record(ctx, r.resource(), u.resource()),
+		); err != nil {
+			return err
+		}
+		statusID = u.ID
+		return nil
+	})
+	return statusID, err
+}
+
+// beginBuild is the write that begins an upload's build.
+func beginBuild(r Record, u upload, now time.Time) store.Write {
+	return operation.Begin(operation.Start{
+		ID: u.ID, Kind: Build, Subject: r.Name, AccountID: r.AccountID,
+		Input: BuildInput{
+			StatusID: u.ID, Deployment: r.Name, AccountID: r.AccountID, Account: r.Account,
+			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, ETag: u.ETag, Source: u.Source,
+		},
+	}, now)
+}
+
+// cleanID names the operation that cleans up after a build.
+func cleanID(deployment string, number int64) string {
+	return "clean-" + deployment + "-" + strconv.FormatInt(number, 10)
+}

@@ -1,0 +1,129 @@
+// Package deployments keeps projects, their environments, and what is deployed
+// to them: it gives out upload addresses, takes what arrives there as the
+// beginning of a build, tells how a build goes, and lists, repeats and deletes
+// deployments (specification 4.7; contract 2.7, 2.10, 3.1, 3.2).
+//
+// Everything stands in four records. A project has an environment for each
+// branch; an environment has one deployment, whose name is the first label of
+// its host name and is never used again. An upload is one archive on its way,
+// or one repetition of a stored one; it and its build share the statusId, which
+// is also the build's id.
+//
+// What it is not: it builds nothing. A claim (claim.go) begins a durable
+// operation of the kind Build, which package builds carries out; this package
+// owns the records that a build changes (build.go). Nor does it serve
+// requests: package serving reads what is here.
+//
+// Read this file first, then upload.go, claim.go, build.go and status.go.
+package deployments
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// The kinds of durable operation that this package begins. Package builds
+// defines them.
+const (
+	// Build is from an archive to a served deployment; its id is the statusId.
+	Build = "build"
+	// Clean removes what a deployment does not need any more from the bucket.
+	Clean = "deployment-clean"
+)
+
+// Viewer says what of an account a caller may see: auth.Principal does.
+type Viewer interface {
+	// SeesProject reports whether the caller sees the project in at least one
+	// environment.
+	SeesProject(project string) bool
+	// MaySee reports whether the caller sees a project's environment of a kind.
+	MaySee(project, kind string) bool
+}
+
+// Owner is the account that is meant, and what the caller may see of it.
+type Owner struct {
+	AccountID string
+	// Account is the account's name.
+	Account string
+	Viewer  Viewer
+}
+
+func (o Owner) sees(project string, kind environment.Kind) bool {
+	return o.Viewer.MaySee(project, string(kind))
+}
+
+// Buckets makes the three key buckets that every project has.
+type Buckets interface {
+	// DefaultBuckets gives the writes that make those that do not exist, for
+	// the transaction that makes the project.
+	DefaultBuckets(ctx context.Context, owner keys.Owner, project string) ([]store.Write, error)
+}
+
+var _ Buckets = (*keys.Service)(nil)
+
+// Uploads gives out addresses for uploads and removes what came there.
+type Uploads interface {
+	// PresignPut makes an address to which anyone may PUT one object at key for
+	// blob.UploadValidity. The address is a secret.
+	PresignPut(ctx context.Context, key string) (string, error)
+	// Delete removes the object at key, if there is one.
+	Delete(ctx context.Context, key string) error
+}
+
+// Options are what a Service takes from outside; all are needed but Pause.
+type Options struct {
+	Table   *store.Table
+	Buckets Buckets
+	Uploads Uploads
+	IDs     *ids.Source
+	Now     func() time.Time
+	// Origin gives the public address of a deployment by its name:
+	// "https://NAME.example.com", without a slash at the end.
+	Origin func(deployment string) string
+	// Pause waits before a change is made again that met another one; nil
+	// means store.Backoff.
+	Pause store.Pause
+}
+
+// Service does the operations. It is safe for concurrent use.
+type Service struct{ Options }
+
+// New makes a Service.
+func New(o Options) *Service {
+	if o.Pause == nil {
+		o.Pause = store.Backoff
+	}
+	return &Service{o}
+}
+
+func (s *Service) now() time.Time { return instant(s.Now()) }
+
+// instant is a time as records keep it: UTC, to the millisecond (contract 1.4).
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// errStale is what a commit answers when something changed after it was read:
+// the change is made again from the start.
+var errStale = errors.New("deployments: what was read has changed since")
+
+// attempts is how often a change is made again before it is given up: each
+// time somebody else has changed the same thing meanwhile.
+const attempts = 8
+
+// again makes a change that reads and commits until it meets no other one.
+func (s *Service) again(ctx context.Context, change func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := change()
+		if !errors.Is(err, errStale) || attempt == attempts {
+			return err
+		}
+		if err := s.Pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}

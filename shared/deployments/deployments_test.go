@@ -1,0 +1,564 @@
+package deployments_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+func (w *world) input(operationID string) deployments.BuildInput {
+	w.t.Helper()
+	var r operation.Record
+	if err := w.table.Get(w.t.Context(), store.OperationKey(operationID), &r); err != nil {
+		w.t.Fatal(err)
+	}
+	var in deployments.BuildInput
+	if err := r.DecodeInput(&in); err != nil {
+		w.t.Fatal(err)
+	}
+	if r.Kind != deployments.Build || in.StatusID != operationID {
+		w.t.Fatalf("operation %+v, input %+v", r, in)
+	}
+	return in
+}
+
+func wantKind(t *testing.T, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("error %v, want kind %d", err, kind)
+	}
+}
+
+func TestProjectIsMadeWithItsThreeBuckets(t *testing.T) {
+	w := newWorld(t)
+	p, err := w.CreateProject(w.ctx(), full(), "lime-fox")
+	if err != nil || p.Name != "lime-fox" || p.Account != "demo" || len(p.ID) != 36 {
+		t.Fatalf("project %+v, error %v", p, err)
+	}
+	buckets, _, err := w.keys.ListBuckets(w.ctx(), keys.Owner{AccountID: account, Viewer: full().Viewer}, keys.Page{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, b := range buckets {
+		names = append(names, b.Name)
+	}
+	if want := []string{"lime-fox-preview", "lime-fox-production", "lime-fox-working-copy"}; !slices.Equal(names, want) {
+		t.Errorf("buckets %q, want %q", names, want)
+	}
+}
+
+func TestProjectNameInUseOrNotAllowedIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.CreateProject(w.ctx(), full(), "lime-fox"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lime-fox", "", "-a", "a-", "A", "a_b", "a.b", "é", "a b", strings.Repeat("a", 64), "a\n"} {
+		_, err := w.CreateProject(w.ctx(), full(), name)
+		wantKind(t, err, fault.Unprocessable)
+	}
+	for _, name := range []string{"a", "0", "a-b", strings.Repeat("a", 63)} {
+		if _, err := w.CreateProject(w.ctx(), full(), name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := w.CreateProject(w.ctx(), foreign(), "lime-fox"); err != nil {
+		t.Errorf("another account's project of the same name: %v", err)
+	}
+}
+
+func TestProjectsAreListedAsFarAsTheyAreSeen(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"b", "a", "c"} {
+		if _, err := w.CreateProject(w.ctx(), full(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limited := auth.Full()
+	limited.Projects = []string{"b", "c", "d"}
+	for _, tt := range []struct {
+		name  string
+		owner deployments.Owner
+		want  string
+	}{
+		{"all", full(), "a b c"},
+		{"a limited key", viewer(limited), "b c"},
+		{"another account", foreign(), ""},
+	} {
+		projects, err := w.ListProjects(w.ctx(), tt.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range projects {
+			names = append(names, p.Name)
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	_, err := w.CreateProject(w.ctx(), viewer(limited), "e")
+	wantKind(t, err, fault.Forbidden)
+	if _, err := w.CreateProject(w.ctx(), viewer(limited), "d"); err != nil {
+		t.Errorf("a project within the key's: %v", err)
+	}
+}
+
+func TestFirstUploadMakesProjectEnvironmentAndBuckets(t *testing.T) {
+	w := newWorld(t)
+	u := w.issue("lime-fox", "feature/auth")
+	if want := w.now().Add(15 * time.Minute); !u.ExpiresOn.Equal(want) {
+		t.Errorf("expires on %v, want %v", u.ExpiresOn, want)
+	}
+	projects, err := w.ListProjects(w.ctx(), full())
+	if err != nil || len(projects) != 1 {
+		t.Fatalf("projects %v, error %v", projects, err)
+	}
+	_, total, err := w.keys.ListBuckets(w.ctx(), keys.Owner{AccountID: account, Viewer: full().Viewer}, keys.Page{Limit: 10})
+	if err != nil || total != 3 {
+		t.Errorf("%d buckets, error %v", total, err)
+	}
+	in := w.claimed(w.put(u, "x"))
+	if !regexp.MustCompile(`^lime-fox-feature-au-[0-9a-f]{7}$`).MatchString(in.Deployment) {
+		t.Errorf("deployment %q", in.Deployment)
+	}
+	if in.Kind != environment.Preview || in.Number != 1 || in.Branch != "feature/auth" {
+		t.Errorf("input %+v", in)
+	}
+	again := w.claim("lime-fox", "feature/auth", "y")
+	if again.Deployment != in.Deployment || again.Number != 2 {
+		t.Errorf("the second upload of the branch is for %s, build %d", again.Deployment, again.Number)
+	}
+	if other := w.claim("lime-fox", "main", "z"); other.Deployment == in.Deployment || other.Kind != environment.Production {
+		t.Errorf("another branch is built as %+v", other)
+	}
+}
+
+func TestBadUploadsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		name            string
+		project, branch string
+		want            fault.Kind
+	}{
+		{"no branch", "lime-fox", "", fault.Invalid},
+		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid},
+		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid},
+		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid},
+		{"a bad project", "Lime", "main", fault.Invalid},
+		{"no project", "", "main", fault.NotFound},
+	} {
+		_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(auth.Permissions{Projects: []string{"lime-fox", "Lime"}, Environments: environment.Kinds()}), Project: tt.project, Branch: tt.branch, BranchField: "body.branchName"})
+		if !fault.Is(err, tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	preview := auth.Full()
+	preview.Environments = []environment.Kind{environment.Preview}
+	_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(preview), Project: "lime-fox", Branch: "main"})
+	wantKind(t, err, fault.NotFound)
+	if items := w.memory.Items(); len(items) != 0 {
+		t.Errorf("%d items were written", len(items))
+	}
+}
+
+// TestConcurrentFirstUploadsMakeOneEnvironment races uploads of one branch.
+func TestConcurrentFirstUploadsMakeOneEnvironment(t *testing.T) {
+	w := newWorld(t)
+	const n = 8
+	var all sync.WaitGroup
+	ids := make([]string, n)
+	for i := range n {
+		all.Go(func() {
+			u, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: full(), Project: "lime-fox", Branch: "main"})
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = u.StatusID
+		})
+	}
+	all.Wait()
+	names := map[string]bool{}
+	for i, id := range ids {
+		o := w.bucket.Upload(blob.UploadKey(id), fmt.Append(nil, i))
+		names[w.claimed(deployments.Arrival{StatusID: id, ETag: o.ETag, On: w.now()}).Deployment] = true
+	}
+	if len(names) != 1 {
+		t.Errorf("deployments %v, want one", names)
+	}
+}
+
+func TestClaimTakesTheFirstArchiveAlone(t *testing.T) {
+	w := newWorld(t)
+	u := w.issue("lime-fox", "main")
+	first := w.put(u, "first")
+	in := w.claimed(first)
+	if again := w.claimed(first); again != in {
+		t.Errorf("the same event again: %+v, first %+v", again, in)
+	}
+	_, err := w.Claim(t.Context(), w.put(u, "second"))
+	if !errors.Is(err, deployments.ErrUnclaimed) {
+		t.Errorf("a second archive: %v", err)
+	}
+	_, err = w.Claim(t.Context(), deployments.Arrival{StatusID: w.ids.UUID(), ETag: "e", On: w.now()})
+	if !errors.Is(err, deployments.ErrUnclaimed) {
+		t.Errorf("an archive without an address: %v", err)
+	}
+	if latest := w.record(in.Deployment).Latest; latest != 1 {
+		t.Errorf("%d builds were begun", latest)
+	}
+}
+
+func TestClaimRefusesLateArchives(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		arrives, heard time.Duration
+		claimed        bool
+		want           deployments.BuildStatus
+	}{
+		{"in time", 15 * time.Minute, 15 * time.Minute, true, deployments.InProgress},
+		{"in time, and heard of later", 14 * time.Minute, 19 * time.Minute, true, deployments.InProgress},
+		{"too late", 15*time.Minute + time.Second, 15*time.Minute + time.Second, false, deployments.InProgress},
+		{"in time, and heard of much later", 14 * time.Minute, 21 * time.Minute, false, deployments.Failure},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			u := w.issue("lime-fox", "main")
+			w.sleep(tt.arrives)
+			a := w.put(u, "x")
+			w.sleep(tt.heard - tt.arrives)
+			_, err := w.Claim(t.Context(), a)
+			if (err == nil) != tt.claimed || err != nil && !errors.Is(err, deployments.ErrUnclaimed) {
+				t.Errorf("error %v", err)
+			}
+			s, err := w.ReadStatus(w.ctx(), deployments.StatusAt{Owner: full(), Project: "lime-fox", StatusID: u.StatusID})
+			if err != nil || s.Status != tt.want {
+				t.Errorf("status %+v, error %v, want %s", s, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConcurrentClaimsBeginOneBuild(t *testing.T) {
+	w := newWorld(t)
+	a := w.put(w.issue("lime-fox", "main"), "x")
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			if id, err := w.Claim(t.Context(), a); err != nil || id != a.StatusID {
+				t.Errorf("operation %q, error %v", id, err)
+			}
+		})
+	}
+	all.Wait()
+	if latest := w.record(w.input(a.StatusID).Deployment).Latest; latest != 1 {
+		t.Errorf("%d builds were begun", latest)
+	}
+}
+
+func TestDeploymentIsShownOnceABuildHasBegun(t *testing.T) {
+	w := newWorld(t)
+	u := w.issue("lime-fox", "main")
+	list := func() []deployments.Deployment {
+		t.Helper()
+		out, err := w.ListDeployments(w.ctx(), full(), "lime-fox")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if got := list(); len(got) != 0 {
+		t.Errorf("before an archive: %+v", got)
+	}
+	in := w.claimed(w.put(u, "x"))
+	if got := list(); len(got) != 1 || got[0].State != deployments.Building {
+		t.Errorf("during the first build: %+v", got)
+	}
+	w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+	if got := list(); len(got) != 1 || got[0].State != deployments.Failed {
+		t.Errorf("after a failed first build: %+v", got)
+	}
+	second := w.claim("lime-fox", "main", "y")
+	if got := list(); got[0].State != deployments.Building {
+		t.Errorf("during the second build: %+v", got)
+	}
+	w.serve(second)
+	got := list()[0]
+	digits := got.Name[len(got.Name)-7:]
+	want := deployments.Deployment{
+		Name: in.Deployment, URL: "https://" + in.Deployment + ".example.com", Label: "main",
+		LoggingID: "demo::lime-fox::main::main::" + digits, Account: "demo", Project: "lime-fox", Branch: "main",
+		Kind: environment.Production, State: deployments.Started, CreatedOn: got.CreatedOn, UpdatedOn: got.UpdatedOn,
+	}
+	if got != want {
+		t.Errorf("deployment %+v, want %+v", got, want)
+	}
+	third := w.claim("lime-fox", "main", "z")
+	w.commit(deployments.GiveUp(t.Context(), w.table, third, w.now()))
+	if got := list(); got[0].State != deployments.Started {
+		t.Errorf("after a failed build of a served one: %+v", got)
+	}
+	if served := w.record(in.Deployment).Served; served.BuildID != second.StatusID {
+		t.Errorf("served %+v, want build %s", served, second.StatusID)
+	}
+}
+
+func TestDeploymentsAreListedProductionFirstThenTheNewest(t *testing.T) {
+	w := newWorld(t)
+	var want []string
+	for _, branch := range []string{"one", "two", "main", "three"} {
+		want = append(want, w.claim("lime-fox", branch, branch).Deployment)
+		w.sleep(time.Minute)
+	}
+	want = []string{want[2], want[3], want[1], want[0]}
+	list, err := w.ListDeployments(w.ctx(), full(), "lime-fox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range list {
+		got = append(got, d.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestForeignDeploymentsReadAsAbsentOnes(t *testing.T) {
+	w := newWorld(t)
+	in := w.claim("lime-fox", "main", "x")
+	w.serve(in)
+	preview := auth.Full()
+	preview.Environments = []environment.Kind{environment.Preview}
+	other := auth.Full()
+	other.Projects = []string{"other"}
+	for name, at := range map[string]deployments.DeploymentAt{
+		"another account":     {Owner: foreign(), Deployment: in.Deployment},
+		"another environment": {Owner: viewer(preview), Deployment: in.Deployment},
+		"another project":     {Owner: viewer(other), Deployment: in.Deployment},
+		"the wrong project":   {Owner: full(), Deployment: in.Deployment, Project: "other"},
+		"absent":              {Owner: full(), Deployment: "lime-fox-main-0000000"},
+		"no name":             {Owner: full(), Deployment: "Lime#Fox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, read := w.ReadDeployment(w.ctx(), at)
+			_, redeploy := w.Redeploy(w.ctx(), at)
+			for what, err := range map[string]error{"read": read, "delete": w.DeleteDeployment(w.ctx(), at), "redeploy": redeploy} {
+				if !fault.Is(err, fault.NotFound) || err.Error() != "This deployment does not exist, or this key cannot see it." {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+	if _, err := w.ListDeployments(w.ctx(), foreign(), "lime-fox"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("list of another account: %v", err)
+	}
+	if list, err := w.ListDeployments(w.ctx(), viewer(preview), "lime-fox"); err != nil || len(list) != 0 {
+		t.Errorf("list of another environment: %v, %v", list, err)
+	}
+	_, err := w.ReadStatus(w.ctx(), deployments.StatusAt{Owner: foreign(), Project: "lime-fox", StatusID: in.StatusID})
+	wantKind(t, err, fault.NotFound)
+	_, err = w.ReadStatus(w.ctx(), deployments.StatusAt{Owner: full(), Project: "other", StatusID: in.StatusID})
+	wantKind(t, err, fault.NotFound)
+}
+
+func TestDeletedDeploymentIsGoneForEveryReader(t *testing.T) {
+	w := newWorld(t)
+	in := w.claim("lime-fox", "main", "x")
+	w.serve(in)
+	open := w.issue("lime-fox", "main")
+	running := w.claim("lime-fox", "main", "y")
+	at := deployments.DeploymentAt{Owner: full(), Deployment: in.Deployment, Project: "lime-fox"}
+	if err := w.DeleteDeployment(w.ctx(), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DeleteDeployment(w.ctx(), at); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the second deletion: %v", err)
+	}
+	if _, err := w.ReadDeployment(w.ctx(), at); !fault.Is(err, fault.NotFound) {
+		t.Errorf("read: %v", err)
+	}
+	if list, err := w.ListDeployments(w.ctx(), full(), "lime-fox"); err != nil || len(list) != 0 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	if _, err := deployments.Read(t.Context(), w.table, in.Deployment); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the gateway reads: %v", err)
+	}
+	if _, err := w.Claim(t.Context(), w.put(open, "z")); !errors.Is(err, deployments.ErrUnclaimed) {
+		t.Errorf("an upload of the deleted one is claimed: %v", err)
+	}
+	if _, err := deployments.Serve(t.Context(), w.table, running, deployments.BuildData{}, w.now()); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a build of the deleted one is served: %v", err)
+	}
+	if next := w.claim("lime-fox", "main", "new"); next.Deployment == in.Deployment {
+		t.Errorf("the name %s is used again", next.Deployment)
+	}
+	var clean operation.Record
+	if err := w.table.Get(t.Context(), store.OperationKey("clean-"+in.Deployment+"-all"), &clean); err != nil {
+		t.Errorf("nothing cleans up: %v", err)
+	}
+}
+
+func TestRedeployBuildsWhatIsServed(t *testing.T) {
+	w := newWorld(t)
+	in := w.claim("lime-fox", "main", "x")
+	at := deployments.DeploymentAt{Owner: full(), Deployment: in.Deployment}
+	_, err := w.Redeploy(w.ctx(), at)
+	wantKind(t, err, fault.Conflict)
+	w.commit(deployments.Accept(t.Context(), w.table, in, in.Deployment+"/first"))
+	w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+	redeploy := func() deployments.BuildInput {
+		t.Helper()
+		id, err := w.Redeploy(w.ctx(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.ReadStatus(w.ctx(), deployments.StatusAt{Owner: full(), Project: "lime-fox", StatusID: id})
+		if err != nil || s.Status != deployments.InProgress {
+			t.Errorf("status %+v, error %v", s, err)
+		}
+		return w.input(id)
+	}
+	// Nothing is served yet: the last archive that was accepted is built.
+	if got := redeploy(); got.Source != in.Deployment+"/first" || got.Number != 2 || got.ETag != "" {
+		t.Errorf("redeploy of a failed one: %+v", got)
+	}
+	good := w.claim("lime-fox", "main", "good")
+	w.serve(good)
+	bad := w.claim("lime-fox", "main", "bad")
+	w.commit(deployments.Accept(t.Context(), w.table, bad, in.Deployment+"/bad"))
+	w.commit(deployments.GiveUp(t.Context(), w.table, bad, w.now()))
+	got := redeploy()
+	if want := w.record(in.Deployment).Served.Source; got.Source != want {
+		t.Errorf("redeploy builds %s, served is %s", got.Source, want)
+	}
+	if _, err := w.Claim(t.Context(), deployments.Arrival{StatusID: got.StatusID, On: w.now()}); !errors.Is(err, deployments.ErrUnclaimed) {
+		t.Errorf("an archive at a redeploy's place is claimed: %v", err)
+	}
+}
+
+// TestOlderBuildNeverReplacesANewerOne ends builds in any order, some without
+// success.
+func TestOlderBuildNeverReplacesANewerOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		n := rapid.IntRange(1, 8).Draw(rt, "builds")
+		builds := make([]deployments.BuildInput, n)
+		for i := range builds {
+			builds[i] = w.claim("lime-fox", "main", fmt.Sprint(i))
+		}
+		order := rapid.Permutation(builds).Draw(rt, "order")
+		var newest int64
+		for i, in := range order {
+			if rapid.Bool().Draw(rt, fmt.Sprintf("fails %d", i)) {
+				w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+			} else {
+				w.serve(in)
+				newest = max(newest, in.Number)
+			}
+			r := w.record(in.Deployment)
+			if newest == 0 != (r.Served == nil) || r.Served != nil && r.Served.Number != newest {
+				rt.Fatalf("served %+v, want build %d", r.Served, newest)
+			}
+			if len(r.Before) > 5 {
+				rt.Fatalf("%d earlier builds are kept", len(r.Before))
+			}
+			for _, b := range r.Before {
+				if !r.Needed(b.Source) || !r.Needed(b.Artifact) {
+					rt.Fatalf("%+v can be returned to and is not needed", b)
+				}
+			}
+		}
+	})
+}
+
+func TestUnusedAddressEndsInError(t *testing.T) {
+	w := newWorld(t)
+	u := w.issue("lime-fox", "main")
+	at := deployments.StatusAt{Owner: full(), Project: "lime-fox", StatusID: u.StatusID}
+	s, err := w.ReadStatus(w.ctx(), at)
+	if err != nil || s.Status != deployments.InProgress || s.URL != "" || s.BuildID != "" {
+		t.Errorf("status %+v, error %v", s, err)
+	}
+	w.sleep(20*time.Minute + time.Second)
+	s, err = w.ReadStatus(w.ctx(), at)
+	if err != nil || s.Status != deployments.Failure || len(s.Errors) != 1 {
+		t.Errorf("status %+v, error %v", s, err)
+	}
+	w.sleep(31 * 24 * time.Hour)
+	_, err = w.ReadStatus(w.ctx(), at)
+	wantKind(t, err, fault.NotFound)
+}
+
+// TestChangesCostOneReadAndOneTransaction is the ledger of this package: see
+// issue 3, figures.
+func TestChangesCostOneReadAndOneTransaction(t *testing.T) {
+	w := newWorld(t)
+	in := w.claim("lime-fox", "main", "x")
+	w.serve(in)
+	at := deployments.DeploymentAt{Owner: full(), Deployment: in.Deployment}
+	var meter *store.Meter
+	for _, tt := range []struct {
+		name string
+		do   func() error
+		want store.Usage
+	}{
+		{"a project", func() error {
+			_, err := w.CreateProject(store.WithMeter(w.ctx(), meter), full(), "new")
+			return err
+		}, store.Usage{Reads: 1, Commits: 1}},
+		{"an upload of a known branch", func() error {
+			_, err := w.IssueUpload(store.WithMeter(w.ctx(), meter), deployments.UploadAt{Owner: full(), Project: "lime-fox", Branch: "main"})
+			return err
+		}, store.Usage{Reads: 1, Commits: 1}},
+		{"an upload of a new branch", func() error {
+			_, err := w.IssueUpload(store.WithMeter(w.ctx(), meter), deployments.UploadAt{Owner: full(), Project: "lime-fox", Branch: "new"})
+			return err
+		}, store.Usage{Reads: 1, Commits: 1}},
+		{"an upload of a new project", func() error {
+			_, err := w.IssueUpload(store.WithMeter(w.ctx(), meter), deployments.UploadAt{Owner: full(), Project: "newer", Branch: "new"})
+			return err
+		}, store.Usage{Reads: 2, Commits: 1}},
+		{"a status", func() error {
+			_, err := w.ReadStatus(store.WithMeter(w.ctx(), meter), deployments.StatusAt{Owner: full(), Project: "lime-fox", StatusID: in.StatusID})
+			return err
+		}, store.Usage{Reads: 1}},
+		{"a redeploy", func() error {
+			_, err := w.Redeploy(store.WithMeter(w.ctx(), meter), at)
+			return err
+		}, store.Usage{Reads: 1, Commits: 1}},
+		{"a list", func() error {
+			_, err := w.ListDeployments(store.WithMeter(w.ctx(), meter), full(), "lime-fox")
+			return err
+		}, store.Usage{Reads: 1, Queries: 1}},
+		{"a deletion", func() error {
+			return w.DeleteDeployment(store.WithMeter(w.ctx(), meter), at)
+		}, store.Usage{Reads: 1, Commits: 1}},
+	} {
+		meter = &store.Meter{}
+		if err := tt.do(); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		got := meter.Usage()
+		got.ReadUnits, got.WriteUnits = 0, 0
+		if got != tt.want {
+			t.Errorf("%s costs %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}

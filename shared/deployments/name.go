@@ -1,0 +1,76 @@
+package deployments
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// Bounds of names. A deployment's name is a DNS label and has to fit one.
+const (
+	maxProjectChars = 63
+	maxBranchBytes  = 255
+	maxLabelChars   = 10
+	suffixChars     = 7
+	maxDNSLabel     = 63
+)
+
+// projectPattern is that of contract 1.4.
+var projectPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// checkProject refuses a name that no project may have. The kind of the fault
+// is Unprocessable: clients ask for another name then.
+func checkProject(name string) error {
+	if len(name) > maxProjectChars || !projectPattern.MatchString(name) {
+		return fault.New(fault.Unprocessable, "A project's name has 1 to %d of the characters a-z, 0-9 and -, and neither begins nor ends with -. Choose another name.", maxProjectChars)
+	}
+	return nil
+}
+
+func checkBranch(location, branch string) error {
+	switch {
+	case branch == "":
+		return fault.InvalidField(location, "is required: name the branch")
+	case len(branch) > maxBranchBytes:
+		return fault.InvalidField(location, "has more than %d bytes", maxBranchBytes)
+	case !utf8.ValidString(branch) || strings.ContainsFunc(branch, unicode.IsControl):
+		return fault.InvalidField(location, "has control characters or is no UTF-8")
+	}
+	return nil
+}
+
+// label is a branch as it stands in names (prettyBranch of contract 1.4): at
+// most 10 of the characters a-z, 0-9 and -.
+func label(branch string) string {
+	var b strings.Builder
+	for _, r := range norm.NFD.String(branch) {
+		switch {
+		case unicode.Is(unicode.Mn, r):
+		case r == '_' || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			b.WriteRune(unicode.ToLower(r))
+		case !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	text := strings.ReplaceAll(strings.Trim(b.String(), "-"), "_", "-")
+	text = strings.Trim(text[:min(len(text), maxLabelChars)], "-")
+	if text == "" {
+		return "branch" // nothing of it can stand in a name
+	}
+	return text
+}
+
+// deploymentName makes the name of a deployment from 7 hexadecimal digits.
+func deploymentName(project, branch, digits string) string {
+	rest := "-" + label(branch) + "-" + digits
+	project = project[:min(len(project), maxDNSLabel-len(rest))]
+	return strings.TrimRight(project, "-") + rest
+}
+
+// digitsOf are the 7 digits of a deployment's name.
+func digitsOf(name string) string { return name[max(0, len(name)-suffixChars):] }

@@ -1,0 +1,137 @@
+package deployments
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// BuildStatus is what clients poll. There are no other values (contract 3.1).
+type BuildStatus string
+
+// The statuses. The last two are final.
+const (
+	InProgress BuildStatus = "IN_PROGRESS"
+	Success    BuildStatus = "SUCCESS"
+	Failure    BuildStatus = "ERROR"
+)
+
+// Status is how an upload and its build go.
+type Status struct {
+	Status BuildStatus
+	// URL is the deployment's public address, "" until Success.
+	URL string
+	// BuildID is a UUID, "" until there is a build.
+	BuildID string
+	// Steps are the build's steps so far, by the names Download, Validate,
+	// Compile and Deploy.
+	Steps            map[string]Step
+	Errors, Warnings []Finding
+}
+
+// Step is a step of a build.
+type Step struct {
+	Status    BuildStatus
+	StartedOn time.Time
+	// FinishedOn is nil while it runs.
+	FinishedOn *time.Time
+	// Message is what made it fail or begin again, for clients, or "".
+	Message string
+}
+
+// StatusAt names an upload.
+type StatusAt struct {
+	Owner
+	Project, StatusID string
+}
+
+var errNoUpload = fault.Missing("upload")
+
+// ReadStatus tells how an upload's build goes.
+func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
+	if at.StatusID == "" {
+		return Status{}, errNoUpload
+	}
+	var u upload
+	var r operation.Record
+	build := store.Want(store.OperationKey(at.StatusID), &r)
+	if err := s.Table.Load(ctx, store.Want(store.UploadKey(at.StatusID), &u), build); err != nil {
+		return Status{}, err
+	}
+	if u.ID == "" || u.AccountID != at.AccountID || u.Project != at.Project || !at.Viewer.MaySee(u.Project, u.Kind) {
+		return Status{}, errNoUpload
+	}
+	switch {
+	case build.Found && r.Kind == Build:
+		return s.statusOf(u, r)
+	case u.State == claimed:
+		return Status{}, errNoUpload // so long ago that the build's record is gone
+	case u.open(u.ExpiresOn, s.now()):
+		return Status{Status: InProgress, Steps: map[string]Step{}}, nil
+	default:
+		return Status{Status: Failure, Steps: map[string]Step{}, Errors: []Finding{
+			{Message: "No archive arrived before the upload address expired. Ask for a new address, and PUT the archive to it within 15 minutes."},
+		}}, nil
+	}
+}
+
+func (s *Service) statusOf(u upload, r operation.Record) (Status, error) {
+	var data BuildData
+	if err := r.DecodeData(&data); err != nil {
+		return Status{}, fmt.Errorf("read the data of build %s: %w", r.ID, err)
+	}
+	out := Status{
+		Status: InProgress, BuildID: u.ID, Steps: steps(r),
+		Errors: data.Errors, Warnings: data.Warnings,
+	}
+	switch r.Status {
+	case operation.InProgress:
+	case operation.Success:
+		out.Status, out.URL = Success, s.Origin(u.Deployment)
+	case operation.Failure:
+		out.Status = Failure
+		if len(out.Errors) == 0 {
+			out.Errors = []Finding{{Message: r.Message}}
+		}
+	}
+	return out, nil
+}
+
+// steps reads a build's history. A step that was left for Abandon has failed.
+func steps(r operation.Record) map[string]Step {
+	out := map[string]Step{}
+	last := ""
+	for _, e := range r.History {
+		switch e.State {
+		case Download, Validate, Compile, Deploy:
+		case Abandon:
+			if was, ok := out[last]; ok {
+				was.Status = Failure
+				out[last] = was
+			}
+			continue
+		default:
+			continue
+		}
+		step, again := out[e.State]
+		if !again {
+			step.StartedOn = e.StartedOn
+		}
+		step.FinishedOn, step.Message, step.Status = e.FinishedOn, e.Message, InProgress
+		if e.FinishedOn != nil {
+			step.Status = Success
+			step.Message = ""
+		}
+		out[e.State] = step
+		last = e.State
+	}
+	if was, ok := out[last]; ok && r.Status == operation.Failure {
+		was.Status, was.Message = Failure, r.Message
+		out[last] = was
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+package deployments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// UploadAt names the environment that an upload is for.
+type UploadAt struct {
+	Owner
+	Project, Branch string
+	// BranchField is where the request has the branch, for the fault about it.
+	BranchField string
+	// RepositoryURL and SHA tell people where the sources come from; both may
+	// be empty.
+	RepositoryURL, SHA string
+}
+
+// Upload is an upload address.
+type Upload struct {
+	// StatusID is the UUID under which the build is followed.
+	StatusID string
+	// URL takes one PUT of the archive until ExpiresOn. It is a secret.
+	URL       string
+	ExpiresOn time.Time
+}
+
+// uploadState is how far an upload has come. What comes after it is claimed is
+// told by its build's operation.
+type uploadState string
+
+const (
+	issued  uploadState = "issued"
+	claimed uploadState = "claimed"
+)
+
+// upload is the record of an upload.
+type upload struct {
+	ID         string      `dynamodbav:"id"` // the statusId
+	AccountID  string      `dynamodbav:"accountId"`
+	Project    string      `dynamodbav:"project"`
+	Branch     string      `dynamodbav:"branch"`
+	Kind       string      `dynamodbav:"kind"`
+	Deployment string      `dynamodbav:"deployment"`
+	State      uploadState `dynamodbav:"state"`
+	// ExpiresOn is the last moment at which the archive may have arrived.
+	ExpiresOn time.Time `dynamodbav:"expiresOn"`
+	CreatedOn time.Time `dynamodbav:"createdOn"`
+	// RepositoryURL and SHA are for people.
+	RepositoryURL string `dynamodbav:"repositoryUrl,omitempty"`
+	SHA           string `dynamodbav:"sha,omitempty"`
+
+	// Number is the build's, once claimed.
+	Number int64 `dynamodbav:"number,omitempty"`
+	// ETag is of the archive that was claimed; Source is the stored archive
+	// that a redeploy builds instead.
+	ETag   string `dynamodbav:"etag,omitempty"`
+	Source string `dynamodbav:"source,omitempty"`
+
+	TTL int64 `dynamodbav:"ttl"`
+}
+
+// uploadRetention is how long an upload's status can be read: as long as its
+// build's operation.
+const uploadRetention = 30 * 24 * time.Hour
+
+// eventDelay is how much later than an archive its event may come.
+const eventDelay = 5 * time.Minute
+
+func (u upload) resource() audit.Resource {
+	return audit.Resource{Type: "source", ID: u.ID, Metadata: map[string]string{"project": u.Project, "branch": u.Branch}}
+}
+
+func (s *Service) newUpload(r Record, now time.Time) upload {
+	return upload{
+		ID: s.IDs.UUID(), AccountID: r.AccountID, Project: r.Project, Branch: r.Branch, Kind: string(r.Kind),
+		Deployment: r.Name, State: issued, CreatedOn: now, ExpiresOn: now.Add(blob.UploadValidity),
+		TTL: now.Add(uploadRetention).Unix(),
+	}
+}
+
+// IssueUpload gives out an address for one archive. The project with its key
+// buckets, the environment and the deployment's name are made when they do not
+// exist, in the same transaction.
+func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) {
+	if err := checkBranch(at.BranchField, at.Branch); err != nil {
+		return Upload{}, err
+	}
+	kind := environment.OfBranch(at.Branch)
+	if !at.sees(at.Project, kind) {
+		return Upload{}, errNoProject
+	}
+	if err := checkProject(at.Project); err != nil {
+		return Upload{}, fault.New(fault.Invalid, "projectName: has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
+	}
+	var made upload
+	err := s.again(ctx, func() error {
+		var err error
+		made, err = s.issue(ctx, at, kind)
+		return err
+	})
+	if err != nil {
+		return Upload{}, err
+	}
+	url, err := s.Uploads.PresignPut(ctx, blob.UploadKey(made.ID))
+	if err != nil {
+		return Upload{}, fmt.Errorf("make an upload address: %w", err)
+	}
+	return Upload{StatusID: made.ID, URL: url, ExpiresOn: made.ExpiresOn}, nil
+}
+
+// issue makes the upload's record and what it needs.
+func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind) (upload, error) {
+	var project Project
+	var env environmentRecord
+	if err := s.Table.Load(ctx,
+		store.Want(store.ProjectKey(at.AccountID, at.Project), &project),
+		store.Want(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), &env),
+	); err != nil {
+		return upload{}, err
+	}
+	var writes []store.Write
+	var resources []audit.Resource
+	now := s.now()
+	if project.ID == "" {
+		project = s.newProject(at.Owner, at.Project)
+		made, err := s.projectWrites(ctx, at.Owner, project, errStale)
+		if err != nil {
+			return upload{}, err
+		}
+		writes = append(writes, made...)
+		resources = append(resources, project.resource())
+	}
+	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}
+	if env.Deployment == "" {
+		r = Record{
+			Name:      deploymentName(at.Project, at.Branch, s.IDs.Hex(suffixChars + 1)[:suffixChars]),
+			AccountID: at.AccountID, Account: at.Account, Project: at.Project, Branch: at.Branch, Kind: kind,
+			CreatedOn: now, UpdatedOn: now,
+		}
+		env = environmentRecord{
+			AccountID: at.AccountID, Account: at.Account, Project: at.Project, Branch: at.Branch, Kind: kind,
+			Deployment: r.Name, CreatedOn: now,
+		}
+		writes = append(writes,
+			store.Create(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), env).Else(errStale),
+			// A name in use, even by a tombstone, is met by other digits.
+			store.Create(store.DeploymentKey(r.Name), r).Else(errStale),
+		)
+		resources = append(resources, audit.Resource{Type: "environment", ID: r.Name, Metadata: map[string]string{"project": at.Project, "branch": at.Branch}})
+	} else {
+		writes = append(writes, store.Check(store.DeploymentKey(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(errStale))
+	}
+	u := s.newUpload(r, now)
+	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
+	writes = append(writes,
+		store.Create(store.UploadKey(u.ID), u),
+		audit.Record(ctx, append(resources, u.resource())...),
+	)
+	err := s.Table.Commit(ctx, writes...)
+	if fault.Is(err, fault.Conflict) { // another first upload made the buckets
+		err = errors.Join(errStale, err)
+	}
+	return u, err
+}
+
+// open reports whether an archive that arrived at one moment may still be
+// claimed at another.
+func (u upload) open(arrived, now time.Time) bool {
+	return u.State == issued && !arrived.After(u.ExpiresOn) && now.Before(u.ExpiresOn.Add(eventDelay))
+}
+
+// Arrival is an object that has arrived where uploads do.
+type Arrival struct {
+	// StatusID is of the address that it was put to.
+	StatusID string
+	ETag     string
+	// On is when S3 had all of it.
+	On time.Time
+}
+
+// Claim takes an archive that has arrived as the beginning of its build, and
+// answers the build's operation. The first archive of an address is claimed;
+// what came later, too late or without an address answers ErrUnclaimed: nothing
+// has changed, and the object is of no use. To hear of the same arrival again
+// answers the operation again.
+func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
+	err = s.again(ctx, func() error {
+		var u upload
+		if err := s.Table.Load(ctx, store.Want(store.UploadKey(a.StatusID), &u)); err != nil {
+			return err
+		}
+		now := s.now()
+		switch {
+		case u.ID == "":
+			return ErrUnclaimed
+		case u.State == claimed && u.ETag == a.ETag && u.Source == "":
+			return nil
+		case !u.open(a.On, now):
+			return ErrUnclaimed
+		}
+		var r Record
+		if err := s.Table.Load(ctx, store.Want(store.DeploymentKey(u.Deployment), &r)); err != nil {
+			return err
+		}
+		if !r.exists() {
+			return ErrUnclaimed
+		}
+		u.State, u.ETag, u.Number = claimed, a.ETag, r.Latest+1
+		return s.Table.Commit(ctx,
+			store.Update(store.UploadKey(u.ID),
+				store.Set(store.At("state"), u.State),
+				store.Set(store.At("etag"), u.ETag),
+				store.Set(store.At("number"), u.Number),
+			).If(store.Equal(store.At("state"), issued)).Else(errStale),
+			r.number(now),
+			beginBuild(r, u, now),
+		)
+	})
+	if err != nil {
+		return "", err
+	}
+	return a.StatusID, nil
+}
+
+// ErrUnclaimed is what Claim answers for an object that begins no build.
+var ErrUnclaimed = errors.New("deployments: the object belongs to no open upload")

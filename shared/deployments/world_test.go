@@ -1,0 +1,164 @@
+package deployments_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// world is a service over a table in memory, with a clock that the test moves.
+type world struct {
+	*deployments.Service
+	t      *testing.T
+	memory *store.Memory
+	table  *store.Table
+	bucket *blob.Memory
+	keys   *keys.Service
+	ids    *ids.Source
+
+	mu    sync.Mutex
+	clock time.Time
+}
+
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
+
+//nolint:gochecknoglobals // a test's constant: its address is its identity
+var root = [seal.KeyBytes]byte{1, 2, 3}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, memory: store.NewMemory(), clock: storetest.Epoch}
+	w.table = storetest.Over(t, w.memory, storetest.Clock(w.now))
+	w.bucket = blob.NewMemory(w.now)
+	w.ids = ids.NewSource(rand.Reader, w.now)
+	w.keys = keys.New(keys.Options{
+		Table: w.table, Sealer: seal.NewSealer(rootKey{}), Hasher: seal.NewHasher(rootKey{}, "consumer-key"),
+		IDs: w.ids, Now: w.now, Pause: storetest.AtOnce,
+	})
+	w.Service = deployments.New(deployments.Options{
+		Table: w.table, Buckets: w.keys, Uploads: w.bucket, IDs: w.ids, Now: w.now, Pause: storetest.AtOnce,
+		Origin: func(name string) string { return "https://" + name + ".example.com" },
+	})
+	return w
+}
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock
+}
+
+func (w *world) sleep(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(d)
+}
+
+// ctx is of one request: audit records are one each.
+func (w *world) ctx() context.Context {
+	return audit.With(w.t.Context(), &audit.Request{AccountID: account, Action: audit.SourceCreate, RequestID: w.ids.UUID(), Time: w.now()})
+}
+
+const account = "a0000000-0000-4000-8000-000000000000"
+
+// viewer gives an owner with the permissions.
+func viewer(p auth.Permissions) deployments.Owner {
+	return deployments.Owner{AccountID: account, Account: "demo", Viewer: auth.Principal{AccountID: account, Permissions: p}}
+}
+
+func full() deployments.Owner { return viewer(auth.Full()) }
+
+// foreign is another account's owner.
+func foreign() deployments.Owner {
+	o := full()
+	o.AccountID, o.Account = "b0000000-0000-4000-8000-000000000000", "other"
+	return o
+}
+
+func (w *world) issue(project, branch string) deployments.Upload {
+	w.t.Helper()
+	u, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: full(), Project: project, Branch: branch, BranchField: "body.branchName"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return u
+}
+
+// put stores an archive as the client of an upload address does, and answers
+// what S3 tells of it.
+func (w *world) put(u deployments.Upload, body string) deployments.Arrival {
+	w.t.Helper()
+	address, err := url.Parse(u.URL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key := blob.UploadKey(u.StatusID)
+	if !strings.HasSuffix(address.Path, "/"+u.StatusID) {
+		w.t.Fatalf("the path of the address does not end in the statusId: %s", address.Path)
+	}
+	o := w.bucket.Upload(key, []byte(body))
+	return deployments.Arrival{StatusID: u.StatusID, ETag: o.ETag, On: w.now()}
+}
+
+// claim begins the build of a new upload and answers its input.
+func (w *world) claim(project, branch, body string) deployments.BuildInput {
+	w.t.Helper()
+	return w.claimed(w.put(w.issue(project, branch), body))
+}
+
+func (w *world) claimed(a deployments.Arrival) deployments.BuildInput {
+	w.t.Helper()
+	id, err := w.Claim(w.t.Context(), a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.input(id)
+}
+
+// commit makes the writes that a build's task answers.
+func (w *world) commit(writes []store.Write, err error) {
+	w.t.Helper()
+	if err == nil {
+		err = w.table.Commit(w.t.Context(), writes...)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// serve ends a build well.
+func (w *world) serve(in deployments.BuildInput) {
+	w.t.Helper()
+	w.sleep(time.Millisecond)
+	source := in.Source
+	if source == "" {
+		source = in.Deployment + "/source-" + in.StatusID
+		w.commit(deployments.Accept(w.t.Context(), w.table, in, source))
+	}
+	w.commit(deployments.Serve(w.t.Context(), w.table, in, deployments.BuildData{Source: source, Artifact: in.Deployment + "/artifact-" + in.StatusID}, w.now()))
+}
+
+func (w *world) record(name string) deployments.Record {
+	w.t.Helper()
+	r, err := deployments.Read(w.t.Context(), w.table, name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
