@@ -1,0 +1,324 @@
+package keys
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Bucket is a key bucket as its owner sees it.
+type Bucket struct {
+	ID, Name    string
+	Description string
+	Tags        map[string]string
+	// Retrievable is whether the text of its keys can be shown again.
+	Retrievable bool
+	// Token connects to the bucket. Only Read gives it.
+	Token                string
+	CreatedOn, UpdatedOn time.Time
+}
+
+// NewBucket is what a bucket is made from.
+type NewBucket struct {
+	// Name has 5 to 128 of the characters a-z, 0-9 and -.
+	Name        string
+	Description string
+	// Tags has at most 20 pairs. The pairs project and environmentType place
+	// the bucket for good: keys limited to projects or environments see it
+	// accordingly.
+	Tags map[string]string
+	// Unretrievable has the texts of keys forgotten once they were shown.
+	Unretrievable bool
+}
+
+// BucketPatch is a change of a bucket.
+type BucketPatch struct {
+	Description Patch[string]
+	Tags        Patch[map[string]string]
+}
+
+// The tags that place a bucket, and the one that the three buckets of a
+// project carry beside (contract 2.5).
+const (
+	projectTag     = "project"
+	environmentTag = "environmentType"
+	accountTag     = "account"
+)
+
+// bucketRecord is a bucket, or the tombstone of one. The record of a name is
+// made once and never removed: a new bucket of the name takes the next
+// generation, so that it never meets the consumers of the old one.
+type bucketRecord struct {
+	ID          string            `dynamodbav:"id"`
+	AccountID   string            `dynamodbav:"accountId"`
+	Name        string            `dynamodbav:"name"`
+	Generation  int               `dynamodbav:"generation"`
+	Description string            `dynamodbav:"description,omitempty"`
+	Tags        map[string]string `dynamodbav:"tags,omitempty"`
+	Retrievable bool              `dynamodbav:"retrievable"`
+	Token       []byte            `dynamodbav:"token,omitempty"`
+	// Project and Environment are the placement, "" for none. It never changes.
+	Project     string           `dynamodbav:"project,omitempty"`
+	Environment environment.Kind `dynamodbav:"environment,omitempty"`
+	CreatedOn   time.Time        `dynamodbav:"createdOn"`
+	UpdatedOn   time.Time        `dynamodbav:"updatedOn"`
+	DeletedOn   *time.Time       `dynamodbav:"deletedOn,omitempty"`
+	Version     int64            `dynamodbav:"version"`
+	// Seq counts the entries that Changes ever had.
+	Seq     int64   `dynamodbav:"seq"`
+	Changes overlay `dynamodbav:"changes"`
+}
+
+// bucketPointer leads from a bucket's id to its name.
+type bucketPointer struct {
+	AccountID string `dynamodbav:"accountId"`
+	Name      string `dynamodbav:"name"`
+}
+
+func (b bucketRecord) at() nameInAccount { return nameInAccount{b.AccountID, b.Name} }
+
+func (b bucketRecord) exists() bool { return b.ID != "" && b.DeletedOn == nil }
+
+func (b bucketRecord) seenBy(v Viewer) bool {
+	return b.exists() && v.MaySee(b.Project, string(b.Environment))
+}
+
+// update is a write to this very bucket as long as it exists.
+func (b bucketRecord) update(changes ...store.Change) store.Write {
+	return store.Update(store.BucketKey(b.AccountID, b.Name), changes...).
+		If(store.Equal(store.At("id"), b.ID)).
+		If(store.Lacks(store.At("deletedOn"))).
+		Else(errNoBucket)
+}
+
+func (b bucketRecord) bucket() Bucket {
+	return Bucket{
+		ID: b.ID, Name: b.Name, Description: b.Description, Tags: b.Tags,
+		Retrievable: b.Retrievable, CreatedOn: b.CreatedOn, UpdatedOn: b.UpdatedOn,
+	}
+}
+
+func (b bucketRecord) resource() audit.Resource {
+	return audit.Resource{Type: "key-bucket", ID: b.ID, Metadata: map[string]string{"name": b.Name}}
+}
+
+// place reads the placement from the tags.
+func (b *bucketRecord) place(tags map[string]string) {
+	b.Project = tags[projectTag]
+	if kind, ok := environment.Parse(tags[environmentTag]); ok {
+		b.Environment = kind
+	}
+}
+
+var errNoBucket = fault.Missing("key bucket")
+
+// CreateBucket makes a bucket. A name in use is a Conflict; a caller that is
+// limited to projects or environments has to place the bucket within them.
+func (s *Service) CreateBucket(ctx context.Context, owner Owner, in NewBucket) (Bucket, error) {
+	var wrong problems
+	wrong.bucketName(in.Name)
+	wrong.description("body.description", in.Description)
+	wrong.tags(in.Tags, maxBucketTags)
+	if err := wrong.err(); err != nil {
+		return Bucket{}, err
+	}
+	var made bucketRecord
+	err := s.again(ctx, func() error {
+		var old bucketRecord
+		if err := s.table.Load(ctx, store.Want(store.BucketKey(owner.AccountID, in.Name), &old)); err != nil {
+			return err
+		}
+		var err error
+		if made, err = s.newBucket(ctx, owner.AccountID, in, old.Generation+1); err != nil {
+			return err
+		}
+		if !owner.Viewer.MaySee(made.Project, string(made.Environment)) {
+			return fault.New(fault.Forbidden, "This account key is limited to some projects or environments: give the bucket the tags project and environmentType (PRODUCTION, PREVIEW or WORKING_COPY) of one of them.")
+		}
+		if old.exists() {
+			return errBucketNameInUse
+		}
+		writes := append(made.create(old, errStale), audit.Record(ctx, made.resource()))
+		return s.table.Commit(ctx, writes...)
+	})
+	if err != nil {
+		return Bucket{}, err
+	}
+	s.known.sawGeneration(made.at(), made.Generation)
+	return made.bucket(), nil
+}
+
+var errBucketNameInUse = fault.New(fault.Conflict, "A key bucket of this name exists in the account. Choose another name.")
+
+// newBucket makes the record of a bucket and its token.
+func (s *Service) newBucket(ctx context.Context, accountID string, in NewBucket, generation int) (bucketRecord, error) {
+	now := s.now()
+	b := bucketRecord{
+		ID: s.ids.New("bckt", 32), AccountID: accountID, Name: in.Name, Generation: generation,
+		Description: in.Description, Tags: maps.Clone(in.Tags), Retrievable: !in.Unretrievable,
+		CreatedOn: now, UpdatedOn: now, Version: 1, Changes: overlay{},
+	}
+	b.place(in.Tags)
+	token := credential.New(credential.BucketToken, s.ids)
+	var err error
+	b.Token, err = s.seal.Seal(ctx, []byte(token), tokenContext(b.ID))
+	return b, err
+}
+
+func tokenContext(bucketID string) string { return "key-bucket-token/" + bucketID }
+
+// create are the writes of a new bucket where old, its name's record, is absent
+// or a tombstone; raced is answered when that has changed.
+func (b bucketRecord) create(old bucketRecord, raced error) []store.Write {
+	key := store.BucketKey(b.AccountID, b.Name)
+	record := store.Create(key, b)
+	if old.ID != "" {
+		record = store.Put(key, b).If(store.Equal(store.At("id"), old.ID)).If(store.Has(store.At("deletedOn")))
+	}
+	return []store.Write{
+		record.Else(raced),
+		store.Create(store.BucketIDKey(b.ID), bucketPointer{AccountID: b.AccountID, Name: b.Name}),
+	}
+}
+
+// ReadBucket gives a bucket with its token.
+func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
+	seen, err := s.glance(ctx, at, look{})
+	if err != nil {
+		return Bucket{}, err
+	}
+	out := seen.bucket.bucket()
+	token, err := s.seal.Open(ctx, seen.bucket.Token, tokenContext(out.ID))
+	if err != nil {
+		return Bucket{}, err
+	}
+	out.Token = string(token)
+	return out, nil
+}
+
+// ListBuckets gives a part of the account's buckets that the caller sees, in
+// the order of names, and how many there are in all.
+func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bucket, int, error) {
+	records, err := store.Collect[bucketRecord](ctx, s.table, store.Query{PK: store.BucketPartition(owner.AccountID)})
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []Bucket
+	total := 0
+	for _, b := range records {
+		if !b.seenBy(owner.Viewer) {
+			continue
+		}
+		if total++; total > page.Offset && len(out) < page.Limit {
+			out = append(out, b.bucket())
+		}
+	}
+	return out, total, nil
+}
+
+// UpdateBucket changes the description and the tags. The placement stays.
+func (s *Service) UpdateBucket(ctx context.Context, at BucketAt, in BucketPatch) (Bucket, error) {
+	var wrong problems
+	wrong.description("body.description", in.Description.over(""))
+	wrong.tags(in.Tags.over(nil), maxBucketTags)
+	if err := wrong.err(); err != nil {
+		return Bucket{}, err
+	}
+	seen, err := s.glance(ctx, at, look{})
+	if err != nil {
+		return Bucket{}, err
+	}
+	b := seen.bucket
+	b.UpdatedOn = s.now()
+	// Each field is replaced by itself, so that two updates of different
+	// fields both last without a condition on the version.
+	changes := []store.Change{store.Set(store.At("updatedOn"), b.UpdatedOn), store.Add(store.At("version"), 1)}
+	if in.Description.Set {
+		b.Description = in.Description.over("")
+		changes = append(changes, setOrRemove("description", b.Description, b.Description == ""))
+	}
+	if in.Tags.Set {
+		b.Tags = in.Tags.over(nil)
+		changes = append(changes, setOrRemove("tags", b.Tags, len(b.Tags) == 0))
+	}
+	if err := s.table.Commit(ctx, b.update(changes...), audit.Record(ctx, b.resource())); err != nil {
+		return Bucket{}, err
+	}
+	return b.bucket(), nil
+}
+
+func setOrRemove(attribute string, value any, empty bool) store.Change {
+	if empty {
+		return store.Remove(store.At(attribute))
+	}
+	return store.Set(store.At(attribute), value)
+}
+
+// DeleteBucket deletes a bucket with all its consumers, keys and managers. They
+// are gone for every reader when it returns; a durable operation empties the
+// table afterwards.
+func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
+	seen, err := s.glance(ctx, at, look{})
+	if err != nil {
+		return err
+	}
+	b := seen.bucket
+	now := s.now()
+	return s.table.Commit(ctx,
+		b.update(
+			store.Set(store.At("deletedOn"), now),
+			store.Set(store.At("updatedOn"), now),
+			store.Set(store.At("changes"), overlay{}),
+			store.Remove(store.At("description")),
+			store.Remove(store.At("tags")),
+			store.Remove(store.At("token")),
+			store.Add(store.At("version"), 1),
+		),
+		store.Delete(store.BucketIDKey(b.ID)),
+		s.begin(emptyBucket, s.ids.Ordered("kop", 24), b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
+		audit.Record(ctx, b.resource()),
+	)
+}
+
+// DefaultBucketName is the name of the bucket that a project has for its
+// environments of a kind (contract 2.5).
+func DefaultBucketName(project string, kind environment.Kind) string {
+	return project + "-" + kind.Slug()
+}
+
+// DefaultBuckets gives the writes that make those of a project's three buckets
+// that do not exist, for the transaction that makes the project. It reads once.
+func (s *Service) DefaultBuckets(ctx context.Context, owner Owner, project string) ([]store.Write, error) {
+	kinds := environment.Kinds()
+	old := make([]bucketRecord, len(kinds))
+	wanted := make([]*store.Wanted, len(kinds))
+	for i, kind := range kinds {
+		wanted[i] = store.Want(store.BucketKey(owner.AccountID, DefaultBucketName(project, kind)), &old[i])
+	}
+	if err := s.table.Load(ctx, wanted...); err != nil {
+		return nil, err
+	}
+	var writes []store.Write
+	for i, kind := range kinds {
+		if old[i].exists() {
+			continue
+		}
+		b, err := s.newBucket(ctx, owner.AccountID, NewBucket{
+			Name: DefaultBucketName(project, kind),
+			Tags: map[string]string{accountTag: owner.Account, projectTag: project, environmentTag: kind.Upper()},
+		}, old[i].Generation+1)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, b.create(old[i], errBucketsRaced)...)
+	}
+	return writes, nil
+}
+
+var errBucketsRaced = fault.New(fault.Conflict, "Another request made the key buckets of this project at the same time. Repeat the request.")

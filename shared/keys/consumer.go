@@ -1,0 +1,305 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Consumer is a consumer as its owner sees it.
+type Consumer struct {
+	ID, Name    string
+	Description string
+	Tags        map[string]string
+	// Metadata is a JSON object, nil for none. The gateway gives it to routes
+	// as the user's data.
+	Metadata             json.RawMessage
+	CreatedOn, UpdatedOn time.Time
+	// Keys, Managers and Invites are nil unless they were asked for. Keys are
+	// the newest first, at most MaxIncludedKeys.
+	Keys     []Key
+	Managers []Manager
+	Invites  []Invite
+}
+
+// Include says what of a consumer a reader wants beside its own fields.
+type Include struct {
+	Keys, Managers, Invites bool
+	// Format of the keys.
+	Format Format
+}
+
+// MaxIncludedKeys is how many keys a consumer in a list or a read carries at
+// most; the list of its keys gives all.
+const MaxIncludedKeys = 100
+
+// NewConsumer is what a consumer is made from.
+type NewConsumer struct {
+	// Name has 1 to 128 of the characters a-z, 0-9, _ and -, and is the `sub`
+	// of the consumer's keys in the gateway.
+	Name        string
+	Description string
+	// Tags has at most 5 pairs.
+	Tags map[string]string
+	// Metadata is a JSON object of at most 1,024 bytes, or nil.
+	Metadata json.RawMessage
+	// Managers are at most 50: those without a Sub are invited.
+	Managers []NewManager
+	// WithKey makes an API key too, which the answer shows.
+	WithKey bool
+}
+
+// ConsumerPatch is a change of a consumer.
+type ConsumerPatch struct {
+	Description Patch[string]
+	Tags        Patch[map[string]string]
+	Metadata    Patch[json.RawMessage]
+}
+
+// consumerRecord is a consumer with its managers. Every change of the consumer
+// or of one of its keys raises Version, on which the next change depends.
+type consumerRecord struct {
+	ID          string            `dynamodbav:"id"`
+	Name        string            `dynamodbav:"name"`
+	Description string            `dynamodbav:"description,omitempty"`
+	Tags        map[string]string `dynamodbav:"tags,omitempty"`
+	Metadata    string            `dynamodbav:"metadata,omitempty"`
+	Managers    []Manager         `dynamodbav:"managers,omitempty"`
+	Invites     []Invite          `dynamodbav:"invites,omitempty"`
+	CreatedOn   time.Time         `dynamodbav:"createdOn"`
+	UpdatedOn   time.Time         `dynamodbav:"updatedOn"`
+	Version     int64             `dynamodbav:"version"`
+	// KeyCount is how many keys there are to see; LastKeyID is the newest one
+	// ever made, which the next one's id exceeds.
+	KeyCount  int    `dynamodbav:"keyCount"`
+	LastKeyID string `dynamodbav:"lastKeyId,omitempty"`
+}
+
+// consumerPointer leads from a consumer's id to its name.
+type consumerPointer struct {
+	Name string `dynamodbav:"name"`
+}
+
+// carries reports whether the consumer has all the tags.
+func (c consumerRecord) carries(tags map[string]string) bool {
+	for key, value := range tags {
+		if have, ok := c.Tags[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+func (c consumerRecord) resource() audit.Resource {
+	return audit.Resource{Type: "consumer", ID: c.ID, Metadata: map[string]string{"name": c.Name}}
+}
+
+// consumer gives the public form. Keys are added by the caller.
+func (c consumerRecord) consumer(in Include) Consumer {
+	out := Consumer{
+		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags,
+		CreatedOn: c.CreatedOn, UpdatedOn: c.UpdatedOn,
+	}
+	if c.Metadata != "" {
+		out.Metadata = json.RawMessage(c.Metadata)
+	}
+	if in.Managers {
+		out.Managers = append([]Manager{}, c.Managers...)
+	}
+	if in.Invites {
+		out.Invites = append([]Invite{}, c.Invites...)
+	}
+	return out
+}
+
+// touch is a write to this very consumer, which fails as stale when it, or one
+// of its keys, has changed since it was read.
+func (c consumerRecord) touch(g store.Generation, changes ...store.Change) store.Write {
+	changes = append(changes, store.Set(store.At("version"), c.Version+1))
+	return store.Update(store.ConsumerKey(g, c.Name), changes...).
+		If(store.Equal(store.At("id"), c.ID)).
+		If(store.Equal(store.At("version"), c.Version)).
+		Else(errStale)
+}
+
+// CreateConsumer makes a consumer, with a key if asked. A name in use is a
+// Conflict.
+//
+// No write depends on the bucket's record: it would be part of every creation,
+// and DynamoDB refuses one of two transactions that share an item. A consumer
+// that is made while its bucket is deleted is in a dead generation, which
+// nobody reads; the operation that empties it looks a second time.
+func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsumer) (Consumer, error) {
+	var wrong problems
+	wrong.consumerName(in.Name)
+	wrong.description("body.description", in.Description)
+	wrong.tags(in.Tags, maxConsumerTags)
+	metadata := wrong.metadata(in.Metadata)
+	wrong.managers(in.Managers)
+	if err := wrong.err(); err != nil {
+		return Consumer{}, err
+	}
+	var out Consumer
+	err := s.again(ctx, func() error {
+		v, err := s.glance(ctx, at, look{})
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		c := consumerRecord{
+			ID: s.ids.New("csmr", 24), Name: in.Name, Description: in.Description,
+			Tags: maps.Clone(in.Tags), Metadata: metadata,
+			CreatedOn: now, UpdatedOn: now, Version: 1,
+		}
+		s.addManagers(&c, in.Managers, now)
+		v.consumer = c
+		resources := []audit.Resource{c.resource()}
+		var made []newKey
+		if in.WithKey {
+			if made, err = s.makeKeys(ctx, v, []NewKey{{}}, c.Version, birth{}); err != nil {
+				return err
+			}
+			c.KeyCount, c.LastKeyID = 1, made[0].record.ID
+			resources = append(resources, made[0].record.resource())
+		}
+		writes := []store.Write{
+			store.Create(store.ConsumerKey(v.g, c.Name), c).Else(errConsumerNameInUse),
+			store.Create(store.ConsumerIDKey(v.g, c.ID), consumerPointer{Name: c.Name}),
+			count(v.g, c.Name, 1),
+			audit.Record(ctx, resources...),
+		}
+		writes = append(writes, c.indexed(v.g, consumerRecord{})...)
+		writes = append(writes, createKeys(v.g, c.Name, made)...)
+		if err := s.table.Commit(ctx, writes...); err != nil {
+			return err
+		}
+		out = c.consumer(Include{})
+		for _, k := range made {
+			out.Keys = append(out.Keys, k.shown())
+		}
+		return nil
+	})
+	return out, err
+}
+
+var errConsumerNameInUse = fault.New(fault.Conflict, "A consumer of this name exists in the key bucket. Choose another name.")
+
+// ReadConsumer gives a consumer.
+func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (Consumer, error) {
+	var out Consumer
+	err := s.again(ctx, func() error {
+		var rows []keyRecord
+		l := look{consumer: at.Consumer, tags: at.Tags}
+		if in.Keys {
+			l.beside = s.newest(&rows, MaxIncludedKeys)
+		}
+		v, err := s.glance(ctx, at.BucketAt, l)
+		if err != nil {
+			return err
+		}
+		out = v.consumer.consumer(in)
+		if !in.Keys {
+			return nil
+		}
+		out.Keys, err = s.included(ctx, v, rows, in.Format)
+		return err
+	})
+	return out, err
+}
+
+// UpdateConsumer changes a consumer. Its new metadata reaches the gateway with
+// the same commit.
+func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in ConsumerPatch) (Consumer, error) {
+	var wrong problems
+	wrong.description("body.description", in.Description.over(""))
+	wrong.tags(in.Tags.over(nil), maxConsumerTags)
+	metadata := wrong.metadata(in.Metadata.over(nil))
+	if err := wrong.err(); err != nil {
+		return Consumer{}, err
+	}
+	var out Consumer
+	err := s.again(ctx, func() error {
+		var rows []keyRecord
+		l := look{consumer: at.Consumer, tags: at.Tags}
+		if in.Metadata.Set {
+			l.beside = s.newest(&rows, atOnce+1)
+		}
+		v, err := s.glance(ctx, at.BucketAt, l)
+		if err != nil {
+			return err
+		}
+		old, c := v.consumer, v.consumer
+		c.Description = in.Description.over(old.Description)
+		c.Tags = in.Tags.over(old.Tags)
+		if in.Metadata.Set {
+			c.Metadata = metadata
+		}
+		c.UpdatedOn = s.now()
+		writes := append([]store.Write{
+			old.touch(v.g,
+				setOrRemove("description", c.Description, c.Description == ""),
+				setOrRemove("tags", c.Tags, len(c.Tags) == 0),
+				setOrRemove("metadata", c.Metadata, c.Metadata == ""),
+				store.Set(store.At("updatedOn"), c.UpdatedOn)),
+			audit.Record(ctx, c.resource()),
+		}, c.indexed(v.g, old)...)
+		if c.Metadata != old.Metadata {
+			stamps, err := s.stamp(ctx, v, rows, c.Metadata)
+			if err != nil {
+				return err
+			}
+			writes = append(writes, stamps...)
+		}
+		if err := s.table.Commit(ctx, writes...); err != nil {
+			return err
+		}
+		out = c.consumer(Include{})
+		return nil
+	})
+	return out, err
+}
+
+// DeleteConsumer deletes a consumer with its managers and keys, which open
+// nothing any more when it returns.
+func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
+	return s.again(ctx, func() error {
+		var rows []keyRecord
+		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, beside: s.newest(&rows, atOnce+1)})
+		if err != nil {
+			return err
+		}
+		c := v.consumer
+		writes := []store.Write{
+			store.Delete(store.ConsumerKey(v.g, c.Name)).
+				If(store.Equal(store.At("id"), c.ID)).
+				If(store.Equal(store.At("version"), c.Version)).Else(errStale),
+			store.Delete(store.ConsumerIDKey(v.g, c.ID)),
+			count(v.g, c.Name, -1),
+			audit.Record(ctx, c.resource()),
+		}
+		writes = append(writes, consumerRecord{Name: c.Name}.indexed(v.g, c)...)
+		room := store.MaxWrites - len(writes)
+		all, err := s.allOf(ctx, v, rows, min(atOnce, room/2))
+		switch {
+		case err != nil:
+			return err
+		case all.complete:
+			for _, k := range all.keys {
+				writes = append(writes, k.remove(v.g, c.Name)...)
+			}
+		default:
+			id := s.ids.Ordered("kop", 24)
+			entry, err := v.bucket.enter(id, change{Kind: deleting, ConsumerID: c.ID, ConsumerName: c.Name})
+			if err != nil {
+				return err
+			}
+			writes = append(writes, entry, s.begin(emptyConsumer, id, c.ID, v.cascade()))
+		}
+		return s.table.Commit(ctx, writes...)
+	})
+}

@@ -1,0 +1,182 @@
+package keys_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// between does something after the rows of a consumer's keys were queried and
+// before the records that are read at the same time are: the two are one
+// round trip and no snapshot.
+type between struct {
+	store.Backend
+	mu      sync.Mutex
+	do      func()
+	queried chan struct{}
+}
+
+func (b *between) arm(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.do, b.queried = do, make(chan struct{})
+}
+
+func (b *between) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	items, next, err := b.Backend.Query(ctx, q)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.do != nil && strings.HasPrefix(q.PK, "consumer-keys#") {
+		close(b.queried)
+	}
+	return items, next, err
+}
+
+func (b *between) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	b.mu.Lock()
+	do, queried := b.do, b.queried
+	b.mu.Unlock()
+	if do != nil && len(keys) > 1 {
+		<-queried
+		b.mu.Lock()
+		b.do = nil
+		b.mu.Unlock()
+		do()
+	}
+	return b.Backend.Read(ctx, keys)
+}
+
+func TestKeyMadeBetweenTwoReadsIsNotMissed(t *testing.T) {
+	for _, n := range []int{0, 1, 39, 40} {
+		for _, test := range []struct {
+			name   string
+			change func(w *world) error
+			check  func(t *testing.T, w *world, late keys.Key)
+		}{
+			{"delete", func(w *world) error {
+				return w.keys.DeleteConsumer(w.request(), of("alice"))
+			}, func(t *testing.T, w *world, late keys.Key) {
+				w.wantOpen(false, late)
+				w.settle()
+				must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+				w.settle()
+				if left := w.leftovers(); len(left) > 0 {
+					t.Fatalf("%d items are left, such as %s", len(left), left[0])
+				}
+			}},
+			{"roll", func(w *world) error {
+				return w.keys.RollKey(w.request(), of("alice"), w.clock.Now())
+			}, func(t *testing.T, w *world, late keys.Key) {
+				w.wantOpen(false, late)
+			}},
+			{"metadata", func(w *world) error {
+				_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))})
+				return err
+			}, func(t *testing.T, w *world, late keys.Key) {
+				if id, ok := w.opens(late.Text); !ok || string(id.Data) != `{"new":1}` {
+					t.Fatalf("the gateway sees %s", id.Data)
+				}
+			}},
+		} {
+			for _, replaced := range []bool{false, true} {
+				t.Run(test.name, func(t *testing.T) {
+					b := &between{}
+					w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+					w.bucket()
+					w.consumer("alice")
+					var some []keys.Key
+					if n > 0 {
+						some = w.bulk("alice", n)
+					}
+					var late keys.Key
+					b.arm(func() {
+						// With one deleted for the one made the number is the same.
+						if replaced && n > 0 {
+							must0(t, w.keys.DeleteKey(w.request(), of("alice"), some[0].ID))
+						}
+						late = w.key("alice", keys.NewKey{})
+					})
+					must0(t, test.change(w))
+					if late.ID == "" {
+						t.Fatal("nothing happened in between")
+					}
+					test.check(t, w, late)
+				})
+			}
+		}
+	}
+}
+
+func TestExpiryClearedBetweenTwoReadsIsRolled(t *testing.T) {
+	b := &between{}
+	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w.bucket()
+	w.consumer("alice")
+	k := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(time.Hour))})
+	b.arm(func() {
+		must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), k.ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
+	})
+	must0(t, w.keys.RollKey(w.request(), of("alice"), w.clock.Now()))
+	w.wantOpen(false, k)
+}
+
+// TestOlderMetadataNeverReplacesNewer has the operation of one update begin to
+// write while a later update is made and carried out.
+func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
+	b := &between{}
+	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w.bucket()
+	w.consumer("alice")
+	made := w.bulk("alice", 60)
+	update := func(metadata string) {
+		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
+	}
+	update(`{"n":1}`)
+	once := &atQuery{between: b, do: func() {
+		update(`{"n":2}`)
+		w.settle()
+	}}
+	b.Backend = once.wrap(b.Backend)
+	w.settle()
+	if !once.done {
+		t.Fatal("nothing happened in between")
+	}
+	for _, k := range made {
+		if id, _ := w.opens(k.Text); string(id.Data) != `{"n":2}` {
+			t.Fatalf("the gateway sees %s", id.Data)
+		}
+	}
+}
+
+// atQuery does something once, after the first query of a consumer's keys.
+type atQuery struct {
+	*between
+	inner store.Backend
+	do    func()
+	done  bool
+}
+
+func (a *atQuery) wrap(inner store.Backend) store.Backend { a.inner = inner; return a }
+
+func (a *atQuery) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	return a.inner.Read(ctx, keys)
+}
+
+func (a *atQuery) Transact(ctx context.Context, token string, writes []store.Write) error {
+	return a.inner.Transact(ctx, token, writes)
+}
+
+func (a *atQuery) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	items, next, err := a.inner.Query(ctx, q)
+	if !a.done && strings.HasPrefix(q.PK, "consumer-keys#") {
+		a.done = true
+		a.do()
+	}
+	return items, next, err
+}

@@ -1,0 +1,95 @@
+package keys
+
+import (
+	"hash/fnv"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// The properties by which consumers are found.
+const (
+	byTag     = "tag"
+	byManager = "manager"
+)
+
+// property is one of them with its value.
+type property struct{ kind, value string }
+
+// tagged spells a tag so that no two are the same text.
+func tagged(key, value string) property {
+	return property{byTag, url.QueryEscape(key) + "=" + value}
+}
+
+// managed is a manager's or invitee's address, in whatever case it is written.
+func managed(email string) property { return property{byManager, strings.ToLower(email)} }
+
+// properties derives the consumer's index rows from its record: the only place
+// that says which there are.
+func (c consumerRecord) properties() map[property]bool {
+	out := make(map[property]bool)
+	for key, value := range c.Tags {
+		out[tagged(key, value)] = true
+	}
+	for _, m := range c.Managers {
+		out[managed(m.Email)] = true
+	}
+	for _, i := range c.Invites {
+		out[managed(i.Email)] = true
+	}
+	return out
+}
+
+// indexRow is a consumer that has a property; its key says all.
+type indexRow struct {
+	Name string `dynamodbav:"name"`
+}
+
+// indexed are the writes that bring the consumer's index rows from those of old
+// to those of c. They depend on the version of the consumer's own write.
+func (c consumerRecord) indexed(g store.Generation, old consumerRecord) []store.Write {
+	before, after := old.properties(), c.properties()
+	var writes []store.Write
+	for _, p := range ordered(before) {
+		if !after[p] {
+			writes = append(writes, store.Delete(p.row(g, c.Name)))
+		}
+	}
+	for _, p := range ordered(after) {
+		if !before[p] {
+			writes = append(writes, store.Put(p.row(g, c.Name), indexRow{Name: c.Name}))
+		}
+	}
+	return writes
+}
+
+func (p property) row(g store.Generation, consumer string) store.Key {
+	return store.ConsumerIndexKey(g, p.kind, p.value, consumer)
+}
+
+func ordered(set map[property]bool) []property {
+	return slices.SortedFunc(maps.Keys(set), func(a, b property) int {
+		return strings.Compare(a.kind+a.value, b.kind+b.value)
+	})
+}
+
+// countShards spread a bucket's count of consumers over items, since an item
+// takes one transaction at a time.
+const countShards = 16
+
+// countRow is one of the shards.
+type countRow struct {
+	Consumers int `dynamodbav:"consumers"`
+}
+
+// count adds n to the shard of the consumer.
+func count(g store.Generation, consumer string, n int64) store.Write {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(consumer))
+	shard := strconv.Itoa(int(h.Sum32() % countShards))
+	return store.Upsert(store.ConsumerCountKey(g, shard), store.Add(store.At("consumers"), n))
+}

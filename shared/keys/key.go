@@ -1,0 +1,420 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Key is an API key as its consumer's owner sees it.
+type Key struct {
+	ID          string
+	Description string
+	// ExpiresOn is when it stops to open anything, nil for never.
+	ExpiresOn *time.Time
+	// Text is the key, or its suffix behind asterisks, or "", as the reader's
+	// Format says.
+	Text                 string
+	CreatedOn, UpdatedOn time.Time
+}
+
+// NewKey is what a key is made from.
+type NewKey struct {
+	// ExpiresOn may be past; nil is never.
+	ExpiresOn   *time.Time
+	Description string
+	// Text is a key that its owner chose, "" to have one made: 16 to 256
+	// printable ASCII characters, unique in the installation.
+	Text string
+}
+
+// KeyPatch is a change of a key.
+type KeyPatch struct {
+	ExpiresOn   Patch[time.Time]
+	Description Patch[string]
+	// Text replaces the key itself unless it is "".
+	Text string
+}
+
+// keyRecord is a key as its owner sees it, with the consumer's others.
+type keyRecord struct {
+	life
+	ID          string `dynamodbav:"id"`
+	Description string `dynamodbav:"description,omitempty"`
+	// Hash leads to the hashRecord.
+	Hash string `dynamodbav:"hash"`
+	// Sealed is the text, absent in a bucket that does not keep it.
+	Sealed    []byte    `dynamodbav:"sealed,omitempty"`
+	Suffix    string    `dynamodbav:"suffix"`
+	Custom    bool      `dynamodbav:"custom,omitempty"`
+	CreatedOn time.Time `dynamodbav:"createdOn"`
+	UpdatedOn time.Time `dynamodbav:"updatedOn"`
+}
+
+// hashRecord is a key as the gateway sees it: all that a check needs but the
+// bucket's own state.
+type hashRecord struct {
+	life
+	KeyID        string `dynamodbav:"keyId"`
+	AccountID    string `dynamodbav:"accountId"`
+	BucketID     string `dynamodbav:"bucketId"`
+	Bucket       string `dynamodbav:"bucket"`
+	Generation   int    `dynamodbav:"generation"`
+	ConsumerName string `dynamodbav:"consumerName"`
+	// Metadata is the consumer's when its version was Stamped.
+	Metadata string `dynamodbav:"metadata,omitempty"`
+	Stamped  int64  `dynamodbav:"stamped"`
+}
+
+func (k keyRecord) resource() audit.Resource { return audit.Resource{Type: "api-key", ID: k.ID} }
+
+func sealContext(keyID string) string { return "consumer-key/" + keyID }
+
+// newKey is a key that is being made, with the text that only its maker sees.
+type newKey struct {
+	record keyRecord
+	hash   hashRecord
+	text   string
+}
+
+// shown is the key as its creation shows it.
+func (k newKey) shown() Key {
+	out := k.record.key()
+	out.Text = k.text
+	return out
+}
+
+func (k keyRecord) key() Key {
+	return Key{ID: k.ID, Description: k.Description, ExpiresOn: k.ExpiresOn, CreatedOn: k.CreatedOn, UpdatedOn: k.UpdatedOn}
+}
+
+// birth says by which batch a key is made.
+type birth struct {
+	batch string
+	since int64
+}
+
+// makeKeys prepares keys of the consumer in v, for a commit that brings the
+// consumer to version revision. Their ids rise above all earlier ones.
+func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision int64, b birth) ([]newKey, error) {
+	now := s.now()
+	last := v.consumer.LastKeyID
+	out := make([]newKey, len(in))
+	for i, n := range in {
+		text := n.Text
+		if text == "" {
+			text = s.newText()
+		}
+		last = above(last, s.ids.Ordered("key", 24))
+		l := life{
+			ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision,
+			Batch: b.batch, Since: b.since,
+		}
+		k := keyRecord{
+			life: l, ID: last, Description: n.Description, Custom: n.Text != "",
+			CreatedOn: now, UpdatedOn: now,
+		}
+		if err := s.write(ctx, v.bucket, &k, text); err != nil {
+			return nil, err
+		}
+		out[i] = newKey{record: k, hash: v.hashOf(k, revision), text: text}
+	}
+	return out, nil
+}
+
+// write puts a text into a key's record.
+func (s *Service) write(ctx context.Context, b bucketRecord, k *keyRecord, text string) error {
+	var err error
+	if k.Hash, err = s.hash.Hash(ctx, text); err != nil {
+		return fmt.Errorf("hash an API key: %w", err)
+	}
+	k.Suffix, k.Sealed = suffix(text), nil
+	if !b.Retrievable {
+		return nil
+	}
+	if k.Sealed, err = s.seal.Seal(ctx, []byte(text), sealContext(k.ID)); err != nil {
+		return fmt.Errorf("seal an API key: %w", err)
+	}
+	return nil
+}
+
+// hashOf makes the gateway's record of a key.
+func (v seen) hashOf(k keyRecord, stamped int64) hashRecord {
+	return hashRecord{
+		life: k.life, KeyID: k.ID,
+		AccountID: v.bucket.AccountID, BucketID: v.bucket.ID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
+		ConsumerName: v.consumer.Name, Metadata: v.consumer.Metadata, Stamped: stamped,
+	}
+}
+
+// above gives id, or when a clock went back the next id above last.
+func above(last, id string) string {
+	const from, to = len("key_"), len("key_") + 8 // the digits of the time
+	if id > last {
+		return id
+	}
+	b := []byte(last[:to])
+	for i := to - 1; i >= from; i-- {
+		switch b[i] {
+		case 'z':
+			b[i] = '0'
+			continue
+		case '9':
+			b[i] = 'A'
+		case 'Z':
+			b[i] = 'a'
+		default:
+			b[i]++
+		}
+		break
+	}
+	return string(b) + id[to:]
+}
+
+// createKeys are the writes of new keys: two items each.
+func createKeys(g store.Generation, consumer string, made []newKey) []store.Write {
+	writes := make([]store.Write, 0, 2*len(made))
+	for _, k := range made {
+		writes = append(writes,
+			store.Create(store.KeyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
+			store.Create(store.ConsumerKeyKey(g, consumer, k.record.ID), k.record).Else(errStale))
+	}
+	return writes
+}
+
+var errKeyInUse = fault.New(fault.Conflict, "An API key with this text exists. Choose another one, or leave it out to have one made.")
+
+// remove are the writes that delete a key, if it is as it was read.
+func (k keyRecord) remove(g store.Generation, consumer string) []store.Write {
+	return []store.Write{
+		store.Delete(store.ConsumerKeyKey(g, consumer, k.ID)).
+			If(store.Equal(store.At("revision"), k.Revision)).Else(errStale),
+		store.Delete(store.KeyHashKey(k.Hash)).
+			If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
+	}
+}
+
+// show gives a key in a format. A bucket that keeps no texts shows the suffix.
+func (s *Service) show(ctx context.Context, k keyRecord, f Format) (Key, error) {
+	out := k.key()
+	switch {
+	case f == None:
+	case f == Visible && k.Sealed != nil:
+		text, err := s.seal.Open(ctx, k.Sealed, sealContext(k.ID))
+		if err != nil {
+			return Key{}, fmt.Errorf("open API key %s: %w", k.ID, err)
+		}
+		out.Text = string(text)
+	default:
+		out.Text = mask(k.Suffix)
+	}
+	return out, nil
+}
+
+func (p *problems) newKey(at string, in NewKey) {
+	p.description(at+"description", in.Description)
+	p.expiry(at+"expiresOn", in.ExpiresOn)
+	if in.Text != "" {
+		*p = append(*p, checkCustom(at+"key", in.Text)...)
+	}
+}
+
+// expiry refuses what RFC 3339 cannot spell in UTC.
+func (p *problems) expiry(location string, t *time.Time) {
+	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) {
+		p.add(location, "has to be a timestamp of the years 1 to 9999")
+	}
+}
+
+// CreateKey makes a key and shows its text, once for all in a bucket that does
+// not keep it. A text in use is a Conflict.
+func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key, error) {
+	var wrong problems
+	wrong.newKey("body.", in)
+	if err := wrong.err(); err != nil {
+		return Key{}, err
+	}
+	out, err := s.createAtOnce(ctx, at, []NewKey{in})
+	if err != nil {
+		return Key{}, err
+	}
+	return out[0], nil
+}
+
+// createAtOnce makes at most atOnce keys in one transaction.
+func (s *Service) createAtOnce(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
+	var out []Key
+	change := func() error {
+		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags})
+		if err != nil {
+			return err
+		}
+		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1, birth{})
+		if err != nil {
+			return err
+		}
+		out = out[:0]
+		resources := []audit.Resource{v.consumer.resource()}
+		for _, k := range made {
+			out = append(out, k.shown())
+			resources = append(resources, k.record.resource())
+		}
+		writes := append([]store.Write{
+			v.consumer.touch(v.g,
+				store.Add(store.At("keyCount"), int64(len(made))),
+				store.Set(store.At("lastKeyId"), made[len(made)-1].record.ID)),
+			audit.Record(ctx, resources...),
+		}, createKeys(v.g, v.consumer.Name, made)...)
+		return s.table.Commit(ctx, writes...)
+	}
+	err := s.again(ctx, change)
+	if errors.Is(err, errKeyInUse) {
+		// The text may be that of a key which is gone for every reader and
+		// only not yet swept from the table.
+		if err := s.sweepDead(ctx, in); err != nil {
+			return nil, err
+		}
+		err = s.again(ctx, change)
+	}
+	return out, err
+}
+
+// sweepDead removes what is left of dead keys that have one of the texts.
+func (s *Service) sweepDead(ctx context.Context, in []NewKey) error {
+	for _, n := range in {
+		if n.Text == "" {
+			continue
+		}
+		hash, err := s.hash.Hash(ctx, n.Text)
+		if err != nil {
+			return fmt.Errorf("hash an API key: %w", err)
+		}
+		var h hashRecord
+		if err := s.table.Get(ctx, store.KeyHashKey(hash), &h); err != nil {
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			return err
+		}
+		var b bucketRecord
+		if err := s.table.Load(ctx, store.Want(store.BucketKey(h.AccountID, h.Bucket), &b)); err != nil {
+			return err
+		}
+		if !h.dead(b) {
+			continue
+		}
+		gone := store.Delete(store.KeyHashKey(hash)).If(store.Equal(store.At("keyId"), h.KeyID)).Else(errKeyInUse)
+		if err := s.table.Commit(ctx, gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dead reports whether the key's bucket or consumer was deleted.
+func (h hashRecord) dead(b bucketRecord) bool {
+	if !b.exists() || b.Generation != h.Generation {
+		return true
+	}
+	for _, c := range b.Changes {
+		if c.Kind == deleting && c.ConsumerID == h.ConsumerID {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadKey gives a key.
+func (s *Service) ReadKey(ctx context.Context, at ConsumerAt, id string, f Format) (Key, error) {
+	v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+	if err != nil {
+		return Key{}, err
+	}
+	k, _ := v.asItIs(v.key)
+	return s.show(ctx, k, f)
+}
+
+// UpdateKey changes a key and answers it masked.
+func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in KeyPatch) (Key, error) {
+	var wrong problems
+	wrong.newKey("body.", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.over(""), Text: in.Text})
+	if err := wrong.err(); err != nil {
+		return Key{}, err
+	}
+	var out Key
+	change := func() error {
+		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+		if err != nil {
+			return err
+		}
+		// The expiry that a roll in flight gave the key is written with the
+		// change, and the new revision puts the key out of the roll's reach.
+		k, _ := v.asItIs(v.key)
+		k.Revision = v.consumer.Version + 1
+		k.Description = in.Description.over(k.Description)
+		k.UpdatedOn = s.now()
+		if in.ExpiresOn.Set {
+			k.ExpiresOn = instantOf(in.ExpiresOn.Value)
+		}
+		if in.Text != "" {
+			k.Custom = true
+			if err := s.write(ctx, v.bucket, &k, in.Text); err != nil {
+				return err
+			}
+		}
+		writes := append([]store.Write{
+			v.consumer.touch(v.g),
+			audit.Record(ctx, k.resource(), v.consumer.resource()),
+		}, v.replace(v.key, k)...)
+		if err := s.table.Commit(ctx, writes...); err != nil {
+			return err
+		}
+		out, err = s.show(ctx, k, Masked)
+		return err
+	}
+	err := s.again(ctx, change)
+	if errors.Is(err, errKeyInUse) {
+		if err := s.sweepDead(ctx, []NewKey{{Text: in.Text}}); err != nil {
+			return Key{}, err
+		}
+		err = s.again(ctx, change)
+	}
+	return out, err
+}
+
+// replace are the writes that bring a key from old to k, whose text may differ.
+func (v seen) replace(old, k keyRecord) []store.Write {
+	key := store.ConsumerKeyKey(v.g, v.consumer.Name, k.ID)
+	writes := []store.Write{
+		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(errStale),
+	}
+	if old.Hash == k.Hash {
+		return append(writes, store.Update(store.KeyHashKey(k.Hash),
+			store.Set(store.At("revision"), k.Revision),
+			setOrRemove("expiresOn", k.ExpiresOn, k.ExpiresOn == nil),
+		).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
+	}
+	return append(writes,
+		store.Create(store.KeyHashKey(k.Hash), v.hashOf(k, k.Revision)).Else(errKeyInUse),
+		store.Delete(store.KeyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
+}
+
+// DeleteKey deletes a key at once.
+func (s *Service) DeleteKey(ctx context.Context, at ConsumerAt, id string) error {
+	return s.again(ctx, func() error {
+		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+		if err != nil {
+			return err
+		}
+		writes := append([]store.Write{
+			v.consumer.touch(v.g, store.Add(store.At("keyCount"), -1)),
+			audit.Record(ctx, v.key.resource(), v.consumer.resource()),
+		}, v.key.remove(v.g, v.consumer.Name)...)
+		return s.table.Commit(ctx, writes...)
+	})
+}

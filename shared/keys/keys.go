@@ -1,0 +1,190 @@
+// Package keys is the service of key buckets, their consumers, the consumers'
+// API keys and managers (specification 2, 4.5 and 4.6; contract 2.5, 2.6 and
+// 3.4 to 3.6), and the Verifier that the gateway asks about a key.
+//
+// What it is not: it speaks no HTTP and keeps no cache of keys. Whether a
+// caller has the scope is decided before; what of an account a caller may see
+// is asked of its Viewer here.
+//
+// Read keys.go, then glance.go (how a request reads everything it needs in one
+// round trip) and overlay.go (how a change too large for one transaction shows
+// at once). bucket.go, consumer.go, key.go, manager.go hold the operations;
+// bulk.go, roll.go and the cascades what spans several transactions. The
+// reasons are in decisions 0070 to 0075.
+package keys
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Viewer says what of an account a caller may see: auth.Principal does. The
+// kind is one of package environment's, in any spelling; an empty project or
+// kind asks about a thing that belongs to none.
+type Viewer interface {
+	MaySee(project, kind string) bool
+}
+
+// Sealer encrypts what must be shown again. context ties a sealed value to its
+// record, so that it opens nowhere else.
+type Sealer interface {
+	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
+	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
+}
+
+// Hasher makes the keyed hash by which the gateway finds a key.
+type Hasher interface {
+	Hash(ctx context.Context, text string) (string, error)
+}
+
+// Options are what a Service takes from outside; all are needed but Pause.
+type Options struct {
+	Table  *store.Table
+	Sealer Sealer
+	Hasher Hasher
+	IDs    *ids.Source
+	Now    func() time.Time
+	// Pause waits before a change is made again that met another one; nil
+	// means store.Backoff.
+	Pause store.Pause
+}
+
+// Service does the operations. It is safe for concurrent use.
+type Service struct {
+	table *store.Table
+	seal  Sealer
+	hash  Hasher
+	ids   *ids.Source
+	clock func() time.Time
+	pause store.Pause
+	known *directory
+}
+
+// New makes a Service.
+func New(o Options) *Service {
+	if o.Pause == nil {
+		o.Pause = store.Backoff
+	}
+	return &Service{
+		table: o.Table, seal: o.Sealer, hash: o.Hasher, ids: o.IDs,
+		clock: o.Now, pause: o.Pause, known: newDirectory(),
+	}
+}
+
+// now is the time as records keep it: UTC, to the millisecond (contract 1.4).
+func (s *Service) now() time.Time { return instant(s.clock()) }
+
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func instantOf(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(instant(*t))
+}
+
+// Owner is the account whose buckets are meant, and what the caller may see
+// of them.
+type Owner struct {
+	AccountID string
+	// Account is the account's name.
+	Account string
+	Viewer  Viewer
+}
+
+// BucketAt names a bucket by its name or id.
+type BucketAt struct {
+	Owner
+	Bucket string
+}
+
+// ConsumerAt names a consumer of a bucket by its name or id.
+type ConsumerAt struct {
+	BucketAt
+	Consumer string
+	// Tags is a precondition: a consumer that does not carry all of them is
+	// answered as one that does not exist (contract 3.6).
+	Tags map[string]string
+}
+
+// Page is a part of a list: at most Limit entries after the first Offset.
+type Page struct{ Limit, Offset int }
+
+// Patch is what an update does with a field. The zero value keeps it.
+type Patch[T any] struct {
+	// Set is whether the field changes; Value nil clears it then.
+	Set   bool
+	Value *T
+}
+
+// To replaces a field.
+func To[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: &v} }
+
+// Clear empties a field.
+func Clear[T any]() Patch[T] { return Patch[T]{Set: true} }
+
+// over gives the field's value after the patch, the zero value when cleared.
+func (p Patch[T]) over(old T) T {
+	if !p.Set {
+		return old
+	}
+	if p.Value == nil {
+		var zero T
+		return zero
+	}
+	return *p.Value
+}
+
+// errStale is what a commit answers when something changed after it was read:
+// the change is made again from the start.
+var errStale = errors.New("keys: what was read has changed since")
+
+// attempts is how often a change that meets others is made again. Each attempt
+// fails only because another one succeeded.
+const attempts = 12
+
+// again makes a change until nothing else got in between.
+func (s *Service) again(ctx context.Context, change func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := change()
+		if !errors.Is(err, errStale) {
+			return err
+		}
+		if attempt == attempts {
+			return busy("Too many changes of the same thing at once. Repeat the request after the time in Retry-After.", time.Second)
+		}
+		if err := s.pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// busy is the fault of a request that shall be repeated later.
+func busy(text string, after time.Duration) error {
+	f := fault.New(fault.Throttled, "%s", text)
+	f.RetryAfter = after
+	return f
+}
+
+// together runs calls at the same time, so that they cost one round trip.
+func together(calls ...func() error) error {
+	errs := make([]error, len(calls))
+	var group sync.WaitGroup
+	for i, call := range calls[1:] {
+		group.Go(func() { errs[i+1] = call() })
+	}
+	errs[0] = calls[0]()
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,477 @@
+package keys_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// sizes are numbers of keys on both sides of what one transaction takes.
+var sizes = []int{1, 39, 40, 41, 130}
+
+func TestBulkShowsAllKeysInOrder(t *testing.T) {
+	for _, n := range append(sizes, keys.MaxBulk) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			before := w.key("alice", keys.NewKey{})
+			made := w.bulk("alice", n)
+			w.wantOpen(true, made...)
+			got := w.list("alice")
+			slices.Reverse(got)
+			if len(got) != n+1 || got[0].ID != before.ID {
+				t.Fatalf("%d keys in the list", len(got))
+			}
+			for i, k := range got[1:] {
+				if k.ID != made[i].ID || k.Text != made[i].Text {
+					t.Fatalf("key %d is %s, want %s", i, k.ID, made[i].ID)
+				}
+			}
+			w.settle()
+			w.wantOpen(true, made...)
+			if after := w.key("alice", keys.NewKey{}); after.ID <= made[n-1].ID {
+				t.Fatal("the next key is not the newest")
+			}
+		})
+	}
+}
+
+func TestBulkWithATextInUseMakesNoKeyAndFreesItsTexts(t *testing.T) {
+	for _, n := range sizes[1:] {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			w.key("alice", keys.NewKey{Text: "is-in-use-already"})
+			batch := make([]keys.NewKey, n)
+			for i := range batch {
+				batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
+			}
+			good := slices.Clone(batch)
+			batch[n-1].Text = "is-in-use-already"
+			_, err := w.keys.CreateKeys(w.request(), of("alice"), batch)
+			wantFault(t, err, fault.Conflict)
+			if got := w.list("alice"); len(got) != 1 {
+				t.Fatalf("%d keys are there", len(got))
+			}
+			w.wantOpen(false, keys.Key{Text: "custom-key-number-0000"})
+			made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), good))
+			w.settle()
+			w.wantOpen(true, made...)
+			if got := w.list("alice"); len(got) != n+1 {
+				t.Fatalf("%d keys are there", len(got))
+			}
+		})
+	}
+}
+
+func TestBulkIsCheckedAsAWhole(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	for name, batch := range map[string][]keys.NewKey{
+		"none":     {},
+		"too many": make([]keys.NewKey, keys.MaxBulk+1),
+		"10,000":   make([]keys.NewKey, 10_000),
+		"twice":    {{Text: "the-same-text-twice"}, {}, {Text: "the-same-text-twice"}},
+		"short":    {{}, {Text: "short"}},
+	} {
+		_, err := w.keys.CreateKeys(w.request(), of("alice"), batch)
+		if err == nil || fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := w.list("alice"); len(got) != 0 {
+		t.Fatalf("%d keys are there", len(got))
+	}
+}
+
+func TestRollGivesKeysWithoutExpiryOneAndMakesAKey(t *testing.T) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			own := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(time.Hour))})
+			old := w.bulk("alice", n)
+			must0(t, w.keys.RollKey(w.request(), of("alice"), w.clock.Now().Add(time.Minute)))
+			check := func(when string) {
+				t.Helper()
+				got := w.list("alice")
+				if len(got) != n+2 || got[0].ExpiresOn != nil || !got[n+1].ExpiresOn.Equal(*own.ExpiresOn) {
+					t.Fatalf("%s: %d keys, newest %+v, oldest %+v", when, len(got), got[0], got[len(got)-1])
+				}
+				for _, k := range got[1 : n+1] {
+					if k.ExpiresOn == nil || !k.ExpiresOn.Equal(*got[1].ExpiresOn) {
+						t.Fatalf("%s: key %s expires on %v", when, k.ID, k.ExpiresOn)
+					}
+				}
+				w.wantOpen(true, got[0])
+			}
+			check("at once")
+			w.wantOpen(true, append(old, own)...)
+			w.clock.add(time.Minute)
+			w.wantOpen(false, old...)
+			w.wantOpen(true, own)
+			w.settle()
+			check("when settled")
+			w.wantOpen(false, old...)
+		})
+	}
+}
+
+func TestKeyChangedAfterALargeRollIsItsOwnMasterAgain(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	old := w.bulk("alice", 60)
+	rolled := w.clock.Now().Add(time.Minute)
+	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled))
+	described := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[0].ID, keys.KeyPatch{Description: keys.To("kept")}))
+	if described.ExpiresOn == nil || !described.ExpiresOn.Equal(rolled) {
+		t.Fatalf("the roll's expiry is lost: %+v", described)
+	}
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[1].ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
+	must0(t, w.keys.DeleteKey(w.request(), of("alice"), old[2].ID))
+	later := w.key("alice", keys.NewKey{})
+	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled.Add(24*time.Hour)))
+	w.clock.add(time.Hour)
+	check := func() {
+		t.Helper()
+		w.wantOpen(false, old[0])
+		w.wantOpen(false, old[2:]...)
+		w.wantOpen(true, old[1], later)
+	}
+	check()
+	w.settle()
+	check()
+	w.clock.add(24 * time.Hour)
+	w.wantOpen(false, old[1], later)
+}
+
+func TestMetadataReachesAllKeysAtOnce(t *testing.T) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			made := w.bulk("alice", n)
+			check := func(want string) {
+				t.Helper()
+				for _, k := range made {
+					if id, ok := w.opens(k.Text); !ok || string(id.Data) != want {
+						t.Fatalf("the gateway sees %s, want %s", id.Data, want)
+					}
+				}
+			}
+			for i := range 3 {
+				metadata := fmt.Sprintf(`{"edition":%d}`, i)
+				must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
+				check(metadata)
+			}
+			made = append(made, w.key("alice", keys.NewKey{}))
+			check(`{"edition":2}`)
+			w.settle()
+			check(`{"edition":2}`)
+			must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.Clear[json.RawMessage]()}))
+			check("")
+			w.settle()
+			check("")
+		})
+	}
+}
+
+func TestDeletedConsumerIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice", Tags: map[string]string{"a": "1"}}))
+			old := w.bulk("alice", n)
+			custom := w.key("alice", keys.NewKey{Text: "chosen-by-its-owner"})
+			must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
+			_, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{})
+			wantFault(t, err, fault.NotFound)
+			if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{"a": "1"}}, all, keys.Include{}); err != nil || total != 0 {
+				t.Fatalf("%d by tag, %v", total, err)
+			}
+			if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+				t.Fatalf("%d in all, %v", total, err)
+			}
+			w.wantOpen(false, append(old, custom)...)
+			w.consumer("alice")
+			fresh := append(w.bulk("alice", 3), w.key("alice", keys.NewKey{Text: "chosen-by-its-owner"}))
+			check := func() {
+				t.Helper()
+				if got := w.list("alice"); len(got) != len(fresh) || got[0].ID != fresh[3].ID {
+					t.Fatalf("the new consumer has %d keys", len(got))
+				}
+				if page, _, err := w.keys.ListKeys(w.Context(), of("alice"), keys.Page{Limit: 2, Offset: 3}, keys.None); err != nil || len(page) != 1 || page[0].ID != fresh[0].ID {
+					t.Fatalf("the last page is %+v, %v", page, err)
+				}
+				w.wantOpen(true, fresh...)
+				w.wantOpen(false, old...)
+			}
+			check()
+			w.settle()
+			check()
+			must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+			w.settle()
+			if left := w.leftovers(); len(left) > 0 {
+				t.Fatalf("%d items are left, such as %s", len(left), left[0])
+			}
+		})
+	}
+}
+
+func TestTooManyLargeChangesAtOnceAreThrottled(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	w.bulk("alice", 41)
+	roll := func() error { return w.keys.RollKey(w.request(), of("alice"), w.clock.Now()) }
+	for range 64 {
+		must0(t, roll())
+	}
+	wantFault(t, roll(), fault.Throttled)
+	w.settle()
+	must0(t, roll())
+}
+
+// interrupted runs do once each time n keys have been written by a bulk.
+type interrupted struct {
+	store.Backend
+	mu    sync.Mutex
+	armed func(portion int)
+	seen  int
+}
+
+func (b *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
+	err := b.Backend.Transact(ctx, token, writes)
+	b.mu.Lock()
+	do := b.armed
+	if do != nil && err == nil && len(writes) > 40 {
+		b.seen++
+		b.armed = nil
+		b.mu.Unlock()
+		do(b.seen)
+		b.mu.Lock()
+		b.armed = do
+	}
+	b.mu.Unlock()
+	return err
+}
+
+func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
+	b := &interrupted{}
+	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w.bucket()
+	w.consumer("alice")
+	first := w.key("alice", keys.NewKey{})
+	batch := make([]keys.NewKey, 100)
+	for i := range batch {
+		batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
+	}
+	looks := 0
+	b.armed = func(portion int) {
+		looks++
+		if got := w.list("alice"); len(got) != 1 {
+			t.Errorf("after portion %d the list holds %d keys", portion, len(got))
+		}
+		c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{Keys: true}))
+		if len(c.Keys) != 1 {
+			t.Errorf("after portion %d the consumer shows %d keys", portion, len(c.Keys))
+		}
+		for _, n := range batch {
+			w.wantOpen(false, keys.Key{Text: n.Text})
+		}
+	}
+	made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch))
+	b.armed = nil
+	if looks != 3 {
+		t.Fatalf("looked %d times", looks)
+	}
+	w.wantOpen(true, append(made, first)...)
+}
+
+func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(w *world)
+		check  func(t *testing.T, w *world, before, made []keys.Key, err error)
+	}{
+		{"roll", func(w *world) {
+			must0(w, w.keys.DeleteKey(w.request(), of("alice"), w.key("alice", keys.NewKey{}).ID))
+			must0(w, w.keys.RollKey(w.request(), of("alice"), w.clock.Now()))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			must0(t, err)
+			w.wantOpen(false, before...)
+			w.wantOpen(true, made...) // they were made after the roll
+		}},
+		{"metadata", func(w *world) {
+			must[keys.Consumer](w)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))}))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			must0(t, err)
+			for _, k := range append(before, made...) {
+				if id, ok := w.opens(k.Text); !ok || string(id.Data) != `{"new":1}` {
+					t.Fatalf("the gateway sees %s", id.Data)
+				}
+			}
+		}},
+		{"consumer deleted", func(w *world) {
+			must0(w, w.keys.DeleteConsumer(w.request(), of("alice")))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			w.wantOpen(false, before...)
+		}},
+		{"consumer made again", func(w *world) {
+			must0(w, w.keys.DeleteConsumer(w.request(), of("alice")))
+			w.consumer("alice")
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			if got := w.list("alice"); len(got) != 0 {
+				t.Fatalf("the new consumer has %d keys", len(got))
+			}
+		}},
+		{"bucket deleted", func(w *world) {
+			must0(w, w.keys.DeleteBucket(w.request(), in(bucket)))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			w.settle()
+			if left := w.leftovers(); len(left) > 0 {
+				t.Fatalf("%d items are left, such as %s", len(left), left[0])
+			}
+		}},
+		{"taken for dead", func(w *world) {
+			w.settle()
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.Unavailable)
+			w.wantOpen(true, before...)
+			must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+			w.settle()
+			if left := w.leftovers(); len(left) > 0 {
+				t.Fatalf("%d items are left, such as %s", len(left), left[0])
+			}
+		}},
+	} {
+		for _, n := range []int{2, 50} {
+			t.Run(fmt.Sprintf("%s with %d keys", test.name, n), func(t *testing.T) {
+				b := &interrupted{}
+				w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+				w.bucket()
+				w.consumer("alice")
+				before := w.bulk("alice", n)
+				b.seen = 0
+				b.armed = func(portion int) {
+					if portion == 2 {
+						b.armed = nil
+						test.change(w)
+					}
+				}
+				made, err := w.keys.CreateKeys(w.request(), of("alice"), make([]keys.NewKey, 100))
+				b.armed = nil
+				test.check(t, w, before, made, err)
+				w.settle()
+				if err == nil {
+					test.check(t, w, before, made, err)
+				}
+			})
+		}
+	}
+}
+
+func TestChangesOfOneConsumerAtOnceAllLast(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var made []keys.Key
+	for range 6 {
+		group.Go(func() {
+			for range 5 {
+				k, err := w.keys.CreateKey(w.request(), of("alice"), keys.NewKey{})
+				if fault.Is(err, fault.Throttled) {
+					continue // told to come again
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				made = append(made, k)
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 10 {
+		group.Go(func() {
+			_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
+			if err != nil && !fault.Is(err, fault.Throttled) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := w.list("alice"); len(got) != len(made) {
+		t.Fatalf("%d keys are listed, %d were made", len(got), len(made))
+	}
+	c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}))
+	for _, k := range made {
+		if id, ok := w.opens(k.Text); !ok || string(id.Data) != string(c.Metadata) {
+			t.Fatalf("a key has the metadata %s, its consumer %s", id.Data, c.Metadata)
+		}
+	}
+}
+
+func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 8 {
+		group.Go(func() {
+			_, err := w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if !fault.Is(err, fault.Conflict) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); won != 1 || total != 1 || err != nil {
+		t.Fatalf("%d made it, %d are counted, %v", won, total, err)
+	}
+}
+
+func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
+	broken := errors.New("the table is on fire")
+	w := worldOver(t, store.NewMemory(), func(store.Backend) store.Backend { return failing{broken} })
+	_, err := w.verifier.Verify(w.Context(), ref(), "a-key-that-is-well-formed")
+	if !errors.Is(err, broken) || errors.Is(err, keys.ErrRefused) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read(context.Context, []store.Key) ([]store.Item, error) { return nil, f.err }
+
+func (f failing) Query(context.Context, store.Query) ([]store.Item, string, error) {
+	return nil, "", f.err
+}
+func (f failing) Transact(context.Context, string, []store.Write) error { return f.err }

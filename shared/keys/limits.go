@@ -1,0 +1,138 @@
+package keys
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/mail"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// The bounds of what a caller may store (contract 2.6 and 8; those that the
+// contract leaves open are in decision 0071).
+const (
+	// MaxBulk is how many keys one bulk creation makes.
+	MaxBulk = 1000
+
+	maxDescription  = 1024 // characters
+	maxBucketTags   = 20
+	maxConsumerTags = 5
+	maxTagKey       = 64   // bytes
+	maxTagValue     = 256  // bytes
+	maxMetadata     = 1024 // bytes, without insignificant space
+	maxManagers     = 50   // managers and invites of a consumer together
+	maxEmail        = 254  // bytes, RFC 5321
+	maxSub          = 256  // bytes
+)
+
+var (
+	bucketName   = regexp.MustCompile(`^[a-z0-9-]{5,128}$`)
+	consumerName = regexp.MustCompile(`^[a-z0-9_-]{1,128}$`)
+	bucketID     = regexp.MustCompile(`^bckt_[0-9A-Za-z]{32}$`)
+	consumerID   = regexp.MustCompile(`^csmr_[0-9A-Za-z]{24}$`)
+	keyID        = regexp.MustCompile(`^key_[0-9A-Za-z]{24}$`)
+)
+
+// problems gathers everything that is wrong with an input, so that a caller
+// hears it all at once. No message repeats a value: it may be a secret.
+type problems []fault.Detail
+
+func (p *problems) add(location, format string, args ...any) {
+	*p = append(*p, fault.Detail{Location: location, Message: fmt.Sprintf(format, args...)})
+}
+
+// err is the fault that tells the problems, nil without any.
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	text := make([]string, len(p))
+	for i, d := range p {
+		text[i] = d.Location + ": " + d.Message
+	}
+	f := fault.New(fault.Invalid, "%s", strings.Join(text, "; "))
+	f.Details = p
+	return f
+}
+
+func (p *problems) bucketName(name string) {
+	if !bucketName.MatchString(name) {
+		p.add("body.name", "has to be 5 to 128 of the characters a-z, 0-9 and -")
+	}
+}
+
+func (p *problems) consumerName(name string) {
+	switch {
+	case !consumerName.MatchString(name):
+		p.add("body.name", "has to be 1 to 128 of the characters a-z, 0-9, _ and -")
+	case consumerID.MatchString(name):
+		// A path may hold a name or an id, and must never mean two consumers.
+		p.add("body.name", "looks like the id of a consumer; choose another name")
+	}
+}
+
+func (p *problems) description(location, text string) {
+	switch {
+	case !plain(text):
+		p.add(location, "has to be UTF-8 text without control characters")
+	case utf8.RuneCountInString(text) > maxDescription:
+		p.add(location, "has more than %d characters", maxDescription)
+	}
+}
+
+func (p *problems) tags(tags map[string]string, most int) {
+	if len(tags) > most {
+		p.add("body.tags", "has more than %d pairs", most)
+		return
+	}
+	for key, value := range tags {
+		switch {
+		case key == "" || len(key) > maxTagKey || !plain(key):
+			p.add("body.tags", "a property has to be 1 to %d bytes of UTF-8 text without control characters", maxTagKey)
+		case len(value) > maxTagValue || !plain(value):
+			p.add("body.tags", "a value has to be at most %d bytes of UTF-8 text without control characters", maxTagValue)
+		}
+	}
+}
+
+// metadata gives the object without insignificant space, "" for none.
+func (p *problems) metadata(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	var compact bytes.Buffer
+	if !utf8.Valid(raw) || json.Compact(&compact, raw) != nil || compact.Bytes()[0] != '{' {
+		p.add("body.metadata", "has to be a JSON object")
+		return ""
+	}
+	if compact.Len() > maxMetadata {
+		p.add("body.metadata", "has more than %d bytes when encoded", maxMetadata)
+	}
+	return compact.String()
+}
+
+func (p *problems) email(location, address string) {
+	parsed, err := mail.ParseAddress(address)
+	if err != nil || parsed.Address != address || len(address) > maxEmail || !plain(address) {
+		p.add(location, "has to be an email address such as name@example.com")
+	}
+}
+
+func (p *problems) sub(location, sub string) {
+	if sub == "" || len(sub) > maxSub || !plain(sub) {
+		p.add(location, "has to be 1 to %d bytes of UTF-8 text without control characters", maxSub)
+	}
+}
+
+// plain reports whether text is UTF-8 that a person can read: line breaks and
+// tabs are the only control characters.
+func plain(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+	}) < 0
+}

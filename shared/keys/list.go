@@ -1,0 +1,280 @@
+package keys
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// atOnce is how many keys one transaction changes, two items each, beside the
+// consumer, its index rows and the audit record.
+const atOnce = 40
+
+// newest queries up to most of a consumer's rows of keys, the newest first, for
+// look.beside; 0 means all.
+func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, store.Generation, string) error {
+	return func(ctx context.Context, g store.Generation, consumer string) (err error) {
+		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
+			PK: store.ConsumerKeyPartition(g, consumer), Descending: true, Limit: most,
+		})
+		return err
+	}
+}
+
+// visibleOf gives the consumer's visible keys, the newest first. rows are the
+// partition's first ones; when others may hide among them all are read.
+func (s *Service) visibleOf(ctx context.Context, v seen, rows []keyRecord) ([]keyRecord, error) {
+	if v.bucket.Changes.mixes(v.consumer.Name) {
+		if err := s.newest(&rows, 0)(ctx, v.g, v.consumer.Name); err != nil {
+			return nil, err
+		}
+	}
+	return v.visible(rows)
+}
+
+// portion is the keys of a consumer as far as one transaction takes them.
+type portion struct {
+	keys []keyRecord
+	// complete is whether these are all; keys is empty otherwise.
+	complete bool
+}
+
+// allOf gives all keys of the consumer if they are at most most.
+//
+// The rows were read beside the consumer's record, not with it. They are all of
+// its keys nevertheless when their number is the record's KeyCount, each still
+// exists as read when the change commits, and the record still has its version:
+// the writes have those conditions.
+func (s *Service) allOf(ctx context.Context, v seen, rows []keyRecord, most int) (portion, error) {
+	if v.consumer.KeyCount > most {
+		return portion{}, nil
+	}
+	keys, err := s.visibleOf(ctx, v, rows)
+	if err != nil {
+		return portion{}, err
+	}
+	if len(keys) != v.consumer.KeyCount {
+		return portion{}, errStale
+	}
+	return portion{keys: keys, complete: true}, nil
+}
+
+// included gives the newest keys of a consumer in a format.
+func (s *Service) included(ctx context.Context, v seen, rows []keyRecord, f Format) ([]Key, error) {
+	rows, err := s.visibleOf(ctx, v, rows)
+	if err != nil {
+		return nil, err
+	}
+	return s.showAll(ctx, rows[:min(len(rows), MaxIncludedKeys)], f)
+}
+
+func (s *Service) showAll(ctx context.Context, rows []keyRecord, f Format) ([]Key, error) {
+	out := make([]Key, len(rows))
+	for i, k := range rows {
+		var err error
+		if out[i], err = s.show(ctx, k, f); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ListKeys gives a part of a consumer's keys, the newest first, and how many
+// there are in all.
+func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Format) ([]Key, int, error) {
+	var out []Key
+	var total int
+	err := s.again(ctx, func() error {
+		var rows []keyRecord
+		v, err := s.glance(ctx, at.BucketAt, look{
+			consumer: at.Consumer, tags: at.Tags,
+			beside: func(ctx context.Context, g store.Generation, consumer string) (err error) {
+				rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
+					PK: store.ConsumerKeyPartition(g, consumer), Descending: true,
+					Offset: page.Offset, Limit: page.Limit,
+				})
+				return err
+			},
+		})
+		if err != nil {
+			return err
+		}
+		total = v.consumer.KeyCount
+		from := 0
+		if v.bucket.Changes.mixes(v.consumer.Name) {
+			from = page.Offset // all rows are read then, and counted here
+		}
+		if rows, err = s.visibleOf(ctx, v, rows); err != nil {
+			return err
+		}
+		rows = rows[min(from, len(rows)):]
+		out, err = s.showAll(ctx, rows[:min(page.Limit, len(rows))], f)
+		return err
+	})
+	return out, total, err
+}
+
+// Filter says which consumers a list holds; those that match all of it.
+type Filter struct {
+	// Tags that the consumer carries.
+	Tags map[string]string
+	// ManagerEmail is the address of one of its managers or invites, in any
+	// case; "" for no such filter.
+	ManagerEmail string
+}
+
+func (f Filter) properties() []property {
+	out := make(map[property]bool)
+	for key, value := range f.Tags {
+		out[tagged(key, value)] = true
+	}
+	if f.ManagerEmail != "" {
+		out[managed(f.ManagerEmail)] = true
+	}
+	return ordered(out)
+}
+
+// ListConsumers gives a part of the bucket's consumers in the order of names,
+// and how many there are in all.
+func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page Page, in Include) ([]Consumer, int, error) {
+	var out []Consumer
+	var total int
+	err := s.again(ctx, func() error {
+		var records []consumerRecord
+		var v seen
+		var err error
+		if wanted := f.properties(); len(wanted) > 0 {
+			v, records, total, err = s.filtered(ctx, at, wanted, page)
+		} else {
+			v, records, total, err = s.unfiltered(ctx, at, page)
+		}
+		if err != nil {
+			return err
+		}
+		out = make([]Consumer, len(records))
+		for i, c := range records {
+			out[i] = c.consumer(in)
+		}
+		if !in.Keys {
+			return nil
+		}
+		return inParallel(len(records), func(i int) (err error) {
+			out[i].Keys, err = s.includedInList(ctx, v, records[i], in.Format)
+			return err
+		})
+	})
+	return out, total, err
+}
+
+func (s *Service) includedInList(ctx context.Context, v seen, c consumerRecord, f Format) ([]Key, error) {
+	if c.KeyCount == 0 {
+		return []Key{}, nil
+	}
+	v.consumer = c
+	var rows []keyRecord
+	if err := s.newest(&rows, MaxIncludedKeys)(ctx, v.g, c.Name); err != nil {
+		return nil, err
+	}
+	return s.included(ctx, v, rows, f)
+}
+
+// unfiltered reads the page, the count and the bucket at once: what it costs
+// does not depend on how many consumers there are.
+func (s *Service) unfiltered(ctx context.Context, at BucketAt, page Page) (v seen, records []consumerRecord, total int, err error) {
+	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g store.Generation, _ string) error {
+		records, total = nil, 0
+		return together(
+			func() (err error) {
+				records, err = store.Collect[consumerRecord](ctx, s.table, store.Query{
+					PK: store.ConsumerPartition(g), Offset: page.Offset, Limit: page.Limit,
+				})
+				return err
+			},
+			func() error {
+				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: store.ConsumerCountPartition(g)})
+				for _, r := range rows {
+					total += r.Consumers
+				}
+				return err
+			},
+		)
+	}})
+	return v, records, total, err
+}
+
+// filtered reads the index rows of every property, and then the records of the
+// page. A record that has changed in between is left out.
+func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, page Page) (v seen, records []consumerRecord, total int, err error) {
+	var names []string
+	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g store.Generation, _ string) error {
+		found := make([][]string, len(wanted))
+		err := inParallel(len(wanted), func(i int) error {
+			rows, err := s.table.Keys(ctx, store.Query{PK: store.ConsumerIndexPartition(g, wanted[i].kind, wanted[i].value)})
+			for _, k := range rows {
+				found[i] = append(found[i], k.SK)
+			}
+			return err
+		})
+		names = common(found)
+		return err
+	}})
+	if err != nil {
+		return v, nil, 0, err
+	}
+	total = len(names)
+	names = names[min(page.Offset, total):]
+	names = names[:min(page.Limit, len(names))]
+	all := make([]consumerRecord, len(names))
+	var portions []func() error
+	for from := 0; from < len(names); from += store.MaxWrites {
+		to := min(from+store.MaxWrites, len(names))
+		portions = append(portions, func() error {
+			wanted := make([]*store.Wanted, 0, to-from)
+			for i := from; i < to; i++ {
+				wanted = append(wanted, store.Want(store.ConsumerKey(v.g, names[i]), &all[i]))
+			}
+			return s.table.Load(ctx, wanted...)
+		})
+	}
+	if err := inParallel(len(portions), func(i int) error { return portions[i]() }); err != nil {
+		return v, nil, 0, err
+	}
+	for _, c := range all {
+		have := c.properties()
+		if !slices.ContainsFunc(wanted, func(p property) bool { return !have[p] }) {
+			records = append(records, c)
+		}
+	}
+	return v, records, total, nil
+}
+
+// common gives what all of the sorted lists hold.
+func common(lists [][]string) []string {
+	out := lists[0]
+	for _, other := range lists[1:] {
+		out = slices.DeleteFunc(out, func(name string) bool {
+			_, there := slices.BinarySearch(other, name)
+			return !there
+		})
+	}
+	return out
+}
+
+// parallel is how many reads of one request run at the same time.
+const parallel = 8
+
+// inParallel calls do for 0 to n-1, parallel of them at a time, and gives the
+// first error.
+func inParallel(n int, do func(i int) error) error {
+	for from := 0; from < n; from += parallel {
+		calls := make([]func() error, 0, parallel)
+		for i := from; i < min(from+parallel, n); i++ {
+			calls = append(calls, func() error { return do(i) })
+		}
+		if err := together(calls...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package keys_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+)
+
+// model is what the service should be: a bucket without transactions, indexes,
+// overlays or operations.
+type model struct {
+	exists    bool
+	consumers map[string]*modelConsumer
+	// dead are texts that open nothing any more.
+	dead map[string]bool
+}
+
+type modelConsumer struct {
+	id       string
+	tags     map[string]string
+	metadata string
+	managers []string
+	keys     []modelKey // the oldest first
+}
+
+type modelKey struct {
+	id, text  string
+	expiresOn *time.Time
+}
+
+func (m *model) kill(k modelKey) { m.dead[k.text] = true }
+
+// machine does the same things to the service and to the model.
+type machine struct {
+	*world
+	model model
+	texts int
+}
+
+var (
+	consumerNames = rapid.SampledFrom([]string{"alice", "bob", "carol"})
+	tagSets       = rapid.SampledFrom([]map[string]string{nil, {"a": "1"}, {"a": "2", "b": "1"}, {"b": "1"}})
+	metadatas     = rapid.SampledFrom([]string{"", `{"m":1}`, `{"m":2}`})
+	emails        = rapid.SampledFrom([]string{"x@example.com", "y@example.com"})
+)
+
+func (m *machine) expiry(t *rapid.T) *time.Time {
+	switch d := rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Minute, 48 * time.Hour}).Draw(t, "expiry"); d {
+	case 0:
+		return nil
+	default:
+		return new(m.clock.Now().Add(d))
+	}
+}
+
+// text draws a custom text now and then: a new one, or one that is dead.
+func (m *machine) text(t *rapid.T) string {
+	switch rapid.IntRange(0, 3).Draw(t, "text") {
+	case 0:
+		m.texts++
+		return fmt.Sprintf("custom-key-number-%04d", m.texts)
+	case 1:
+		for _, text := range slices.Sorted(maps.Keys(m.model.dead)) {
+			if strings.HasPrefix(text, "custom") {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// known reports what a call about a consumer has to answer.
+func (m *machine) known(t *rapid.T, name string, err error) *modelConsumer {
+	c := m.model.consumers[name]
+	if !m.model.exists || c == nil {
+		if !fault.Is(err, fault.NotFound) {
+			t.Fatalf("%s is not there, got %v", name, err)
+		}
+		return nil
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+func (m *machine) CreateBucket(t *rapid.T) {
+	_, err := m.keys.CreateBucket(m.request(), owner, keys.NewBucket{Name: bucket})
+	if m.model.exists {
+		if !fault.Is(err, fault.Conflict) {
+			t.Fatalf("the bucket is there, got %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.model.exists, m.model.consumers = true, map[string]*modelConsumer{}
+}
+
+func (m *machine) DeleteBucket(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "sure") > 0 {
+		t.Skip("not now")
+	}
+	if err := m.keys.DeleteBucket(m.request(), in(bucket)); m.model.exists != (err == nil) {
+		t.Fatalf("the bucket exists %v, got %v", m.model.exists, err)
+	}
+	for _, c := range m.model.consumers {
+		for _, k := range c.keys {
+			m.model.kill(k)
+		}
+	}
+	m.model.exists, m.model.consumers = false, nil
+}
+
+func (m *machine) CreateConsumer(t *rapid.T) {
+	name, tags, metadata := consumerNames.Draw(t, "name"), tagSets.Draw(t, "tags"), metadatas.Draw(t, "metadata")
+	withKey, manager := rapid.Bool().Draw(t, "withKey"), emails.Draw(t, "manager")
+	made, err := m.keys.CreateConsumer(m.request(), in(bucket), keys.NewConsumer{
+		Name: name, Tags: tags, Metadata: json.RawMessage(metadata), WithKey: withKey,
+		Managers: []keys.NewManager{{Email: manager, Sub: "s"}},
+	})
+	switch {
+	case !m.model.exists:
+		if !fault.Is(err, fault.NotFound) {
+			t.Fatalf("there is no bucket, got %v", err)
+		}
+		return
+	case m.model.consumers[name] != nil:
+		if !fault.Is(err, fault.Conflict) {
+			t.Fatalf("%s is there, got %v", name, err)
+		}
+		return
+	case err != nil:
+		t.Fatal(err)
+	}
+	c := &modelConsumer{id: made.ID, tags: tags, metadata: metadata, managers: []string{manager}}
+	for _, k := range made.Keys {
+		c.keys = append(c.keys, modelKey{id: k.ID, text: k.Text})
+	}
+	m.model.consumers[name] = c
+}
+
+func (m *machine) UpdateConsumer(t *rapid.T) {
+	name := consumerNames.Draw(t, "name")
+	var patch keys.ConsumerPatch
+	tags, metadata := tagSets.Draw(t, "tags"), metadatas.Draw(t, "metadata")
+	setTags, setMetadata := rapid.Bool().Draw(t, "setTags"), rapid.Bool().Draw(t, "setMetadata")
+	if setTags {
+		patch.Tags = keys.To(tags)
+	}
+	if setMetadata {
+		patch.Metadata = keys.To(json.RawMessage(metadata))
+	}
+	_, err := m.keys.UpdateConsumer(m.request(), of(name), patch)
+	if c := m.known(t, name, err); c != nil {
+		if setTags {
+			c.tags = tags
+		}
+		if setMetadata {
+			c.metadata = metadata
+		}
+	}
+}
+
+func (m *machine) DeleteConsumer(t *rapid.T) {
+	name := consumerNames.Draw(t, "name")
+	if c := m.known(t, name, m.keys.DeleteConsumer(m.request(), of(name))); c != nil {
+		for _, k := range c.keys {
+			m.model.kill(k)
+		}
+		delete(m.model.consumers, name)
+	}
+}
+
+func (m *machine) CreateKey(t *rapid.T) {
+	name, n := consumerNames.Draw(t, "name"), keys.NewKey{ExpiresOn: m.expiry(t), Text: m.text(t)}
+	made, err := m.keys.CreateKey(m.request(), of(name), n)
+	if c := m.known(t, name, err); c != nil {
+		c.keys = append(c.keys, modelKey{id: made.ID, text: made.Text, expiresOn: n.ExpiresOn})
+		delete(m.model.dead, made.Text)
+	}
+}
+
+func (m *machine) CreateKeys(t *rapid.T) {
+	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "n")
+	made, err := m.keys.CreateKeys(m.request(), of(name), make([]keys.NewKey, n))
+	if c := m.known(t, name, err); c != nil {
+		for _, k := range made {
+			c.keys = append(c.keys, modelKey{id: k.ID, text: k.Text})
+		}
+	}
+}
+
+func (m *machine) RollKey(t *rapid.T) {
+	name := consumerNames.Draw(t, "name")
+	expiresOn := m.clock.Now().Add(rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "in"))
+	err := m.keys.RollKey(m.request(), of(name), expiresOn)
+	if fault.Is(err, fault.Throttled) {
+		t.Skip("too many large changes")
+	}
+	c := m.known(t, name, err)
+	if c == nil {
+		return
+	}
+	for i := range c.keys {
+		if c.keys[i].expiresOn == nil {
+			c.keys[i].expiresOn = &expiresOn
+		}
+	}
+	newest := m.list(name)[0]
+	c.keys = append(c.keys, modelKey{id: newest.ID, text: newest.Text})
+}
+
+// one draws a key of a consumer that has some.
+func (m *machine) one(t *rapid.T) (string, *modelConsumer, int) {
+	name := consumerNames.Draw(t, "name")
+	c := m.model.consumers[name]
+	if c == nil || len(c.keys) == 0 {
+		t.Skip("no key")
+	}
+	return name, c, rapid.IntRange(0, len(c.keys)-1).Draw(t, "key")
+}
+
+func (m *machine) UpdateKey(t *rapid.T) {
+	name, c, i := m.one(t)
+	patch := keys.KeyPatch{Text: m.text(t)}
+	expiresOn, set := m.expiry(t), rapid.Bool().Draw(t, "setExpiry")
+	if set {
+		patch.ExpiresOn = keys.Patch[time.Time]{Set: true, Value: expiresOn}
+	}
+	if _, err := m.keys.UpdateKey(m.request(), of(name), c.keys[i].id, patch); err != nil {
+		t.Fatal(err)
+	}
+	if set {
+		c.keys[i].expiresOn = expiresOn
+	}
+	if patch.Text != "" {
+		m.model.kill(c.keys[i])
+		c.keys[i].text = patch.Text
+		delete(m.model.dead, patch.Text)
+	}
+}
+
+func (m *machine) DeleteKey(t *rapid.T) {
+	name, c, i := m.one(t)
+	if err := m.keys.DeleteKey(m.request(), of(name), c.keys[i].id); err != nil {
+		t.Fatal(err)
+	}
+	m.model.kill(c.keys[i])
+	c.keys = slices.Delete(c.keys, i, i+1)
+}
+
+// Work advances the operations by a step or several.
+func (m *machine) Work(t *rapid.T) {
+	m.clock.add(rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Minute}).Draw(t, "pass"))
+	if err := m.engine.Sweep(m.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Check compares all that a reader and the gateway can see.
+func (m *machine) Check(t *rapid.T) {
+	got, total, err := m.keys.ListConsumers(m.Context(), in(bucket), keys.Filter{}, all, keys.Include{Managers: true})
+	if !m.model.exists {
+		if !fault.Is(err, fault.NotFound) {
+			t.Fatalf("there is no bucket, got %v", err)
+		}
+		return
+	}
+	if err != nil || total != len(m.model.consumers) || len(got) != total {
+		t.Fatalf("%d consumers, total %d, want %d, %v", len(got), total, len(m.model.consumers), err)
+	}
+	for _, c := range got {
+		want := m.model.consumers[c.Name]
+		if want == nil || c.ID != want.id || !maps.Equal(c.Tags, want.tags) || string(c.Metadata) != want.metadata || len(c.Managers) != len(want.managers) {
+			t.Fatalf("%s is %+v, want %+v", c.Name, c, want)
+		}
+		m.checkKeys(t, c.Name, want)
+	}
+	for _, filter := range []keys.Filter{
+		{Tags: map[string]string{"a": "1"}}, {Tags: map[string]string{"a": "2", "b": "1"}}, {ManagerEmail: "X@example.com"},
+	} {
+		m.checkFilter(t, filter)
+	}
+	for text := range m.model.dead {
+		if _, open := m.opens(text); open {
+			t.Fatalf("the dead key %s opens", text)
+		}
+	}
+}
+
+func (m *machine) checkKeys(t *rapid.T, name string, want *modelConsumer) {
+	listed := m.list(name)
+	if len(listed) != len(want.keys) {
+		t.Fatalf("%s has %d keys, want %d", name, len(listed), len(want.keys))
+	}
+	slices.Reverse(listed)
+	for i, k := range listed {
+		w := want.keys[i]
+		if k.ID != w.id || k.Text != w.text || (k.ExpiresOn == nil) != (w.expiresOn == nil) || k.ExpiresOn != nil && !k.ExpiresOn.Equal(*w.expiresOn) {
+			t.Fatalf("%s, key %d is %+v, want %+v", name, i, k, w)
+		}
+		id, open := m.opens(k.Text)
+		if should := w.expiresOn == nil || w.expiresOn.After(m.clock.Now()); open != should {
+			t.Fatalf("%s, key %d opens %v, want %v", name, i, open, should)
+		}
+		if open && (id.Sub != name || string(id.Data) != want.metadata || id.KeyID != w.id) {
+			t.Fatalf("%s, key %d: the gateway sees %+v", name, i, id)
+		}
+	}
+}
+
+func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
+	got, total, err := m.keys.ListConsumers(m.Context(), in(bucket), f, all, keys.Include{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for name, c := range m.model.consumers {
+		matches := f.ManagerEmail == "" || slices.ContainsFunc(c.managers, func(e string) bool { return strings.EqualFold(e, f.ManagerEmail) })
+		for k, v := range f.Tags {
+			matches = matches && c.tags[k] == v
+		}
+		if matches {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	var have []string
+	for _, c := range got {
+		have = append(have, c.Name)
+	}
+	if !slices.Equal(have, want) || total != len(want) {
+		t.Fatalf("%+v finds %v (%d), want %v", f, have, total, want)
+	}
+}
+
+func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
+	rapid.Check(tt, func(t *rapid.T) {
+		m := &machine{world: newWorld(tt), model: model{dead: map[string]bool{}}}
+		m.CreateBucket(t)
+		actions := map[string]func(*rapid.T){
+			"CreateBucket": m.CreateBucket, "DeleteBucket": m.DeleteBucket,
+			"CreateConsumer": m.CreateConsumer, "UpdateConsumer": m.UpdateConsumer, "DeleteConsumer": m.DeleteConsumer,
+			"CreateKey": m.CreateKey, "CreateKeys": m.CreateKeys, "UpdateKey": m.UpdateKey, "DeleteKey": m.DeleteKey,
+			"RollKey": m.RollKey, "Work": m.Work, "": m.Check,
+		}
+		t.Repeat(actions)
+		// In the end nothing is left over but what the model has.
+		m.settle()
+		m.Check(t)
+		if m.model.exists {
+			must0(tt, m.keys.DeleteBucket(m.request(), in(bucket)))
+		}
+		m.settle()
+		if left := m.leftovers(); len(left) > 0 {
+			t.Fatalf("%d items are left, such as %s", len(left), left[0])
+		}
+	})
+}

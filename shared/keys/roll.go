@@ -1,0 +1,117 @@
+package keys
+
+import (
+	"context"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// RollKey gives every key of the consumer that has no expiry the expiry
+// expiresOn, which may be past, and makes one new key without an expiry
+// (contract 3.6b). Both show at once, whatever the number of keys.
+func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Time) error {
+	var wrong problems
+	wrong.expiry("body.expiresOn", &expiresOn)
+	if err := wrong.err(); err != nil {
+		return err
+	}
+	expiresOn = instant(expiresOn)
+	return s.again(ctx, func() error {
+		var rows []keyRecord
+		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, beside: s.newest(&rows, atOnce+1)})
+		if err != nil {
+			return err
+		}
+		revision := v.consumer.Version + 1
+		made, err := s.makeKeys(ctx, v, []NewKey{{}}, revision, birth{})
+		if err != nil {
+			return err
+		}
+		writes := append([]store.Write{
+			v.consumer.touch(v.g,
+				store.Add(store.At("keyCount"), 1),
+				store.Set(store.At("lastKeyId"), made[0].record.ID)),
+			audit.Record(ctx, v.consumer.resource(), made[0].record.resource()),
+		}, createKeys(v.g, v.consumer.Name, made)...)
+		all, err := s.allOf(ctx, v, rows, atOnce)
+		if err != nil {
+			return err
+		}
+		if all.complete {
+			for _, k := range all.keys {
+				writes = append(writes, k.rolled(v, revision, expiresOn)...)
+			}
+			return s.table.Commit(ctx, writes...)
+		}
+		id := s.ids.Ordered("kop", 24)
+		entry, err := v.bucket.enter(id, change{
+			Kind: rolling, ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
+			Revision: revision, ExpiresOn: &expiresOn, Except: v.bucket.Changes.batches(v.consumer.ID),
+		})
+		if err != nil {
+			return err
+		}
+		return s.table.Commit(ctx, append(writes, entry, s.begin(rollKeys, id, v.consumer.ID, v.cascade()))...)
+	})
+}
+
+// rolled are the writes that give a key an expiry unless it has one; in either
+// case they hold only for the key as it was read.
+func (k keyRecord) rolled(v seen, revision int64, expiresOn time.Time) []store.Write {
+	key := store.ConsumerKeyKey(v.g, v.consumer.Name, k.ID)
+	asRead := store.Equal(store.At("revision"), k.Revision)
+	if k.ExpiresOn != nil {
+		return []store.Write{store.Check(key, asRead).Else(errStale)}
+	}
+	changes := []store.Change{
+		store.Set(store.At("expiresOn"), expiresOn),
+		store.Set(store.At("revision"), revision),
+	}
+	return []store.Write{
+		store.Update(key, changes...).If(asRead).Else(errStale),
+		store.Update(store.KeyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
+	}
+}
+
+// stamp are the writes that bring the consumer's new metadata to its keys: all
+// of them, or an entry of the overlay that stands for them. An entry for
+// earlier metadata is replaced, and its operation finds nothing to do.
+func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata string) ([]store.Write, error) {
+	revision := v.consumer.Version + 1
+	var pending []string
+	for id, c := range v.bucket.Changes {
+		if c.Kind == stamping && c.ConsumerID == v.consumer.ID {
+			pending = append(pending, id)
+		}
+	}
+	all, err := s.allOf(ctx, v, rows, atOnce)
+	if err != nil {
+		return nil, err
+	}
+	if all.complete && len(pending) == 0 {
+		var writes []store.Write
+		for _, k := range all.keys {
+			writes = append(writes, k.stamped(metadata, revision).Else(errStale))
+		}
+		return writes, nil
+	}
+	id := s.ids.Ordered("kop", 24)
+	entry, err := v.bucket.enter(id, change{
+		Kind: stamping, ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
+		Revision: revision, Metadata: metadata,
+	}, pending...)
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{entry, s.begin(stampKeys, id, v.consumer.ID, v.cascade())}, nil
+}
+
+// stamped is the write that gives the gateway's record of a key new metadata.
+func (k keyRecord) stamped(metadata string, revision int64) store.Write {
+	return store.Update(store.KeyHashKey(k.Hash),
+		setOrRemove("metadata", metadata, metadata == ""),
+		store.Set(store.At("stamped"), revision),
+	).If(store.Equal(store.At("keyId"), k.ID))
+}

@@ -1,0 +1,74 @@
+package keys
+
+import (
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// The bounds of a key that its owner chose (contract 3.4). What is shorter can
+// be guessed, what is longer does not fit beside others in a header.
+const (
+	minKeyBytes = 16
+	maxKeyBytes = 256
+)
+
+// Format says how much of a key's text a reader sees.
+type Format string
+
+// The formats of the query parameter key-format (specification 2).
+const (
+	None    Format = "none"
+	Visible Format = "visible"
+	Masked  Format = "masked"
+)
+
+// newText makes the text of a key.
+func (s *Service) newText() string { return credential.New(credential.ConsumerKey, s.ids) }
+
+// WellFormed reports whether text can be a key at all, without a look-up: one
+// with our prefix has a right checksum, one that its owner chose has 16 to 256
+// printable ASCII characters and no space.
+func WellFormed(text string) bool {
+	if credential.HasPrefix(credential.ConsumerKey, text) {
+		return credential.WellFormed(credential.ConsumerKey, text)
+	}
+	return len(text) >= minKeyBytes && len(text) <= maxKeyBytes && printable(text)
+}
+
+// checkCustom says what is wrong with a key that its owner chose. The text
+// itself is in no message.
+func checkCustom(location, text string) []fault.Detail {
+	detail := func(message string) []fault.Detail {
+		return []fault.Detail{{Location: location, Message: message}}
+	}
+	switch {
+	case len(text) < minKeyBytes || len(text) > maxKeyBytes:
+		return detail("has to be 16 to 256 characters long; leave it out to have one made")
+	case !printable(text):
+		return detail("may hold printable ASCII characters only, and no space")
+	case credential.HasPrefix(credential.AccountKey, text), credential.HasPrefix(credential.BucketToken, text):
+		return detail("begins like a credential of another kind; choose another text")
+	case credential.HasPrefix(credential.ConsumerKey, text) && !credential.WellFormed(credential.ConsumerKey, text):
+		return detail("begins like a key of ours but has a wrong checksum; choose another text or leave it out to have one made")
+	}
+	return nil
+}
+
+func printable(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// suffix is the part of a key that a masked one shows: its last 8 characters,
+// or 4 of one with fewer than 16.
+func suffix(text string) string {
+	shown := 8
+	if len(text) < minKeyBytes {
+		shown = 4
+	}
+	return text[max(0, len(text)-shown):]
+}
+
+// mask is a key of which only the suffix is shown.
+func mask(suffix string) string { return "****" + suffix }

@@ -1,0 +1,162 @@
+package keys
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+func TestMadeKeysAreWellFormedAndOneWrongCharacterIsNoticed(t *testing.T) {
+	s := &Service{ids: ids.NewSource(storetest.Random(t), func() time.Time { return storetest.Epoch })}
+	rapid.Check(t, func(t *rapid.T) {
+		text := s.newText()
+		if !WellFormed(text) {
+			t.Fatal("a made key is not well formed")
+		}
+		if checkCustom("body.key", text) != nil {
+			t.Fatal("a made key may not be imported")
+		}
+		at := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "at")
+		other := rapid.SampledFrom(strings.Split("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-", "")).Draw(t, "other")
+		if typo := text[:at] + other + text[at+1:]; typo != text && WellFormed(typo) {
+			t.Fatal("a mistyped key is well formed")
+		}
+	})
+}
+
+func TestCustomKeysHaveBounds(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"shortest", strings.Repeat("k", 16), true},
+		{"too short", strings.Repeat("k", 15), false},
+		{"longest", strings.Repeat("k", 256), true},
+		{"too long", strings.Repeat("k", 257), false},
+		{"space", "0123456789 0123456789", false},
+		{"control", "0123456789\x000123456789", false},
+		{"not ASCII", "0123456789é0123456789", false},
+		{"invalid UTF-8", "0123456789\xff0123456789", false},
+		{"punctuation", `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`, true},
+		{"our prefix, wrong checksum", "gwk_0123456789abcdef0123456789abcdef_00000000", false},
+		{"our prefix, wrong length", "gwk_0123456789abcdef", false},
+		{"an account key", "gwa_0123456789abcdef0123456789abcdef_00000000", false},
+		{"a bucket's token", "gwb_0123456789abcdef0123456789abcdef_00000000", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wrong := checkCustom("body.key", test.text)
+			if (wrong == nil) != test.ok {
+				t.Fatalf("got %v, want ok %v", wrong, test.ok)
+			}
+			if test.ok && !WellFormed(test.text) {
+				t.Fatal("a key that may be chosen is refused at the gateway")
+			}
+			for _, d := range wrong {
+				if d.Location != "body.key" || strings.Contains(d.Message, test.text) {
+					t.Fatalf("wrong detail %+v", d)
+				}
+			}
+		})
+	}
+}
+
+func TestMaskShowsTheSuffixAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"gwk_0123456789abcdef0123456789abcdef_69ff2f90": "****69ff2f90",
+		"0123456789abcdef": "****89abcdef",
+		"0123456789abcde":  "****bcde",
+		"abc":              "****abc",
+	} {
+		if got := mask(suffix(text)); got != want {
+			t.Errorf("mask of %q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestIDsOfKeysRiseWhenTheClockGoesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		digits := rapid.StringMatching(`key_[0-9A-Za-y][0-9A-Za-z]{23}`)
+		last, id := digits.Draw(t, "last"), digits.Draw(t, "id")
+		got := above(last, id)
+		if got <= last || !keyID.MatchString(got) {
+			t.Fatalf("above(%s, %s) = %s", last, id, got)
+		}
+		if id > last && got != id {
+			t.Fatalf("%s was above %s, and became %s", id, last, got)
+		}
+	})
+}
+
+func TestInputsOutOfBoundsAreNamedByFieldAndNeverRepeated(t *testing.T) {
+	const secret = "s3cr3t-value"
+	long := strings.Repeat(secret, 100)
+	for _, test := range []struct {
+		name, field string
+		check       func(*problems)
+	}{
+		{"bucket name short", "body.name", func(p *problems) { p.bucketName("abcd") }},
+		{"bucket name upper case", "body.name", func(p *problems) { p.bucketName("Orders") }},
+		{"bucket name with a line break", "body.name", func(p *problems) { p.bucketName("orders\n") }},
+		{"bucket name long", "body.name", func(p *problems) { p.bucketName(strings.Repeat("b", 129)) }},
+		{"consumer name empty", "body.name", func(p *problems) { p.consumerName("") }},
+		{"consumer name with a slash", "body.name", func(p *problems) { p.consumerName("a/b") }},
+		{"consumer name with #", "body.name", func(p *problems) { p.consumerName("a#b") }},
+		{"consumer name like an id", "body.name", func(p *problems) { p.consumerName("csmr_abcdefghijklmnopqrstuvwx") }},
+		{"description long", "body.description", func(p *problems) { p.description("body.description", long) }},
+		{"description with NUL", "body.description", func(p *problems) { p.description("body.description", secret+"\x00") }},
+		{"description not UTF-8", "body.description", func(p *problems) { p.description("body.description", secret+"\xff") }},
+		{"six tags", "body.tags", func(p *problems) {
+			p.tags(map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"}, maxConsumerTags)
+		}},
+		{"tag without a name", "body.tags", func(p *problems) { p.tags(map[string]string{"": secret}, 5) }},
+		{"tag's name long", "body.tags", func(p *problems) { p.tags(map[string]string{long: "1"}, 5) }},
+		{"tag's value long", "body.tags", func(p *problems) { p.tags(map[string]string{"a": long}, 5) }},
+		{"metadata no object", "body.metadata", func(p *problems) { p.metadata([]byte(`["s3cr3t-value"]`)) }},
+		{"metadata no JSON", "body.metadata", func(p *problems) { p.metadata([]byte(`{"s3cr3t-value"}`)) }},
+		{"metadata empty text", "body.metadata", func(p *problems) { p.metadata([]byte(` `)) }},
+		{"metadata long", "body.metadata", func(p *problems) { p.metadata([]byte(`{"a":"` + long + `"}`)) }},
+		{"email without @", "body.email", func(p *problems) { p.email("body.email", secret) }},
+		{"email with a name", "body.email", func(p *problems) { p.email("body.email", secret+" <a@b.example>") }},
+		{"email with a line break", "body.email", func(p *problems) { p.email("body.email", "a@b.example\r\n") }},
+		{"sub empty", "body.sub", func(p *problems) { p.sub("body.sub", "") }},
+		{"two managers of one address", "body.managers[1]", func(p *problems) {
+			p.managers([]NewManager{{Email: "s3cr3t-value@b.example", Invite: true}, {Email: "S3cr3t-value@b.example", Sub: "x"}})
+		}},
+		{"year 10000", "body.expiresOn", func(p *problems) {
+			p.expiry("body.expiresOn", new(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var p problems
+			test.check(&p)
+			if len(p) == 0 || p[0].Location != test.field {
+				t.Fatalf("got %+v, want a problem of %s", p, test.field)
+			}
+			if err := p.err(); strings.Contains(strings.ToLower(err.Error()), secret) {
+				t.Fatalf("the value is repeated: %v", err)
+			}
+		})
+	}
+}
+
+func TestInputsAtTheirBoundsPass(t *testing.T) {
+	var p problems
+	p.bucketName(strings.Repeat("b", 128))
+	p.consumerName("org_123")
+	p.consumerName(strings.Repeat("c", 128))
+	p.description("body.description", strings.Repeat("é", maxDescription)+"")
+	p.tags(map[string]string{"a": strings.Repeat("v", maxTagValue), strings.Repeat("k", maxTagKey): "", "c": "3", "d": "4", "e": "5"}, maxConsumerTags)
+	p.email("body.email", "first.last+tag@sub.example.com")
+	if got := p.metadata([]byte(" {\"orgId\": 1234,\n \"big\": 12345678901234567890} ")); got != `{"orgId":1234,"big":12345678901234567890}` {
+		t.Errorf("metadata became %s", got)
+	}
+	p.metadata([]byte(`{"a":"` + strings.Repeat("x", maxMetadata-len(`{"a":""}`)) + `"}`))
+	if err := p.err(); err != nil {
+		t.Fatal(err)
+	}
+}

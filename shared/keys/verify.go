@@ -1,0 +1,131 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// ErrRefused is what Verify answers for a key that opens nothing, whatever the
+// reason: a caller learns no more (contract 3.4).
+var ErrRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
+
+// BucketRef is the bucket whose keys a route accepts.
+type BucketRef struct {
+	AccountID string
+	// Name or ID, or both, which then have to agree. The name is the quicker:
+	// an id takes a look-up of its own, once in this process.
+	Name, ID string
+}
+
+// Identity is whose key it is.
+type Identity struct {
+	KeyID string
+	// Sub is the consumer's name, Data its metadata, nil for none.
+	Sub        string
+	Data       json.RawMessage
+	ConsumerID string
+	BucketID   string
+	// ExpiresOn is when the answer ends to be true, nil for never.
+	ExpiresOn *time.Time
+}
+
+// Verifier answers the gateway. It keeps no answers: how long one is believed
+// is the gateway's decision. It is safe for concurrent use.
+type Verifier struct {
+	table *store.Table
+	hash  Hasher
+	now   func() time.Time
+	known *directory
+}
+
+// NewVerifier makes a Verifier.
+func NewVerifier(t *store.Table, h Hasher, now func() time.Time) *Verifier {
+	return &Verifier{table: t, hash: h, now: now, known: newDirectory()}
+}
+
+// Verify says whose key text is, if it opens the bucket now, and ErrRefused
+// otherwise; any other error means that nobody knows. It takes one round trip,
+// and none for a text that cannot be a key.
+func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Identity, error) {
+	if !WellFormed(text) {
+		return Identity{}, ErrRefused
+	}
+	hash, err := v.hash.Hash(ctx, text)
+	if err != nil {
+		return Identity{}, fmt.Errorf("hash an API key: %w", err)
+	}
+	name, err := v.nameOf(ctx, ref)
+	if err != nil {
+		return Identity{}, err
+	}
+	for range guesses {
+		var h hashRecord
+		var b bucketRecord
+		err := v.table.Load(ctx,
+			store.Want(store.KeyHashKey(hash), &h),
+			store.Want(store.BucketKey(ref.AccountID, name), &b))
+		if err != nil {
+			return Identity{}, fmt.Errorf("look up an API key: %w", err)
+		}
+		if ref.ID != "" && b.ID != ref.ID {
+			return Identity{}, ErrRefused
+		}
+		if h.KeyID == "" || h.BucketID != b.ID || h.dead(b) {
+			return Identity{}, ErrRefused
+		}
+		if h.Since > b.Seq {
+			continue // the bucket was read before the key's batch began
+		}
+		l, there := b.Changes.apply(h.life)
+		if !there || l.expiredAt(v.now()) {
+			return Identity{}, ErrRefused
+		}
+		return h.identity(b, l), nil
+	}
+	return Identity{}, busy("The key bucket changes too often to check a key. Repeat the request after the time in Retry-After.", time.Second)
+}
+
+func (h hashRecord) identity(b bucketRecord, l life) Identity {
+	out := Identity{
+		KeyID: h.KeyID, Sub: h.ConsumerName, ConsumerID: h.ConsumerID,
+		BucketID: h.BucketID, ExpiresOn: l.ExpiresOn,
+	}
+	if data := b.Changes.metadata(h.ConsumerID, h.Metadata, h.Stamped); data != "" {
+		out.Data = json.RawMessage(data)
+	}
+	return out
+}
+
+// nameOf gives the bucket's name, which the table knows by its id for ever.
+func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
+	if ref.Name != "" {
+		return ref.Name, nil
+	}
+	if where, ok := v.known.bucket(ref.ID); ok {
+		return nameOfOwn(where, ref)
+	}
+	var p bucketPointer
+	err := v.table.Get(ctx, store.BucketIDKey(ref.ID), &p)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", ErrRefused
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up a key bucket: %w", err)
+	}
+	where := nameInAccount{p.AccountID, p.Name}
+	v.known.sawBucket(ref.ID, where)
+	return nameOfOwn(where, ref)
+}
+
+func nameOfOwn(where nameInAccount, ref BucketRef) (string, error) {
+	if where.accountID != ref.AccountID {
+		return "", ErrRefused
+	}
+	return where.name, nil
+}
