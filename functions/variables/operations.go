@@ -1,0 +1,77 @@
+package variables
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const path = "/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables"
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "variables",
+	Title:       "Variables",
+	Description: "Named values of a project's branch, which its builds put into its configuration.",
+	Operations:  []api.Declared{create, update},
+}
+
+var create = api.Operation[createIn, variableOut]{
+	ID: "VariablesService_create", Method: http.MethodPost, Path: path, Status: http.StatusCreated,
+	Summary: "Create an environment variable",
+	Description: "The variable takes effect with the branch's next build. A branch has at most 100 variables, and need not " +
+		"have been deployed yet. Names that begin with GATEWRIGHT_ are reserved, apart from GATEWRIGHT_PUBLIC_.",
+	Scope: auth.Variables.Write(), Audit: audit.VariableCreate,
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.CheckItem, api.UpdateItem, api.RootKey},
+}
+
+var update = api.Operation[updateIn, variableOut]{
+	ID: "VariablesService_update", Method: http.MethodPatch, Path: path + "/{variableName}",
+	Summary:     "Change the value of an environment variable",
+	Description: "The new value takes effect with the branch's next build. Without a value nothing changes.",
+	Scope:       auth.Variables.Write(), Audit: audit.VariableUpdate,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.UpdateItem, api.RootKey},
+}
+
+// BranchPath is embedded in what the operations take, and exported because huma
+// skips what is not. It is where variables belong. The branch arrives percent-encoded
+// (feature%2Fx) and is decoded here already.
+type BranchPath struct {
+	AccountName string `path:"accountName"`
+	ProjectName string `path:"projectName"`
+	BranchName  string `path:"branchName" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
+}
+
+type createIn struct {
+	BranchPath
+	Body struct {
+		Name     string `json:"name" pattern:"^[A-Z][A-Z0-9_]*$" maxLength:"256" doc:"SCREAMING_SNAKE_CASE, unique on the branch." example:"UPSTREAM_URL"`
+		IsSecret bool   `json:"isSecret" doc:"Whether the value is never to be shown again. It can't be changed."`
+		Value    string `json:"value" maxLength:"5120" doc:"The value, at most 5120 bytes of UTF-8."`
+	} `nameHint:"VariableCreate"`
+}
+
+type updateIn struct {
+	BranchPath
+	VariableName string `path:"variableName" doc:"The variable's name."`
+	Body         struct {
+		Value *string `json:"value,omitempty" maxLength:"5120" doc:"The new value, at most 5120 bytes of UTF-8."`
+	} `nameHint:"VariableUpdate"`
+}
+
+type variableOut struct {
+	Body variable
+}
+
+type variable struct {
+	Name      string `json:"name" doc:"The variable's name."`
+	Branch    string `json:"branch" doc:"The branch it belongs to."`
+	IsSecret  bool   `json:"isSecret" doc:"Whether its value is never shown."`
+	Value     string `json:"value" doc:"Its value, empty for a secret."`
+	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn string `json:"updatedOn" format:"date-time" doc:"When its value was last changed."`
+}
