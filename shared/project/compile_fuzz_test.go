@@ -20,6 +20,10 @@ func FuzzCompile(f *testing.F) {
 		files, _ := load(f, path)
 		f.Add(files["config/routes.oas.json"], files["config/policies.json"], files["gatewright.jsonc"])
 	}
+	compiler, err := project.NewCompiler()
+	if err != nil {
+		f.Fatal(err)
+	}
 	const secret = "the value of a variable"
 	f.Fuzz(func(t *testing.T, routes, policies, settings []byte) {
 		files := project.Files{"config/routes.oas.json": routes}
@@ -30,10 +34,7 @@ func FuzzCompile(f *testing.F) {
 			files["gatewright.jsonc"] = settings
 		}
 		variables := map[string]string{"FIRST": secret, "UPSTREAM": "https://" + strings.ReplaceAll(secret, " ", "-")}
-		artifact, result, err := project.Compile(files, project.Input{Catalogue: catalogue{}, Variables: variables})
-		if err != nil {
-			t.Fatal(err)
-		}
+		artifact, result := compiler.Compile(files, project.Input{Catalogue: catalogue{}, Variables: variables})
 		if (artifact == nil) != (len(result.Errors) > 0) {
 			t.Fatalf("artifact %v, %d errors", artifact, len(result.Errors))
 		}

@@ -24,10 +24,7 @@ func TestExampleHasTheShapeOfAProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	artifact, result, err := project.Compile(files, project.Input{Catalogue: lenient{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	artifact, result := compile(t, files, project.Input{Catalogue: lenient{}})
 	if len(result.Errors)+len(result.Warnings) > 0 {
 		t.Fatalf("errors %+v, warnings %+v", result.Errors, result.Warnings)
 	}

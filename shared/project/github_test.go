@@ -60,12 +60,9 @@ func TestGitHubDescriptionCompiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	started := time.Now()
-	artifact, result, err := project.Compile(files, project.Input{Catalogue: catalogue{}})
+	artifact, result := compile(t, files, project.Input{Catalogue: catalogue{}})
 	took := time.Since(started)
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(result.Errors) > 0 {
 		t.Fatalf("%d errors, the first: %+v", len(result.Errors), result.Errors[0])
 	}

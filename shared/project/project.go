@@ -1,5 +1,5 @@
 // Package project turns the archive that a user uploads into an Artifact that
-// the gateway serves: Unpack reads the archive, Compile checks the project's
+// the gateway serves: Unpack reads the archive, a Compiler checks the project's
 // files and resolves its variables.
 //
 // It is the place where a project's faults are found, all of them at once, each
@@ -43,19 +43,27 @@ type Result struct {
 	Warnings []Problem `json:"warnings"`
 }
 
-// Compile checks a project and puts the variables in. It answers the artifact,
-// or nil and all that is wrong in Result.Errors. The same files and input give
-// the same artifact, byte for byte. The error is a defect of this program, not
-// of the project.
-func Compile(files Files, in Input) (*Artifact, Result, error) {
+// Compiler compiles projects. It is safe for concurrent use.
+type Compiler struct{ schemas *schemas }
+
+// NewCompiler makes a Compiler, which takes some milliseconds. An error is a
+// defect of this program.
+func NewCompiler() (*Compiler, error) {
 	s, err := loadSchemas()
 	if err != nil {
-		return nil, Result{}, err
+		return nil, err
 	}
+	return &Compiler{s}, nil
+}
+
+// Compile checks a project and puts the variables in. It answers the artifact,
+// or nil and all that is wrong in Result.Errors. The same files and input give
+// the same artifact, byte for byte.
+func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 	c := &compiler{
 		files:     files,
 		catalogue: in.Catalogue,
-		schemas:   s,
+		schemas:   k.schemas,
 		artifact: &Artifact{
 			Format:    ArtifactFormat,
 			Identity:  in.Identity,
@@ -72,12 +80,12 @@ func Compile(files Files, in Input) (*Artifact, Result, error) {
 	c.warnOfUnused()
 	result := Result{Errors: c.report.errors(), Warnings: c.report.tidy(c.report.warnings)}
 	if len(result.Errors) > 0 {
-		return nil, result, nil
+		return nil, result
 	}
-	return c.artifact, result, nil
+	return c.artifact, result
 }
 
-// compiler is one run of Compile.
+// compiler is one run of Compiler.Compile.
 type compiler struct {
 	report
 	files     Files

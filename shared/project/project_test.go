@@ -93,6 +93,16 @@ func load(t testing.TB, path string) (project.Files, project.Input) {
 	return files, in
 }
 
+// compile compiles with a new Compiler.
+func compile(t testing.TB, files project.Files, in project.Input) (*project.Artifact, project.Result) {
+	t.Helper()
+	c, err := project.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Compile(files, in)
+}
+
 // TestProjectsCompileAsTheirGoldensSay has a project for every rule: see
 // testdata/projects, one file a rule or a group of them.
 func TestProjectsCompileAsTheirGoldensSay(t *testing.T) {
@@ -104,10 +114,7 @@ func TestProjectsCompileAsTheirGoldensSay(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		t.Run(name, func(t *testing.T) {
 			files, in := load(t, path)
-			artifact, result, err := project.Compile(files, in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			artifact, result := compile(t, files, in)
 			if (artifact == nil) != (len(result.Errors) > 0) {
 				t.Errorf("artifact is nil: %v, with %d errors", artifact == nil, len(result.Errors))
 			}
@@ -153,10 +160,7 @@ func TestCompileIsDeterministic(t *testing.T) {
 	files, in := load(t, "testdata/projects/good-all.txtar")
 	var first string
 	for range 20 {
-		artifact, _, err := project.Compile(files, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		artifact, _ := compile(t, files, in)
 		_, digest, err := project.Encode(artifact)
 		if err != nil {
 			t.Fatal(err)
@@ -172,10 +176,7 @@ func TestCompileIsDeterministic(t *testing.T) {
 
 func TestDecodeGivesWhatWasEncoded(t *testing.T) {
 	files, in := load(t, "testdata/projects/good-all.txtar")
-	artifact, _, err := project.Compile(files, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	artifact, _ := compile(t, files, in)
 	data, digest, err := project.Encode(artifact)
 	if err != nil {
 		t.Fatal(err)
@@ -211,10 +212,7 @@ func TestProblemsAreBounded(t *testing.T) {
 		paths = append(paths, fmt.Sprintf(`"/%s%d": {"get": {"responses": {}}}`, strings.Repeat("x", 600), i))
 	}
 	files := project.Files{"config/a.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {` + strings.Join(paths, ",") + `}}`)}
-	_, result, err := project.Compile(files, project.Input{Catalogue: catalogue{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, result := compile(t, files, project.Input{Catalogue: catalogue{}})
 	data, err := json.Marshal(result)
 	if err != nil {
 		t.Fatal(err)
