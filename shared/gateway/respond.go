@@ -89,6 +89,8 @@ func (w *writer) send(response *http.Response) error {
 	maps.Copy(header, response.Header)
 	announced := len(response.Trailer)
 	if announced > 0 {
+		// HTTP/1 has trailers in chunked bodies alone.
+		delete(header, "Content-Length")
 		header["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(response.Trailer)), ", ")}
 	}
 	w.written = true

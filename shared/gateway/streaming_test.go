@@ -436,7 +436,7 @@ func TestNoGoroutineOutlivesItsRequest(t *testing.T) {
 // settle waits until there are at most want goroutines, or gives up.
 func settle(t *testing.T, want int) int {
 	t.Helper()
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:errcheck // it is one
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	n := runtime.NumGoroutine()
 	for range 200 {
 		if n <= want {

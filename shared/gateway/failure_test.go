@@ -1,0 +1,281 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+)
+
+func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
+	silent := rawUpstream(t, func(_ *bufio.Reader, conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	closing := rawUpstream(t, func(r *bufio.Reader, _ net.Conn) { _, _ = http.ReadRequest(r) })
+	garbage := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		_, _ = http.ReadRequest(r)
+		say(conn, "SSH-2.0-OpenSSH\r\n")
+	})
+	huge := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		_, _ = http.ReadRequest(r)
+		say(conn, "HTTP/1.1 200 OK\r\nX-Huge: %s\r\n\r\n", strings.Repeat("x", 300<<10))
+	})
+	endless := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		_, _ = http.ReadRequest(r)
+		say(conn, "HTTP/1.1 200 OK\r\n")
+		for {
+			if _, err := io.WriteString(conn, "X-A: "+strings.Repeat("x", 1000)+"\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	plain := serve(t, echo)
+	untrusted := httptest.NewTLSServer(http.HandlerFunc(echo))
+	t.Cleanup(untrusted.Close)
+	loop := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) })
+	for _, test := range []struct {
+		name, address string
+		status        int
+		detail        string
+	}{
+		{"refused", "http://127.0.0.1:1", 502, "refuses connections"},
+		{"no such host", "http://nothing.invalid", 502, "can't be resolved"},
+		{"silent", silent, 504, "did not answer in time"},
+		{"closing", closing, 502, "closed the connection"},
+		{"garbage", garbage, 502, "does not follow HTTP"},
+		{"huge header", huge, 502, "header is too large"},
+		{"endless header", endless, 502, "header is too large"},
+		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), 502, "No secure connection"},
+		{"untrusted", untrusted.URL, 502, "No secure connection"},
+		{"TLS where plain is asked", strings.Replace(untrusted.URL, "https:", "http:", 1), 400, ""},
+		{"redirects", loop.URL, 502, "redirects more than ten times"},
+		{"not allowed", "http://169.254.169.254/latest/meta-data", 502, "does not allow"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": test.address, "followRedirects": true}))),
+				func(_ *gateway.Config, o *upstream.Options) {
+					o.ResponseTimeout = 100 * time.Millisecond
+					o.Resolver = resolver(t, func(string) string { return "" })
+				})
+			response := h.do(t, "GET", "/x?token=s3cret")
+			if test.detail == "" {
+				if response.StatusCode != test.status {
+					t.Errorf("got %d, want %d", response.StatusCode, test.status)
+				}
+				return
+			}
+			p := problemOf(t, response)
+			if p.Status != test.status || !strings.Contains(p.Detail, test.detail) || p.Trace.BuildID != buildID {
+				t.Errorf("got %d %q, want %d %q", p.Status, p.Detail, test.status, test.detail)
+			}
+			if !strings.Contains(h.log.String(), "request failed") || strings.Contains(h.log.String(), "s3cret") {
+				t.Errorf("log: %s", h.log.String())
+			}
+		})
+	}
+}
+
+func TestANameThatMovesToAPrivateAddressIsRefused(t *testing.T) {
+	up := serve(t, echo)
+	port := up.URL[strings.LastIndex(up.URL, ":"):]
+	var address atomic.Value
+	address.Store("127.0.0.1")
+	h := newHouse(t, artifact(route("GET /x", forward("http://rebind.example"+port))), func(_ *gateway.Config, o *upstream.Options) {
+		o.Guard = upstream.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+		o.Resolver = resolver(t, func(string) string { return address.Load().(string) })
+	})
+	noReuse := header("Connection", "close")
+	if response := h.do(t, "GET", "/x", noReuse); response.StatusCode != http.StatusOK {
+		t.Fatalf("the allowed address: got %d", response.StatusCode)
+	}
+	up.CloseClientConnections() // what is pooled stays good: force a new dial
+	address.Store("127.0.0.2")
+	if p := problemOf(t, h.do(t, "GET", "/x", noReuse)); !strings.Contains(p.Detail, "does not allow") {
+		t.Errorf("after the name has moved: %d %s", p.Status, p.Detail)
+	}
+}
+
+func TestRedirectsAreGuardedToo(t *testing.T) {
+	var target atomic.Value
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, target.Load().(string), http.StatusFound)
+	})
+	h := newHouse(t, artifact(
+		route("GET /follow", component("urlRewriteHandler", map[string]any{"rewritePattern": up.URL, "followRedirects": true})),
+		route("GET /pass", rewrite(up.URL)),
+	))
+	target.Store("http://169.254.169.254/latest/meta-data")
+	if p := problemOf(t, h.do(t, "GET", "/follow")); p.Status != http.StatusBadGateway || !strings.Contains(p.Detail, "does not allow") {
+		t.Errorf("followed to the metadata service: %d %s", p.Status, p.Detail)
+	}
+	if response := h.do(t, "GET", "/pass"); response.StatusCode != http.StatusFound || response.Header.Get("Location") != "http://169.254.169.254/latest/meta-data" {
+		t.Errorf("not followed: got %d to %s", response.StatusCode, response.Header.Get("Location"))
+	}
+	target.Store(serve(t, echo).URL + "/there")
+	if got := body(t, h.do(t, "GET", "/follow")); !strings.Contains(got, " /there ") {
+		t.Errorf("followed: got %q", got)
+	}
+}
+
+func TestARedirectFromHTTPSToHTTPIsNotFollowed(t *testing.T) {
+	up := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+	}))
+	t.Cleanup(up.Close)
+	h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": up.URL, "followRedirects": true}))), trust(up))
+	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusFound {
+		t.Errorf("got %d", response.StatusCode)
+	}
+}
+
+func TestUpstreamsMaySpeakHTTP2(t *testing.T) {
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all, _ := io.ReadAll(r.Body)
+		w.Header().Set("Trailer", "X-Sum")
+		say(w, "%s %s", r.Proto, all)
+		w.Header().Set("X-Sum", "7")
+	}))
+	up.EnableHTTP2 = true
+	up.StartTLS()
+	t.Cleanup(up.Close)
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL)), route("POST /x", forward(up.URL))), trust(up))
+	for method, want := range map[string]string{"GET": "HTTP/2.0 ", "POST": "HTTP/2.0 body"} {
+		for range 2 {
+			response := h.do(t, method, "/x", func(r *http.Request) {
+				if method == "POST" {
+					r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), -1
+				}
+			})
+			if got := body(t, response); got != want || response.Trailer.Get("X-Sum") != "7" {
+				t.Errorf("%s: got %q, trailer %q", method, got, response.Trailer.Get("X-Sum"))
+			}
+		}
+	}
+}
+
+func TestTheProcessesProxyIsNotUsed(t *testing.T) {
+	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "through the proxy") })
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("http_proxy", proxy.URL)
+	h := newHouse(t, artifact(route("GET /x", forward("http://up.example:1"))), func(_ *gateway.Config, o *upstream.Options) {
+		o.Resolver = resolver(t, func(string) string { return "127.0.0.1" })
+	})
+	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("got %d %s", response.StatusCode, body(t, response))
+	}
+}
+
+// TestABrokenIdleConnectionIsReplaced: an upstream may close a pooled connection
+// at any time, also just when the next request is on its way.
+func TestABrokenIdleConnectionIsReplaced(t *testing.T) {
+	var served atomic.Int32
+	up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		if _, err := http.ReadRequest(r); err != nil {
+			return
+		}
+		say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		served.Add(1)
+		// The second request of a connection is read and never answered.
+		_, _ = http.ReadRequest(r)
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up))))
+	for i := range 6 {
+		if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusOK || body(t, response) != "ok" {
+			t.Fatalf("request %d: got %d", i, response.StatusCode)
+		}
+	}
+	if served.Load() != 6 {
+		t.Errorf("served %d times", served.Load())
+	}
+}
+
+// TestARequestWithABodyIsNotSentTwice: nobody knows what the upstream did.
+func TestARequestWithABodyIsNotSentTwice(t *testing.T) {
+	var seen atomic.Int32
+	up := rawUpstream(t, func(r *bufio.Reader, _ net.Conn) {
+		request, err := http.ReadRequest(r)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, request.Body)
+			seen.Add(1)
+		}
+	})
+	h := newHouse(t, artifact(route("POST /x", forward(up)), route("GET /x", forward(up))))
+	if p := problemOf(t, h.do(t, "POST", "/x", func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), 4
+	})); p.Status != http.StatusBadGateway {
+		t.Errorf("got %d", p.Status)
+	}
+	if n := seen.Load(); n != 1 {
+		t.Errorf("the upstream got the request %d times", n)
+	}
+}
+
+// trust makes a gateway trust a test server's certificate.
+func trust(up *httptest.Server) setting {
+	roots := x509.NewCertPool()
+	roots.AddCert(up.Certificate())
+	return func(_ *gateway.Config, o *upstream.Options) {
+		o.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+}
+
+// resolver is a DNS server of its own: address gives the answer for a name, ""
+// for a name that does not exist.
+func resolver(t testing.TB, address func(name string) string) *net.Resolver {
+	t.Helper()
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		buffer := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if answer := dnsAnswer(buffer[:n], address); answer != nil {
+				_, _ = conn.WriteTo(answer, from)
+			}
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+func dnsAnswer(query []byte, address func(string) string) []byte {
+	var m dnsmessage.Message
+	if m.Unpack(query) != nil || len(m.Questions) == 0 {
+		return nil
+	}
+	m.Response, m.Additionals = true, nil
+	q := m.Questions[0]
+	text := address(strings.TrimSuffix(q.Name.String(), "."))
+	if text == "" {
+		m.RCode = dnsmessage.RCodeNameError
+	} else if q.Type == dnsmessage.TypeA {
+		m.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+			Body:   &dnsmessage.AResource{A: netip.MustParseAddr(text).As4()},
+		}}
+	}
+	packed, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return packed
+}

@@ -1,0 +1,128 @@
+package gateway_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// recorder is an upstream that shows the bytes it was sent.
+func recorder(t testing.TB) (address string, seen <-chan string) {
+	requests := make(chan string, 16)
+	address = rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		for {
+			var text strings.Builder
+			request, err := http.ReadRequest(bufio.NewReader(io.TeeReader(r, &text)))
+			if err != nil {
+				return
+			}
+			all, _ := io.ReadAll(request.Body)
+			head, _, _ := strings.Cut(text.String(), "\r\n\r\n")
+			requests <- head + "\n\n" + string(all)
+			say(conn, "HTTP/1.1 200 OK\r\nConnection: X-Response-Hop, keep-alive\r\nX-Response-Hop: 1\r\nKeep-Alive: timeout=5\r\n"+
+				"Proxy-Authenticate: Basic\r\nAlt-Svc: h3=\":443\"\r\nX-End: 1\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	return address, requests
+}
+
+func TestHopByHopFieldsStayOnTheirConnection(t *testing.T) {
+	up, seen := recorder(t)
+	h := newHouse(t, artifact(route("GET /x", forward(up))))
+	r, _ := raw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: keep-alive, X-Hop, x-ANOTHER\r\nX-Hop: 1\r\nX-Another: 1\r\n"+
+		"Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nProxy-Authenticate: x\r\nTE: trailers, deflate\r\n"+
+		"Upgrade: h2c\r\nHTTP2-Settings: x\r\nTrailer: X-T\r\nX-End: 1\r\nX-End: 2\r\nCookie: a=1\r\n\r\n")
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := <-seen
+	for _, gone := range []string{"X-Hop", "X-Another", "Keep-Alive", "Proxy-", "deflate", "Upgrade", "Http2", "Trailer:", "Connection:", "User-Agent", "Accept-Encoding"} {
+		if strings.Contains(strings.ToLower(got), strings.ToLower(gone)) {
+			t.Errorf("%s went upstream:\n%s", gone, got)
+		}
+	}
+	for _, kept := range []string{"X-End: 1\r\nX-End: 2", "Cookie: a=1", "Te: trailers"} {
+		if !strings.Contains(got, kept) {
+			t.Errorf("%q did not go upstream:\n%s", kept, got)
+		}
+	}
+	for _, gone := range []string{"X-Response-Hop", "Keep-Alive", "Proxy-Authenticate", "Alt-Svc", "Connection"} {
+		if _, there := response.Header[gone]; there {
+			t.Errorf("%s came back", gone)
+		}
+	}
+	if response.Header.Get("X-End") != "1" {
+		t.Error("an end-to-end field did not come back")
+	}
+}
+
+// TestOneRequestStaysOne: whatever a client says about the length of its body,
+// the upstream sees one request of one length, or none.
+func TestOneRequestStaysOne(t *testing.T) {
+	const smuggled = "0\r\n\r\nGET /admin HTTP/1.1\r\nHost: up\r\n\r\n"
+	for _, test := range []struct {
+		name, head, body string
+		status           int
+		upstream         string // what the upstream's request has, "" for no request
+	}{
+		{"length and chunked", "Content-Length: 4\r\nTransfer-Encoding: chunked", smuggled, 200, "Transfer-Encoding: chunked"},
+		{"two lengths", "Content-Length: 4\r\nContent-Length: 5", "bodyx", 400, ""},
+		{"two equal lengths", "Content-Length: 4\r\nContent-Length: 4", "body", 200, "Content-Length: 4"},
+		{"a list of lengths", "Content-Length: 4, 4", "body", 400, ""},
+		{"signed length", "Content-Length: +4", "body", 400, ""},
+		{"unknown coding", "Transfer-Encoding: xchunked", smuggled, 501, ""},
+		{"coding twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", smuggled, 400, ""},
+		{"space before the colon", "Transfer-Encoding : chunked", smuggled, 400, ""},
+		{"folded line", "X-A: 1\r\n Transfer-Encoding: chunked", smuggled, 200, "X-A: 1 Transfer-Encoding: chunked"},
+		{"NUL in a value", "X-A: 1\x002", "", 400, ""},
+		{"bare carriage return", "X-A: 1\rX-B: 2", "", 400, ""},
+		{"two hosts", "Host: other.test", "", 400, ""},
+		{"chunk extension", "Transfer-Encoding: chunked", "4;ext=1\r\nbody\r\n0\r\n\r\n", 200, "Transfer-Encoding: chunked"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			up, seen := recorder(t)
+			h := newHouse(t, artifact(route("POST /x", forward(up))))
+			r, _ := raw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+test.head+"\r\n\r\n"+test.body)
+			response, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != test.status && (test.upstream != "" || response.StatusCode/100 != 4 && response.StatusCode/100 != 5) {
+				t.Errorf("got %d, want %d", response.StatusCode, test.status)
+			}
+			_ = body(t, response)
+			select {
+			case got := <-seen:
+				if test.upstream == "" || !strings.Contains(got, test.upstream) || strings.Contains(got, "/admin") {
+					t.Errorf("the upstream got:\n%s", got)
+				}
+				if strings.Contains(got, "Content-Length") && strings.Contains(got, "\r\nTransfer-Encoding: chunked") {
+					t.Errorf("the upstream got two lengths:\n%s", got)
+				}
+			default:
+				if test.upstream != "" {
+					t.Error("the upstream got nothing")
+				}
+			}
+			select {
+			case more := <-seen:
+				t.Errorf("the upstream got a second request:\n%s", more)
+			default:
+			}
+		})
+	}
+}
+
+func TestTheClientsHostAndAgentAreWhatTheyShouldBe(t *testing.T) {
+	up, seen := recorder(t)
+	h := newHouse(t, artifact(route("GET /x", forward(up))))
+	_ = body(t, h.do(t, "GET", "/x", header("User-Agent", "mine/1")))
+	got := <-seen
+	if !strings.Contains(got, "User-Agent: mine/1") || !strings.Contains(got, "Host: "+strings.TrimPrefix(up, "http://")) {
+		t.Errorf("the upstream got:\n%s", got)
+	}
+}
