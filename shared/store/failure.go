@@ -69,6 +69,9 @@ func lost(err error) bool {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= 500 {
 		return true
 	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultServer {
+		return true
+	}
 	return connection.IsErrorRetryable(err) == aws.TrueTernary
 }
 

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 
 	"github.com/google/btree"
@@ -16,7 +18,8 @@ type Memory struct {
 	items  map[Key]*stored
 	runs   map[runKey]*btree.BTreeG[entry]
 	nodes  *btree.FreeListG[entry]
-	tokens map[string]bool
+	tokens map[string]uint64 // a digest of what was committed, by token
+	seed   maphash.Seed
 	stream func(StreamRecord)
 }
 
@@ -39,7 +42,7 @@ var _ Backend = (*Memory)(nil)
 func NewMemory() *Memory {
 	const freeNodes = 256
 	return &Memory{
-		items: map[Key]*stored{}, tokens: map[string]bool{},
+		items: map[Key]*stored{}, tokens: map[string]uint64{}, seed: maphash.MakeSeed(),
 		runs: map[runKey]*btree.BTreeG[entry]{}, nodes: btree.NewFreeListG[entry](freeNodes),
 	}
 }
@@ -95,7 +98,10 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tokens[token] {
+	digest := m.digest(writes)
+	if earlier, ok := m.tokens[token]; ok && earlier != digest {
+		return errors.New("store: a token was used for another transaction before")
+	} else if ok {
 		// DynamoDB bills a repeat as a read of what it would have written.
 		charge(ctx, committing, float64(2*len(writes)), 0)
 		return nil
@@ -123,12 +129,23 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 		charge(ctx, committing, 0, 0)
 		return fmt.Errorf("store: a transaction of %d bytes, at most %d are possible", total, maxTransactionBytes)
 	}
-	m.tokens[token] = true
+	m.tokens[token] = digest
 	charge(ctx, committing, 0, units)
 	for _, c := range changes {
 		m.apply(c)
 	}
 	return nil
+}
+
+// digest tells transactions apart by what they do to which items.
+func (m *Memory) digest(writes []Write) uint64 {
+	var h maphash.Hash
+	h.SetSeed(m.seed)
+	for _, w := range writes {
+		maphash.WriteComparable(&h, w.Kind)
+		maphash.WriteComparable(&h, w.Key)
+	}
+	return h.Sum64()
 }
 
 func (m *Memory) failedConditions(writes []Write) error {

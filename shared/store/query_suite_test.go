@@ -177,7 +177,9 @@ func TestPageThatEndsAmongEqualSortKeysLosesNone(t *testing.T) {
 			{Index: store.DueIndex, PK: "due"},
 			{Index: store.DueIndex, PK: "due", Descending: true},
 			{Index: store.DueIndex, PK: "due", After: "0", UpTo: "2"},
-			{PK: "p", Prefix: "a#"}, {PK: "p", Prefix: "a", Descending: true, Offset: 1}, {PK: "p", UpTo: "b", After: "a"},
+			{PK: "p", Prefix: "a#"},
+			{PK: "p", Prefix: "a", Descending: true, Offset: 1},
+			{PK: "p", UpTo: "b", After: "a"},
 		} {
 			keys, err := table.Keys(t.Context(), q)
 			if err != nil {
@@ -212,8 +214,14 @@ func TestRunGoesOnOverPages(t *testing.T) {
 			commit(t, table, store.Put(key("p", i), thing{Data: make([]byte, 300<<10), DuePK: "due", DueSK: "same"}))
 		}
 		for _, q := range []store.Query{
-			{PK: "p"}, {PK: "p", Descending: true}, {PK: "p", After: "1", UpTo: "8"}, {PK: "p", Offset: 5},
-			{PK: "p", Descending: true, Offset: 4}, {PK: "p", Offset: 8}, {PK: "p", Offset: 9}, {PK: "p", Limit: 5},
+			{PK: "p"},
+			{PK: "p", Descending: true},
+			{PK: "p", After: "1", UpTo: "8"},
+			{PK: "p", Offset: 5},
+			{PK: "p", Descending: true, Offset: 4},
+			{PK: "p", Offset: 8},
+			{PK: "p", Offset: 9},
+			{PK: "p", Limit: 5},
 		} {
 			want := 0
 			for i := range items {
@@ -284,7 +292,10 @@ func TestVisitorEndsTheRun(t *testing.T) {
 func TestQueriesThatNoIndexAnswersAreRefused(t *testing.T) {
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		for _, q := range []store.Query{
-			{}, {PK: "p", Prefix: "a", UpTo: "b"}, {PK: "p", Offset: -1}, {PK: "p", Limit: -1},
+			{},
+			{PK: "p", Prefix: "a", UpTo: "b"},
+			{PK: "p", Offset: -1},
+			{PK: "p", Limit: -1},
 			{Index: store.DueIndex, PK: "due", After: "1", Descending: true},
 			{Index: store.DueIndex, PK: "due", After: "1", Prefix: "1"},
 		} {

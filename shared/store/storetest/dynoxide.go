@@ -40,7 +40,7 @@ func NewDynamoDB(t testing.TB, options ...Option) (table *store.Table, client *d
 		// The test's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
 		defer cancel()
-		_, _ = client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}) //nolint:errcheck // an emulator of our own ends anyway
+		_, _ = client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
 	})
 	return Over(t, store.NewDynamoDB(client, name), options...), client, name
 }

@@ -1,0 +1,237 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// drawWrites makes a transaction over a handful of items, such as any backend
+// may be handed: what Table refuses by itself is not in it.
+func drawWrites(t *rapid.T, partition string) (writes []store.Write) {
+	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 5), 1, 4, rapid.ID[int]).Draw(t, "items") {
+		k := key(fmt.Sprint(partition, n%2), n)
+		var w store.Write
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			w = store.Put(k, drawRecord(t, partition))
+		case 1:
+			w = store.Create(k, drawRecord(t, partition))
+		case 2:
+			w = store.Upsert(k, drawChanges(t)...)
+		case 3:
+			w = store.Update(k, drawChanges(t)...)
+		case 4:
+			w = store.Delete(k)
+		case 5:
+			w = store.Check(k, drawCondition(t, 2))
+		}
+		if slices.ContainsFunc(w.Changes, func(c store.Change) bool { return c.Kind == store.RemoveKind && len(c.Path) > 1 }) {
+			// The emulator lets a REMOVE below nothing pass, DynamoDB does not.
+			w = w.If(store.Has(store.At("map", "there")))
+		}
+		if rapid.IntRange(0, 3).Draw(t, "conditional") == 0 {
+			w = w.If(drawCondition(t, 2))
+		}
+		writes = append(writes, w)
+	}
+	return writes
+}
+
+func drawValue(t *rapid.T) any {
+	return rapid.OneOf(
+		rapid.Map(rapid.IntRange(-2000, 2000), func(n int) any { return n }),
+		rapid.Map(rapid.IntRange(-9, 9), func(n int) any { return float64(n) / 4 }),
+		rapid.Map(rapid.SampledFrom([]string{"", "a", "b", "é", strings.Repeat("x", 900), strings.Repeat("y", 5000)}), func(s string) any { return s }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 3), func(b []byte) any { return b }),
+		rapid.Map(rapid.SliceOfN(rapid.IntRange(0, 2), 0, 3), func(l []int) any { return l }),
+		rapid.Just(any(nil)),
+		rapid.Just(any(map[string]any{"there": 1, "n": 2})),
+	).Draw(t, "value")
+}
+
+// drawValueOf draws no null for the map: the emulator lets a SET below a null
+// pass, DynamoDB does not.
+func drawValueOf(t *rapid.T, attribute string) any {
+	v := drawValue(t)
+	if v == nil && attribute == "map" {
+		return "null"
+	}
+	return v
+}
+
+var attributes = []string{"a", "b", "map", "size"} // size is a reserved word
+
+func drawRecord(t *rapid.T, partition string) map[string]any {
+	record := map[string]any{}
+	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(attributes), rapid.ID[string]).Draw(t, "attributes") {
+		record[name] = drawValueOf(t, name)
+	}
+	if rapid.Bool().Draw(t, "mapped") {
+		record["map"] = map[string]any{"there": 1, "n": 2}
+	}
+	if rapid.Bool().Draw(t, "due") {
+		record["duePk"], record["dueSk"] = partition+"due", rapid.SampledFrom([]string{"1", "2"}).Draw(t, "dueSk")
+	}
+	return record
+}
+
+func drawChanges(t *rapid.T) (changes []store.Change) {
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(attributes), "dueSk")), 1, 3, rapid.ID[string]).Draw(t, "changed") {
+		path := store.At(name)
+		if name == "dueSk" {
+			changes = append(changes, store.Set(path, rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "dueSk")))
+			continue
+		}
+		if name == "map" && rapid.Bool().Draw(t, "nested") {
+			path = store.At(name, rapid.SampledFrom([]string{"n", "there", "new"}).Draw(t, "entry"))
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "change") {
+		case 0:
+			changes = append(changes, store.Set(path, drawValueOf(t, name)))
+		case 1:
+			changes = append(changes, store.Add(path, rapid.Int64Range(-5, 5).Draw(t, "sum")))
+		case 2:
+			changes = append(changes, store.Remove(path))
+		}
+	}
+	return changes
+}
+
+func drawCondition(t *rapid.T, depth int) store.Condition {
+	path := store.At(rapid.SampledFrom(attributes).Draw(t, "attribute"))
+	if path[0] == "map" && rapid.Bool().Draw(t, "nested") {
+		path = append(path, rapid.SampledFrom([]string{"n", "there", "new"}).Draw(t, "entry"))
+	}
+	kinds := 8
+	if depth > 0 {
+		kinds = 10
+	}
+	switch kind := rapid.IntRange(0, kinds).Draw(t, "condition"); kind {
+	case 0:
+		return store.Exists()
+	case 1:
+		return store.Absent()
+	case 2:
+		return store.Has(path)
+	case 3:
+		return store.Lacks(path)
+	case 4:
+		return store.Equal(path, drawValue(t))
+	case 5:
+		return store.NotEqual(path, drawValue(t))
+	case 6, 7, 8:
+		order := []func(store.Path, any) store.Condition{store.Less, store.AtMost, store.AtLeast}[kind-6]
+		return order(path, rapid.SampledFrom([]any{0, 1, -0.25, "a", []byte{1}}).Draw(t, "bound"))
+	default:
+		parts := make([]store.Condition, rapid.IntRange(1, 3).Draw(t, "parts"))
+		for i := range parts {
+			parts[i] = drawCondition(t, depth-1)
+		}
+		if kind == 9 {
+			return store.And(parts...)
+		}
+		return store.Or(parts...)
+	}
+}
+
+// outcome is what a backend made of a call: an error by its kind, and the price.
+type outcome struct {
+	Failed  []int
+	Refused bool
+	Usage   store.Usage
+}
+
+func transact(t *rapid.T, b store.Backend, token string, writes []store.Write) outcome {
+	var meter store.Meter
+	err := b.Transact(store.WithMeter(t.Context(), &meter), token, writes)
+	if errors.Is(err, store.ErrRepeat) {
+		t.Fatalf("the call has to be repeated: %v", err)
+	}
+	out := outcome{Usage: meter.Usage()}
+	if failed, ok := errors.AsType[*store.ConditionError](err); ok {
+		out.Failed = failed.Failed
+	} else {
+		out.Refused = err != nil
+	}
+	return out
+}
+
+// content is all that a reader can see of the items that drawWrites touches.
+func content(t *rapid.T, table *store.Table, partition string) (items map[string]map[string]any, due []store.Key, usage store.Usage) {
+	var meter store.Meter
+	ctx := store.WithMeter(t.Context(), &meter)
+	items = map[string]map[string]any{}
+	for n := range 2 {
+		err := table.Each(ctx, store.Query{PK: fmt.Sprint(partition, n)}, func(item store.Item) (bool, error) {
+			var record map[string]any
+			err := attributevalue.UnmarshalMap(item, &record)
+			items[store.KeyOf(item).SK] = record
+			return true, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	due, err := table.Keys(ctx, store.Query{Index: store.DueIndex, PK: partition + "due"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Load(ctx, store.Want(key(partition+"0", 0), nil), store.Want(key(partition+"1", 1), nil)); err != nil {
+		t.Fatal(err)
+	}
+	return items, due, meter.Usage()
+}
+
+// Whatever is written under whatever conditions: both backends accept and
+// refuse the same, hold the same after it, and bill the same.
+func TestBackendsAgree(t *testing.T) {
+	_, client, name := storetest.NewDynamoDB(t)
+	dynamo := store.NewDynamoDB(client, name)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		partition := fmt.Sprint("run-", run, "-")
+		memory := store.NewMemory()
+		var last []store.Write
+		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			token := fmt.Sprint(partition, step)
+			writes := drawWrites(rt, partition)
+			repeated := last != nil && rapid.IntRange(0, 5).Draw(rt, "repeat") == 0
+			if repeated {
+				token, writes = fmt.Sprint(partition, step-1), last
+			}
+			a, b := transact(rt, memory, token, writes), transact(rt, dynamo, token, writes)
+			if repeated {
+				b.Usage = a.Usage // what a repeat costs is no matter
+			}
+			if diff := cmp.Diff(a, b); diff != "" {
+				rt.Fatalf("step %d, writes %+v: memory (-) and DynamoDB (+) answer otherwise\n%s", step, writes, diff)
+			}
+			if last = writes; repeated {
+				last = nil
+			}
+		}
+		items, due, usage := content(rt, storetest.Over(t, memory), partition)
+		dynamoItems, dynamoDue, dynamoUsage := content(rt, storetest.Over(t, dynamo), partition)
+		if diff := cmp.Diff(items, dynamoItems); diff != "" {
+			rt.Fatalf("memory (-) and DynamoDB (+) hold otherwise\n%s", diff)
+		}
+		if !slices.Equal(due, dynamoDue) {
+			rt.Fatalf("due are %v in memory and %v in DynamoDB", due, dynamoDue)
+		}
+		if usage != dynamoUsage {
+			rt.Fatalf("reads cost %+v in memory and %+v in DynamoDB", usage, dynamoUsage)
+		}
+	})
+}
