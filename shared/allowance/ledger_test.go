@@ -20,8 +20,16 @@ func somePeriod() period {
 	return Allowance{Name: "a", From: from, To: to}.period()
 }
 
+// onBoth runs a test over the table in memory and over DynamoDB's emulator.
+func onBoth(t *testing.T, test func(t *testing.T, l ledger)) {
+	t.Run("memory", func(t *testing.T) { test(t, ledger{storetest.New(t)}) })
+	t.Run("DynamoDB", func(t *testing.T) {
+		table, _, _ := storetest.NewDynamoDB(t)
+		test(t, ledger{table})
+	})
+}
+
 func TestLeaseTakesAllOrNothing(t *testing.T) {
-	l, p := ledger{storetest.New(t)}, somePeriod()
 	tests := []struct {
 		n       int64
 		want    error
@@ -33,40 +41,62 @@ func TestLeaseTakesAllOrNothing(t *testing.T) {
 		{3, nil, 10},
 		{1, errSpent, 10},
 	}
-	for _, tt := range tests {
-		if err := l.lease(t.Context(), p, 10, tt.n); !errors.Is(err, tt.want) {
-			t.Errorf("lease %d: %v, want %v", tt.n, err, tt.want)
+	onBoth(t, func(t *testing.T, l ledger) {
+		p := somePeriod()
+		for _, tt := range tests {
+			if err := l.lease(t.Context(), p, 10, tt.n); !errors.Is(err, tt.want) {
+				t.Errorf("lease %d: %v, want %v", tt.n, err, tt.want)
+			}
+			if got, err := l.granted(t.Context(), p); err != nil || got != tt.granted {
+				t.Errorf("after %d: %d granted, %v; want %d", tt.n, got, err, tt.granted)
+			}
 		}
-		if got, err := l.granted(t.Context(), p); err != nil || got != tt.granted {
-			t.Errorf("after %d: %d granted, %v; want %d", tt.n, got, err, tt.granted)
-		}
-	}
+	})
 }
 
 func TestReturnIsAppliedOnce(t *testing.T) {
-	l, p := ledger{storetest.New(t)}, somePeriod()
-	if err := l.lease(t.Context(), p, 10, 8); err != nil {
-		t.Fatal(err)
-	}
-	r := refund{period: p, n: 3, id: "r1"}
-	for i, want := range []error{nil, errReturned, errReturned} {
-		if err := l.giveBack(t.Context(), r); !errors.Is(err, want) {
-			t.Errorf("return %d: %v, want %v", i, err, want)
+	onBoth(t, func(t *testing.T, l ledger) {
+		p := somePeriod()
+		if err := l.lease(t.Context(), p, 10, 8); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got, _ := l.granted(t.Context(), p); got != 5 {
-		t.Errorf("%d are granted, want 5", got)
-	}
+		r := refund{period: p, n: 3, id: "r1"}
+		for i, want := range []error{nil, errReturned, errReturned} {
+			if err := l.giveBack(t.Context(), r); !errors.Is(err, want) {
+				t.Errorf("return %d: %v, want %v", i, err, want)
+			}
+		}
+		if got, err := l.granted(t.Context(), p); err != nil || got != 5 {
+			t.Errorf("%d are granted, %v; want 5", got, err)
+		}
+	})
 }
 
 func TestReturnToAForgottenRecordIsRefused(t *testing.T) {
-	l, p := ledger{storetest.New(t)}, somePeriod()
-	if err := l.giveBack(t.Context(), refund{period: p, n: 3, id: "r1"}); !errors.Is(err, errReturned) {
-		t.Errorf("a return to a record that is gone: %v, want %v", err, errReturned)
-	}
-	if got, _ := l.granted(t.Context(), p); got != 0 {
-		t.Errorf("%d are granted, want 0", got)
-	}
+	onBoth(t, func(t *testing.T, l ledger) {
+		p := somePeriod()
+		if err := l.giveBack(t.Context(), refund{period: p, n: 3, id: "r1"}); !errors.Is(err, errReturned) {
+			t.Errorf("a return to a record that is gone: %v, want %v", err, errReturned)
+		}
+		if got, err := l.granted(t.Context(), p); err != nil || got != 0 {
+			t.Errorf("%d are granted, %v; want 0", got, err)
+		}
+	})
+}
+
+func TestUnitsBeyondTheLimitAreCounted(t *testing.T) {
+	onBoth(t, func(t *testing.T, l ledger) {
+		p := somePeriod()
+		if err := l.overdraw(t.Context(), p, 13); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := l.granted(t.Context(), p); err != nil || got != 13 {
+			t.Errorf("%d are granted, %v; want 13", got, err)
+		}
+		if err := l.lease(t.Context(), p, 10, 1); !errors.Is(err, errSpent) {
+			t.Errorf("a lease of an overdrawn allowance: %v", err)
+		}
+	})
 }
 
 // flaky is a backend that fails at random: before a commit, or after it.

@@ -1,0 +1,105 @@
+package allowance
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// backend is a table in memory whose calls a test can count, hold up and fail.
+type backend struct {
+	*store.Memory
+	before func(ctx context.Context) error // nil lets all calls through
+	// instead is what a commit does, if it is set, once.
+	instead       func(token string, writes []store.Write) error
+	reads, writes atomic.Int64
+}
+
+func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	b.reads.Add(1)
+	if b.before != nil {
+		if err := b.before(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.Memory.Read(ctx, keys)
+}
+
+func (b *backend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	b.writes.Add(1)
+	if b.before != nil {
+		if err := b.before(ctx); err != nil {
+			return err
+		}
+	}
+	if instead := b.instead; instead != nil {
+		b.instead = nil
+		return instead(token, writes)
+	}
+	return b.Memory.Transact(ctx, token, writes)
+}
+
+func newBackend() *backend { return &backend{Memory: store.NewMemory()} }
+
+// open makes an instance; nth tells it from others of the same test.
+func (b *backend) open(nth byte, change ...func(*Options)) *Book {
+	o := Options{
+		Table: store.New(b, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}),
+		Now:   time.Now, Random: rand.NewChaCha8([32]byte{nth, 2}), Log: slog.New(slog.DiscardHandler),
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return New(o)
+}
+
+func minute(limit int64) Allowance {
+	a := Allowance{Name: "account/deployment/policy/user", Limit: limit}
+	a.From, a.To = Window(time.Now(), time.Minute)
+	return a
+}
+
+func mustTake(t *testing.T, b *Book, a Allowance, n int64) Decision {
+	t.Helper()
+	d, err := b.Take(t.Context(), a, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func BenchmarkTakeFromMemory(b *testing.B) {
+	book := newBackend().open(1)
+	a := minute(1 << 40)
+	a.From, a.To = Window(time.Now(), 24*time.Hour)
+	if _, err := book.Take(b.Context(), a, 1); err != nil {
+		b.Fatal(err)
+	}
+	s := book.find(a.period(), a.Limit)
+	s.tokens.Store(1 << 39)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if d, err := book.Take(b.Context(), a, 1); err != nil || !d.Admitted {
+				b.Fatal(d, err)
+			}
+		}
+	})
+}
+
+func BenchmarkRefuseFromMemory(b *testing.B) {
+	book := newBackend().open(1)
+	a := minute(1)
+	a.From, a.To = Window(time.Now(), 30*24*time.Hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := book.Take(b.Context(), a, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
