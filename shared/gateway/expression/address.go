@@ -54,6 +54,9 @@ func (t *Text) Compile(variables map[string]string) (*Address, error) {
 	if len(parts) == 0 || parts[0].value != nil {
 		return nil, errors.New(`begin the address with "https://" or "http://" and a host: they can't come from the request`)
 	}
+	if len(parts) > 1 && strings.HasSuffix(parts[0].literal, "://") {
+		return nil, errors.New("write the host of the address, or a variable that holds it: it can't come from the request")
+	}
 	authority, rest, err := origins(parts[0].literal)
 	if err != nil {
 		return nil, err

@@ -233,7 +233,7 @@ func TestMistakesInTextsAreToldWithWhatToDo(t *testing.T) {
 		"https://up/100%":                  "%25",
 		"https://up/../x":                  `take the "."`,
 		"${params.host}/x":                 "begin the address",
-		"https://${headers.host}/x":        "correct the host",
+		"https://${headers.host}/x":        "write the host",
 		"https://up${params.x}/y":          `put a "/"`,
 		"https://up.${query.x}/y":          `put a "/"`,
 		"https://up:${query.x}/y":          `put a "/"`,

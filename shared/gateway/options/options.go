@@ -92,7 +92,7 @@ func (r *reader) value(raw json.RawMessage, v reflect.Value, pointer string, tag
 func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &members) != nil || isNull(raw) {
-		r.report(pointer, "Write an object with %s.", list(names(v.Type())))
+		r.report(pointer, "Write an object with %s.", list(names(v.Type()), "and"))
 		return
 	}
 	for i := range v.NumField() {
@@ -114,7 +114,7 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		r.report(pointer+"/"+Escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type())))
+		r.report(pointer+"/"+Escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
 	}
 }
 
@@ -138,7 +138,7 @@ func (r *reader) text(raw json.RawMessage, v reflect.Value, pointer string, tag 
 		return
 	}
 	if enum := tag.Get("enum"); enum != "" && !slices.Contains(strings.Split(enum, ","), s) {
-		r.report(pointer, "Write one of these: %s.", list(strings.Split(enum, ",")))
+		r.report(pointer, "Write %s.", list(strings.Split(enum, ","), "or"))
 		return
 	}
 	if s == "" && tag.Get("required") == "true" {
@@ -203,7 +203,7 @@ func names(t reflect.Type) []string {
 }
 
 // list writes names as a sentence has them.
-func list(names []string) string {
+func list(names []string, last string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = strconv.Quote(name)
@@ -214,6 +214,6 @@ func list(names []string) string {
 	case 1:
 		return quoted[0]
 	default:
-		return strings.Join(quoted[:len(quoted)-1], ", ") + " and " + quoted[len(quoted)-1]
+		return strings.Join(quoted[:len(quoted)-1], ", ") + " " + last + " " + quoted[len(quoted)-1]
 	}
 }

@@ -41,7 +41,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 	problems := Read(json.RawMessage(`{"by":"moon","minutes":"soon","strict":"yes","name":7,"header":{},"tags":["a",1],"a/b~c":1,"zeal":"secret"}`), &got)
 	known := `Known ones are "by", "allowed", "minutes", "strict", "name", "header", "tags" and "extra".`
 	want := []project.Problem{
-		{Path: "/options/by", Message: `Write one of these: "user" and "ip".`},
+		{Path: "/options/by", Message: `Write "user" or "ip".`},
 		{Path: "/options/allowed", Message: `Add "allowed": it is required.`},
 		{Path: "/options/minutes", Message: "Write a number, or $env(NAME) of a variable that holds one."},
 		{Path: "/options/strict", Message: "Write true or false, or $env(NAME) of a variable that is one of them."},

@@ -1,0 +1,96 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// TestEveryMistakeInOptionsSaysWhatToDo keeps the texts that people read when a
+// build fails.
+func TestEveryMistakeInOptionsSaysWhatToDo(t *testing.T) {
+	var out strings.Builder
+	for _, test := range []struct{ name, options string }{
+		{"urlForwardHandler", `{"baseUrl":"https://up.example","followRedirects":true,"forwardSearch":false}`},
+		{"urlForwardHandler", `{}`},
+		{"urlForwardHandler", `{"baseUrl":"up.example","follow":true,"followRedirects":"yes"}`},
+		{"urlForwardHandler", `{"baseUrl":"https://up/${param.id}${x}","mtlsCertificate":"cert"}`},
+		{"urlForwardHandler", `{"baseUrl":"${env.UPSTREAM}/v1"}`},
+		{"urlRewriteHandler", `{"rewritePattern":"https://up/${params.id}"}`},
+		{"urlRewriteHandler", `{"baseUrl":"https://up/graphql"}`},
+		{"urlRewriteHandler", `{"baseUrl":"https://up","rewritePattern":"https://up"}`},
+		{"urlRewriteHandler", `{}`},
+		{"urlRewriteHandler", `{"rewritePattern":7}`},
+		{"urlRewriteHandler", `{"rewritePattern":"https://${query.host}/"}`},
+		{"mcpServerHandler", `{}`},
+		{"api-key-inbound", `{}`},
+		{"api-key-inbound", `{"bucketName":"a-bucket","authHeader":"X-Key","authScheme":"","cacheTtlSeconds":60}`},
+		{"api-key-inbound", `{"bucketName":"a-bucket","bucketId":"bckt_1","authHeader":"X Key","authScheme":"Be arer","cacheTtlSeconds":59,"allowUnauthenticatedRequests":1}`},
+		{"rate-limit-inbound", `{"rateLimitBy":"user","requestsAllowed":"100","timeWindowMinutes":1}`},
+		{"rate-limit-inbound", `{}`},
+		{"rate-limit-inbound", `{"rateLimitBy":"function","requestsAllowed":0,"timeWindowMinutes":-1,"headerMode":"all","mode":"loose","identifier":{"module":"$import(./modules/x)"}}`},
+		{"rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":1.5,"timeWindowMinutes":1,"identifier":{}}`},
+		{"query-param-to-header-inbound", `{"queryParam":"token","headerName":"Authorization","headerValue":"Bearer {value}"}`},
+		{"query-param-to-header-inbound", `{"headerName":"content-length","headerValue":"Bearer"}`},
+		{"query-param-to-header-inbound", `{"queryParam":"","headerName":"X: y","headerValue":"{value}\n"}`},
+		{"moon-phase-inbound", `{}`},
+	} {
+		c := project.Component{Export: test.name, Module: "$import(@gatewright/runtime)", Options: json.RawMessage(test.options)}
+		fmt.Fprintf(&out, "%s %s\n", test.name, test.options)
+		problems := gateway.Catalogue{}.CheckHandler(c)
+		if !strings.HasSuffix(test.name, "Handler") {
+			problems = gateway.Catalogue{}.CheckPolicy(project.Policy{Name: "p", Type: test.name, Handler: c})
+		}
+		for _, p := range problems {
+			fmt.Fprintf(&out, "    %s: %s\n", p.Path, p.Message)
+		}
+		if len(problems) == 0 {
+			out.WriteString("    good\n")
+		}
+	}
+	golden.Equal(t, "testdata/problems.txt", out.String())
+}
+
+func TestModulesOfAProjectsOwnAreRefused(t *testing.T) {
+	c := project.Component{Export: "default", Module: "$import(./modules/mine)"}
+	if got := (gateway.Catalogue{}).CheckHandler(c); len(got) != 1 || got[0].Path != "/module" {
+		t.Errorf("handler: %v", got)
+	}
+	if got := (gateway.Catalogue{}).CheckPolicy(project.Policy{Type: "api-key-inbound", Handler: c}); len(got) != 1 || got[0].Path != "/module" {
+		t.Errorf("policy: %v", got)
+	}
+}
+
+func TestVerifyFindsWhatWouldFailTheGateway(t *testing.T) {
+	a := artifact(
+		route("GET /good/{id}", rewrite("${env.UPSTREAM}/${params.id}"), "key"),
+		route("GET /param/{id}", rewrite("https://up/${params.other}")),
+		route("GET /unset", forward("${env.UNSET}/v1")),
+		route("GET /invalid", forward("${env.TOKEN}/v1")),
+		route("GET /__gatewright/mine", forward("https://up")),
+		route("GET /./__gatewright/mine", forward("https://up")),
+		route("GET /{a}{b}", forward("https://up")),
+		route("GET /unknown", forward("https://up"), "nothing"),
+		route("GET /bad-policy", forward("https://up"), "bad"),
+	)
+	a.Variables = map[string]string{"UPSTREAM": "https://up.example", "TOKEN": "s3cret"}
+	wrongSide := route("GET /side", forward("https://up"))
+	wrongSide.Outbound = []string{"key"}
+	wrongSide.CORSPolicy = "nothing"
+	a.Routes = append(a.Routes, wrongSide)
+	declare(a, "key", "api-key-inbound", map[string]any{})
+	declare(a, "bad", "rate-limit-inbound", map[string]any{"rateLimitBy": "all"})
+	var out strings.Builder
+	for _, p := range gateway.Verify(a) {
+		fmt.Fprintf(&out, "%s %s: %s\n", p.File, p.Path, p.Message)
+	}
+	if strings.Contains(out.String(), "s3cret") {
+		t.Error("a problem repeats a variable's value")
+	}
+	golden.Equal(t, "testdata/verify.txt", out.String())
+}

@@ -1,0 +1,294 @@
+package gateway_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// headers answers the header that an upstream got.
+func headers(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Query", r.URL.RawQuery)
+	_ = json.NewEncoder(w).Encode(r.Header)
+}
+
+func headersOf(t *testing.T, r *http.Response) http.Header {
+	t.Helper()
+	h := http.Header{}
+	if err := json.Unmarshal([]byte(body(t, r)), &h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func keyHouse(t *testing.T, options map[string]any) (h *house, good string) {
+	t.Helper()
+	a := artifact(route("GET /x", rewrite(serve(t, headers).URL+"/${request.user.sub}/${request.user.data.plan}"), "key"))
+	declare(a, "key", "api-key-inbound", options)
+	h = newHouse(t, a)
+	good = credential.New(credential.ConsumerKey, ids.NewSource(rand.Reader, time.Now))
+	bucket, _ := options["bucketName"].(string)
+	if id, ok := options["bucketId"].(string); ok {
+		bucket = id
+	}
+	h.keys.known = map[string]policy.Identity{
+		bucket + " " + good:                         {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)},
+		bucket + " a custom key without our format": {Sub: "custom"},
+	}
+	return h, good
+}
+
+func TestTheReasonsOfARefusedKeyAreThoseThatClientsKnow(t *testing.T) {
+	h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket"})
+	typo := good[:len(good)-1] + "x" // no hexadecimal digit
+	account := credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
+	for _, test := range []struct {
+		name    string
+		values  []string
+		detail  string
+		lookups int
+	}{
+		{"none", nil, "No Authorization Header", 0},
+		{"scheme", []string{"Basic " + good}, "Invalid Authorization Scheme", 0},
+		{"no scheme", []string{good}, "Invalid Authorization Scheme", 0},
+		{"empty", []string{"Bearer "}, "No key present", 0},
+		{"blank", []string{"Bearer    "}, "No key present", 0},
+		{"typo", []string{"Bearer " + typo}, "Authorization Failed", 0},
+		{"account key", []string{"Bearer " + account}, "Authorization Failed", 0},
+		{"twice", []string{"Bearer " + good, "Bearer " + good}, "Authorization Failed", 0},
+		{"too long", []string{"Bearer " + strings.Repeat("k", 1025)}, "Authorization Failed", 0},
+		{"unknown", []string{"Bearer some-unknown-custom-key"}, "Authorization Failed", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := h.keys.calls
+			response := h.do(t, "GET", "/x", func(r *http.Request) {
+				if test.values != nil {
+					r.Header["Authorization"] = test.values
+				}
+			})
+			p := problemOf(t, response)
+			if p.Status != http.StatusUnauthorized || p.Title != "Unauthorized" || p.Detail != test.detail || p.Trace.BuildID != buildID {
+				t.Errorf("got %d %q %q", p.Status, p.Title, p.Detail)
+			}
+			if got := response.Header.Get("Www-Authenticate"); got != "Bearer" {
+				t.Errorf("challenge %q", got)
+			}
+			if got := h.keys.calls - before; got != test.lookups {
+				t.Errorf("%d look-ups, want %d", got, test.lookups)
+			}
+		})
+	}
+}
+
+func TestAGoodKeySetsTheUserAndStaysInTheGateway(t *testing.T) {
+	h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket"})
+	for _, key := range []string{"Bearer " + good, "bearer " + good, "BEARER  " + good + " "} {
+		response := h.do(t, "GET", "/x", header("Authorization", key))
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("got %d", response.StatusCode)
+		}
+		if got := headersOf(t, response); got.Get("Authorization") != "" || response.Request.URL.Path == "" {
+			t.Errorf("the upstream got the key: %v", got)
+		}
+	}
+	if h.keys.calls != 1 {
+		t.Errorf("%d look-ups", h.keys.calls)
+	}
+	if want := (policy.BucketRef{AccountID: "a1", Name: "my-bucket", Project: "shop", Environment: "production"}); h.keys.last != want {
+		t.Errorf("asked about %+v, want %+v", h.keys.last, want)
+	}
+	if response := h.do(t, "GET", "/x", header("Authorization", "Bearer a custom key without our format")); response.StatusCode != http.StatusOK {
+		t.Errorf("a custom key: got %d", response.StatusCode)
+	}
+}
+
+func TestTheUserIsKnownToAddresses(t *testing.T) {
+	a := artifact(route("GET /x", rewrite(serve(t, echo).URL+"/${request.user.sub}/${request.user.data.plan}"), "key"))
+	declare(a, "key", "api-key-inbound", map[string]any{})
+	h := newHouse(t, a)
+	h.keys.known = map[string]policy.Identity{" a-custom-key": {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)}}
+	if got := body(t, h.do(t, "GET", "/x", header("Authorization", "Bearer a-custom-key"))); !strings.Contains(got, " /acme/gold ") {
+		t.Errorf("got %q", got)
+	}
+	if want := (policy.BucketRef{AccountID: "a1", Project: "shop", Environment: "production"}); h.keys.last != want {
+		t.Errorf("the environment's own bucket: asked about %+v", h.keys.last)
+	}
+}
+
+func TestAnotherHeaderMayHoldTheKeyAlone(t *testing.T) {
+	h, good := keyHouse(t, map[string]any{"bucketId": "bckt_1", "authHeader": "x-api-key", "authScheme": ""})
+	response := h.do(t, "GET", "/x", header("X-Api-Key", good), header("Authorization", "Basic upstream's own"))
+	got := headersOf(t, response)
+	if response.StatusCode != http.StatusOK || got.Get("X-Api-Key") != "" || got.Get("Authorization") != "Basic upstream's own" {
+		t.Errorf("got %d, upstream got %v", response.StatusCode, got)
+	}
+	if p := h.do(t, "GET", "/x"); p.StatusCode != http.StatusUnauthorized || p.Header.Get("Www-Authenticate") != "" {
+		t.Errorf("without it: %d %q", p.StatusCode, p.Header.Get("Www-Authenticate"))
+	}
+}
+
+func TestUnauthenticatedRequestsPassWhereTheyMay(t *testing.T) {
+	h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": true})
+	for _, test := range []struct{ name, value, upstream string }{
+		{"nothing", "", ""},
+		{"another scheme", "Basic upstream's own", "Basic upstream's own"},
+		{"an unknown key", "Bearer upstream's-own-token", "Bearer upstream's-own-token"},
+		{"a key of ours that is wrong", "Bearer " + good + "x", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response := h.do(t, "GET", "/x", func(r *http.Request) {
+				if test.value != "" {
+					r.Header.Set("Authorization", test.value)
+				}
+			})
+			if got := headersOf(t, response).Get("Authorization"); response.StatusCode != http.StatusOK || got != test.upstream {
+				t.Errorf("got %d, the upstream got %q", response.StatusCode, got)
+			}
+		})
+	}
+}
+
+func TestKeysThatCanNotBeCheckedAreNotAccepted(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": open})
+		h.keys.err = errors.New("the table is away")
+		if p := problemOf(t, h.do(t, "GET", "/x", header("Authorization", "Bearer "+good))); p.Status != http.StatusServiceUnavailable {
+			t.Errorf("got %d", p.Status)
+		}
+		if text := h.log.String(); !strings.Contains(text, "the table is away") || strings.Contains(text, good) {
+			t.Errorf("log: %s", text)
+		}
+	}
+}
+
+func TestRequestsOverTheLimitAreRefused(t *testing.T) {
+	a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
+	declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "ip", "requestsAllowed": 2, "timeWindowMinutes": 0.5, "mode": "async"})
+	h := newHouse(t, a, trustLoopback)
+	from := func(address string) *http.Response { return h.do(t, "GET", "/x", header("X-Forwarded-For", address)) }
+	for range 2 {
+		if response := from("203.0.113.7"); response.StatusCode != http.StatusOK {
+			t.Fatalf("got %d", response.StatusCode)
+		}
+	}
+	response := from("203.0.113.7")
+	p := problemOf(t, response)
+	if p.Status != http.StatusTooManyRequests || p.Title != "Too Many Requests" || p.Detail != "Rate limit exceeded" || response.Header.Get("Retry-After") != "2" {
+		t.Errorf("got %d %q %q, retry after %q", p.Status, p.Title, p.Detail, response.Header.Get("Retry-After"))
+	}
+	if response := from("203.0.113.8"); response.StatusCode != http.StatusOK {
+		t.Errorf("another address: got %d", response.StatusCode)
+	}
+	want := policy.Allowance{Name: "rate-limit/a1/shop-main-1234567/limit/ip/ip:203.0.113.7", Limit: 2, Window: 30 * time.Second, Async: true}
+	if got := h.allowances.asked[0]; got != want {
+		t.Errorf("asked for %+v, want %+v", got, want)
+	}
+}
+
+func TestALimitCountsForWhomItSays(t *testing.T) {
+	a := artifact()
+	for by, target := range map[string]string{"user": "/user", "ip": "/ip", "all": "/all"} {
+		a.Routes = append(a.Routes, route("GET "+target, forward(serve(t, echo).URL), "key", "limit-"+by))
+		declare(a, "limit-"+by, "rate-limit-inbound", map[string]any{"rateLimitBy": by, "requestsAllowed": 100, "timeWindowMinutes": 1})
+	}
+	declare(a, "key", "api-key-inbound", map[string]any{"allowUnauthenticatedRequests": true})
+	h := newHouse(t, a, trustLoopback)
+	h.keys.known = map[string]policy.Identity{" a-custom-key": {Sub: "acme"}}
+	for _, test := range []struct{ target, key, from, want string }{
+		{"/user", "Bearer a-custom-key", "203.0.113.7", "user/user:acme"},
+		{"/user", "", "203.0.113.7", "user/ip:203.0.113.7"},
+		{"/ip", "Bearer a-custom-key", "203.0.113.7", "ip/ip:203.0.113.7"},
+		{"/ip", "", "2001:db8:1:2:3::4", "ip/ip:2001:db8:1:2::"},
+		{"/ip", "", "::ffff:203.0.113.7", "ip/ip:203.0.113.7"},
+		{"/all", "Bearer a-custom-key", "203.0.113.7", "all"},
+	} {
+		_ = h.do(t, "GET", test.target, header("X-Forwarded-For", test.from), header("Authorization", test.key))
+		got := h.allowances.asked[len(h.allowances.asked)-1].Name
+		if want := "rate-limit/a1/shop-main-1234567/limit" + "-" + strings.TrimPrefix(test.target, "/") + "/" + test.want; got != want {
+			t.Errorf("%s from %s: got %s, want %s", test.target, test.from, got, want)
+		}
+	}
+}
+
+func TestAnUnknownAllowanceRefusesOnlyWhereTheProjectSaysSo(t *testing.T) {
+	for throw, want := range map[bool]int{false: http.StatusOK, true: http.StatusServiceUnavailable} {
+		a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
+		declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 1, "timeWindowMinutes": 1, "throwOnFailure": throw, "headerMode": "none"})
+		h := newHouse(t, a)
+		h.allowances.err = errors.New("the table is away")
+		if got := h.do(t, "GET", "/x").StatusCode; got != want {
+			t.Errorf("throwOnFailure %v: got %d, want %d", throw, got, want)
+		}
+		if !strings.Contains(h.log.String(), "the table is away") {
+			t.Error("the failure is not in the log")
+		}
+	}
+}
+
+func TestWithoutAHeaderModeNoHeaderIsSent(t *testing.T) {
+	a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
+	declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 1, "timeWindowMinutes": 1, "headerMode": "none"})
+	h := newHouse(t, a)
+	_ = h.do(t, "GET", "/x")
+	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "" {
+		t.Errorf("got %d, retry after %q", response.StatusCode, response.Header.Get("Retry-After"))
+	}
+}
+
+func TestAQueryParameterBecomesAHeader(t *testing.T) {
+	for _, test := range []struct {
+		name, query, sent, header, left string
+		keep                            bool
+		status                          int
+	}{
+		{"moved", "a=1&token=x%20y&b=2", "", "Bearer x y", "a=1&b=2", false, 200},
+		{"kept", "a=1&token=x", "", "Bearer x", "a=1&token=x", true, 200},
+		{"absent", "a=1", "Bearer own", "Bearer own", "a=1", false, 200},
+		{"over the client's", "token=x", "Bearer own", "Bearer x", "", false, 200},
+		{"of several the first", "token=1&token=2&%74oken=3", "", "Bearer 1", "", false, 200},
+		{"empty", "token=", "", "Bearer ", "", false, 200},
+		{"no header's value", "token=x%0d%0aX-Evil:1", "", "", "", false, 400},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := artifact(route("GET /x", forward(serve(t, headers).URL), "param"))
+			declare(a, "param", "query-param-to-header-inbound", map[string]any{"queryParam": "token", "headerName": "authorization", "headerValue": "Bearer {value}", "removeFromUrl": !test.keep})
+			h := newHouse(t, a)
+			response := h.do(t, "GET", "/x?"+test.query, func(r *http.Request) {
+				if test.sent != "" {
+					r.Header.Set("Authorization", test.sent)
+				}
+			})
+			if response.StatusCode != test.status {
+				t.Fatalf("got %d", response.StatusCode)
+			}
+			if test.status != http.StatusOK {
+				return
+			}
+			if got := headersOf(t, response).Get("Authorization"); got != strings.TrimSpace(test.header) {
+				t.Errorf("header %q", got)
+			}
+			if got := response.Header.Get("X-Query"); got != test.left {
+				t.Errorf("query %q", got)
+			}
+		})
+	}
+}
+
+func TestAKeyMayComeInTheQuery(t *testing.T) {
+	h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket"})
+	a := h.deployments["shop.test"].Artifact
+	a.Routes[0].Inbound = []string{"param", "key"}
+	a.Policies["param"] = project.Policy{Name: "param", Type: "query-param-to-header-inbound", Handler: component("x", map[string]any{"queryParam": "key", "headerName": "Authorization", "headerValue": "Bearer {value}"})}
+	if response := h.do(t, "GET", "/x?key="+good); response.StatusCode != http.StatusOK || response.Header.Get("X-Query") != "" {
+		t.Errorf("got %d, query %q", response.StatusCode, response.Header.Get("X-Query"))
+	}
+}
