@@ -45,7 +45,8 @@ type Book struct {
 	shards   [shardCount]shard
 	maxShard int
 
-	owed owed
+	owed  owed
+	swept atomic.Int64 // when Sweep last began, in nanoseconds since 1970
 }
 
 // shardCount keeps instances with many cores from meeting at one lock.

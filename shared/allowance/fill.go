@@ -40,7 +40,9 @@ func (b *Book) fill(ctx context.Context, s *slot) {
 		}
 		if b.draining.Load() {
 			b.report(ctx, b.settleDebts(ctx))
+			return
 		}
+		b.sweepWhenDue(ctx)
 	}()
 }
 

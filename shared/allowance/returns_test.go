@@ -65,6 +65,26 @@ func TestIdleInstanceGivesBack(t *testing.T) {
 	})
 }
 
+func TestInstanceWithoutABackgroundGivesBackWhileItIsAskedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend().open(1)
+		a := minute(1000)
+		for range 30 {
+			mustTake(t, b, a, 1)
+			synctest.Wait()
+		}
+		for k := range 40 {
+			other := minute(10)
+			other.Name = fmt.Sprint("user-", k)
+			mustTake(t, b, other, 1)
+			time.Sleep(time.Second)
+		}
+		if got, err := b.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
+			t.Errorf("%d units are granted after the lull, %v; want the 30 that were admitted", got, err)
+		}
+	})
+}
+
 func TestManyNamesNeedBoundedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()

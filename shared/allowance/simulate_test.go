@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", 2000, "how many seeds the simulation runs")
+	simulations = flag.Int("simulations", seeds, "how many seeds the simulation runs")
 	firstSeed   = flag.Uint64("seed", 1, "the first seed of the simulation; with -simulations=1 it replays one run")
 )
 

@@ -12,7 +12,8 @@ import (
 
 // Run gives back what is not spent, once every interval, until ctx ends, and
 // then everything, for which it takes 2 s at most. An instance that can run in
-// the background runs it; one that cannot (a Lambda) calls Sweep now and then.
+// the background runs it; one that cannot (a Lambda) sweeps when it leases, and
+// so gives back what it holds of one allowance while it is asked for others.
 func (b *Book) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -29,10 +30,25 @@ func (b *Book) Run(ctx context.Context, interval time.Duration) {
 	}
 }
 
+// sweepInterval is how often an instance sweeps that does so only on occasion.
+const sweepInterval = time.Second
+
+// sweepWhenDue sweeps if that was not done for sweepInterval.
+func (b *Book) sweepWhenDue(ctx context.Context) {
+	now, last := b.now().UnixNano(), b.swept.Load()
+	if age := time.Duration(now - last); age >= 0 && age < sweepInterval || !b.swept.CompareAndSwap(last, now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	b.report(ctx, b.Sweep(ctx))
+}
+
 // Sweep forgets periods that are over and gives back what this instance has
 // not spent for a while (a quarter of the period, at most 30 s). What could not
 // be given back is kept for the next time.
 func (b *Book) Sweep(ctx context.Context) error {
+	b.swept.Store(b.now().UnixNano())
 	b.collect(ctx, false)
 	return b.settleDebts(ctx)
 }
