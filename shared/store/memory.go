@@ -229,19 +229,24 @@ func (m *Memory) apply(c memoryChange) {
 	if c.before != nil {
 		m.unlist(c.key, c.before)
 	}
-	record := StreamRecord{Key: c.key}
-	if c.before != nil {
-		record.Old = clone(c.before.item)
-	}
 	if c.after == nil {
 		delete(m.items, c.key)
 	} else {
 		m.items[c.key] = c.after
 		m.list(c.key, c.after)
+	}
+	if m.stream == nil {
+		return
+	}
+	record := StreamRecord{Key: c.key}
+	if c.before != nil {
+		record.Old = clone(c.before.item)
+	}
+	if c.after != nil {
 		record.New = clone(c.after.item)
 	}
 	// As in DynamoDB, a write that leaves an item as it was is in no stream.
-	if m.stream != nil && (record.Old == nil || record.New == nil || !equalItems(record.Old, record.New)) {
+	if record.Old == nil || record.New == nil || !equalItems(record.Old, record.New) {
 		m.stream(record)
 	}
 }

@@ -103,12 +103,13 @@ func (m *Memory) Query(ctx context.Context, q Query) (items []Item, next string,
 	}
 	found, last := m.page(ctx, q, from, q.Limit)
 	for _, e := range found {
-		item := clone(e.value.item)
-		if q.keysOnly {
-			item = keyItem(e.key)
-			if ttl, ok := e.value.item[ttlAttribute]; ok {
-				item[ttlAttribute] = ttl
-			}
+		if !q.keysOnly {
+			items = append(items, clone(e.value.item))
+			continue
+		}
+		item := keyItem(e.key)
+		if ttl, ok := e.value.item[ttlAttribute]; ok {
+			item[ttlAttribute] = ttl
 		}
 		items = append(items, item)
 	}

@@ -1,0 +1,127 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+func TestStreamTellsEachChangeInOrder(t *testing.T) {
+	memory := store.NewMemory()
+	table := storetest.Over(t, memory)
+	var told []string
+	memory.OnChange(func(r store.StreamRecord) {
+		name := func(item store.Item) string {
+			if item == nil {
+				return "-"
+			}
+			s, _ := item["name"].(*types.AttributeValueMemberS)
+			return s.Value
+		}
+		told = append(told, fmt.Sprint(r.Key.PK, " ", name(r.Old), " ", name(r.New)))
+	})
+	commit(t, table, store.Create(key("a"), thing{Name: "1"}), store.Check(key("b"), store.Absent()), store.Delete(key("c")))
+	commit(t, table, store.Put(key("b"), thing{Name: "1"}), store.Update(key("a"), store.Set(store.At("name"), "2")))
+	commit(t, table, store.Update(key("a"), store.Set(store.At("name"), "2")), store.Delete(key("b")))
+	if err := table.Commit(t.Context(), store.Create(key("a"), thing{}), store.Put(key("d"), thing{})); err == nil {
+		t.Fatal("a false condition was accepted")
+	}
+	// A check, a delete of nothing, a change to what was there already and a
+	// refused commit are in no stream.
+	if want := []string{"a - 1", "b - 1", "a 1 2", "b 1 -"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+func TestWhatReadersGetIsTheirOwn(t *testing.T) {
+	memory := store.NewMemory()
+	table := storetest.Over(t, memory)
+	record := thing{Name: "kept", Tags: map[string]string{"k": "kept"}}
+	write := store.Put(key("a"), record)
+	commit(t, table, write)
+	spoil := func(item store.Item) {
+		spoilt := &types.AttributeValueMemberS{Value: "spoilt"}
+		item["name"] = spoilt
+		tags, _ := item["tags"].(*types.AttributeValueMemberM)
+		tags.Value["k"] = spoilt
+	}
+	spoil(memory.Items()[key("a")])
+	err := table.Each(t.Context(), store.Query{PK: "a"}, func(item store.Item) (bool, error) { spoil(item); return true, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, table, store.Update(key("a"), store.Set(store.At("tags", "new"), "x"))) // leaves write's own item alone
+	commit(t, table, store.Delete(key("a")))
+	commit(t, table, write)
+	if got := get(t, table, key("a")); got.Name != "kept" || len(got.Tags) != 1 || got.Tags["k"] != "kept" {
+		t.Errorf("the item is %+v", got)
+	}
+}
+
+func TestTokenOfAnotherTransactionIsRefused(t *testing.T) {
+	memory := store.NewMemory()
+	first, second := []store.Write{store.Put(key("a"), thing{})}, []store.Write{store.Put(key("b"), thing{})}
+	for _, writes := range [][]store.Write{first, first} {
+		if err := memory.Transact(t.Context(), "token", writes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := memory.Transact(t.Context(), "token", second); err == nil {
+		t.Error("accepted")
+	}
+}
+
+// fillPartition puts n items into one partition, in no order of their keys.
+func fillPartition(t testing.TB, table *store.Table, n int) {
+	t.Helper()
+	for i := range n / 50 {
+		writes := make([]store.Write, 50)
+		for j := range writes {
+			sk := (i*50 + j) * 7919 % n // 7919 is prime
+			writes[j] = store.Put(key("p", fmt.Sprintf("%06d", sk)), thing{Name: "x", DuePK: "due", DueSK: fmt.Sprint(sk % 10)})
+		}
+		commit(t, table, writes...)
+	}
+}
+
+func TestPageOfALargePartitionCostsWhatOneOfASmallDoes(t *testing.T) {
+	usage := map[int]store.Usage{}
+	for _, n := range []int{1_000, 20_000} {
+		table := storetest.New(t)
+		fillPartition(t, table, n)
+		var meter store.Meter
+		ctx := store.WithMeter(t.Context(), &meter)
+		if got, err := store.Collect[thing](ctx, table, store.Query{PK: "p", Limit: 100, After: "000500"}); err != nil || len(got) != 100 {
+			t.Fatalf("collected %d, %v", len(got), err)
+		}
+		usage[n] = meter.Usage()
+	}
+	if usage[1_000] != usage[20_000] || usage[1_000].Queries != 1 {
+		t.Errorf("it costs %+v", usage)
+	}
+}
+
+func BenchmarkPageOf100Among100000(b *testing.B) {
+	table := storetest.New(b)
+	fillPartition(b, table, 100_000)
+	for b.Loop() {
+		if _, err := table.Keys(b.Context(), store.Query{PK: "p", Limit: 100, After: "050000"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCommitAmong100000(b *testing.B) {
+	table := storetest.New(b)
+	fillPartition(b, table, 100_000)
+	i := 0
+	for b.Loop() {
+		i++
+		commit(b, table, store.Put(key("p", fmt.Sprintf("%06d", i*7919%100_000)), thing{Name: "y"}), store.Upsert(key("count"), store.Add(store.At("count"), 1)))
+	}
+}
