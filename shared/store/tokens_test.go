@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -67,6 +72,57 @@ func TestKeptTokenHidesNoFalseCondition(t *testing.T) {
 	}
 	if err := table.Commit(t.Context(), create); !errors.Is(err, errTaken) {
 		t.Errorf("the second commit: %v", err)
+	}
+}
+
+// restarting is a client whose database dies after a commit, before it answers.
+type restarting struct {
+	store.Client
+	emulator *storetest.Dynoxide
+	left     int
+}
+
+func (r *restarting) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	out, err := r.Client.TransactWriteItems(ctx, in)
+	if err == nil && r.left > 0 {
+		r.left--
+		r.emulator.Restart()
+		return nil, &smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}
+	}
+	return out, err
+}
+
+// The embedded database forgets tokens when it restarts (the second case, for
+// which tokens are kept), and no commit that it had made.
+func TestKeptTokenSurvivesTheDeathOfTheEmbeddedDatabase(t *testing.T) {
+	for name, keep := range map[string]bool{"kept": true, "forgotten": false} {
+		t.Run(name, func(t *testing.T) {
+			emulator := storetest.StartDynoxide(t, filepath.Join(t.TempDir(), "table.db"))
+			client := store.Connect(storetest.Config(), emulator.Endpoint)
+			if err := store.CreateTable(t.Context(), client, "table"); err != nil {
+				t.Fatal(err)
+			}
+			r := &restarting{client, emulator, 2}
+			table := storetest.Over(t, store.NewDynamoDB(r, "table"), func(o *store.Options) { o.KeepTokens = keep })
+			count := store.Upsert(key("counter"), store.Add(store.At("count"), 1))
+			err := table.Commit(t.Context(), count, store.Create(key("a"), thing{}))
+			if keep && err != nil || !keep && !errors.Is(err, store.ErrCondition) {
+				t.Errorf("answered %v", err)
+			}
+			if got := get(t, table, key("counter")); got.Count != 1 {
+				t.Errorf("the effect happened %d times", got.Count)
+			}
+			if err := table.Commit(t.Context(), count); err != nil {
+				t.Fatal(err)
+			}
+			want := int64(2)
+			if !keep { // one restart is left, and no condition guards the sum
+				want = 3
+			}
+			if got := get(t, table, key("counter")); got.Count != want {
+				t.Errorf("the effect of two commits happened %d times, want %d", got.Count, want)
+			}
+		})
 	}
 }
 

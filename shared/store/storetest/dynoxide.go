@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func NewDynamoDB(t testing.TB, options ...Option) (table *store.Table, client *d
 	t.Helper()
 	endpoint := os.Getenv("GATEWRIGHT_DYNAMODB_ENDPOINT")
 	if endpoint == "" {
-		endpoint = startDynoxide(t)
+		endpoint = StartDynoxide(t, "").Endpoint
 	}
 	client = store.Connect(Config(), endpoint)
 	name = fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -50,9 +51,21 @@ func Config() aws.Config {
 	return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", "")}
 }
 
-// startDynoxide runs an emulator in memory until the test ends, and gives its
-// address.
-func startDynoxide(t testing.TB) string {
+// Dynoxide is a running emulator of a test's own.
+type Dynoxide struct {
+	// Endpoint is its base address.
+	Endpoint string
+
+	t            testing.TB
+	binary, port string
+	database     string // a file, or "" for memory
+	end          func()
+}
+
+// StartDynoxide runs an emulator until the test ends. database is the file
+// with its data, "" for memory. Without a binary the test is skipped, or fails
+// where CI is set.
+func StartDynoxide(t testing.TB, database string) *Dynoxide {
 	t.Helper()
 	binary, err := findDynoxide()
 	if err != nil && os.Getenv("CI") != "" {
@@ -67,12 +80,25 @@ func startDynoxide(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = run(t, binary, port); err == nil {
-			return "http://127.0.0.1:" + port
+		d := &Dynoxide{Endpoint: "http://127.0.0.1:" + port, t: t, binary: binary, port: port, database: database}
+		if err = d.start(); err == nil {
+			t.Cleanup(func() { d.end() })
+			return d
 		}
 		if try == tries {
 			t.Fatalf("start dynoxide: %v", err)
 		}
+	}
+}
+
+// Restart kills the emulator, as a power cut would, and starts it again over
+// the same data at the same address.
+func (d *Dynoxide) Restart() {
+	d.t.Helper()
+	d.end()
+	d.end = func() {}
+	if err := d.start(); err != nil {
+		d.t.Fatalf("restart dynoxide: %v", err)
 	}
 }
 
@@ -95,11 +121,15 @@ func findDynoxide() (string, error) {
 	return "", errors.New("no DynamoDB emulator: run `npm ci --prefix local`, or name one in GATEWRIGHT_DYNOXIDE or GATEWRIGHT_DYNAMODB_ENDPOINT")
 }
 
-// run starts the emulator and returns when it says that it listens. Its
-// process ends with the test and, by the kernel's hand, with this process: the
+// start runs the emulator and returns when it says that it listens. Its
+// process ends by end and, by the kernel's hand, with this process: the
 // goroutine that started it keeps its thread, whose end is the signal's cause.
-func run(t testing.TB, binary, port string) error {
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "serve", "--port", port) //nolint:gosec // G204: the developer names the binary
+func (d *Dynoxide) start() error {
+	args := []string{"serve", "--port", d.port}
+	if d.database != "" {
+		args = append(args, "--db-path", d.database)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(d.t.Context()), d.binary, args...) //nolint:gosec // G204: the developer names the binary
 	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -119,18 +149,19 @@ func run(t testing.TB, binary, port string) error {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	end := func() { close(stop); <-gone }
 	if err := <-started; err != nil {
 		return err
 	}
+	end := func() { close(stop); <-gone }
 	ready := make(chan error, 1)
 	go func() {
-		lines := bufio.NewScanner(out)
 		var said []string
-		for lines.Scan() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
 			said = append(said, lines.Text())
 			if strings.Contains(lines.Text(), "listening") {
 				ready <- nil
+				_, _ = io.Copy(io.Discard, out) // or it would block on a full pipe
+				return
 			}
 		}
 		ready <- fmt.Errorf("it ended and said %q", said)
@@ -145,7 +176,7 @@ func run(t testing.TB, binary, port string) error {
 		end()
 		return err
 	}
-	t.Cleanup(end)
+	d.end = end
 	return nil
 }
 
