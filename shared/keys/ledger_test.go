@@ -48,7 +48,7 @@ type entry struct {
 	name string
 	// before prepares what is not counted.
 	before func(w *world)
-	do     func(w *world, ctx context.Context) error
+	do     func(ctx context.Context, w *world) error
 }
 
 // crowd is a bucket with n consumers, of which alice has a key.
@@ -72,7 +72,7 @@ func (w *world) cost(e entry) store.Usage {
 		e.before(w)
 	}
 	var m store.Meter
-	must0(w, e.do(w, store.WithMeter(w.request(), &m)))
+	must0(w, e.do(store.WithMeter(w.request(), &m), w))
 	return m.Usage()
 }
 
@@ -97,126 +97,128 @@ func ledger() []entry {
 		}
 	}
 	return []entry{
-		{"check a key", newest, func(w *world, ctx context.Context) error {
+		{"check a key", newest, func(ctx context.Context, w *world) error {
 			_, err := w.verifier.Verify(ctx, ref(), text)
 			return err
 		}},
-		{"check a key by the bucket's id, once more", newest, func(w *world, ctx context.Context) error {
+		{"check a key by the bucket's id, once more", newest, func(ctx context.Context, w *world) error {
 			b := must[keys.Bucket](w)(w.keys.ReadBucket(w.Context(), in(bucket)))
 			byID := keys.BucketRef{AccountID: accountID, ID: b.ID}
 			must[keys.Identity](w)(w.verifier.Verify(w.Context(), byID, text))
 			_, err := w.verifier.Verify(ctx, byID, text)
 			return err
 		}},
-		{"check a mistyped key", newest, func(w *world, ctx context.Context) error {
+		{"check a mistyped key", newest, func(ctx context.Context, w *world) error {
 			_, err := w.verifier.Verify(ctx, ref(), text+"x")
 			if err == nil {
 				return fmt.Errorf("it opens")
 			}
 			return nil
 		}},
-		{"create a bucket", nil, func(w *world, ctx context.Context) error {
+		{"create a bucket", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateBucket(ctx, owner, keys.NewBucket{Name: "bucket-" + next()})
 			return err
 		}},
-		{"read a bucket", nil, func(w *world, ctx context.Context) error {
+		{"read a bucket", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.ReadBucket(ctx, in(bucket))
 			return err
 		}},
-		{"update a bucket", nil, func(w *world, ctx context.Context) error {
+		{"update a bucket", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateBucket(ctx, in(bucket), keys.BucketPatch{Description: keys.To("new")})
 			return err
 		}},
-		{"list 100 consumers", nil, func(w *world, ctx context.Context) error {
+		{"list 100 consumers", nil, func(ctx context.Context, w *world) error {
 			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, page, keys.Include{})
 			return err
 		}},
-		{"list 100 consumers from the 500th on", nil, func(w *world, ctx context.Context) error {
+		{"list 100 consumers from the 500th on", nil, func(ctx context.Context, w *world) error {
 			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, keys.Page{Limit: 100, Offset: 500}, keys.Include{})
 			return err
 		}},
-		{"list the consumers with a tag, 1 of them", nil, func(w *world, ctx context.Context) error {
+		{"list the consumers with a tag, 1 of them", nil, func(ctx context.Context, w *world) error {
 			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{Tags: map[string]string{"team": "a"}}, page, keys.Include{})
 			return err
 		}},
-		{"create a consumer", nil, func(w *world, ctx context.Context) error {
+		{"create a consumer", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateConsumer(ctx, in(bucket), keys.NewConsumer{Name: next()})
 			return err
 		}},
-		{"create a consumer with a key, 5 tags and a manager", nil, func(w *world, ctx context.Context) error {
+		{"create a consumer with a key, 5 tags and a manager", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateConsumer(ctx, in(bucket), keys.NewConsumer{
 				Name: next(), WithKey: true, Tags: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"},
 				Managers: []keys.NewManager{{Email: "a@example.com", Sub: "a"}},
 			})
 			return err
 		}},
-		{"read a consumer", nil, func(w *world, ctx context.Context) error {
+		{"read a consumer", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.ReadConsumer(ctx, of("alice"), keys.Include{})
 			return err
 		}},
-		{"read a consumer with its key", nil, func(w *world, ctx context.Context) error {
+		{"read a consumer with its key", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.ReadConsumer(ctx, of("alice"), keys.Include{Keys: true})
 			return err
 		}},
-		{"update a consumer's tags", nil, func(w *world, ctx context.Context) error {
+		{"update a consumer's tags", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Tags: keys.To(map[string]string{"team": "b"})})
 			return err
 		}},
-		{"update the metadata of a consumer with 1 key", nil, func(w *world, ctx context.Context) error {
+		{"update the metadata of a consumer with 1 key", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))})
 			return err
 		}},
-		{"add a manager", nil, func(w *world, ctx context.Context) error {
+		{"add a manager", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.AddManager(ctx, of("alice"), keys.NewManager{Email: "a@example.com", Sub: "a"})
 			return err
 		}},
-		{"list keys", nil, func(w *world, ctx context.Context) error {
+		{"list keys", nil, func(ctx context.Context, w *world) error {
 			_, _, err := w.keys.ListKeys(ctx, of("alice"), page, keys.Masked)
 			return err
 		}},
-		{"create a key", nil, func(w *world, ctx context.Context) error {
+		{"create a key", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateKey(ctx, of("alice"), keys.NewKey{})
 			return err
 		}},
-		{"read a key", newest, func(w *world, ctx context.Context) error {
+		{"read a key", newest, func(ctx context.Context, w *world) error {
 			_, err := w.keys.ReadKey(ctx, of("alice"), id, keys.Visible)
 			return err
 		}},
-		{"update a key", newest, func(w *world, ctx context.Context) error {
+		{"update a key", newest, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateKey(ctx, of("alice"), id, keys.KeyPatch{Description: keys.To("new")})
 			return err
 		}},
-		{"replace a key's text", newest, func(w *world, ctx context.Context) error {
+		{"replace a key's text", newest, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateKey(ctx, of("alice"), id, keys.KeyPatch{Text: "chosen-by-its-owner"})
 			return err
 		}},
-		{"delete a key", newest, func(w *world, ctx context.Context) error { return w.keys.DeleteKey(ctx, of("alice"), id) }},
-		{"create 40 keys", filled(1), func(w *world, ctx context.Context) error {
+		{"delete a key", newest, func(ctx context.Context, w *world) error { return w.keys.DeleteKey(ctx, of("alice"), id) }},
+		{"create 40 keys", filled(1), func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateKeys(ctx, of("alice"), make([]keys.NewKey, 40))
 			return err
 		}},
-		{"create 400 keys", filled(1), func(w *world, ctx context.Context) error {
+		{"create 400 keys", filled(1), func(ctx context.Context, w *world) error {
 			_, err := w.keys.CreateKeys(ctx, of("alice"), make([]keys.NewKey, 400))
 			return err
 		}},
 		{"roll 1 key", filled(1), roll},
 		{"roll 40 keys", filled(40), roll},
 		{"roll 400 keys", filled(400), roll},
-		{"update the metadata of a consumer with 400 keys", nil, func(w *world, ctx context.Context) error {
+		{"update the metadata of a consumer with 400 keys", nil, func(ctx context.Context, w *world) error {
 			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))})
 			return err
 		}},
-		{"delete a consumer with 40 keys", filled(40), func(w *world, ctx context.Context) error {
+		{"delete a consumer with 40 keys", filled(40), func(ctx context.Context, w *world) error {
 			return w.keys.DeleteConsumer(ctx, of("alice"))
 		}},
 		{"delete a consumer with 400 keys", func(w *world) {
 			w.consumer("alice")
 			w.bulk("alice", 400)
-		}, func(w *world, ctx context.Context) error {
+		}, func(ctx context.Context, w *world) error {
 			return w.keys.DeleteConsumer(ctx, of("alice"))
 		}},
-		{"delete the bucket", nil, func(w *world, ctx context.Context) error { return w.keys.DeleteBucket(ctx, in(bucket)) }},
+		{"delete the bucket", nil, func(ctx context.Context, w *world) error { return w.keys.DeleteBucket(ctx, in(bucket)) }},
 	}
 }
 
-func roll(w *world, ctx context.Context) error { return w.keys.RollKey(ctx, of("alice"), w.clock.Now()) }
+func roll(ctx context.Context, w *world) error {
+	return w.keys.RollKey(ctx, of("alice"), w.clock.Now())
+}

@@ -1,0 +1,205 @@
+package consumers
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	consumersPath = "/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers"
+	consumerPath  = consumersPath + "/{consumerName}"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "consumers",
+	Title:       "Consumers",
+	Description: "Who calls an API: consumers with their API keys and the people who manage them.",
+	Operations: []api.Declared{
+		list, create, read, update, remove, roll,
+		listKeys, createKey, createKeys, readKey, updateKey, removeKey,
+		listManagers, addManager, removeManager,
+	},
+}
+
+// What the operations do outside. Any of them may be asked about a bucket or a
+// consumer by id, which is a look-up of its own.
+var (
+	reads   = []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.RootKey}
+	changes = []api.Use{
+		api.GetItem, api.BatchGetItem, api.Query,
+		api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
+	}
+	absent = []int{http.StatusNotFound, http.StatusTooManyRequests}
+	taken  = []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}
+	byTag  = []*huma.Param{api.TagParameter()}
+)
+
+const tagNote = " With tag.<property>=<value> in the query, a consumer without that tag is answered as one that does not exist."
+
+var list = api.Operation[listIn, listOut]{
+	ID: "ApiKeyConsumersService_list", Method: http.MethodGet, Path: consumersPath,
+	Summary: "List consumers",
+	Description: "In the order of their names. Keys, managers and invites are left out unless they are asked for; " +
+		"of each consumer's keys the newest 100 are included.",
+	Scope:  auth.KeyBuckets.Read(),
+	Errors: absent, Uses: reads, Parameters: byTag,
+}
+
+var create = api.Operation[createIn, consumerOut]{
+	ID: "ApiKeyConsumersService_create", Method: http.MethodPost, Path: consumersPath,
+	Summary:     "Create a consumer",
+	Description: "With with-api-key=true the consumer gets an API key, which the answer shows in full.",
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.ConsumerCreate,
+	Errors: taken, Uses: changes,
+}
+
+var read = api.Operation[readIn, consumerOut]{
+	ID: "ApiKeyConsumersService_read", Method: http.MethodGet, Path: consumerPath,
+	Summary:     "Read a consumer",
+	Description: "Its keys (the newest 100), managers and invites are left out unless they are asked for." + tagNote,
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      absent, Uses: reads, Parameters: byTag,
+}
+
+var update = api.Operation[updateIn, consumerOut]{
+	ID: "ApiKeyConsumersService_update", Method: http.MethodPatch, Path: consumerPath,
+	Summary: "Update a consumer",
+	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
+		"New metadata reaches the gateway with the next check of each key." + tagNote,
+	Scope: auth.KeyBuckets.Write(), Audit: audit.ConsumerUpdate,
+	Errors: absent, Uses: changes, Parameters: byTag,
+}
+
+var remove = api.Operation[consumerIn, api.NoContent]{
+	ID: "ApiKeyConsumersService_delete", Method: http.MethodDelete, Path: consumerPath, Status: http.StatusNoContent,
+	Summary:     "Delete a consumer",
+	Description: "Its managers and API keys are gone with it at once." + tagNote,
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.ConsumerDelete,
+	Errors: absent, Uses: changes, Parameters: byTag,
+}
+
+var roll = api.Operation[rollIn, api.NoContent]{
+	ID: "ApiKeyConsumersService_rollKey", Method: http.MethodPost, Path: consumerPath + "/roll-key", Status: http.StatusNoContent,
+	Summary: "Roll the keys of a consumer",
+	Description: "Gives expiresOn to every API key of the consumer that has no expiry, and makes one new key without an expiry: " +
+		"the first in the list of keys." + tagNote,
+	Scope: auth.KeyBuckets.Write(), Audit: audit.ConsumerRollKey,
+	Errors: absent, Uses: changes, Parameters: byTag,
+}
+
+// BucketPath and ConsumerPath are embedded in what the operations take, and
+// exported because huma skips what is not.
+type BucketPath struct {
+	AccountName string `path:"accountName" doc:"The account's name."`
+	BucketName  string `path:"bucketName" doc:"The key bucket's name, or its id."`
+}
+
+// ConsumerPath is where a consumer is.
+type ConsumerPath struct {
+	BucketPath
+	ConsumerName string `path:"consumerName" doc:"The consumer's name, or its id."`
+}
+
+// KeyFormat is the query parameter that says how much of a key is shown.
+type KeyFormat struct {
+	KeyFormat string `query:"key-format" enum:"none,visible,masked" default:"masked" doc:"How much of an API key is shown: nothing, all, or its last 8 characters. A bucket that does not keep the texts shows those at most."`
+}
+
+// Including is what a reader of consumers asks for beside them.
+type Including struct {
+	APIKeys        bool `query:"include-api-keys" doc:"Include API keys."`
+	Managers       bool `query:"include-managers" doc:"Include managers."`
+	ManagerInvites bool `query:"include-manager-invites" doc:"Include invites of managers."`
+	KeyFormat
+}
+
+type listIn struct {
+	BucketPath
+	api.Page
+	Including
+	ManagerEmail string `query:"manager-email" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
+	api.TagQuery
+}
+
+type listOut struct {
+	Body api.List[consumer]
+}
+
+type createIn struct {
+	BucketPath
+	WithAPIKey bool `query:"with-api-key" doc:"Make an API key too."`
+	Body       struct {
+		Name        string                          `json:"name" pattern:"^[a-z0-9_-]{1,128}$" doc:"The consumer's name, unique in the bucket; the user's sub in the gateway." example:"acme-mobile"`
+		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"Who it is."`
+		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 5 pairs, for management alone."`
+		Metadata    api.Optional[metadata]          `json:"metadata" required:"false" doc:"The user's data in the gateway, at most 1024 bytes."`
+		Managers    api.Optional[[]newManager]      `json:"managers" required:"false" doc:"At most 50: addresses to invite, or managers."`
+	} `nameHint:"ConsumerCreate"`
+}
+
+type readIn struct {
+	ConsumerPath
+	Including
+	api.TagQuery
+}
+
+type updateIn struct {
+	ConsumerPath
+	api.TagQuery
+	Body struct {
+		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"Who it is."`
+		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 5 pairs, which replace all earlier ones."`
+		Metadata    api.Optional[metadata]          `json:"metadata" required:"false" doc:"The user's data in the gateway, at most 1024 bytes; it replaces the earlier one."`
+	} `nameHint:"ConsumerUpdate"`
+}
+
+type consumerIn struct {
+	ConsumerPath
+	api.TagQuery
+}
+
+type rollIn struct {
+	ConsumerPath
+	api.TagQuery
+	Body struct {
+		ExpiresOn timestamp `json:"expiresOn" doc:"When the keys that have no expiry expire. A past time ends them at once."`
+	} `nameHint:"KeyRoll"`
+}
+
+type consumerOut struct {
+	Body consumer
+}
+
+type consumer struct {
+	ID             string            `json:"id" doc:"The consumer's id." example:"csmr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
+	Name           string            `json:"name" doc:"The consumer's name."`
+	Description    string            `json:"description,omitempty" doc:"Who it is."`
+	Tags           map[string]string `json:"tags,omitempty" doc:"Its tags."`
+	Metadata       metadata          `json:"metadata,omitempty" doc:"The user's data in the gateway."`
+	APIKeys        *[]key            `json:"apiKeys,omitempty" doc:"Its API keys, the newest first."`
+	Managers       *[]manager        `json:"managers,omitempty" doc:"Its managers, the newest first."`
+	ManagerInvites *[]invite         `json:"managerInvites,omitempty" doc:"Its invites of managers, the newest first."`
+	CreatedOn      string            `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn      string            `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
+
+// metadata is a JSON object, as the caller wrote it.
+type metadata json.RawMessage
+
+// Schema implements huma.SchemaProvider.
+func (metadata) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+// MarshalJSON gives the text itself.
+func (m metadata) MarshalJSON() ([]byte, error) { return json.RawMessage(m).MarshalJSON() }
+
+// UnmarshalJSON keeps the text itself.
+func (m *metadata) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(m).UnmarshalJSON(b) }

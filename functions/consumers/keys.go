@@ -1,0 +1,152 @@
+package consumers
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	keysPath = consumerPath + "/keys"
+	keyPath  = keysPath + "/{keyId}"
+)
+
+const newKeyNote = "Leave key out to have one made: such a key is found by leak detection. " +
+	"A key of your own has 16 to 256 printable ASCII characters, no space, and is unique in the installation. "
+
+var listKeys = api.Operation[listKeysIn, keysOut]{
+	ID: "ApiKeyKeysService_list", Method: http.MethodGet, Path: keysPath,
+	Summary:     "List the API keys of a consumer",
+	Description: "The newest first." + tagNote,
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      absent, Uses: reads, Parameters: byTag,
+}
+
+var createKey = api.Operation[createKeyIn, keyOut]{
+	ID: "ApiKeyKeysService_create", Method: http.MethodPost, Path: keysPath,
+	Summary:     "Create an API key",
+	Description: newKeyNote + "The answer shows the key in full." + tagNote,
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyCreate,
+	Errors: taken, Uses: changes, Parameters: byTag,
+}
+
+var createKeys = api.Operation[createKeysIn, createdKeysOut]{
+	ID: "ApiKeyKeysService_bulkCreate", Method: http.MethodPost, Path: keysPath + "/$bulk",
+	Summary:     "Create many API keys",
+	Description: "Up to 1000 keys, all of them or none, in the order of the request. " + newKeyNote + "The answer shows the keys in full." + tagNote,
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyBulkCreate,
+	Errors: taken, Uses: changes, Parameters: byTag,
+}
+
+var readKey = api.Operation[readKeyIn, keyOut]{
+	ID: "ApiKeyKeysService_get", Method: http.MethodGet, Path: keyPath,
+	Summary:     "Read an API key",
+	Description: "The key itself is masked unless key-format says otherwise." + tagNote,
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      absent, Uses: reads, Parameters: byTag,
+}
+
+var updateKey = api.Operation[updateKeyIn, keyOut]{
+	ID: "ApiKeyKeysService_update", Method: http.MethodPatch, Path: keyPath,
+	Summary: "Update an API key",
+	Description: "A field that is given is replaced, null clears it, and what is not given stays. " +
+		"A new key ends the earlier one at once. The answer shows the key masked." + tagNote,
+	Scope: auth.KeyBuckets.Write(), Audit: audit.KeyUpdate,
+	Errors: taken, Uses: changes, Parameters: byTag,
+}
+
+var removeKey = api.Operation[keyIn, api.NoContent]{
+	ID: "ApiKeyKeysService_delete", Method: http.MethodDelete, Path: keyPath, Status: http.StatusNoContent,
+	Summary:     "Delete an API key",
+	Description: "It opens nothing any more, at once and for good." + tagNote,
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyDelete,
+	Errors: absent, Uses: changes, Parameters: byTag,
+}
+
+// KeyPath is where an API key is.
+type KeyPath struct {
+	ConsumerPath
+	KeyID string `path:"keyId" doc:"The API key's id."`
+}
+
+type listKeysIn struct {
+	ConsumerPath
+	api.Page
+	KeyFormat
+	api.TagQuery
+}
+
+type keysOut struct {
+	Body api.List[key]
+}
+
+type createKeyIn struct {
+	ConsumerPath
+	api.TagQuery
+	Body newKey
+}
+
+type createKeysIn struct {
+	ConsumerPath
+	api.TagQuery
+	Body []newKey `minItems:"1" maxItems:"1000"`
+}
+
+type newKey struct {
+	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
+	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
+	Key         api.Optional[string]    `json:"key" required:"false" doc:"A key of your own."`
+}
+
+type createdKeysOut struct {
+	Body struct {
+		Data []key `json:"data" doc:"The keys, in the order of the request."`
+	} `nameHint:"CreatedKeys"`
+}
+
+type readKeyIn struct {
+	KeyPath
+	KeyFormat
+	api.TagQuery
+}
+
+type updateKeyIn struct {
+	KeyPath
+	api.TagQuery
+	Body struct {
+		ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; null for never."`
+		Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
+		Key         api.Optional[string]    `json:"key" required:"false" doc:"A key of your own in place of the earlier one."`
+	} `nameHint:"KeyUpdate"`
+}
+
+type keyIn struct {
+	KeyPath
+	api.TagQuery
+}
+
+type keyOut struct {
+	Body key
+}
+
+type key struct {
+	ID          string  `json:"id" doc:"The key's id." example:"key_0VDpf4xpZMy03OCIoOSLIPh5"`
+	Description string  `json:"description,omitempty" doc:"What it is for."`
+	Key         string  `json:"key,omitempty" doc:"The key, as far as it is shown."`
+	ExpiresOn   *string `json:"expiresOn" format:"date-time" nullable:"true" doc:"When it expires, null for never."`
+	CreatedOn   string  `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn   string  `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
+
+// timestamp is an instant in a body (RFC 3339).
+type timestamp struct{ time.Time }
+
+// Schema implements huma.SchemaProvider.
+func (timestamp) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+}

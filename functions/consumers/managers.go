@@ -1,0 +1,113 @@
+package consumers
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/keys"
+)
+
+const managersPath = consumerPath + "/managers"
+
+var listManagers = api.Operation[listManagersIn, managersOut]{
+	ID: "ApiKeyConsumerManagers_list", Method: http.MethodGet, Path: managersPath,
+	Summary:     "List the managers of a consumer",
+	Description: "The newest first.",
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      absent, Uses: reads,
+}
+
+var addManager = api.Operation[addManagerIn, managerOut]{
+	ID: "ApiKeyConsumerManagers_create", Method: http.MethodPost, Path: managersPath,
+	Summary:     "Add a manager to a consumer",
+	Description: "An invite of the same address is taken up by it.",
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.ManagerCreate,
+	Errors: taken, Uses: changes,
+}
+
+var removeManager = api.Operation[managerIn, api.NoContent]{
+	ID: "ApiKeyConsumerManagers_delete", Method: http.MethodDelete, Path: managersPath + "/{managerId}", Status: http.StatusNoContent,
+	Summary:     "Delete a manager of a consumer",
+	Description: "Takes the id of an invite too, which withdraws it.",
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.ManagerDelete,
+	Errors: absent, Uses: changes,
+}
+
+type listManagersIn struct {
+	ConsumerPath
+	api.Page
+}
+
+type managersOut struct {
+	Body api.List[manager]
+}
+
+type addManagerIn struct {
+	ConsumerPath
+	Body struct {
+		Email string `json:"email" doc:"The manager's address, unique in the consumer." example:"ada@example.com"`
+		Sub   string `json:"sub" doc:"The manager's identity where managers sign in." example:"auth0|65f1"`
+	} `nameHint:"ManagerCreate"`
+}
+
+type managerIn struct {
+	ConsumerPath
+	ManagerID string `path:"managerId" doc:"The id of a manager or an invite."`
+}
+
+type managerOut struct {
+	Body manager
+}
+
+type manager struct {
+	ID        string `json:"id" doc:"The manager's id." example:"eusr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
+	Email     string `json:"email" doc:"The manager's address."`
+	Sub       string `json:"sub" doc:"The manager's identity where managers sign in."`
+	CreatedOn string `json:"createdOn" format:"date-time" doc:"When the manager was added."`
+}
+
+type invite struct {
+	ID        string `json:"id" doc:"The invite's id."`
+	Email     string `json:"email" doc:"The address."`
+	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was made."`
+}
+
+// newManager is an entry of a new consumer's managers: an address to invite, or
+// a manager (contract 3.5).
+type newManager keys.NewManager
+
+// Schema implements huma.SchemaProvider.
+func (newManager) Schema(huma.Registry) *huma.Schema {
+	text := &huma.Schema{Type: huma.TypeString}
+	return &huma.Schema{OneOf: []*huma.Schema{
+		{Type: huma.TypeString, Description: "An address to invite."},
+		{
+			Type: huma.TypeObject, Description: "A manager.",
+			Properties: map[string]*huma.Schema{"email": text, "sub": text},
+			Required:   []string{"email", "sub"}, AdditionalProperties: true,
+		},
+	}}
+}
+
+// UnmarshalJSON tells the two apart.
+func (m *newManager) UnmarshalJSON(b []byte) error {
+	var email string
+	if json.Unmarshal(b, &email) == nil {
+		*m = newManager{Email: email, Invite: true}
+		return nil
+	}
+	var object struct {
+		Email string `json:"email"`
+		Sub   string `json:"sub"`
+	}
+	if err := json.Unmarshal(b, &object); err != nil {
+		return err
+	}
+	*m = newManager{Email: object.Email, Sub: object.Sub}
+	return nil
+}

@@ -1,0 +1,122 @@
+package keybuckets
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	bucketsPath = "/v1/accounts/{accountName}/key-buckets"
+	bucketPath  = bucketsPath + "/{bucketName}"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "keybuckets",
+	Title:       "Key buckets",
+	Description: "Groups of consumers. Each project has one for each kind of environment.",
+	Operations:  []api.Declared{list, create, read, update, remove},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "ApiKeyBucketsService_list", Method: http.MethodGet, Path: bucketsPath,
+	Summary:     "List key buckets",
+	Description: "The key buckets of the account that the account key sees, in the order of their names.",
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:        []api.Use{api.Query},
+}
+
+var create = api.Operation[createIn, bucketOut]{
+	ID: "ApiKeyBucketsService_create", Method: http.MethodPost, Path: bucketsPath,
+	Summary: "Create a key bucket",
+	Description: "The tags project and environmentType (PRODUCTION, PREVIEW or WORKING_COPY) place the bucket for good: " +
+		"account keys that are limited to projects or environments see it accordingly. Such a key has to place the buckets it makes.",
+	Scope: auth.KeyBuckets.Write(), Audit: audit.BucketCreate,
+	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.RootKey},
+}
+
+var read = api.Operation[bucketIn, bucketOut]{
+	ID: "ApiKeyBucketsService_read", Method: http.MethodGet, Path: bucketPath,
+	Summary:     "Read a key bucket",
+	Description: "The answer includes the token that connects to the bucket.",
+	Scope:       auth.KeyBuckets.Read(),
+	Errors:      []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:        []api.Use{api.GetItem, api.RootKey},
+}
+
+var update = api.Operation[updateIn, bucketOut]{
+	ID: "ApiKeyBucketsService_update", Method: http.MethodPatch, Path: bucketPath,
+	Summary: "Update a key bucket",
+	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
+		"New tags do not place the bucket anew.",
+	Scope: auth.KeyBuckets.Write(), Audit: audit.BucketUpdate,
+	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.GetItem, api.UpdateItem},
+}
+
+var remove = api.Operation[bucketIn, api.NoContent]{
+	ID: "ApiKeyBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
+	Summary:     "Delete a key bucket",
+	Description: "Its consumers, their managers and API keys are gone with it at once.",
+	Scope:       auth.KeyBuckets.Write(), Audit: audit.BucketDelete,
+	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.GetItem, api.UpdateItem, api.DeleteItem, api.PutItem},
+}
+
+// BucketPath is embedded in what the operations take, and exported because huma
+// skips what is not.
+type BucketPath struct {
+	AccountName string `path:"accountName" doc:"The account's name."`
+	BucketName  string `path:"bucketName" doc:"The key bucket's name, or its id."`
+}
+
+type listIn struct {
+	AccountName string `path:"accountName" doc:"The account's name."`
+	api.Page
+}
+
+type listOut struct {
+	Body api.List[bucket]
+}
+
+type createIn struct {
+	AccountName string `path:"accountName" doc:"The account's name."`
+	Body        struct {
+		Name          string                          `json:"name" pattern:"^[a-z0-9-]{5,128}$" doc:"The bucket's name, unique in the account." example:"partner-keys"`
+		Description   api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
+		Tags          api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 20 pairs."`
+		IsRetrievable api.Optional[bool]              `json:"isRetrievable" required:"false" doc:"Whether the text of its keys can be shown after their creation; true unless it is given."`
+	} `nameHint:"KeyBucketCreate"`
+}
+
+type bucketIn struct {
+	BucketPath
+}
+
+type updateIn struct {
+	BucketPath
+	Body struct {
+		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
+		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 20 pairs, which replace all earlier ones."`
+	} `nameHint:"KeyBucketUpdate"`
+}
+
+type bucketOut struct {
+	Body bucket
+}
+
+type bucket struct {
+	ID            string            `json:"id" doc:"The bucket's id." example:"bckt_8dK2mQ0pXv4Zt7Yh1Lc5Rb9Wn3Js6Fg0"`
+	Name          string            `json:"name" doc:"The bucket's name."`
+	Description   string            `json:"description,omitempty" doc:"What it is for."`
+	Tags          map[string]string `json:"tags,omitempty" doc:"Its tags."`
+	IsRetrievable bool              `json:"isRetrievable" doc:"Whether the text of its keys can be shown after their creation."`
+	Token         string            `json:"token,omitempty" doc:"What connects to the bucket. Only a single bucket that is read shows it."`
+	CreatedOn     string            `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn     string            `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
