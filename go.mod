@@ -107,3 +107,5 @@ require (
 	golang.org/x/tools/godoc v0.1.0-deprecated // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
+
+ignore node_modules
