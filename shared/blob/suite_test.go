@@ -56,20 +56,15 @@ func testConfig() aws.Config {
 		credential("AWS_ACCESS_KEY_ID", "local"), credential("AWS_SECRET_ACCESS_KEY", "local-secret"), "")}
 }
 
-// eachBucket runs test over the bucket in memory and, where
-// GATEWRIGHT_S3_ENDPOINT names one, over an S3.
+// eachBucket runs test over the bucket in memory and over an S3.
 func eachBucket(t *testing.T, test func(t *testing.T, b subject)) {
 	t.Run("memory", func(t *testing.T) {
 		m := blob.NewMemory(time.Now)
 		test(t, subject{bucket: m, upload: func(_ *testing.T, key string, body []byte) { m.Upload(key, body) }})
 	})
 	t.Run("s3", func(t *testing.T) {
-		endpoint := os.Getenv("GATEWRIGHT_S3_ENDPOINT")
-		if endpoint == "" {
-			t.Skip("GATEWRIGHT_S3_ENDPOINT names no S3")
-		}
 		name := fmt.Sprintf("suite-%d", time.Now().UnixNano())
-		b := blob.New(testConfig(), blob.Options{Name: name, Endpoint: endpoint})
+		b := blob.New(testConfig(), blob.Options{Name: name, Endpoint: os.Getenv(endpointVar)})
 		for range 2 { // to create it again is no error
 			if err := b.Create(t.Context()); err != nil {
 				t.Fatal(err)
