@@ -53,7 +53,7 @@ func TestReaderStopsAtTheLimitWhateverTheHeaderSays(t *testing.T) {
 	b := answers(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 10 { // chunked: no length is announced
 			_, _ = io.WriteString(w, "0123456789")
-			w.(http.Flusher).Flush() //nolint:errcheck // httptest's can
+			_ = http.NewResponseController(w).Flush()
 		}
 	})
 	body, _, err := b.Get(t.Context(), "k", "", 42)

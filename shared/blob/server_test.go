@@ -79,7 +79,7 @@ func startServer() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	child := exec.CommandContext(context.WithoutCancel(ctx), self) //nolint:gosec // G204: this very binary
+	child := exec.CommandContext(context.WithoutCancel(ctx), self)
 	child.Dir, child.Env, child.Stderr = dir, append(os.Environ(), serverVar+"="+address), os.Stderr
 	input, err := child.StdinPipe()
 	if err != nil {
