@@ -75,7 +75,14 @@ func (r Retry) pause(n int) time.Duration {
 	if longest == 0 {
 		longest = time.Minute
 	}
-	return min(first<<min(max(n-1, 0), 16), longest)
+	pause := min(first, longest)
+	for range n - 1 {
+		if pause > longest/2 {
+			return longest
+		}
+		pause *= 2
+	}
+	return pause
 }
 
 func (r Retry) attempts() int {

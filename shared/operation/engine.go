@@ -122,24 +122,12 @@ func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, e
 	return e.work(ctx, r, e.ids.New("work", 16), until)
 }
 
-// Await runs an operation, or waits while another worker does, until it ends
-// or ctx does. It answers the record as it is then.
-func (e *Engine) Await(ctx context.Context, id string) (Record, error) {
-	const first, longest = 20 * time.Millisecond, time.Second
-	for pause := first; ; pause = min(2*pause, longest) {
-		r, err := e.Run(ctx, id)
-		if err != nil || r.Ended() {
-			return r, err
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return r, fmt.Errorf("await operation %s: %w", id, err)
-		}
-	}
-}
-
 // work advances r under the name owner until there is nothing left for it to
-// do, or the time until has come ("" for no such time).
+// do, or the time until has come (zero for no such time).
 func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
+	if r.Ended() {
+		return r, nil
+	}
 	for !r.Ended() {
 		d, known := e.definitionOf(ctx, r)
 		if !known {
@@ -172,6 +160,8 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 			return r, err
 		}
 	}
+	e.options.Log.InfoContext(ctx, "an operation has ended", "operation", r.ID, "kind", r.Kind,
+		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "took", r.FinishedOn.Sub(r.CreatedOn))
 	return r, nil
 }
 

@@ -379,28 +379,6 @@ func TestRunGivesTheOperationBackBeforeItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestAwaitFollowsAnotherWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, one(operation.State{Task: func(context.Context, operation.Step) (operation.Result, error) {
-			time.Sleep(7 * time.Second)
-			return operation.Result{}, nil
-		}}))
-		w.begin("op", "one")
-		go func() { _, _ = w.engine.Run(t.Context(), "op") }()
-		synctest.Wait()
-		r, err := w.engine.Await(t.Context(), "op")
-		if err != nil || r.Status != operation.Success || r.History[0].Attempts != 1 {
-			t.Errorf("Await answers %+v, %v", r, err)
-		}
-		w.begin("long", "of a newer release")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if r, err := w.engine.Await(ctx, "long"); err == nil || r.Ended() {
-			t.Errorf("Await of an operation that nobody runs answers %+v, %v", r, err)
-		}
-	})
-}
-
 func TestEndedRecordIsKeptForItsRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, steps("a"))

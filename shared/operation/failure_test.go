@@ -40,6 +40,30 @@ func TestFailedStepIsRetriedAfterDoublingPauses(t *testing.T) {
 	})
 }
 
+func TestPausesOfAnyLengthStayWithinTheirBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		begun := time.Now()
+		w := newWorld(t, one(operation.State{
+			Retry: operation.Retry{Attempts: 20, First: day, Longest: 30 * day},
+			Task: func(context.Context, operation.Step) (operation.Result, error) {
+				return operation.Result{}, errors.New("no luck")
+			},
+		}))
+		w.begin("op", "one")
+		for range 19 {
+			w.run("op")
+			if wait := time.Until(w.read("op").DueOn); wait < day || wait > 30*day {
+				t.Fatalf("after %v the pause is %v", time.Since(begun), wait)
+			}
+			time.Sleep(30 * day)
+		}
+		if r := w.run("op"); r.Status != operation.Failure {
+			t.Errorf("record is %+v", r)
+		}
+	})
+}
+
 func TestErrorDecidesWhetherAStepIsRetried(t *testing.T) {
 	public := "Say something else."
 	tests := []struct {

@@ -155,7 +155,7 @@ func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Re
 	if result.Message != "" {
 		next.Message, next.Details = clip(result.Message), ""
 	}
-	e.moved(ctx, d, &next, target, now)
+	e.moved(&next, target, now)
 	if next.Ended() {
 		return next, nil
 	}
@@ -168,7 +168,7 @@ func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Re
 }
 
 // moved takes next to a state or to its end.
-func (e *Engine) moved(ctx context.Context, d Definition, next *Record, target string, now time.Time) {
+func (e *Engine) moved(next *Record, target string, now time.Time) {
 	switch target {
 	case Succeed:
 		if next.Details != "" { // a failure that was caught and made good
@@ -182,7 +182,6 @@ func (e *Engine) moved(ctx context.Context, d Definition, next *Record, target s
 		}
 		next.enter(next.State, now)
 		next.finish(Failure, now, e.options.Retention)
-		e.options.Log.ErrorContext(ctx, "an operation has failed", "operation", next.ID, "kind", d.Kind, "subject", next.Subject, "state", next.State)
 	default:
 		next.enter(target, now)
 	}
@@ -229,7 +228,7 @@ func (e *Engine) givenUp(ctx context.Context, d Definition, next Record, err err
 	next.note(next.Message)
 	e.options.Log.ErrorContext(ctx, "a step of an operation has failed", "operation", next.ID, "kind", d.Kind,
 		"subject", next.Subject, "state", next.State, "attempt", next.Attempt, "cause", err)
-	e.moved(ctx, d, &next, d.States[next.State].catch(), now)
+	e.moved(&next, d.States[next.State].catch(), now)
 	if !next.Ended() {
 		next.rest(now)
 	}
