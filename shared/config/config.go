@@ -134,3 +134,13 @@ func (c Config) Deployment(host string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
 	return name, ok && name != "" && !strings.Contains(name, ".")
 }
+
+// DeploymentDomain is what follows a deployment's name and a dot in its host
+// name, in lower case and without a port.
+func (c Config) DeploymentDomain() string {
+	pattern, err := url.Parse(c.DeploymentOrigin("name"))
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(pattern.Hostname(), "name."))
+}

@@ -1,0 +1,108 @@
+// Package gateway is the function that serves deployments: it makes the data
+// plane (package gateway in shared) of an installation's parts. In a Lambda it
+// answers API Gateway's events, in the local process and in a container it is
+// the plain http.Handler that New gives.
+//
+// What is here is wiring alone; read New.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/allowance"
+	"github.com/gatewright/gatewright/shared/allowance/ratelimit"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/serving"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// Function declares what calls this function.
+var Function = trigger.Function{
+	Name: "gateway",
+	Does: "Serves what is deployed.",
+	On:   []trigger.Event{{Serves: true}},
+	Uses: []api.Use{
+		api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
+	},
+	Timeout: 29 * time.Second,
+}
+
+// rememberedKeys is how many keys' answers are kept in memory, good and bad
+// ones each: some 200 bytes an answer.
+const rememberedKeys = 65_536
+
+// Service is a gateway and what it holds of others.
+type Service struct {
+	http.Handler
+	book *allowance.Book
+}
+
+// New makes the gateway of an installation. refused are addresses that no
+// project may reach even where private ones are allowed: our own.
+func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
+	var secret [32]byte
+	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
+		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
+	}
+	book := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	handler := gateway.New(gateway.Config{
+		Deployments: serving.New(serving.Options{
+			Table:  p.Table,
+			Shelf:  artifacts.New(p.Bucket, p.Sealer(), p.ArtifactHasher()),
+			Domain: p.Config.DeploymentDomain(),
+			Now:    p.Now,
+			Log:    p.Log,
+		}),
+		Keys:       policy.NewKeyCache(verifier{keys.NewVerifier(p.Table, p.KeyHasher(), p.Now)}, rememberedKeys, secret, p.Now),
+		Allowances: ratelimit.New(book, p.Now),
+		Upstream: upstream.New(upstream.Options{
+			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: refused},
+		}),
+		IDs: p.IDs, Now: p.Now, Log: p.Log,
+	})
+	return &Service{Handler: handler, book: book}, nil
+}
+
+// Run gives back, as it goes, what the gateway has leased and does not spend,
+// until ctx ends, and then all of it. It is for processes that live long; a
+// Lambda sweeps as it leases.
+func (s *Service) Run(ctx context.Context) { s.book.Run(ctx, sweepInterval) }
+
+// Drain gives back all that is leased.
+func (s *Service) Drain(ctx context.Context) error { return s.book.Drain(ctx) }
+
+const sweepInterval = time.Second
+
+// verifier lets the gateway ask package keys, which knows no gateway.
+type verifier struct{ keys *keys.Verifier }
+
+var _ policy.Keys = verifier{}
+
+// Verify implements policy.Keys.
+func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string) (policy.Identity, error) {
+	at := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID}
+	if at.Name == "" && at.ID == "" {
+		kind, ok := environment.Parse(ref.Environment)
+		if !ok {
+			return policy.Identity{}, fmt.Errorf("verify a key: the artifact has an environment of no known kind")
+		}
+		at.Name = keys.DefaultBucketName(ref.Project, kind)
+	}
+	found, err := v.keys.Verify(ctx, at, text)
+	if err != nil {
+		return policy.Identity{}, err
+	}
+	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
+}

@@ -1,0 +1,19 @@
+// Command lambda is the function that serves deployments behind API Gateway.
+// Wiring only: read package gateway.
+package main
+
+import (
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/installation"
+)
+
+func main() {
+	cloud.Start(func(p installation.Parts) (any, error) {
+		service, err := gateway.New(p)
+		if err != nil {
+			return nil, err
+		}
+		return gateway.Edge(service), nil
+	})
+}

@@ -1,0 +1,71 @@
+package projects
+
+import (
+	"context"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// Service makes and lists projects.
+type Service interface {
+	CreateProject(ctx context.Context, owner deployments.Owner, name string) (deployments.Project, error)
+	ListProjects(ctx context.Context, owner deployments.Owner) ([]deployments.Project, error)
+}
+
+var _ Service = (*deployments.Service)(nil)
+
+// Routes binds the group's operations to the service.
+func Routes(s Service) []api.Route {
+	h := handlers{s}
+	return []api.Route{list.To(h.list), create.To(h.create)}
+}
+
+type handlers struct{ service Service }
+
+func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	owner, err := owner(ctx, in.AccountName)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.service.ListProjects(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]project, 0, len(all))
+	for _, p := range all {
+		shown = append(shown, show(p))
+	}
+	return &listOut{Body: api.Slice(shown, in.Page)}, nil
+}
+
+func (h handlers) create(ctx context.Context, in *createIn) (*createOut, error) {
+	owner, err := owner(ctx, in.AccountName)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.service.CreateProject(ctx, owner, in.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &createOut{Body: show(p)}, nil
+}
+
+// owner is the caller's account, which is all that a key sees. The query names
+// it for clients that have several keys.
+func owner(ctx context.Context, account string) (deployments.Owner, error) {
+	p := auth.From(ctx)
+	if account != "" && account != p.AccountName {
+		return deployments.Owner{}, fault.Missing("account")
+	}
+	return deployments.Owner{AccountID: p.AccountID, Account: p.AccountName, Viewer: p}, nil
+}
+
+func show(p deployments.Project) project {
+	return project{
+		ID: p.ID, Name: p.Name, AccountName: p.Account, Type: "managed-edge", ProductType: "api-gateway",
+		CreatedOn: api.Timestamp(p.CreatedOn), UpdatedOn: api.Timestamp(p.UpdatedOn),
+	}
+}

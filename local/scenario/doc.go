@@ -1,0 +1,13 @@
+// Package scenario is what a user does with an installation, from outside: real
+// HTTP to the management API, archives put to upload addresses, requests to
+// what is deployed. It holds no code but tests.
+//
+// Without anything else the tests start the product themselves, as `make run`
+// does. With GATEWRIGHT_SCENARIO_API and GATEWRIGHT_SCENARIO_KEY they run
+// against any installation whose gateway can reach this machine
+// (`make scenario BASE=… KEY=…`): the emulators' suites and a deployed stage use
+// the same tests. GATEWRIGHT_SCENARIO_GATEWAY is where requests to deployments
+// are sent, whatever their host names; without it they go where the names lead.
+//
+// Read target_test.go first; each other file is one story.
+package scenario

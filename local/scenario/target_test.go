@@ -1,0 +1,362 @@
+package scenario_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The variables that point the tests at an installation.
+const (
+	varAPI     = "GATEWRIGHT_SCENARIO_API"
+	varKey     = "GATEWRIGHT_SCENARIO_KEY"
+	varGateway = "GATEWRIGHT_SCENARIO_GATEWAY"
+)
+
+// target is the installation under test.
+type target struct {
+	api     string
+	gateway string // where requests to deployments are sent, "" for where their URLs lead
+	key     string
+	account string
+	client  *http.Client
+}
+
+// installation is made by TestMain, once for all stories: they share it as
+// users do, and none knows of the others' names.
+var installation *target
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scenario:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	t := &target{api: strings.TrimSuffix(os.Getenv(varAPI), "/"), gateway: os.Getenv(varGateway), key: os.Getenv(varKey)}
+	if t.api == "" {
+		p, err := start()
+		if err != nil {
+			return 1, err
+		}
+		defer p.stop()
+		t.api, t.gateway, t.key = p.api, p.gateway, p.key
+	}
+	t.client = &http.Client{
+		Timeout:       2 * time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	status, body, err := t.do(context.Background(), http.MethodGet, "/v1/who-am-i", "")
+	if err != nil {
+		return 1, err
+	}
+	if status != http.StatusOK {
+		return 1, fmt.Errorf("%s does not know the key: %d %s", t.api, status, body)
+	}
+	var caller struct{ Account string }
+	if err := json.Unmarshal(body, &caller); err != nil {
+		return 1, err
+	}
+	t.account = caller.Account
+	installation = t
+	return m.Run(), nil
+}
+
+// product is a `make run` of our own.
+type product struct {
+	cmd               *exec.Cmd
+	dir               string
+	log               bytes.Buffer
+	ended             chan struct{}
+	api, gateway, key string
+}
+
+// start builds the product and starts it in a directory of its own, on free
+// ports.
+func start() (*product, error) {
+	dir, err := os.MkdirTemp("", "gatewright-scenario-")
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(dir, "gatewright")
+	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil { //nolint:gosec,noctx // our own package
+		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
+	}
+	return startAs(dir, binary)
+}
+
+// startAs starts the product by a command, in the repository's folder.
+func startAs(dir string, command ...string) (*product, error) {
+	p := &product{dir: dir, ended: make(chan struct{})}
+	ready := filepath.Join(dir, "ready")
+	p.cmd = exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // what these tests name; it ends with stop
+	p.cmd.Dir = filepath.Join("..", "..")
+	p.cmd.Env = append(os.Environ(),
+		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0",
+		"GATEWRIGHT_DATA_DIR="+filepath.Join(dir, "data"), "GATEWRIGHT_READY_FILE="+ready)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that stop reaches what make started
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	for {
+		if addresses, err := os.ReadFile(ready); err == nil {
+			if _, err := fmt.Sscanln(strings.ReplaceAll(string(addresses), "\n", " "), &p.api, &p.gateway); err != nil {
+				return nil, fmt.Errorf("read the ready file: %w", err)
+			}
+			break
+		}
+		select {
+		case <-p.ended:
+			return nil, fmt.Errorf("the product ended:\n%s", p.log.Bytes())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "data", "account-key"))
+	p.key = strings.TrimSpace(string(key))
+	return p, err
+}
+
+// stop ends the product as Ctrl-C does, and in the end by force.
+func (p *product) stop() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
+	select {
+	case <-p.ended:
+	case <-time.After(15 * time.Second):
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	_ = os.RemoveAll(p.dir)
+}
+
+// do makes a request to the management API.
+func (t *target) do(ctx context.Context, method, path, body string) (int, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, t.api+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+t.key)
+	out, err := t.client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = out.Body.Close() }()
+	raw, err := io.ReadAll(out.Body)
+	return out.StatusCode, raw, err
+}
+
+// object is a decoded JSON answer.
+type object map[string]any
+
+// text gives a field's text, "" for none.
+func (o object) text(name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// data gives the entries of a list.
+func (o object) data(t *testing.T) []object {
+	t.Helper()
+	all, ok := o["data"].([]any)
+	if !ok {
+		t.Fatalf("no list: %v", o)
+	}
+	out := make([]object, 0, len(all))
+	for _, e := range all {
+		m, _ := e.(map[string]any)
+		out = append(out, m)
+	}
+	return out
+}
+
+// ask makes a request that has to be answered with status.
+func (in *target) ask(t *testing.T, status int, method, path, body string) object {
+	t.Helper()
+	got, raw, err := in.do(t.Context(), method, path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != status {
+		t.Fatalf("%s %s answers %d, want %d: %s", method, path, got, status, raw)
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	var out object
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatalf("%s %s: %v in %s", method, path, err, raw)
+	}
+	return out
+}
+
+// path is a path below the account.
+func (in *target) path(format string, args ...any) string {
+	return "/v1/accounts/" + in.account + fmt.Sprintf(format, args...)
+}
+
+// unique makes a name that no other run has used.
+func unique(t *testing.T, name string) string {
+	t.Helper()
+	return fmt.Sprintf("%s-%x", name, time.Now().UnixNano()&0xffffffffff)
+}
+
+// files are a project, by path.
+type files map[string]string
+
+// archive packs a project as an upload has to be.
+func archive(t *testing.T, f files) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	a := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		err := a.WriteHeader(&tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Size: int64(len(f[name])), Mode: 0o644})
+		if err == nil {
+			_, err = io.WriteString(a, f[name])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(a.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// put uploads an archive to an upload address and gives S3's status.
+func (in *target) put(t *testing.T, address string, body []byte) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := in.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Body.Close()
+	return out.StatusCode
+}
+
+// upload asks for an address and puts the archive there.
+func (in *target) upload(t *testing.T, project, branch string, body []byte) (statusID, address string) {
+	t.Helper()
+	issued := in.ask(t, http.StatusOK, http.MethodPost, "/v1/deployments/sources",
+		fmt.Sprintf(`{"accountName":%q,"projectName":%q,"branchName":%q}`, in.account, project, branch))
+	address = issued.text("uploadUrl")
+	if status := in.put(t, address, body); status != http.StatusOK {
+		t.Fatalf("the upload is answered with %d", status)
+	}
+	return issued.text("deploymentId"), address
+}
+
+// buildTime is how long a client polls before it gives up (contract 3.1).
+const buildTime = 250 * time.Second
+
+// built polls a build until it has ended.
+func (in *target) built(t *testing.T, project, statusID string) object {
+	t.Helper()
+	for end := time.Now().Add(buildTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		status := in.ask(t, http.StatusOK, http.MethodGet, in.path("/projects/%s/deployment-status/%s", project, statusID), "")
+		if status.text("status") != "IN_PROGRESS" {
+			return status
+		}
+	}
+	t.Fatalf("the build %s has not ended", statusID)
+	return nil
+}
+
+// deploy uploads a project whose build has to succeed and gives its URL.
+func (in *target) deploy(t *testing.T, project, branch string, f files) string {
+	t.Helper()
+	id, _ := in.upload(t, project, branch, archive(t, f))
+	status := in.built(t, project, id)
+	if status.text("status") != "SUCCESS" {
+		t.Fatalf("the build fails: %v", status)
+	}
+	return status.text("url")
+}
+
+// call makes a request to a deployment.
+func (in *target) call(t *testing.T, method, address string, body io.Reader, header http.Header) *http.Response {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := u.Host
+	if in.gateway != "" {
+		g, err := url.Parse(in.gateway)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Scheme, u.Host = g.Scheme, g.Host
+		u.RawPath = strings.TrimSuffix(g.EscapedPath(), "/") + u.EscapedPath()
+		u.Path = strings.TrimSuffix(g.Path, "/") + u.Path
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, u.String(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	out, err := in.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Body.Close() })
+	return out
+}
+
+// get calls a deployment with a consumer's key ("" for none) and gives the
+// status and the body.
+func (in *target) get(t *testing.T, address, key string) (int, string) {
+	t.Helper()
+	header := http.Header{}
+	if key != "" {
+		header.Set("Authorization", "Bearer "+key)
+	}
+	out := in.call(t, http.MethodGet, address, nil, header)
+	body, err := io.ReadAll(out.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.StatusCode, string(body)
+}
+
+// eventually repeats a check until it holds, within a bound that only a defect
+// reaches.
+func eventually(t *testing.T, what string, within time.Duration, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("after %s it still does not hold that %s", within, what)
+}

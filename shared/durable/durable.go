@@ -1,0 +1,44 @@
+// Package durable knows every kind of durable operation there is: it puts the
+// definitions of the packages that own them into one engine, which the functions
+// that begin operations and those that continue them share. A kind that is
+// missing here would never end.
+package durable
+
+import (
+	"fmt"
+
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// Engine makes the engine of an installation.
+func Engine(p installation.Parts) (*operation.Engine, error) {
+	definitions, err := Definitions(p)
+	if err != nil {
+		return nil, err
+	}
+	return operation.New(p.Table, definitions, operation.Options{Now: p.Now, Random: p.Random, Log: p.Log})
+}
+
+// Definitions lists all kinds of operation.
+func Definitions(p installation.Parts) ([]operation.Definition, error) {
+	compiler, err := project.NewCompiler()
+	if err != nil {
+		return nil, fmt.Errorf("make the compiler of projects: %w", err)
+	}
+	builder := builds.New(builds.Options{
+		Table:     p.Table,
+		Objects:   p.Bucket,
+		Shelf:     artifacts.New(p.Bucket, p.Sealer(), p.ArtifactHasher()),
+		Variables: p.Variables(),
+		Compiler:  compiler,
+		Catalogue: gateway.Catalogue{},
+		Verify:    gateway.Verify,
+	})
+	return append(builder.Definitions(), keys.NewCascades(p.Table).Definitions()...), nil
+}
