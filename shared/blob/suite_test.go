@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/gatewright/gatewright/shared/blob"
@@ -268,6 +269,52 @@ func TestPresignedURLWorksForItsOwnRequestAlone(t *testing.T) {
 			t.Errorf("the URL as it is: answered %d", code)
 		}
 	})
+}
+
+func TestPresignedURLEndsAfterItsValidity(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b subject) {
+		if !b.s3 {
+			t.Skip("nothing listens at the URLs of the bucket in memory")
+		}
+		address, err := b.PresignPut(t.Context(), blob.UploadKey("late"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for age, want := range map[time.Duration]int{
+			blob.UploadValidity - time.Minute: http.StatusOK, blob.UploadValidity + time.Minute: http.StatusForbidden,
+		} {
+			if code := send(t, http.MethodPut, signedAgo(t, address, age), []byte("x")); code != want {
+				t.Errorf("after %v: answered %d, want %d", age, code, want)
+			}
+		}
+	})
+}
+
+// signedAgo gives the URL as it would have been signed some time ago.
+func signedAgo(t *testing.T, address string, age time.Duration) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Del("X-Amz-Signature") // the signer sets all others anew
+	u.RawQuery = q.Encode()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, u.String(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := testConfig()
+	c, err := config.Credentials.Retrieve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, _, err := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }).
+		PresignHTTP(t.Context(), c, request, "UNSIGNED-PAYLOAD", "s3", config.Region, time.Now().Add(-age))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
 }
 
 func withQuery(t *testing.T, address, name, value string) string {
