@@ -94,14 +94,29 @@ func Read(ctx context.Context, table *store.Table, name string) (Record, error) 
 	return r, nil
 }
 
+// Standing answers NotFound when a build's deployment is gone. A task asks
+// before it puts anything into the bucket: what is put within a run of a step
+// after that is there when the deployment is cleaned up, what is put later would
+// stay for ever.
+func Standing(ctx context.Context, table *store.Table, in BuildInput) error {
+	_, err := read(ctx, table, in)
+	return err
+}
+
+// read gives the record of a build's deployment, or errDeleted.
+func read(ctx context.Context, table *store.Table, in BuildInput) (Record, error) {
+	r, err := Read(ctx, table, in.Deployment)
+	if errors.Is(err, store.ErrNotFound) {
+		return Record{}, errDeleted
+	}
+	return r, err
+}
+
 // Serve gives the writes that have a build served, for the commit of the
 // operation's last step, or none when a newer build is served already: an older
 // build never replaces a newer one. A deployment that is gone is NotFound.
 func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time) ([]store.Write, error) {
-	r, err := Read(ctx, table, in.Deployment)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errDeleted
-	}
+	r, err := read(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +148,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 // Accept gives the writes that keep an archive as the deployment's last one,
 // for the commit of the step that stored it.
 func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
-	r, err := Read(ctx, table, in.Deployment)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errDeleted
-	}
+	r, err := read(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}

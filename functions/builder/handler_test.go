@@ -1,0 +1,469 @@
+package builder_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/functions/builder"
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/serving"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// installation is all that stands between an upload and the gateway, over a
+// table and a bucket in memory. It lives in a synctest bubble.
+type installation struct {
+	t         *testing.T
+	table     *store.Table
+	bucket    *blob.Memory
+	service   *deployments.Service
+	engine    *operation.Engine
+	handler   *builder.Handler
+	resolver  *serving.Resolver
+	ids       *ids.Source
+	variables variables
+	owner     deployments.Owner
+}
+
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
+
+//nolint:gochecknoglobals // a test's constant: its address is its identity
+var root = [seal.KeyBytes]byte{7, 8, 9}
+
+type variables map[string]string
+
+func (v variables) Resolve(context.Context, string, string, string) (map[string]string, error) {
+	return v, nil
+}
+
+const accountID = "a0000000-0000-4000-8000-000000000000"
+
+func install(t *testing.T) *installation {
+	t.Helper()
+	i := &installation{t: t, variables: variables{}}
+	i.table = storetest.New(t, storetest.Clock(time.Now))
+	i.bucket = blob.NewMemory(time.Now)
+	i.ids = ids.NewSource(rand.Reader, time.Now)
+	i.owner = deployments.Owner{AccountID: accountID, Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
+	sealer := seal.NewSealer(rootKey{})
+	shelf := artifacts.New(i.bucket, sealer, seal.NewHasher(rootKey{}, "artifact"))
+	compiler, err := project.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.service = deployments.New(deployments.Options{
+		Table: i.table, Uploads: i.bucket, IDs: i.ids, Now: time.Now,
+		Buckets: keys.New(keys.Options{Table: i.table, Sealer: sealer, Hasher: seal.NewHasher(rootKey{}, "consumer-key"), IDs: i.ids, Now: time.Now}),
+		Origin:  func(name string) string { return "http://" + name + ".localhost:9001" },
+	})
+	i.engine, err = operation.New(i.table, builds.New(builds.Options{
+		Table: i.table, Objects: i.bucket, Shelf: shelf, Variables: i.variables,
+		Compiler: compiler, Catalogue: gateway.Catalogue{}, Verify: gateway.Verify, TempDir: t.TempDir(),
+	}).Definitions(), operation.Options{Now: time.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.handler = &builder.Handler{Claims: i.service, Engine: i.engine, Objects: i.bucket, Log: slog.New(slog.DiscardHandler)}
+	i.resolver = serving.New(serving.Options{Table: i.table, Shelf: shelf, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return i
+}
+
+func (i *installation) ctx() context.Context {
+	return audit.With(i.t.Context(), &audit.Request{AccountID: accountID, RequestID: i.ids.UUID(), Time: time.Now()})
+}
+
+func (i *installation) issue(branch string) deployments.Upload {
+	i.t.Helper()
+	u, err := i.service.IssueUpload(i.ctx(), deployments.UploadAt{Owner: i.owner, Project: "hello", Branch: branch})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return u
+}
+
+// upload puts an archive as a client does and sends S3's event of it.
+func (i *installation) upload(statusID string, body []byte) {
+	i.t.Helper()
+	o := i.bucket.Upload(blob.UploadKey(statusID), body)
+	i.tell(o)
+}
+
+func (i *installation) tell(o blob.Object) {
+	i.t.Helper()
+	if err := i.handler.Handle(i.t.Context(), eventOf(o)); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func eventOf(o blob.Object) events.S3Event {
+	return events.S3Event{Records: []events.S3EventRecord{{
+		EventName: "ObjectCreated:Put", EventTime: time.Now(),
+		S3: events.S3Entity{Object: events.S3Object{Key: url.QueryEscape(o.Key), ETag: o.ETag, Size: o.Size}},
+	}}}
+}
+
+func (i *installation) status(statusID string) deployments.Status {
+	i.t.Helper()
+	s, err := i.service.ReadStatus(i.ctx(), deployments.StatusAt{Owner: i.owner, Project: "hello", StatusID: statusID})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return s
+}
+
+// deploy uploads an archive and answers its status, which is final.
+func (i *installation) deploy(branch string, body []byte) deployments.Status {
+	i.t.Helper()
+	u := i.issue(branch)
+	i.upload(u.StatusID, body)
+	s := i.status(u.StatusID)
+	if s.Status == deployments.InProgress {
+		i.t.Fatalf("the build has not ended: %+v", s)
+	}
+	return s
+}
+
+// served gives what the gateway serves at a deployment's address.
+func (i *installation) served(address string) (*project.Artifact, error) {
+	i.t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	d, err := i.resolver.Resolve(i.t.Context(), u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	return d.Artifact, nil
+}
+
+func pack(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// example is the project of the README.
+func example(t *testing.T) map[string]string {
+	t.Helper()
+	root := os.DirFS("../../examples/hello")
+	files := map[string]string{}
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(root, path)
+		files[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// simple is a project with one route to an upstream.
+func simple(upstream string) map[string]string {
+	return map[string]string{"config/routes.oas.json": fmt.Sprintf(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": {"get": {
+		"responses": {"200": {"description": "d"}},
+		"x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": %q}}}
+	}}}}`, upstream)}
+}
+
+func bubble(t *testing.T, f func(*installation)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		f(install(t))
+	})
+}
+
+func TestUploadedExampleIsServed(t *testing.T) {
+	bubble(t, func(i *installation) {
+		u := i.issue("main")
+		if s := i.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
+			i.t.Errorf("before the upload: %+v", s)
+		}
+		i.upload(u.StatusID, pack(i.t, example(i.t)))
+		s := i.status(u.StatusID)
+		if s.Status != deployments.Success || len(s.Errors)+len(s.Warnings) > 0 || s.BuildID != u.StatusID {
+			i.t.Fatalf("status %+v", s)
+		}
+		for _, step := range []string{"download", "validate", "build", "deploy"} {
+			if got := s.Steps[step]; got.Status != deployments.Success || got.FinishedOn == nil || got.StartedOn.IsZero() {
+				i.t.Errorf("step %s: %+v", step, got)
+			}
+		}
+		if len(s.Steps) != 4 {
+			i.t.Errorf("%d steps", len(s.Steps))
+		}
+		a, err := i.served(s.URL)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		if len(a.Routes) != 3 || a.Identity.BuildID != u.StatusID || a.Identity.Environment != "production" || a.Identity.Project != "hello" {
+			i.t.Errorf("artifact of %+v with %d routes", a.Identity, len(a.Routes))
+		}
+		if _, err := i.bucket.Head(i.t.Context(), blob.UploadKey(u.StatusID)); err == nil {
+			i.t.Error("the upload is still there")
+		}
+	})
+}
+
+// TestSuccessMeansServed asks the gateway's resolver all the time: from the
+// first moment of SUCCESS on it has to give what was deployed.
+func TestSuccessMeansServed(t *testing.T) {
+	bubble(t, func(i *installation) {
+		first := i.deploy("main", pack(i.t, simple("https://one.example.com")))
+		asked := make(chan struct{})
+		ctx, stop := context.WithCancel(i.t.Context())
+		go func() {
+			defer close(asked)
+			for ctx.Err() == nil {
+				if _, err := i.served(first.URL); err != nil {
+					i.t.Error(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		for n := range 5 {
+			s := i.deploy("main", pack(i.t, simple(fmt.Sprintf("https://n%d.example.com", n))))
+			a, err := i.served(s.URL)
+			if err != nil || a.Identity.BuildID != s.BuildID {
+				i.t.Errorf("after SUCCESS of %s, %+v is served (%v)", s.BuildID, a, err)
+			}
+			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
+		}
+		stop()
+		<-asked
+	})
+}
+
+func TestBadProjectKeepsWhatWasServed(t *testing.T) {
+	bubble(t, func(i *installation) {
+		good := i.deploy("main", pack(i.t, simple("https://one.example.com")))
+		for name, body := range map[string][]byte{
+			"not gzip":    []byte("text"),
+			"truncated":   pack(i.t, simple("https://one.example.com"))[:60],
+			"no routes":   pack(i.t, map[string]string{"package.json": "{}"}),
+			"bad JSON":    pack(i.t, map[string]string{"config/routes.oas.json": "{"}),
+			"bad OpenAPI": pack(i.t, map[string]string{"config/routes.oas.json": "{}"}),
+			"bad handler": pack(i.t, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "urlForwardHandler", "nothing")}),
+			"bad option":  pack(i.t, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "baseUrl", "baseURL")}),
+			"unset":       pack(i.t, simple("$env(UPSTREAM)")),
+		} {
+			begun := time.Now()
+			s := i.deploy("main", body)
+			if s.Status != deployments.Failure || len(s.Errors) == 0 || s.URL != "" {
+				i.t.Errorf("%s: %+v", name, s)
+			}
+			if took := time.Since(begun); took > 10*time.Second {
+				i.t.Errorf("%s took %v of waiting", name, took)
+			}
+			if name == "unset" && !strings.Contains(s.Errors[0].Message, "UPSTREAM") {
+				i.t.Errorf("%s: %+v", name, s.Errors)
+			}
+			a, err := i.served(good.URL)
+			if err != nil || a.Identity.BuildID != good.BuildID {
+				i.t.Errorf("%s: served is %+v (%v)", name, a, err)
+			}
+		}
+		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+		if err != nil || len(list) != 1 || list[0].State != deployments.Started {
+			i.t.Errorf("deployments %+v, error %v", list, err)
+		}
+	})
+}
+
+func TestSecondAndLateUploadsChangeNothing(t *testing.T) {
+	bubble(t, func(i *installation) {
+		u := i.issue("main")
+		i.upload(u.StatusID, pack(i.t, simple("https://one.example.com")))
+		before := i.status(u.StatusID)
+		i.upload(u.StatusID, pack(i.t, simple("https://two.example.com")))
+		late := i.issue("main")
+		time.Sleep(15*time.Minute + time.Second)
+		i.upload(late.StatusID, pack(i.t, simple("https://three.example.com")))
+		i.upload(i.ids.UUID(), []byte("without an address"))
+		if after := i.status(u.StatusID); after.Status != before.Status || after.URL != before.URL {
+			i.t.Errorf("status %+v, before %+v", after, before)
+		}
+		a, err := i.served(before.URL)
+		if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), "one.example.com") {
+			i.t.Errorf("served is %+v (%v)", a, err)
+		}
+		for o := range i.bucket.List(i.t.Context(), blob.UploadKey("")) {
+			i.t.Errorf("%s is still there", o.Key)
+		}
+	})
+}
+
+// TestOtherObjectsEventLeavesTheClaimedOne has the events of two uploads to one
+// address come in the wrong order: the one heard of first is built.
+func TestOtherObjectsEventLeavesTheClaimedOne(t *testing.T) {
+	bubble(t, func(i *installation) {
+		u := i.issue("main")
+		first := i.bucket.Upload(blob.UploadKey(u.StatusID), []byte("first"))
+		second := i.bucket.Upload(blob.UploadKey(u.StatusID), pack(i.t, simple("https://two.example.com")))
+		if _, err := i.service.Claim(i.t.Context(), deployments.Arrival{StatusID: u.StatusID, ETag: second.ETag, On: time.Now()}); err != nil {
+			i.t.Fatal(err)
+		}
+		i.tell(first)
+		i.tell(second)
+		if s := i.status(u.StatusID); s.Status != deployments.Success {
+			i.t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestRedeployTakesNewVariables(t *testing.T) {
+	bubble(t, func(i *installation) {
+		body := pack(i.t, simple("$env(UPSTREAM)"))
+		failed := i.deploy("main", body)
+		i.variables["UPSTREAM"] = "https://set.example.com"
+		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+		if err != nil || len(list) != 1 || list[0].State != deployments.Failed {
+			i.t.Fatalf("after %+v: deployments %+v, error %v", failed, list, err)
+		}
+		at := deployments.DeploymentAt{Owner: i.owner, Deployment: list[0].Name}
+		for _, value := range []string{"https://set.example.com", "https://other.example.com"} {
+			i.variables["UPSTREAM"] = value
+			id, err := i.service.Redeploy(i.ctx(), at)
+			if err != nil {
+				i.t.Fatal(err)
+			}
+			if r, err := i.engine.Run(i.t.Context(), id); err != nil || r.Status != operation.Success {
+				i.t.Fatalf("operation %+v, error %v", r, err)
+			}
+			s := i.status(id)
+			a, err := i.served(s.URL)
+			if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), value) || a.Identity.BuildID != id {
+				i.t.Errorf("served is %+v (%v)", a, err)
+			}
+		}
+	})
+}
+
+func TestDeletedDeploymentIsNotServedAndEmptied(t *testing.T) {
+	bubble(t, func(i *installation) {
+		s := i.deploy("main", pack(i.t, simple("https://one.example.com")))
+		other := i.deploy("other", pack(i.t, simple("https://one.example.com")))
+		a, err := i.served(s.URL)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		if err := i.service.DeleteDeployment(i.ctx(), deployments.DeploymentAt{Owner: i.owner, Deployment: a.Identity.Deployment}); err != nil {
+			i.t.Fatal(err)
+		}
+		time.Sleep(deployments.Staleness)
+		if _, err := i.served(s.URL); !fault.Is(err, fault.NotFound) {
+			i.t.Errorf("the deleted deployment resolves: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if err := i.engine.Sweep(i.t.Context()); err != nil {
+			i.t.Fatal(err)
+		}
+		left := 0
+		for o := range i.bucket.List(i.t.Context(), "") {
+			left++
+			if strings.Contains(o.Key, a.Identity.Deployment) {
+				i.t.Errorf("%s is still there", o.Key)
+			}
+		}
+		if left != 2 {
+			i.t.Errorf("%d objects are left, want the other deployment's source and artifact", left)
+		}
+		if _, err := i.served(other.URL); err != nil {
+			i.t.Errorf("the other deployment: %v", err)
+		}
+	})
+}
+
+// TestOldBuildsAreRemovedFromTheBucket deploys often enough that the first
+// builds can no longer be returned to.
+func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
+	bubble(t, func(i *installation) {
+		var last deployments.Status
+		for n := range 9 {
+			last = i.deploy("main", pack(i.t, simple(fmt.Sprintf("https://n%d.example.com", n))))
+			time.Sleep(13 * time.Hour)
+			if err := i.engine.Sweep(i.t.Context()); err != nil {
+				i.t.Fatal(err)
+			}
+		}
+		count := func(prefix string) (n int) {
+			for range i.bucket.List(i.t.Context(), prefix) {
+				n++
+			}
+			return n
+		}
+		// The served one and the five before it.
+		if sources, artifacts := count("sources/"), count("artifacts/"); sources != 6 || artifacts != 6 {
+			i.t.Errorf("%d sources and %d artifacts are left, want 6 each", sources, artifacts)
+		}
+		if _, err := i.served(last.URL); err != nil {
+			i.t.Error(err)
+		}
+	})
+}
+
+func TestEventsOfOtherKeysAreIgnored(t *testing.T) {
+	bubble(t, func(i *installation) {
+		o := i.bucket.Upload("sources/x", []byte("x"))
+		i.tell(o)
+		i.tell(blob.Object{Key: "uploads/%zz", ETag: "x"})
+		if err := i.handler.Handle(i.t.Context(), events.S3Event{Records: []events.S3EventRecord{{EventName: "ObjectCreated:Put", S3: events.S3Entity{Object: events.S3Object{Key: "%zz"}}}}}); err != nil {
+			i.t.Error(err)
+		}
+		if _, err := i.bucket.Head(i.t.Context(), o.Key); err != nil {
+			i.t.Errorf("a source was removed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+// Package artifacts keeps compiled projects in the bucket, sealed, for the
+// gateway to load: an artifact may hold the values of variables.
+//
+// An artifact belongs to one deployment and is known by a keyed hash of its
+// content: to put the same one again changes nothing, and its name tells
+// nothing about the secrets in it, not even whether a guess at them is right.
+//
+// What it is not: it decides nothing about what is served (package deployments
+// does) and removes nothing (package builds does). The rules are those of
+// design, sections 5 and 7.
+package artifacts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
+)
+
+// MaxBytes is the largest sealed artifact that is read. The one of the GitHub
+// REST API's 1,223 operations has 0.5 MB.
+const MaxBytes = 64 << 20
+
+// ErrNotFound is what Get answers for an artifact that is not there.
+var ErrNotFound = blob.ErrNotFound
+
+// Objects is the bucket.
+type Objects interface {
+	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error)
+}
+
+var (
+	_ Objects = (*blob.Bucket)(nil)
+	_ Objects = (*blob.Memory)(nil)
+)
+
+// Sealer encrypts; context ties a sealed value to its artifact's name.
+type Sealer interface {
+	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
+	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
+}
+
+// Hasher makes keyed hashes, for the purpose "artifact".
+type Hasher interface {
+	Hash(ctx context.Context, text string) (string, error)
+}
+
+var (
+	_ Sealer = (*seal.Sealer)(nil)
+	_ Hasher = (*seal.Hasher)(nil)
+)
+
+// Shelf keeps artifacts. It is safe for concurrent use.
+type Shelf struct {
+	objects Objects
+	sealer  Sealer
+	hasher  Hasher
+}
+
+// New makes a Shelf in a bucket.
+func New(objects Objects, sealer Sealer, hasher Hasher) *Shelf {
+	return &Shelf{objects: objects, sealer: sealer, hasher: hasher}
+}
+
+// Put stores an artifact of a deployment and answers its name, which is the
+// same for the same content.
+func (s *Shelf) Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error) {
+	data, digest, err := project.Encode(a)
+	if err != nil {
+		return "", err
+	}
+	hash, err := s.hasher.Hash(ctx, digest)
+	if err != nil {
+		return "", fmt.Errorf("name an artifact: %w", err)
+	}
+	name = deployment + "/" + hash
+	sealed, err := s.sealer.Seal(ctx, data, sealContext(name))
+	if err != nil {
+		return "", fmt.Errorf("seal an artifact: %w", err)
+	}
+	if err := s.objects.Put(ctx, blob.ArtifactKey(name), bytes.NewReader(sealed)); err != nil {
+		return "", fmt.Errorf("store an artifact: %w", err)
+	}
+	return name, nil
+}
+
+// Get loads an artifact by its name. It answers ErrNotFound for one that is
+// not there and project.ErrFormat for one of another release's format.
+func (s *Shelf) Get(ctx context.Context, name string) (*project.Artifact, error) {
+	r, _, err := s.objects.Get(ctx, blob.ArtifactKey(name), "", MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("load an artifact: %w", err)
+	}
+	sealed, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("load an artifact: %w", err)
+	}
+	data, err := s.sealer.Open(ctx, sealed, sealContext(name))
+	if err != nil {
+		return nil, fmt.Errorf("open an artifact: %w", err)
+	}
+	return project.Decode(data)
+}
+
+func sealContext(name string) string { return "artifact/" + name }

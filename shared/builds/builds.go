@@ -1,0 +1,165 @@
+// Package builds carries out the durable operations that package deployments
+// begins: from an uploaded archive to a served deployment (deployments.Build),
+// and the removal of what a deployment does not need any more
+// (deployments.Clean).
+//
+// A build goes through the states download, validate, build and deploy. What is
+// wrong with a project ends it with findings, and what was served before is
+// served on; what is wrong with us is tried again, and ends in the state abandon
+// if it stays. Effects in the bucket are idempotent: sources are known by their
+// digest, artifacts by their content, and deleting twice is deleting once.
+//
+// What it is not: it declares no route and hears of no event; functions/builder
+// and functions/operations run these definitions.
+//
+// Read builds.go first, then tasks.go and clean.go. The rules are those of
+// contract 3.1 and 3.2 and of design, sections 6 and 7.
+package builds
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Objects is the bucket.
+type Objects interface {
+	Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error)
+	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	Delete(ctx context.Context, key string) error
+	List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error]
+}
+
+var (
+	_ Objects = (*blob.Bucket)(nil)
+	_ Objects = (*blob.Memory)(nil)
+)
+
+// Shelf stores artifacts.
+type Shelf interface {
+	Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error)
+}
+
+var _ Shelf = (*artifacts.Shelf)(nil)
+
+// Variables gives the variables of a branch's environment.
+type Variables interface {
+	Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error)
+}
+
+// None is an environment without variables.
+type None struct{}
+
+var _ Variables = None{}
+
+// Resolve gives no variables.
+func (None) Resolve(context.Context, string, string, string) (map[string]string, error) {
+	return map[string]string{}, nil
+}
+
+// Options are what a Builder takes from outside; all are needed but TempDir and
+// Limits.
+type Options struct {
+	Table     *store.Table
+	Objects   Objects
+	Shelf     Shelf
+	Variables Variables
+	Compiler  *project.Compiler
+	Catalogue project.Catalogue
+	// Verify answers what would keep a gateway from serving an artifact that
+	// compiles: package gateway's function of the name does.
+	Verify func(*project.Artifact) []project.Problem
+	// TempDir holds one archive for each build that downloads; "" means the
+	// system's folder for temporary files.
+	TempDir string
+	// Limits bound archives; nil means project.DefaultLimits.
+	Limits *project.Limits
+}
+
+// Builder carries out builds. It is safe for concurrent use.
+type Builder struct {
+	o Options
+
+	mu sync.Mutex
+	// compiled is the last result of validate, which saves the next state of
+	// the same build in the same process from compiling again.
+	compiled *compiled
+}
+
+// compiled is a compiled project.
+type compiled struct {
+	statusID string
+	artifact *project.Artifact
+	result   project.Result
+}
+
+// New makes a Builder.
+func New(o Options) *Builder {
+	if o.Limits == nil {
+		o.Limits = new(project.DefaultLimits())
+	}
+	return &Builder{o: o}
+}
+
+// Definitions gives the operations' definitions.
+func (b *Builder) Definitions() []operation.Definition {
+	// A client polls for 250 s: with these bounds, a build whose worker dies
+	// once ends before.
+	const timeout = time.Minute
+	retry := operation.Retry{Attempts: 5}
+	return []operation.Definition{
+		{
+			Kind:  deployments.Build,
+			First: deployments.Download,
+			States: map[string]operation.State{
+				deployments.Download: {
+					Does: "keeps the uploaded archive under its digest",
+					Task: b.download, Next: deployments.Validate, Or: []string{operation.Fail},
+					Catch: deployments.Abandon, Timeout: timeout, Retry: retry,
+				},
+				deployments.Validate: {
+					Does: "unpacks the archive and compiles the project, for its faults",
+					Task: b.validate, Next: deployments.Compile, Or: []string{operation.Fail},
+					Catch: deployments.Abandon, Timeout: timeout, Retry: retry,
+				},
+				deployments.Compile: {
+					Does: "seals the compiled project and stores it",
+					Task: b.compile, Next: deployments.Deploy, Or: []string{operation.Fail},
+					Catch: deployments.Abandon, Timeout: timeout, Retry: retry,
+				},
+				deployments.Deploy: {
+					Does: "has the gateway serve it, unless a newer build is served",
+					Task: b.deploy, Next: deployments.Settle, Or: []string{operation.Succeed},
+					Catch: deployments.Abandon, Retry: retry,
+				},
+				deployments.Settle: {
+					Does: "waits until every gateway has seen that it is to serve it",
+					Task: settle, Next: operation.Succeed,
+				},
+				deployments.Abandon: {
+					Does: "notes that the build has ended without success",
+					Task: b.abandon, Next: operation.Fail, Retry: operation.Retry{Attempts: 10},
+				},
+			},
+		},
+		{
+			Kind:  deployments.Clean,
+			First: removing,
+			States: map[string]operation.State{
+				removing: {
+					Does: "removes what the deployment does not need from the bucket",
+					Task: b.remove, Next: operation.Succeed, Retry: operation.Retry{Attempts: 20},
+				},
+			},
+		},
+	}
+}

@@ -1,0 +1,66 @@
+package builds_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
+)
+
+const routes = `{
+	"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+	"paths": {"/": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {
+		"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://example.com"}}
+	}}}}
+}`
+
+type files map[string]string
+
+// archive packs files, the same ones always in the same bytes.
+func archive(content files) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		// Writes to memory do not fail.
+		_ = w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content[name]))})
+		_, _ = w.Write([]byte(content[name]))
+	}
+	_ = w.Close()
+	_ = z.Close()
+	return b.Bytes()
+}
+
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
+
+//nolint:gochecknoglobals // a test's constant: its address is its identity
+var root = [seal.KeyBytes]byte{4, 5, 6}
+
+// lenient is a catalogue that knows everything.
+type lenient struct{}
+
+func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
+func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
+
+func verify(*project.Artifact) []project.Problem { return nil }
+
+// TestDefinitionsAreAsTheTableSays shows the states to a reviewer.
+func TestDefinitionsAreAsTheTableSays(t *testing.T) {
+	var b strings.Builder
+	for _, d := range builds.New(builds.Options{}).Definitions() {
+		b.WriteString(d.String())
+		b.WriteString("\n")
+	}
+	golden.Equal(t, "testdata/definitions.md", strings.TrimRight(b.String(), "\n")+"\n")
+}

@@ -1,0 +1,62 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+const (
+	removing = "remove"
+	// portion is how many objects one step removes.
+	portion = 200
+	// spared is how old an object has to be before it can be called unneeded:
+	// a build on its way has put what no record names yet.
+	spared = 24 * time.Hour
+)
+
+// remove deletes from the bucket what a deployment does not need: everything
+// after it was deleted, else what belongs to builds that nobody returns to.
+func (b *Builder) remove(ctx context.Context, s operation.Step) (operation.Result, error) {
+	var in deployments.CleanInput
+	if err := s.Input(&in); err != nil {
+		return operation.Result{}, err
+	}
+	var r deployments.Record
+	if !in.All {
+		var err error
+		r, err = deployments.Read(ctx, b.o.Table, in.Deployment)
+		if errors.Is(err, store.ErrNotFound) {
+			return operation.Result{}, nil // its deletion has its own operation
+		}
+		if err != nil {
+			return operation.Result{}, err
+		}
+	}
+	left := portion
+	for _, root := range []string{blob.SourceKey(""), blob.ArtifactKey("")} {
+		for o, err := range b.o.Objects.List(ctx, root+in.Deployment+"/") {
+			if err != nil {
+				return operation.Result{}, fmt.Errorf("list what a deployment has: %w", err)
+			}
+			if !in.All && (r.Needed(strings.TrimPrefix(o.Key, root)) || s.Now.Sub(o.Modified) < spared) {
+				continue
+			}
+			if left == 0 {
+				return operation.Result{Again: true}, nil
+			}
+			left--
+			if err := b.o.Objects.Delete(ctx, o.Key); err != nil {
+				return operation.Result{}, fmt.Errorf("remove what a deployment had: %w", err)
+			}
+		}
+	}
+	return operation.Result{}, nil
+}

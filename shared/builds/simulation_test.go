@@ -1,0 +1,232 @@
+package builds_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/operation/operationtest"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// simulated is the bucket as a worker of the simulation sees it.
+type simulated struct {
+	w     *operationtest.Worker
+	inner *blob.Memory
+}
+
+var _ builds.Objects = simulated{}
+
+func (s simulated) Get(ctx context.Context, key, etag string, limit int64) (r io.ReadCloser, o blob.Object, err error) {
+	err = s.w.Call(ctx, "get "+key, func() (err error) {
+		r, o, err = s.inner.Get(ctx, key, etag, limit)
+		return err
+	})
+	return r, o, err
+}
+
+func (s simulated) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.w.Call(ctx, "put "+key, func() error { return s.inner.Put(ctx, key, body) })
+}
+
+func (s simulated) Delete(ctx context.Context, key string) error {
+	return s.w.Call(ctx, "delete "+key, func() error { return s.inner.Delete(ctx, key) })
+}
+
+func (s simulated) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		var all []blob.Object
+		err := s.w.Call(ctx, "list "+prefix, func() error {
+			for o, err := range s.inner.List(ctx, prefix) {
+				if err != nil {
+					return err
+				}
+				all = append(all, o)
+			}
+			return nil
+		})
+		if err != nil {
+			yield(blob.Object{}, err)
+			return
+		}
+		for _, o := range all {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// scenario has one build for each way in which a build can go, and the removal
+// of a deleted deployment's objects.
+func scenario(compiler *project.Compiler, archives archives) operationtest.Scenario {
+	bucket := blob.NewMemory(time.Now)
+	var table *store.Table
+	var names []string
+	return operationtest.Scenario{
+		Definitions: func(w *operationtest.Worker) []operation.Definition {
+			objects := simulated{w, bucket}
+			return builds.New(builds.Options{
+				Table: w.Table, Objects: objects, Variables: builds.None{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
+				Shelf: artifacts.New(objects, seal.NewSealer(rootKey{}), seal.NewHasher(rootKey{}, "artifact")),
+			}).Definitions()
+		},
+		Arrange: func(ctx context.Context, w *operationtest.Worker) error {
+			table = w.Table
+			var err error
+			names, err = arrange(ctx, w.Table, bucket, archives)
+			return err
+		},
+		Outside: func() any {
+			// What records say beside times, and what is in the bucket.
+			out := []string{}
+			for _, name := range names {
+				r, err := deployments.Read(context.Background(), table, name)
+				if err != nil {
+					out = append(out, name+" "+err.Error())
+					continue
+				}
+				served := "nothing"
+				if r.Served != nil {
+					served = fmt.Sprint(r.Served.Number, r.Served.BuildID, r.Served.Artifact, r.Served.Source)
+				}
+				out = append(out, fmt.Sprint(name, r.Latest, r.Ended, r.Source, served, len(r.Before)))
+			}
+			for o, err := range bucket.List(context.Background(), "") {
+				out = append(out, fmt.Sprint(o.Key, err))
+			}
+			return out
+		},
+		Ignore: []string{"updatedOn", "served", "deletedOn"},
+	}
+}
+
+// archives are packed once for all runs.
+type archives struct{ good, bad []byte }
+
+func tools(t *testing.T) (*project.Compiler, archives) {
+	t.Helper()
+	compiler, err := project.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiler, archives{
+		good: archive(files{"config/routes.oas.json": routes}),
+		bad:  archive(files{"config/routes.oas.json": "{}"}),
+	}
+}
+
+// noBuckets makes no key buckets: their tokens differ from run to run.
+type noBuckets struct{}
+
+func (noBuckets) DefaultBuckets(context.Context, keys.Owner, string) ([]store.Write, error) {
+	return nil, nil
+}
+
+// arrange uploads and claims archives; what it makes is the same each time.
+func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archives archives) (names []string, err error) {
+	source := ids.NewSource(rand.NewChaCha8([32]byte{7}), time.Now)
+	service := deployments.New(deployments.Options{
+		Table: table, Buckets: noBuckets{}, Uploads: bucket, IDs: source, Now: time.Now,
+		Origin: func(name string) string { return "https://" + name + ".example.com" },
+	})
+	owner := deployments.Owner{AccountID: "a", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
+	request := func() context.Context {
+		return audit.With(ctx, &audit.Request{AccountID: "a", RequestID: source.UUID(), Time: time.Now()})
+	}
+	for _, c := range []struct {
+		branch string
+		after  func(key string)
+		body   []byte
+	}{
+		{branch: "good", body: archives.good},
+		{branch: "bad", body: archives.bad},
+		{branch: "cut", body: archives.good[:50]},
+		{branch: "replaced", body: archives.good, after: func(key string) { bucket.Upload(key, []byte("another")) }},
+		{branch: "vanished", body: []byte("x"), after: func(key string) { _ = bucket.Delete(ctx, key) }},
+		{branch: "deleted", body: archives.good},
+	} {
+		u, err := service.IssueUpload(request(), deployments.UploadAt{Owner: owner, Project: "p", Branch: c.branch})
+		if err != nil {
+			return nil, err
+		}
+		o := bucket.Upload(blob.UploadKey(u.StatusID), c.body)
+		if _, err := service.Claim(ctx, deployments.Arrival{StatusID: u.StatusID, ETag: o.ETag, On: time.Now()}); err != nil {
+			return nil, err
+		}
+		if c.after != nil {
+			c.after(o.Key)
+		}
+	}
+	list, err := service.ListDeployments(request(), owner, "p")
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range list {
+		if d.Branch == "deleted" {
+			for i := range 5 {
+				bucket.Upload(blob.SourceKey(fmt.Sprintf("%s/old-%d", d.Name, i)), []byte("x"))
+				bucket.Upload(blob.ArtifactKey(fmt.Sprintf("%s/old-%d", d.Name, i)), []byte("x"))
+			}
+			if err := service.DeleteDeployment(request(), deployments.DeploymentAt{Owner: owner, Deployment: d.Name}); err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// TestBuildsSurviveEverything has each run end as the undisturbed one does,
+// whatever happens to the workers, the table and the bucket.
+func TestBuildsSurviveEverything(t *testing.T) {
+	compiler, archives := tools(t)
+	operationtest.Simulate(t, func() operationtest.Scenario { return scenario(compiler, archives) }, 2_000)
+}
+
+// TestSimulationNoticesAnUnguardedDeployment breaks the rule that an effect is
+// committed with the step, to see that the simulation can fail.
+func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
+	compiler, archives := tools(t)
+	broken := func() operationtest.Scenario {
+		s := scenario(compiler, archives)
+		sound := s.Definitions
+		s.Definitions = func(w *operationtest.Worker) []operation.Definition {
+			definitions := sound(w)
+			deploy := definitions[0].States[deployments.Deploy]
+			task := deploy.Task
+			deploy.Task = func(ctx context.Context, step operation.Step) (operation.Result, error) {
+				result, err := task(ctx, step)
+				if err != nil || len(result.Writes) == 0 {
+					return result, err
+				}
+				err = w.Table.Commit(ctx, append(result.Writes, store.Upsert(store.AccountKey("x"), store.Add(store.At("times"), 1)))...)
+				result.Writes = nil
+				return result, err
+			}
+			definitions[0].States[deployments.Deploy] = deploy
+			return definitions
+		}
+		return s
+	}
+	if failure := operationtest.Explore(t, broken, 200); failure == nil {
+		t.Error("nothing was noticed")
+	}
+}

@@ -1,0 +1,241 @@
+// Package serving tells the gateway what a host serves: it reads deployments'
+// records, loads their artifacts, and keeps both in memory (design, section 7).
+//
+// A change of a deployment is seen within deployments.Staleness: a record that
+// was read less than half of it ago is not looked at again; one that was read
+// less than all of it ago is looked at in the background, while requests go on
+// with what is known; an older one has its requests wait. While the table does
+// not answer, what is known is served on.
+//
+// What it is not: it makes nothing ready to serve (package gateway does) and
+// knows no custom domains yet.
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Shelf loads artifacts.
+type Shelf interface {
+	Get(ctx context.Context, name string) (*project.Artifact, error)
+}
+
+var _ Shelf = (*artifacts.Shelf)(nil)
+
+// Options are what a Resolver takes from outside; all are needed.
+type Options struct {
+	Table *store.Table
+	Shelf Shelf
+	// Domain is what follows the deployment's name in a host name, such as
+	// "localhost", in lower case.
+	Domain string
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+const (
+	recheck = deployments.Staleness / 2
+	// outage is how long a deployment is served while nobody can say whether
+	// it is still there.
+	outage = 10 * time.Minute
+	// readTime bounds one look at the table and the bucket.
+	readTime = 10 * time.Second
+	// maxKnown is how many hosts are remembered, those without a deployment
+	// included: their names come from anyone.
+	maxKnown = 4096
+)
+
+// Resolver finds what hosts serve. It is safe for concurrent use.
+type Resolver struct {
+	o Options
+
+	mu    sync.Mutex
+	known map[string]*entry
+}
+
+var _ gateway.Deployments = (*Resolver)(nil)
+
+// New makes a Resolver.
+func New(o Options) *Resolver {
+	return &Resolver{o: o, known: map[string]*entry{}}
+}
+
+// entry is what is known of a deployment.
+type entry struct {
+	// looking has room for the one who reads the table.
+	looking chan struct{}
+
+	mu sync.Mutex
+	// seen is when the last look that had an answer was begun, tried when the
+	// last one was.
+	seen, tried time.Time
+	// deployment is nil when there is none.
+	deployment *gateway.Deployment
+	// failure is why tried had no answer.
+	failure error
+}
+
+var errNoDeployment = fault.Missing("deployment")
+
+// namePattern is that of deployments' names: others need no look.
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-[0-9a-f]{7}$`)
+
+// Resolve gives what a host serves. A host without a deployment, or with one
+// that has never been built, is NotFound.
+func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deployment, error) {
+	name, ok := strings.CutSuffix(host, "."+r.o.Domain)
+	if !ok || len(name) > 63 || !namePattern.MatchString(name) {
+		return nil, errNoDeployment
+	}
+	e := r.entry(name)
+	now := r.o.Now()
+	d, age := e.answer(now)
+	switch {
+	case age < recheck:
+	case d != nil && age < deployments.Staleness:
+		r.lookLater(ctx, name, e)
+	default:
+		if err := r.look(ctx, name, e); err != nil {
+			return nil, err
+		}
+		d, _ = e.answer(now)
+	}
+	if d == nil {
+		return nil, errNoDeployment
+	}
+	return d, nil
+}
+
+// entry gives the entry of a name. When there are too many it forgets some
+// other, any: what is in use is back with the next request.
+func (r *Resolver) entry(name string) *entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.known[name]
+	if e == nil {
+		for other := range r.known {
+			if len(r.known) < maxKnown {
+				break
+			}
+			delete(r.known, other)
+		}
+		e = &entry{looking: make(chan struct{}, 1)}
+		r.known[name] = e
+	}
+	return e
+}
+
+// answer gives what is known and how old it is.
+func (e *entry) answer(now time.Time) (*gateway.Deployment, time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seen.IsZero() {
+		return nil, 1<<63 - 1
+	}
+	return e.deployment, now.Sub(e.seen)
+}
+
+// lookLater has the table looked at in the background, once at a time.
+func (r *Resolver) lookLater(ctx context.Context, name string, e *entry) {
+	select {
+	case e.looking <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-e.looking }()
+		if err := r.read(context.WithoutCancel(ctx), name, e); err != nil {
+			r.o.Log.WarnContext(ctx, "a deployment could not be looked up, what is known is served on", "deployment", name, "error", err)
+		}
+	}()
+}
+
+// look has the table looked at, unless somebody else has done so meanwhile. It
+// answers an error only where nothing is known that could be served.
+func (r *Resolver) look(ctx context.Context, name string, e *entry) error {
+	select {
+	case e.looking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-e.looking }()
+	now := r.o.Now()
+	e.mu.Lock()
+	fresh := !e.seen.IsZero() && now.Sub(e.seen) < recheck
+	// While the table is away, not every request waits for it.
+	failing := e.failure != nil && now.Sub(e.tried) < recheck
+	failure := e.failure
+	e.mu.Unlock()
+	switch {
+	case fresh:
+		return nil
+	case !failing:
+		// The answer is for all who wait, so that it does not end with the
+		// first of them.
+		if failure = r.read(context.WithoutCancel(ctx), name, e); failure == nil {
+			return nil
+		}
+		r.o.Log.ErrorContext(ctx, "a deployment could not be looked up", "deployment", name, "error", failure)
+	}
+	if d, age := e.answer(now); d != nil && age < outage {
+		return nil
+	}
+	return failure
+}
+
+// read looks at the table, and at the bucket when another artifact is served.
+func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	begun := r.o.Now()
+	e.mu.Lock()
+	before := e.deployment
+	e.mu.Unlock()
+	d, err := r.load(ctx, name, before)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tried, e.failure = begun, err
+	if err == nil {
+		e.seen, e.deployment = begun, d
+	}
+	return err
+}
+
+func (r *Resolver) load(ctx context.Context, name string, before *gateway.Deployment) (*gateway.Deployment, error) {
+	record, err := deployments.Read(ctx, r.o.Table, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil //nolint:nilnil // nil is known: there is none
+	case err != nil:
+		return nil, fmt.Errorf("read a deployment: %w", err)
+	case record.Served == nil:
+		return nil, nil //nolint:nilnil // as above
+	case before != nil && before.Digest == record.Served.Artifact:
+		return before, nil
+	}
+	a, err := r.o.Shelf.Get(ctx, record.Served.Artifact)
+	if errors.Is(err, project.ErrFormat) {
+		// The gateway tells that the project has to be deployed again.
+		a = &project.Artifact{Identity: project.Identity{
+			AccountID: record.AccountID, Account: record.Account, Project: record.Project, Branch: record.Branch,
+			Environment: string(record.Kind), Deployment: record.Name, BuildID: record.Served.BuildID,
+		}}
+	} else if err != nil {
+		return nil, err
+	}
+	return &gateway.Deployment{Digest: record.Served.Artifact, Artifact: a}, nil
+}

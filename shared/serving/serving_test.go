@@ -1,0 +1,279 @@
+package serving_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/serving"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// shelf has an artifact for every name, and counts how often it is asked.
+type shelf struct {
+	loads atomic.Int64
+	err   error
+}
+
+func (s *shelf) Get(_ context.Context, name string) (*project.Artifact, error) {
+	s.loads.Add(1)
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &project.Artifact{Format: project.ArtifactFormat, Identity: project.Identity{BuildID: name}}, nil
+}
+
+// backend is a table that can be away, slow, and counted.
+type backend struct {
+	*store.Memory
+	reads atomic.Int64
+	away  atomic.Bool
+	slow  time.Duration
+}
+
+func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	b.reads.Add(1)
+	time.Sleep(b.slow)
+	if b.away.Load() {
+		return nil, errors.New("the table is away")
+	}
+	return b.Memory.Read(ctx, keys)
+}
+
+type world struct {
+	t        *testing.T
+	backend  *backend
+	table    *store.Table
+	shelf    *shelf
+	resolver *serving.Resolver
+}
+
+const name = "hello-main-0a1b2c3"
+
+func bubble(t *testing.T, f func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		w := &world{t: t, backend: &backend{Memory: store.NewMemory()}, shelf: &shelf{}}
+		w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
+		w.resolver = serving.New(serving.Options{
+			Table: w.table, Shelf: w.shelf, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		})
+		f(w)
+		synctest.Wait()
+	})
+}
+
+// serve stores a deployment's record; "" means that nothing was built yet.
+func (w *world) serve(artifact string) {
+	w.t.Helper()
+	r := deployments.Record{Name: name, Latest: 1}
+	if artifact != "" {
+		r.Served = &deployments.Served{Number: 1, BuildID: artifact, Artifact: artifact}
+	}
+	if err := w.table.Commit(w.t.Context(), store.Put(store.DeploymentKey(name), r)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) delete() {
+	w.t.Helper()
+	if err := w.table.Commit(w.t.Context(), store.Put(store.DeploymentKey(name), deployments.Record{Name: name, DeletedOn: new(time.Now())})); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// want checks what is served, "" for nothing.
+func (w *world) want(artifact string) {
+	w.t.Helper()
+	d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
+	switch {
+	case artifact == "" && !fault.Is(err, fault.NotFound):
+		w.t.Errorf("served %+v, error %v, want nothing", d, err)
+	case artifact != "" && (err != nil || d.Digest != artifact || d.Artifact.Identity.BuildID != artifact):
+		w.t.Errorf("served %+v, error %v, want %s", d, err, artifact)
+	}
+}
+
+func TestHostsWithoutADeploymentAreNotFound(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("")
+		for _, host := range []string{
+			"", "localhost", "hello.localhost", name, name + ".example.com", name + ".sub.localhost", "x." + name + ".localhost",
+			"hello-main-0A1B2C3.localhost", "hello_main-0a1b2c3.localhost", "127.0.0.1",
+			"other-main-0a1b2c3.localhost", name + ".localhost",
+		} {
+			if _, err := w.resolver.Resolve(w.t.Context(), host); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%q: %v", host, err)
+			}
+		}
+		if n := w.backend.reads.Load(); n != 2 {
+			t.Errorf("%d reads, want 2: names that no deployment has need none", n)
+		}
+	})
+}
+
+func TestWarmResolveReadsNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("one")
+		for range 100 {
+			w.want("one")
+		}
+		if reads, loads := w.backend.reads.Load(), w.shelf.loads.Load(); reads != 1 || loads != 1 {
+			t.Errorf("%d reads and %d loads, want 1 each", reads, loads)
+		}
+		time.Sleep(time.Hour)
+		w.want("one")
+		if reads, loads := w.backend.reads.Load(), w.shelf.loads.Load(); reads != 2 || loads != 1 {
+			t.Errorf("an hour later: %d reads and %d loads, want 2 and 1", reads, loads)
+		}
+	})
+}
+
+// TestChangesAreSeenWithinStaleness changes what is served at any moment after
+// the last look.
+func TestChangesAreSeenWithinStaleness(t *testing.T) {
+	for _, since := range []time.Duration{0, 100, 499, 500, 501, 750, 999, 1000, 1001, 5000} {
+		t.Run(fmt.Sprint(int64(since)), func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.backend.slow = 5 * time.Millisecond
+				w.serve("one")
+				w.want("one")
+				time.Sleep(since * time.Millisecond)
+				w.serve("two")
+				time.Sleep(deployments.Staleness)
+				w.want("two")
+				w.delete()
+				time.Sleep(deployments.Staleness)
+				w.want("")
+				w.serve("three")
+				time.Sleep(deployments.Staleness)
+				w.want("three")
+			})
+		})
+	}
+}
+
+// TestChangesAreSeenByABusyGateway asks all the time, so that looks happen in
+// the background.
+func TestChangesAreSeenByABusyGateway(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.backend.slow = 20 * time.Millisecond
+		for n := range 20 {
+			artifact := fmt.Sprint(n)
+			w.serve(artifact)
+			deadline := time.Now().Add(deployments.Staleness)
+			for time.Now().Before(deadline) {
+				if _, err := w.resolver.Resolve(w.t.Context(), name+".localhost"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(7 * time.Millisecond)
+			}
+			w.want(artifact)
+		}
+		if reads, most := w.backend.reads.Load(), int64(2*20+2); reads > most {
+			t.Errorf("%d reads in 20 s, want at most %d", reads, most)
+		}
+	})
+}
+
+func TestConcurrentRequestsLookOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.backend.slow = time.Second / 10
+		w.serve("one")
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { w.want("one") })
+		}
+		all.Wait()
+		if reads := w.backend.reads.Load(); reads != 1 {
+			t.Errorf("%d reads, want 1", reads)
+		}
+	})
+}
+
+func TestKnownDeploymentIsServedOnWhileTheTableIsAway(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("one")
+		w.want("one")
+		w.backend.away.Store(true)
+		for range 9 {
+			time.Sleep(time.Minute)
+			w.want("one")
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := w.resolver.Resolve(w.t.Context(), name+".localhost"); err == nil || fault.Is(err, fault.NotFound) {
+			t.Errorf("after so long nobody knows any more: %v", err)
+		}
+		if _, err := w.resolver.Resolve(w.t.Context(), "other-main-0a1b2c3.localhost"); err == nil || fault.Is(err, fault.NotFound) {
+			t.Errorf("an unknown host: %v", err)
+		}
+		w.backend.away.Store(false)
+		time.Sleep(deployments.Staleness)
+		w.want("one")
+	})
+}
+
+// TestOutageCostsFewReads has requests go on while the table is away: not each
+// of them may wait for it.
+func TestOutageCostsFewReads(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.backend.away.Store(true)
+		for range 100 {
+			if _, err := w.resolver.Resolve(w.t.Context(), name+".localhost"); err == nil {
+				t.Fatal("an answer without a table")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if reads := w.backend.reads.Load(); reads > 3 {
+			t.Errorf("%d reads in a second, want at most 3", reads)
+		}
+	})
+}
+
+func TestArtifactThatCannotBeLoadedIsNoAnswer(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.shelf.err = errors.New("the bucket is away")
+		w.serve("one")
+		if _, err := w.resolver.Resolve(w.t.Context(), name+".localhost"); err == nil || fault.Is(err, fault.NotFound) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestArtifactOfAnotherFormatIsGivenAsSuch lets the gateway say what to do.
+func TestArtifactOfAnotherFormatIsGivenAsSuch(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.shelf.err = fmt.Errorf("load: %w", project.ErrFormat)
+		w.serve("one")
+		d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
+		if err != nil || d.Artifact.Format == project.ArtifactFormat || d.Artifact.Identity.BuildID != "one" {
+			t.Errorf("deployment %+v, error %v", d, err)
+		}
+	})
+}
+
+func TestMadeUpHostsDoNotFillTheMemory(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("one")
+		for n := range 20_000 {
+			if _, err := w.resolver.Resolve(w.t.Context(), fmt.Sprintf("made-up-%07x.localhost", n)); !fault.Is(err, fault.NotFound) {
+				t.Fatal(err)
+			}
+		}
+		if n := w.resolver.Known(); n > 4096 {
+			t.Errorf("%d hosts are remembered", n)
+		}
+		w.want("one")
+	})
+}
