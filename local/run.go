@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,10 @@ func runProduct(ctx context.Context, s settings) error {
 	defer l.Release()
 	defer dir.ClearState()
 
+	if err := forgetReady(s.readyFile); err != nil {
+		return err
+	}
+
 	// The ports first: nothing else is worth starting without them.
 	apiListener, err := listen.On(ctx, s.apiAddr, "the management API", varAPIAddr)
 	if err != nil {
@@ -81,20 +86,23 @@ func runProduct(ctx context.Context, s settings) error {
 		cancel(errInterrupted)
 	})
 
-	i, err := open(ctx, s, dir, t, log, gatewayListener.Addr())
+	o, err := open(ctx, s, dir, t, log, gatewayListener.Addr())
 	if err != nil {
 		return err
 	}
-	defer i.stop()
-	key, err := ensureAccount(ctx, i.accounts, dir)
+	defer o.close()
+	key, err := ensureAccount(ctx, o.accounts, dir)
 	if err != nil {
 		return err
 	}
-	p := assemble(i, apiListener.Addr(), log) //nolint:contextcheck // requests bring their own contexts
+	p, err := assemble(o, apiListener.Addr()) //nolint:contextcheck // requests bring their own contexts
+	if err != nil {
+		return err
+	}
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
-		DynamoDB: i.database.endpoint, S3: i.config.S3Endpoint,
+		DynamoDB: o.database.endpoint, S3: o.parts.Config.S3Endpoint,
 	}
 	if err := dir.SaveState(state); err != nil {
 		return err
@@ -102,14 +110,14 @@ func runProduct(ctx context.Context, s settings) error {
 
 	var work errgroup.Group
 	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, log) })
-	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, log) })
+	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, logged(p.gateway, log), log) })
 	work.Go(func() error { return p.runTriggers(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
 
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(terminal.Summary{
-			API: state.API, Gateway: i.config.DeploymentOrigin("<deployment>"),
+			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
 			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, keyFile), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)
@@ -125,6 +133,7 @@ func runProduct(ctx context.Context, s settings) error {
 	case <-ctx.Done():
 		t.Step("Stopping")
 		<-ended
+		p.drain(ctx)
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errInterrupted) {
 		return cause
@@ -140,7 +149,13 @@ func at(address string) string {
 	return ", " + address
 }
 
-func origin(a net.Addr) string { return "http://" + a.String() }
+// origin is the address under which this machine reaches a listener.
+func origin(a net.Addr) string {
+	if at, err := netip.ParseAddrPort(a.String()); err == nil && at.Addr().IsUnspecified() {
+		return "http://" + netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
+	}
+	return "http://" + a.String()
+}
 
 // openLog gives the run's log: lines for the person, JSON for the file.
 func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.Logger, func(), error) {
@@ -210,6 +225,17 @@ func answering(ctx context.Context, addresses ...string) error {
 	return nil
 }
 
+// forgetReady removes the ready file of a run that is over.
+func forgetReady(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be removed: %w", varReadyFile, err)
+	}
+	return nil
+}
+
 // tellReady writes the ready file, if one is named, in one step.
 func tellReady(path string, state datadir.State) error {
 	if path == "" {
@@ -220,7 +246,7 @@ func tellReady(path string, state datadir.State) error {
 		err = dir.Write(filepath.Base(path), []byte(state.API+"\n"+state.Gateway+"\n"))
 	}
 	if err != nil {
-		return fmt.Errorf("GATEWRIGHT_READY_FILE cannot be written: %w", err)
+		return fmt.Errorf("%s cannot be written: %w", varReadyFile, err)
 	}
 	return nil
 }

@@ -3,37 +3,44 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/builder"
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 )
 
-// installation is everything that a run has opened.
-type installation struct {
+// opened is everything that a run has opened.
+type opened struct {
+	parts    installation.Parts
 	dir      *datadir.Dir
-	config   config.Config
 	database *database
 	bucket   *blob.Bucket
-	key      seal.KeySource
 	accounts *accounts.Service
 	s3       *emulator.Emulator // nil for one that runs elsewhere
 	uploaded uploadReceiver
@@ -51,65 +58,78 @@ func (u *uploadReceiver) receive(e events.S3Event) {
 	}
 }
 
-func (i *installation) stop() {
-	if i.s3 != nil {
-		i.s3.Stop()
+// close ends the emulators that were started.
+func (o *opened) close() {
+	if o.s3 != nil {
+		o.s3.Stop()
 	}
-	i.database.stop()
+	if o.database != nil {
+		o.database.stop()
+	}
 }
 
 // open starts or finds the database and S3 and opens all that lies in them.
-func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, gateway net.Addr) (*installation, error) {
-	i := &installation{dir: dir}
-	t.Step("Starting DynamoDB and S3")
-	var both errgroup.Group
-	both.Go(func() (err error) {
-		i.database, err = openDatabase(ctx, s, dir, t, log)
-		return err
-	})
-	var s3Endpoint string
-	var credentials emulator.Credentials
-	both.Go(func() (err error) {
-		if s.s3 != "" {
-			s3Endpoint = s.s3
-			return elsewhere(reach(ctx, s.s3), config.VarS3Endpoint)
-		}
-		if credentials, err = emulator.LoadCredentials(dir); err != nil {
-			return err
-		}
-		i.s3, err = startS3(ctx, dir, credentials, i.uploaded.receive, log)
-		if err == nil {
-			s3Endpoint = i.s3.Endpoint
-		}
-		return err
-	})
-	err := both.Wait()
-	if err == nil {
-		_, port, _ := net.SplitHostPort(gateway.String()) // a TCP address always has one
-		i.config, err = s.config(dir.Path("root.key"), i.endpoint(), s3Endpoint, port)
-	}
-	if err == nil {
-		i.bucket = blob.New(s.aws(credentials), blob.Options{
-			Name: bucketName, Endpoint: i.config.S3Endpoint, PublicEndpoint: i.config.S3PublicEndpoint,
-		})
-		err = i.bucket.Create(ctx)
-	}
-	if err == nil {
-		i.key = seal.OpenFile(i.config.KeyFile)
-		_, err = i.key.Root(ctx) // a lost or unsafe key is told now, not at the first request
-	}
-	if err != nil {
-		if i.database == nil {
-			i.database = &database{}
-		}
-		i.stop()
+// served is the gateway's address, the one under which deployments are reached.
+func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, served net.Addr) (*opened, error) {
+	o := &opened{dir: dir}
+	if err := o.open(ctx, s, t, log, served); err != nil {
+		o.close()
 		return nil, err
 	}
-	i.accounts = accounts.New(i.database.table, i.database.ids, time.Now)
-	return i, nil
+	return o, nil
 }
 
-func (i *installation) endpoint() string { return i.database.endpoint }
+func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, served net.Addr) error {
+	t.Step("Starting DynamoDB and S3")
+	s3Endpoint := s.s3
+	var credentials emulator.Credentials
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		o.database, err = openDatabase(ctx, s, o.dir, t, log)
+		return err
+	})
+	both.Go(func() (err error) {
+		if s.s3 != "" {
+			credentials = anyCredentials()
+			return elsewhere(reach(ctx, s.s3), config.VarS3Endpoint)
+		}
+		if credentials, err = emulator.LoadCredentials(o.dir); err != nil {
+			return err
+		}
+		o.s3, err = startS3(ctx, o.dir, credentials, o.uploaded.receive, log)
+		if err == nil {
+			s3Endpoint = o.s3.Endpoint
+		}
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(served.String())
+	if err != nil {
+		return fmt.Errorf("read the gateway's address: %w", err)
+	}
+	c, err := s.config(o.dir.Path("root.key"), o.database.endpoint, s3Endpoint, port)
+	if err != nil {
+		return err
+	}
+	o.bucket = blob.New(s.aws(credentials), blob.Options{
+		Name: bucketName, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint,
+	})
+	if err := o.bucket.Create(ctx); err != nil {
+		return err
+	}
+	key := seal.OpenFile(c.KeyFile)
+	if _, err := key.Root(ctx); err != nil { // told now, not at the first request
+		return err
+	}
+	o.parts = installation.Parts{
+		Config: c, Table: o.database.table, Bucket: o.bucket, Key: key,
+		Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
+	}
+	o.accounts = o.parts.Accounts()
+	return nil
+}
 
 func startS3(ctx context.Context, dir *datadir.Dir, c emulator.Credentials, created func(events.S3Event), log *slog.Logger) (*emulator.Emulator, error) {
 	self, err := os.Executable()
@@ -126,37 +146,77 @@ func startS3(ctx context.Context, dir *datadir.Dir, c emulator.Credentials, crea
 // product is the installation, wired.
 type product struct {
 	api      http.Handler
-	gateway  http.Handler
+	gateway  *gateway.Service
 	triggers *triggers.Runner
 }
 
 // assemble wires every function of the product.
-func assemble(i *installation, apiAddr net.Addr, log *slog.Logger) *product {
-	server := api.Config{
-		Authenticator: i.accounts, Audit: i.database.table, Log: log, IDs: i.database.ids, Now: time.Now,
-	}
-	services := functions.Services{}
+func assemble(o *opened, apiAddr net.Addr) (*product, error) {
+	services := functions.NewServices(o.parts)
 	var front []apigateway.Function
 	for _, g := range functions.Groups() {
-		front = append(front, apigateway.Function{Group: g.Group, Edge: api.NewServer(server, g.Bind(services)).Edge()})
+		front = append(front, apigateway.Function{Group: g.Group, Edge: o.parts.Server(o.accounts, g.Bind(services)).Edge()})
+	}
+	data, err := gateway.New(o.parts, o.refused()...)
+	if err != nil {
+		return nil, err
+	}
+	called, err := o.called(services)
+	if err != nil {
+		return nil, err
 	}
 	runner := triggers.New(triggers.Options{
-		Functions:   nil,
-		Stream:      triggers.NewTableStream(i.database.sdk, i.database.endpoint, tableName),
-		Checkpoints: triggers.InDirectory(i.dir, log),
-		Objects:     i.bucket,
-		Polled:      i.s3 == nil,
-		IDs:         i.database.ids,
-		Log:         log,
+		Functions:   called,
+		Stream:      triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName),
+		Checkpoints: triggers.InDirectory(o.dir, o.parts.Log),
+		Objects:     o.bucket,
+		Polled:      o.s3 == nil,
+		IDs:         o.parts.IDs,
+		Log:         o.parts.Log,
 	})
-	i.uploaded.to.Store(runner)
+	o.uploaded.to.Store(runner)
 	return &product{
 		api: apigateway.New(apigateway.Options{
-			Functions: front, Domain: apiAddr.String(), IDs: i.database.ids, Now: time.Now, Log: log,
+			Functions: front, Domain: apiAddr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
 		}),
-		gateway:  http.NotFoundHandler(),
+		gateway:  data,
 		triggers: runner,
+	}, nil
+}
+
+// called gives the functions that events call, with their handlers.
+func (o *opened) called(services functions.Services) ([]triggers.Function, error) {
+	engine, err := durable.Engine(o.parts)
+	if err != nil {
+		return nil, err
 	}
+	build := &builder.Handler{Claims: services.Deployments, Engine: engine, Objects: o.bucket, Log: o.parts.Log}
+	return []triggers.Function{
+		{Function: builder.Function, Handler: lambda.NewHandler(build.Handle)},
+		{Function: operations.Function, Handler: lambda.NewHandler(operations.Handler(engine, o.parts.Log))},
+	}, nil
+}
+
+// refused are the addresses of the emulators: they ask nobody for a key, and a
+// project must not reach around the product's own.
+func (o *opened) refused() []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, endpoint := range []string{o.parts.Config.DynamoDBEndpoint, o.parts.Config.S3Endpoint} {
+		if u, err := url.Parse(endpoint); err == nil {
+			if a, err := netip.ParseAddrPort(u.Host); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// drain gives back what the gateway has leased. Without it nothing is lost but
+// what was leased, until its window ends.
+func (p *product) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	_ = p.gateway.Drain(ctx)
 }
 
 // runTriggers calls functions until ctx ends, and then gives the running calls

@@ -52,15 +52,20 @@ func TestStories(t *testing.T) {
 			e.Setenv(varAPIAddr, "127.0.0.1:0")
 			e.Setenv(varGatewayAddr, "127.0.0.1:0")
 			e.Setenv(varReadyFile, filepath.Join(e.WorkDir, "ready"))
-			return nil
+			hello, err := example("hello")
+			e.Setenv("HELLO", hello)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready":   waitReady,
-			"ended":   waitEnded,
-			"get":     get,
-			"killrun": killRun,
-			"listen":  occupy,
-			"mode":    mode,
+			"built":     built,
+			"deploy":    deploy,
+			"killchild": killChild,
+			"ready":     waitReady,
+			"ended":     waitEnded,
+			"get":       get,
+			"killrun":   killRun,
+			"listen":    occupy,
+			"mode":      mode,
 		},
 	})
 }
@@ -164,7 +169,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) > 2 {
 		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := localhost().Do(request)
 	ts.Check(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)

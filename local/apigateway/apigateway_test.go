@@ -326,3 +326,29 @@ func TestBase64OfTheAnswerIsDecoded(t *testing.T) {
 		t.Errorf("body %v", w.Body.Bytes())
 	}
 }
+
+// BenchmarkRoad compares an operation called directly with the same one behind
+// the gateway.
+func BenchmarkRoad(b *testing.B) {
+	op := api.Operation[struct{}, api.NoContent]{ID: "nothing", Method: "GET", Path: "/v1/nothing", Status: http.StatusNoContent, Public: true}
+	table := storetest.New(b)
+	server := api.NewServer(api.Config{
+		Authenticator: nobody{}, Audit: table, Log: slog.New(slog.DiscardHandler),
+		IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now,
+	}, []api.Route{op.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil })})
+	behind := apigateway.New(apigateway.Options{
+		Functions: []apigateway.Function{{Group: api.Group{Name: "nothing", Operations: []api.Declared{op}}, Edge: server.Edge()}},
+		Domain:    "127.0.0.1", IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	for name, h := range map[string]http.Handler{"direct": server, "behind": behind} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/nothing", nil))
+				if w.Code != http.StatusNoContent {
+					b.Fatal(w.Code)
+				}
+			}
+		})
+	}
+}

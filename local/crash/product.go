@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,7 +31,7 @@ func start(ctx context.Context, binary, dir string) (*product, error) {
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the ready file: %w", err)
 	}
-	p := &product{cmd: exec.Command(binary), done: make(chan struct{}), output: new(bytes.Buffer)} //nolint:gosec,noctx // G204: the caller names it; it is to be killed, not cancelled
+	p := &product{cmd: exec.Command(binary), done: make(chan struct{}), output: new(bytes.Buffer)} //nolint:noctx // it is to be killed, not cancelled
 	p.cmd.Env = append(os.Environ(),
 		"GATEWRIGHT_DATA_DIR="+filepath.Join(dir, "data"),
 		"GATEWRIGHT_READY_FILE="+ready,
@@ -74,4 +75,49 @@ func start(ctx context.Context, binary, dir string) (*product, error) {
 func (p *product) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
+}
+
+// killDatabase kills the product's database, and returns when another one has
+// taken its place.
+func (p *product) killDatabase(ctx context.Context) error {
+	victim, err := p.database()
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill the database: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		if now, err := p.database(); err == nil && now != victim {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the database was not started again")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// database gives the process id of the product's database.
+func (p *product) database() (int, error) {
+	children, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, fmt.Errorf("list the processes: %w", err)
+	}
+	for _, path := range children {
+		content, err := os.ReadFile(path) //nolint:gosec // G304: of /proc
+		if err != nil {
+			continue // it has ended
+		}
+		var pid, parent int
+		var name, state string
+		if _, err := fmt.Sscanf(string(content), "%d %s %s %d", &pid, &name, &state, &parent); err == nil &&
+			parent == p.cmd.Process.Pid && name == "(dynoxide)" && state != "Z" {
+			return pid, nil
+		}
+	}
+	return 0, errors.New("the product has no database process")
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // writer makes consumers and keys and deletes some, one write after another,
@@ -39,17 +40,20 @@ func newWriter(number int, random *rand.Rand) *writer {
 	return &writer{number: number, random: random, consumers: map[string]map[string]bool{}, deleted: map[string]bool{}}
 }
 
-// write writes until the product does not answer any more.
+// write writes until the product does not answer any more, or ctx ends.
 func (w *writer) write(ctx context.Context, c client) {
-	for w.failure == nil {
+	for w.failure == nil && ctx.Err() == nil {
 		a := w.choose()
 		method, path, body, want := a.request()
-		status, answer, err := c.do(ctx, method, path, body)
+		// The end of ctx is no reason to cut a write off.
+		status, answer, err := c.do(context.WithoutCancel(ctx), method, path, body)
 		switch {
 		case err != nil:
 			w.pending = &a
 			w.unanswered++
 			return
+		case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+			time.Sleep(busyPause) // nothing was written
 		case status != want:
 			w.failure = fmt.Errorf("%s answered %d: %s", a.kind, status, answer)
 		default:
@@ -58,6 +62,9 @@ func (w *writer) write(ctx context.Context, c client) {
 		}
 	}
 }
+
+// busyPause is how long a writer waits that was told to come back.
+const busyPause = 20 * time.Millisecond
 
 // choose decides what to write next.
 func (w *writer) choose() attempt {

@@ -106,8 +106,7 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		out += " " + l.t.style("requestId="+text(id), dim)
 	}
 	if cause, ok := find("error"); ok && code >= 500 {
-		first, _, _ := strings.Cut(fmt.Sprint(cause.Any()), "\n")
-		out += " " + text(slog.StringValue(first))
+		out += " " + text(cause)
 	}
 	return out, true
 }
@@ -140,10 +139,19 @@ func colourOf(l slog.Level) string {
 	return yellow
 }
 
-// text is a value on one line: what a client sent must not write to the
-// terminal.
+// maxText is how much of a value is shown.
+const maxText = 300
+
+// text is the first line of a value, on one line: a stack is for the log file,
+// and what a client sent must not write to the terminal.
 func text(v slog.Value) string {
-	s := v.Resolve().String()
+	s, more, _ := strings.Cut(v.Resolve().String(), "\n")
+	if len(s) > maxText {
+		s, more = strings.ToValidUTF8(s[:maxText], ""), "…"
+	}
+	if more != "" {
+		s += "…"
+	}
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '"' }) {
 		return fmt.Sprintf("%q", s)
 	}

@@ -64,9 +64,14 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	return d, nil
 }
 
+// anyCredentials are good for emulators that take any.
+func anyCredentials() emulator.Credentials {
+	return emulator.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
+}
+
 // connect opens the table of a DynamoDB that runs.
 func connect(ctx context.Context, s settings, endpoint string) (*database, error) {
-	sdk := s.aws(emulator.Credentials{AccessKeyID: "local", SecretAccessKey: "local"})
+	sdk := s.aws(anyCredentials())
 	client := store.Connect(sdk, endpoint)
 	if err := store.CreateTable(ctx, client, tableName); err != nil {
 		return nil, fmt.Errorf("open the table at %s: %w", endpoint, err)
@@ -74,7 +79,7 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 	return &database{
 		endpoint: endpoint,
 		sdk:      sdk,
-		table:    store.New(store.NewDynamoDB(client, tableName), store.Options{Random: rand.Reader, Now: time.Now}),
+		table:    store.New(store.NewDynamoDB(client, tableName), store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: true}),
 		ids:      ids.NewSource(rand.Reader, time.Now),
 	}, nil
 }

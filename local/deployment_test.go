@@ -1,0 +1,145 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatewright/gatewright/local/datadir"
+)
+
+// localhost is a client for which every name below localhost is this machine,
+// as it is for browsers and curl.
+func localhost() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if host, port, err := net.SplitHostPort(addr); err == nil && strings.HasSuffix(host, ".localhost") {
+				addr = net.JoinHostPort("127.0.0.1", port)
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	}}
+}
+
+// call makes a request to the management API with the account key and decodes
+// its answer.
+func call(ts *testscript.TestScript, method, path string, body, into any) {
+	var content []byte
+	if body != nil {
+		var err error
+		content, err = json.Marshal(body)
+		ts.Check(err)
+	}
+	request, err := http.NewRequest(method, ts.Getenv("API")+path, bytes.NewReader(content))
+	ts.Check(err)
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(".gatewright/account-key")))
+	response, err := localhost().Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	if response.StatusCode != http.StatusOK {
+		ts.Fatalf("%s %s: %s: %s", method, path, response.Status, answer)
+	}
+	ts.Check(json.Unmarshal(answer, into))
+}
+
+// deploy uploads a folder as the project hello's main branch: `deploy DIR`.
+func deploy(ts *testscript.TestScript, _ bool, args []string) {
+	var source struct{ UploadURL, DeploymentID string }
+	// S3 may be on its way back.
+	until(ts, "an upload", func() bool {
+		call(ts, http.MethodPost, "/v1/deployments/sources",
+			map[string]string{"accountName": "demo", "projectName": "hello", "branchName": "main"}, &source)
+		request, err := http.NewRequest(http.MethodPut, source.UploadURL, bytes.NewReader(archive(ts, args[0])))
+		ts.Check(err)
+		response, err := localhost().Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	ts.Setenv("STATUS_ID", source.DeploymentID)
+}
+
+// built waits until the last upload is built and sets $DEPLOYMENT to its
+// address: `built`.
+func built(ts *testscript.TestScript, _ bool, _ []string) {
+	var status struct {
+		Status, URL string
+		BuildResult json.RawMessage
+	}
+	until(ts, "a build", func() bool {
+		call(ts, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+ts.Getenv("STATUS_ID"), nil, &status)
+		return status.Status != "IN_PROGRESS"
+	})
+	if status.Status != "SUCCESS" {
+		ts.Fatalf("the build ended with %s: %s", status.Status, status.BuildResult)
+	}
+	ts.Setenv("DEPLOYMENT", status.URL)
+}
+
+// archive is a folder as a .tar.gz.
+func archive(ts *testscript.TestScript, dir string) []byte {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	files := tar.NewWriter(compressed)
+	ts.Check(files.AddFS(os.DirFS(dir)))
+	ts.Check(files.Close())
+	ts.Check(compressed.Close())
+	return out.Bytes()
+}
+
+// killChild kills one of a run's children and waits until another one is in its
+// place: `killchild DIR dynoxide|S3`.
+func killChild(ts *testscript.TestScript, _ bool, args []string) {
+	dir, err := datadir.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	state, err := dir.LoadState()
+	ts.Check(err)
+	find := func() (int, bool) {
+		for _, pid := range processesOf(dir.Path()) {
+			p, ok := readProcess(pid)
+			if ok && p.parent == state.PID && (p.name == "dynoxide") == (args[1] == "dynoxide") {
+				return pid, true
+			}
+		}
+		return 0, false
+	}
+	victim, ok := find()
+	if !ok {
+		ts.Fatalf("there is no %s", args[1])
+	}
+	ts.Check(syscall.Kill(victim, syscall.SIGKILL))
+	until(ts, "another "+args[1], func() bool {
+		now, ok := find()
+		return ok && now != victim
+	})
+}
+
+// example is the path of an example project.
+func example(name string) (string, error) {
+	path, err := filepath.Abs(filepath.Join("..", "examples", name))
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(path)
+	if err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "config" }) {
+		err = os.ErrNotExist
+	}
+	return path, err
+}
