@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -452,6 +454,51 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 			i.t.Error(err)
 		}
 	})
+}
+
+// TestGitHubDescriptionIsDeployed builds the largest public description, with a
+// route for each of its operations.
+func TestGitHubDescriptionIsDeployed(t *testing.T) {
+	data, err := os.ReadFile("../../local/node_modules/@octokit/openapi/generated/api.github.com.json")
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
+		t.Skip("the GitHub description is not there: npm ci --prefix local installs it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	route := map[string]any{
+		"handler":  map[string]any{"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": map[string]any{"baseUrl": "http://127.0.0.1:9002"}},
+		"policies": map[string]any{"inbound": []string{"api-key"}},
+	}
+	paths, _ := doc["paths"].(map[string]any)
+	for _, item := range paths {
+		operations, _ := item.(map[string]any)
+		for method, operation := range operations {
+			if o, ok := operation.(map[string]any); ok && method != "parameters" {
+				o["x-gateway-route"] = route
+			}
+		}
+	}
+	if data, err = json.Marshal(doc); err != nil {
+		t.Fatal(err)
+	}
+	body := pack(t, map[string]string{"config/routes.oas.json": string(data), "config/policies.json": example(t)["config/policies.json"]})
+	begun := time.Now()
+	bubble(t, func(i *installation) {
+		s := i.deploy("main", body)
+		if s.Status != deployments.Success {
+			i.t.Fatalf("status %+v", s)
+		}
+		a, err := i.served(s.URL)
+		if err != nil || len(a.Routes) != 1223 {
+			i.t.Fatalf("artifact %v, error %v", a, err)
+		}
+	})
+	t.Logf("built %d MB (%d kB packed) in %v of work", len(data)>>20, len(body)>>10, time.Since(begun).Round(time.Millisecond))
 }
 
 func TestEventsOfOtherKeysAreIgnored(t *testing.T) {
