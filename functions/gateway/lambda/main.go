@@ -1,5 +1,5 @@
 // Command lambda is the function that serves deployments behind API Gateway.
-// Wiring only: read package gateway.
+// Wiring only: what it does is in package gateway.
 package main
 
 import (

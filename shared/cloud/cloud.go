@@ -1,0 +1,117 @@
+// Package cloud opens an installation in AWS for its Lambda functions: the one
+// place, beside the packages that speak to a service, where the AWS SDK is set
+// up. A function's main is Start with what it makes of the parts.
+//
+// What it is not: for the local process, which opens the same parts over its
+// emulators, or for anything with credentials that change while it runs. It
+// reads what Lambda gives each function in its environment and nothing else: no
+// profile, no file, no metadata service, whose readers would make every binary
+// larger and every start slower (docs/decisions/0090).
+//
+// Read Open, then Start.
+package cloud
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
+)
+
+// The variables that Lambda sets. varEndpoint is set by emulators of AWS alone.
+const (
+	varRegion       = "AWS_REGION"
+	varAccessKeyID  = "AWS_ACCESS_KEY_ID"
+	varSecretKey    = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // G101: the variable's name
+	varSessionToken = "AWS_SESSION_TOKEN"     //nolint:gosec // G101: the variable's name
+	varEndpoint     = "AWS_ENDPOINT_URL"
+)
+
+// Open makes the parts of the installation that the environment names, by
+// getenv (os.Getenv outside tests). It makes no request: an error says which
+// variable is wrong. log is written as one JSON object a line.
+func Open(getenv func(string) string, log io.Writer) (installation.Parts, error) {
+	c, err := config.FromEnvironment(getenv)
+	if err != nil {
+		return installation.Parts{}, fmt.Errorf("read the environment: %w", err)
+	}
+	sdk, err := sdkConfig(getenv)
+	if err != nil {
+		return installation.Parts{}, err
+	}
+	if sdk.BaseEndpoint != nil { // an emulator, which is all of AWS at one address
+		endpoint := *sdk.BaseEndpoint
+		c.DynamoDBEndpoint, c.S3Endpoint = or(c.DynamoDBEndpoint, endpoint), or(c.S3Endpoint, endpoint)
+	}
+	table := store.New(store.NewDynamoDB(store.Connect(sdk, c.DynamoDBEndpoint), c.Table),
+		store.Options{Random: rand.Reader, Now: time.Now})
+	return installation.Parts{
+		Config: c,
+		Table:  table,
+		Bucket: blob.New(sdk, blob.Options{Name: c.Bucket, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint}),
+		Key:    rootkey.New(kms.NewFromConfig(sdk), c.KMSKey, table, time.Now),
+		Random: rand.Reader,
+		Now:    time.Now,
+		IDs:    ids.NewSource(rand.Reader, time.Now),
+		Log:    slog.New(slog.NewJSONHandler(log, nil)),
+	}, nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// sdkConfig is the SDK's configuration in a Lambda: the credentials of its role
+// stay the same for as long as the process lives.
+func sdkConfig(getenv func(string) string) (aws.Config, error) {
+	c := aws.Config{
+		Region:      getenv(varRegion),
+		Credentials: credentials.NewStaticCredentialsProvider(getenv(varAccessKeyID), getenv(varSecretKey), getenv(varSessionToken)),
+	}
+	for _, name := range []string{varRegion, varAccessKeyID, varSecretKey} {
+		if getenv(name) == "" {
+			return aws.Config{}, fmt.Errorf("read the environment: %s is not set; Lambda sets it", name)
+		}
+	}
+	if endpoint := getenv(varEndpoint); endpoint != "" {
+		if u, err := url.Parse(endpoint); err != nil || u.Host == "" {
+			return aws.Config{}, fmt.Errorf("read the environment: %s is no address such as http://127.0.0.1:4566", varEndpoint)
+		}
+		c.BaseEndpoint = &endpoint
+	}
+	return c, nil
+}
+
+// Start runs a Lambda function until the platform ends it: wire gives, of the
+// installation's parts, the handler that lambda.Start takes. What goes wrong
+// before the first event is logged, and ends the process.
+func Start(wire func(installation.Parts) (handler any, err error)) {
+	parts, err := Open(os.Getenv, os.Stdout)
+	var handler any
+	if err == nil {
+		handler, err = wire(parts)
+	}
+	if err != nil {
+		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(handler)
+}
