@@ -72,9 +72,6 @@ type upload struct {
 // build's operation.
 const uploadRetention = 30 * 24 * time.Hour
 
-// eventDelay is how much later than an archive its event may come.
-const eventDelay = 5 * time.Minute
-
 func (u upload) resource() audit.Resource {
 	return audit.Resource{Type: "source", ID: u.ID, Metadata: map[string]string{"project": u.Project, "branch": u.Branch}}
 }
@@ -171,65 +168,3 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	}
 	return u, err
 }
-
-// open reports whether an archive that arrived at one moment may still be
-// claimed at another.
-func (u upload) open(arrived, now time.Time) bool {
-	return u.State == issued && !arrived.After(u.ExpiresOn) && now.Before(u.ExpiresOn.Add(eventDelay))
-}
-
-// Arrival is an object that has arrived where uploads do.
-type Arrival struct {
-	// StatusID is of the address that it was put to.
-	StatusID string
-	ETag     string
-	// On is when S3 had all of it.
-	On time.Time
-}
-
-// Claim takes an archive that has arrived as the beginning of its build, and
-// answers the build's operation. The first archive of an address is claimed;
-// what came later, too late or without an address answers ErrUnclaimed: nothing
-// has changed, and the object is of no use. To hear of the same arrival again
-// answers the operation again.
-func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
-	err = s.again(ctx, func() error {
-		var u upload
-		if err := s.Table.Load(ctx, store.Want(store.UploadKey(a.StatusID), &u)); err != nil {
-			return err
-		}
-		now := s.now()
-		switch {
-		case u.ID == "":
-			return ErrUnclaimed
-		case u.State == claimed && u.ETag == a.ETag && u.Source == "":
-			return nil
-		case !u.open(a.On, now):
-			return ErrUnclaimed
-		}
-		var r Record
-		if err := s.Table.Load(ctx, store.Want(store.DeploymentKey(u.Deployment), &r)); err != nil {
-			return err
-		}
-		if !r.exists() {
-			return ErrUnclaimed
-		}
-		u.State, u.ETag, u.Number = claimed, a.ETag, r.Latest+1
-		return s.Table.Commit(ctx,
-			store.Update(store.UploadKey(u.ID),
-				store.Set(store.At("state"), u.State),
-				store.Set(store.At("etag"), u.ETag),
-				store.Set(store.At("number"), u.Number),
-			).If(store.Equal(store.At("state"), issued)).Else(errStale),
-			r.number(now),
-			beginBuild(r, u, now),
-		)
-	})
-	if err != nil {
-		return "", err
-	}
-	return a.StatusID, nil
-}
-
-// ErrUnclaimed is what Claim answers for an object that begins no build.
-var ErrUnclaimed = errors.New("deployments: the object belongs to no open upload")

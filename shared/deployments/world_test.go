@@ -13,8 +13,10 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -161,4 +163,27 @@ func (w *world) record(name string) deployments.Record {
 		w.t.Fatal(err)
 	}
 	return r
+}
+
+func (w *world) input(operationID string) deployments.BuildInput {
+	w.t.Helper()
+	var r operation.Record
+	if err := w.table.Get(w.t.Context(), store.OperationKey(operationID), &r); err != nil {
+		w.t.Fatal(err)
+	}
+	var in deployments.BuildInput
+	if err := r.DecodeInput(&in); err != nil {
+		w.t.Fatal(err)
+	}
+	if r.Kind != deployments.Build || in.StatusID != operationID {
+		w.t.Fatalf("operation %+v, input %+v", r, in)
+	}
+	return in
+}
+
+func wantKind(t *testing.T, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("error %v, want kind %d", err, kind)
+	}
 }
