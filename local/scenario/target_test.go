@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -78,6 +79,10 @@ func run(m *testing.M) (int, error) {
 	}
 	t.account = caller.Account
 	installation = t
+	// The stories wait most of their time: for builds, for keys to expire.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
 }
 

@@ -41,7 +41,7 @@ func TestBadProjectsAreToldWhatToDo(t *testing.T) {
 		}
 		text := fmt.Sprint(errors)
 		if what == "many errors" && (len(errors) < 4 || !strings.Contains(text, "/paths/~1a/get/x-gateway-route/handler") ||
-			!strings.Contains(text, "NOT_SET") || !strings.Contains(text, "no-such-policy") || !strings.Contains(text, "no-such-type")) {
+			!strings.Contains(text, "NOT_SET") || !strings.Contains(text, "/policies/inbound/0") || !strings.Contains(text, "/policies/0/policyType")) {
 			t.Errorf("%s: %v", what, errors)
 		}
 		if code, _ := in.get(t, deployed+"/a", ""); code != http.StatusOK {

@@ -60,6 +60,10 @@ func project(t *testing.T, routes []route, policies string) files {
 		if paths[r.path] == nil {
 			paths[r.path] = map[string]any{}
 		}
+		options := r.options
+		if options == nil {
+			options = map[string]any{}
+		}
 		inbound := r.inbound
 		if inbound == nil {
 			inbound = []string{}
@@ -69,7 +73,7 @@ func project(t *testing.T, routes []route, policies string) files {
 			"responses":   map[string]any{"200": map[string]any{"description": "ok"}},
 			"x-gateway-route": map[string]any{
 				"corsPolicy": "none",
-				"handler":    map[string]any{"export": r.handler, "module": "$import(@gatewright/runtime)", "options": r.options},
+				"handler":    map[string]any{"export": r.handler, "module": "$import(@gatewright/runtime)", "options": options},
 				"policies":   map[string]any{"inbound": inbound},
 			},
 		}
