@@ -7,6 +7,7 @@
 package functions
 
 import (
+	"github.com/gatewright/gatewright/functions/accounts"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/consumers"
 	"github.com/gatewright/gatewright/functions/deployments"
@@ -71,5 +72,5 @@ func Described() []api.Group {
 
 // Triggered lists the functions that events call.
 func Triggered() []trigger.Function {
-	return []trigger.Function{builder.Function, operations.Function, gateway.Function}
+	return []trigger.Function{builder.Function, operations.Function, gateway.Function, accounts.Function}
 }

@@ -1,0 +1,75 @@
+// Package accounts is the function that makes accounts. No address leads to
+// it: who may call it is for the policies of the platform (`make account` does,
+// with the caller's own credentials), since an installation without an account
+// has nobody who could hold an account key.
+//
+// What it is not: an operation of the API, which has none that makes accounts.
+// What an account is stands in package accounts of shared; read Handler.
+package accounts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// Function declares what calls this function.
+var Function = trigger.Function{
+	Name:    "accounts",
+	Does:    "Makes an account with a first key, for who runs the installation.",
+	On:      []trigger.Event{{Asked: true}},
+	Uses:    []api.Use{api.PutItem},
+	Timeout: 15 * time.Second,
+}
+
+// In is what the function is called with.
+type In struct {
+	// Name of the account to be: 2 to 63 lower-case letters, digits, hyphens
+	// and underscores.
+	Name string `json:"name"`
+}
+
+// Out is what it answers.
+type Out struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Key is the account's first key, which allows everything. It is shown
+	// here and never again.
+	Key string `json:"key"`
+}
+
+// Service makes accounts: package accounts of shared.
+type Service interface {
+	Create(ctx context.Context, name string) (accounts.Account, string, error)
+}
+
+var _ Service = (*accounts.Service)(nil)
+
+// errInternal is all that a caller learns of a failure that is not theirs.
+var errInternal = errors.New("the account could not be made; the function's log says why, and repeating the call is safe")
+
+// Handler makes the function's handler, as lambda.Start takes it. The key goes
+// to the caller alone: what is logged of a call is the account's id.
+//
+// A call whose answer is lost leaves an account whose key nobody knows: make
+// another account under another name.
+func Handler(s Service, log *slog.Logger) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (Out, error) {
+		account, key, err := s.Create(ctx, in.Name)
+		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
+			return Out{}, errors.New(f.Public)
+		}
+		if err != nil {
+			log.ErrorContext(ctx, "an account could not be made", "error", err)
+			return Out{}, errInternal
+		}
+		log.InfoContext(ctx, "an account was made", "accountId", account.ID)
+		return Out{ID: account.ID, Name: account.Name, Key: key}, nil
+	}
+}

@@ -1,0 +1,109 @@
+package accounts_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/gatewright/gatewright/functions/accounts"
+	records "github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// function is the handler as Lambda calls it, and what it has logged.
+type function struct {
+	call    lambda.Handler
+	service *records.Service
+	log     strings.Builder
+}
+
+func newFunction(t *testing.T) *function {
+	t.Helper()
+	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+	random := rand.NewChaCha8([32]byte{1})
+	table := store.New(store.NewMemory(), store.Options{Random: random, Now: now})
+	f := &function{service: records.New(table, ids.NewSource(random, now), now)}
+	f.call = lambda.NewHandler(accounts.Handler(f.service, slog.New(slog.NewJSONHandler(&f.log, nil))))
+	return f
+}
+
+func TestAccountIsMadeWithAKeyThatAllowsEverything(t *testing.T) {
+	f := newFunction(t)
+	payload, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out accounts.Out
+	if err := json.Unmarshal(payload, &out); err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.service.Authenticate(t.Context(), out.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.AccountName != "acme" || out.Name != "acme" || p.AccountID != out.ID {
+		t.Errorf("the key is of %+v, answered was %s", p, out.Name)
+	}
+	if !slices.Equal(p.Permissions.Scopes, auth.Full().Scopes) {
+		t.Errorf("its scopes are %v", p.Permissions.Scopes)
+	}
+}
+
+func TestLogNeverHoldsTheKey(t *testing.T) {
+	f := newFunction(t)
+	payload, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out accounts.Out
+	if err := json.Unmarshal(payload, &out); err != nil {
+		t.Fatal(err)
+	}
+	if log := f.log.String(); !strings.Contains(log, out.ID) || strings.Contains(log, out.Key) || strings.Contains(log, "gwa_") {
+		t.Errorf("the log holds %s", log)
+	}
+}
+
+func TestRefusedNamesSayWhatToDo(t *testing.T) {
+	f := newFunction(t)
+	if _, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ payload, want string }{
+		"in use":   {`{"name":"acme"}`, "There is an account named acme already."},
+		"no name":  {`{}`, "lower-case letters"},
+		"capitals": {`{"name":"Acme"}`, "lower-case letters"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := f.call.Invoke(t.Context(), []byte(c.payload))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("answer %s, error %v, want one with %q", out, err, c.want)
+			}
+		})
+	}
+}
+
+// broken fails with what must stay inside.
+type broken struct{}
+
+func (broken) Create(context.Context, string) (records.Account, string, error) {
+	return records.Account{}, "", errors.New("table arn:aws:dynamodb:… is gone")
+}
+
+func TestInnerFailuresStayInTheLog(t *testing.T) {
+	var log strings.Builder
+	_, err := accounts.Handler(broken{}, slog.New(slog.NewJSONHandler(&log, nil)))(t.Context(), accounts.In{Name: "acme"})
+	if err == nil || strings.Contains(err.Error(), "arn:") || !strings.Contains(log.String(), "arn:") {
+		t.Errorf("error %v, log %s", err, log.String())
+	}
+}
