@@ -44,9 +44,16 @@ func worldOver(t testing.TB, memory *store.Memory, wrap func(store.Backend) stor
 	if wrap != nil {
 		backend = wrap(memory)
 	}
-	table := storetest.Over(t, backend, storetest.Clock(c.Now))
+	w := worldOn(t, storetest.Over(t, backend, storetest.Clock(c.Now)), c)
+	w.memory = memory
+	return w
+}
+
+// worldOn makes a world on a table.
+func worldOn(t testing.TB, table *store.Table, c *clock) *world {
+	t.Helper()
 	w := &world{
-		TB: t, memory: memory, table: table, clock: c, requests: new(atomic.Int64),
+		TB: t, table: table, clock: c, requests: new(atomic.Int64),
 		keys: keys.New(keys.Options{
 			Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(),
 			IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now, Pause: storetest.AtOnce,
