@@ -6,9 +6,9 @@
 // in AWS (package apigateway), each function gets the event that AWS sends
 // (package triggers), and table, bucket and key are read by the same code.
 //
-// Read main.go for the commands, run.go for a run, installation.go for what is
-// opened, and services.go for what is wired. The rules are those of design,
-// section 9, and of issue part 8.
+// Read main.go for the commands, run.go for a run, database.go and services.go
+// for what is opened and wired. The rules are those of design, section 9, and
+// of issue part 8.
 package main
 
 import (

@@ -120,21 +120,6 @@ func (c Config) DeploymentOrigin(deployment string) string {
 	return strings.ReplaceAll(c.DeploymentURL, placeholder, deployment)
 }
 
-// Deployment gives the name of the deployment that a request's host is of, and
-// whether it is one. A port does not matter, nor does the case of letters.
-func (c Config) Deployment(host string) (name string, ok bool) {
-	pattern, err := url.Parse(c.DeploymentOrigin("name"))
-	if err != nil {
-		return "", false
-	}
-	suffix := strings.ToLower(strings.TrimPrefix(pattern.Hostname(), "name"))
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		host = host[:i]
-	}
-	name, ok = strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
-	return name, ok && name != "" && !strings.Contains(name, ".")
-}
-
 // DeploymentDomain is what follows a deployment's name and a dot in its host
 // name, in lower case and without a port.
 func (c Config) DeploymentDomain() string {

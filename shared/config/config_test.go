@@ -80,26 +80,17 @@ func TestAllWrongVariablesAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHostLeadsToItsDeployment(t *testing.T) {
-	c := config.Config{DeploymentURL: "http://{deployment}.localhost:9001"}
-	if got := c.DeploymentOrigin("shop-main-0a1b2c3"); got != "http://shop-main-0a1b2c3.localhost:9001" {
-		t.Errorf("origin %s", got)
-	}
-	for host, want := range map[string]string{
-		"shop-main-0a1b2c3.localhost:9001":  "shop-main-0a1b2c3",
-		"shop-main-0a1b2c3.localhost":       "shop-main-0a1b2c3",
-		"Shop-Main-0A1B2C3.LOCALHOST.:9001": "shop-main-0a1b2c3",
-		"localhost:9001":                    "",
-		".localhost":                        "",
-		"a.b.localhost":                     "",
-		"shop-main-0a1b2c3.example.com":     "",
-		"[::1]:9001":                        "",
-		"[::1]":                             "",
-		"":                                  "",
+func TestDeploymentsHaveOriginsBelowOneDomain(t *testing.T) {
+	for pattern, want := range map[string]struct{ origin, domain string }{
+		"http://{deployment}.localhost:9001":     {"http://shop-main-0a1b2c3.localhost:9001", "localhost"},
+		"https://{deployment}.APIs.example.com":  {"https://shop-main-0a1b2c3.APIs.example.com", "apis.example.com"},
 	} {
-		got, ok := c.Deployment(host)
-		if ok != (want != "") || ok && got != want {
-			t.Errorf("%q: %q, %v; want %q", host, got, ok, want)
+		c := config.Config{DeploymentURL: pattern}
+		if got := c.DeploymentOrigin("shop-main-0a1b2c3"); got != want.origin {
+			t.Errorf("%s: origin %s, want %s", pattern, got, want.origin)
+		}
+		if got := c.DeploymentDomain(); got != want.domain {
+			t.Errorf("%s: domain %s, want %s", pattern, got, want.domain)
 		}
 	}
 }
