@@ -82,8 +82,8 @@ func TestAllWrongVariablesAreNamedAtOnce(t *testing.T) {
 
 func TestDeploymentsHaveOriginsBelowOneDomain(t *testing.T) {
 	for pattern, want := range map[string]struct{ origin, domain string }{
-		"http://{deployment}.localhost:9001":     {"http://shop-main-0a1b2c3.localhost:9001", "localhost"},
-		"https://{deployment}.APIs.example.com":  {"https://shop-main-0a1b2c3.APIs.example.com", "apis.example.com"},
+		"http://{deployment}.localhost:9001":    {"http://shop-main-0a1b2c3.localhost:9001", "localhost"},
+		"https://{deployment}.APIs.example.com": {"https://shop-main-0a1b2c3.APIs.example.com", "apis.example.com"},
 	} {
 		c := config.Config{DeploymentURL: pattern}
 		if got := c.DeploymentOrigin("shop-main-0a1b2c3"); got != want.origin {
