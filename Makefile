@@ -7,6 +7,7 @@ NODE_MODULES  := local/node_modules/.package-lock.json
 
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
+HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
 FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
@@ -21,7 +22,7 @@ USES   := {{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{p
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run test race check lint fmt goldens build vuln clean FORCE
+.PHONY: help run test race check lint fmt goldens build bench vuln clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -48,6 +49,9 @@ goldens: $(NODE_MODULES) ## write every golden file anew; read the diff before c
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
 
+bench: $(NODE_MODULES) $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
+	go run ./internal/figures
+
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
 	$(GOVULNCHECK) ./...
 
@@ -55,8 +59,8 @@ clean: ## remove what make has built and installed, never the data in .gatewrigh
 	rm -rf dist .bin local/node_modules
 
 # Go knows best what is up to date, so it is always asked.
-dist/$(ARCH)/%/bootstrap: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build $(LAMBDA) -o $@ ./functions/$*/lambda
+dist/%/bootstrap: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
 
 .bin/golangci-lint-v%:
 	GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*

@@ -1,0 +1,126 @@
+// Command figures runs every program that measures the product and writes what
+// they print to docs/performance.md, which is what `make bench` does.
+//
+// It measures nothing itself and judges nothing: each program prints Markdown
+// and fails when a figure is beyond its limit. Then nothing is written, and
+// what it printed stands on the terminal.
+//
+// Read this file; the figures asked for are those of issue 3, "Figures".
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	out := flag.String("out", "docs/performance.md", "the file to write")
+	only := flag.String("only", "", "run the sections whose title contains this, and write nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *out, *only); err != nil {
+		fmt.Fprintf(os.Stderr, "figures: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// section is one kind of figure. Its text comes from a program or from a golden
+// file that a test keeps.
+type section struct {
+	title, intro string
+	command      []string
+	golden       string
+}
+
+// sections are in the order of the document. binaries is a folder for what
+// they build.
+func sections(binaries string) []section {
+	product := filepath.Join(binaries, "gatewright")
+	return []section{
+		{
+			title: "What an operation asks of the database",
+			intro: "Round trips and capacity units per operation. Kept by `shared/keys`' tests as a golden: a change of it is a change of code.\n" +
+				"Each is measured in a bucket of 1,000 and in one of 100,000 consumers, and has to cost the same in both.",
+			golden: "shared/keys/testdata/ledger.txt",
+		},
+		{
+			title: "A request through the gateway",
+			intro: "CPU per request with a matched route and a checked key, against a bare tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
+				"same run, each proxy a process of its own. The limit is 1.25 times.",
+			command: []string{"go", "run", "./shared/gateway/bench"},
+		},
+		{
+			title: "The start of a function",
+			intro: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
+				"are 15 ms at the median and 40 MB. It is our share of a cold start: no sandbox is made here.",
+			command: []string{"go", "run", "./internal/coldstart", "-dist", "dist/" + runtime.GOARCH},
+		},
+		{
+			title:   "A product that is killed",
+			intro:   "`kill -9` in the middle of writes, start again, look for every write: the acknowledged ones are there, none is there twice.",
+			command: []string{"sh", "-c", "go build -o " + product + " ./local && exec go run ./local/crash -rounds 20 -seed 1 -binary " + product},
+		},
+	}
+}
+
+func run(ctx context.Context, out, only string) error {
+	binaries, err := os.MkdirTemp("", "gatewright-figures-*")
+	if err != nil {
+		return fmt.Errorf("make a folder for binaries: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(binaries) }()
+
+	var document bytes.Buffer
+	fmt.Fprintf(&document, "# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are this machine's; ratios and\ncounts are the product's.\n",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	for _, s := range sections(binaries) {
+		if !strings.Contains(s.title, only) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "figures: %s\n", strings.ToLower(s.title))
+		text, err := s.measure(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", strings.ToLower(s.title), err)
+		}
+		fmt.Fprintf(&document, "\n## %s\n\n%s\n\n%s\n", s.title, s.intro, strings.TrimSpace(text))
+	}
+	if only != "" {
+		return nil
+	}
+	if err := os.WriteFile(out, document.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the figures: %w", err)
+	}
+	return nil
+}
+
+// measure gives a section's Markdown, which is on the terminal by then too.
+func (s section) measure(ctx context.Context) (string, error) {
+	if s.golden != "" {
+		text, err := os.ReadFile(s.golden)
+		if err != nil {
+			return "", fmt.Errorf("read the golden: %w", err)
+		}
+		return "```text\n" + strings.TrimRight(string(text), "\n") + "\n```", nil
+	}
+	var printed bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.command[0], s.command[1:]...) //nolint:gosec // G204: the commands above
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &printed), os.Stderr
+	// An interrupt reaches the programs' children through the programs.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return "", err
+	}
+	return printed.String(), nil
+}
