@@ -28,7 +28,7 @@ var bodies = map[string]string{
 	"ProjectsService_create":         `{"name":"fresh"}`,
 	"DeployService_sources":          `{"accountName":"{accountName}","projectName":"{projectName}","branchName":"main"}`,
 	"DeployService_sourceUrl":        `{"accountName":"{accountName}","projectName":"{projectName}","environment":"main"}`,
-	"VariablesService_create":        `{"name":"A_NAME","isSecret":false,"value":"v"}`,
+	"VariablesService_create":        `{"name":"ANOTHER_NAME","isSecret":false,"value":"v"}`,
 	"VariablesService_update":        `{"value":"w"}`,
 	"ApiKeyBucketsService_create":    `{"name":"fresh-bucket"}`,
 	"ApiKeyBucketsService_update":    `{"description":"d"}`,

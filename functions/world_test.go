@@ -37,6 +37,7 @@ type world struct {
 	t       *testing.T
 	parts   installation.Parts
 	items   *store.Memory
+	counts  *counted
 	bucket  *blob.Memory
 	builder *builder.Handler
 	routes  []api.Route
@@ -53,12 +54,13 @@ func (fixedKey) Root(context.Context) ([]byte, error) {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, items: store.NewMemory(), now: storetest.Epoch}
+	w.counts = &counted{Backend: w.items}
 	clock := func() time.Time { return w.now }
 	w.bucket = blob.NewMemory(clock)
 	random := storetest.Random(t)
 	w.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
-		Table:  storetest.Over(t, w.items, storetest.Clock(clock)),
+		Table:  storetest.Over(t, w.counts, storetest.Clock(clock)),
 		Bucket: w.bucket, Key: fixedKey{}, Random: random, Now: clock,
 		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}

@@ -103,7 +103,7 @@ func start() (*product, error) {
 		return nil, err
 	}
 	binary := filepath.Join(dir, "gatewright")
-	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil { //nolint:gosec,noctx // our own package
+	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
 	}
 	return startAs(dir, binary)
@@ -113,7 +113,7 @@ func start() (*product, error) {
 func startAs(dir string, command ...string) (*product, error) {
 	p := &product{dir: dir, ended: make(chan struct{})}
 	ready := filepath.Join(dir, "ready")
-	p.cmd = exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // what these tests name; it ends with stop
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Dir = filepath.Join("..", "..")
 	p.cmd.Env = append(os.Environ(),
 		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0",
@@ -157,13 +157,13 @@ func (p *product) stop() {
 }
 
 // do makes a request to the management API.
-func (t *target) do(ctx context.Context, method, path, body string) (int, []byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, t.api+path, strings.NewReader(body))
+func (in *target) do(ctx context.Context, method, path, body string) (int, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, in.api+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+t.key)
-	out, err := t.client.Do(r)
+	r.Header.Set("Authorization", "Bearer "+in.key)
+	out, err := in.client.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
