@@ -3,6 +3,7 @@ package project
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -115,11 +116,20 @@ var (
 )
 
 func (u *unpacker) run() error {
-	zip, err := gzip.NewReader(bufio.NewReaderSize(u.source, 64<<10))
-	switch {
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, io.EOF):
+	packed := bufio.NewReaderSize(u.source, 64<<10)
+	// gzip calls a short text an archive cut short; its first bytes tell.
+	magic, err := packed.Peek(2)
+	if len(magic) < 2 && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		return errNotGzip
-	case err != nil:
+	}
+	zip, err := gzip.NewReader(packed)
+	if errors.Is(err, gzip.ErrHeader) {
+		return errNotGzip
+	}
+	if err != nil {
 		return err
 	}
 	u.plain = &ratioReader{r: zip, source: u.source, limits: u.limits}

@@ -170,6 +170,7 @@ func TestBadArchivesAreRefused(t *testing.T) {
 		want   string
 	}{
 		{name: "empty", data: nil, want: "not compressed with gzip"},
+		{name: "a short text", data: []byte("bad\n"), want: "not compressed with gzip"},
 		{name: "text", data: []byte(strings.Repeat("text ", 100)), want: "not compressed with gzip"},
 		{name: "a zip file", data: append([]byte("PK\x03\x04"), noise...), want: "not compressed with gzip"},
 		{name: "a bare tar file", data: good, want: "not compressed with gzip"},
