@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -15,9 +16,12 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // localhost is a client for which every name below localhost is this machine,
@@ -142,4 +146,32 @@ func example(name string) (string, error) {
 		err = os.ErrNotExist
 	}
 	return path, err
+}
+
+// startEmulators starts a DynamoDB and an S3 that are not the run's own, and
+// sets the variables that name them: `emulators`.
+func startEmulators(ts *testscript.TestScript, _ bool, _ []string) {
+	dir, err := datadir.Open(ts.MkAbs("elsewhere"))
+	ts.Check(err)
+	log := slog.New(slog.DiscardHandler)
+	database, err := emulator.StartDynamoDB(context.Background(), dir, ts.Getenv("GATEWRIGHT_DYNOXIDE"), log)
+	ts.Check(err)
+	ts.Defer(database.Stop)
+	credentials, err := emulator.LoadCredentials(dir)
+	ts.Check(err)
+	self, err := os.Executable()
+	ts.Check(err)
+	objects, err := emulator.StartS3(context.Background(), emulator.S3Options{
+		Dir: dir, Self: self, Credentials: credentials, Created: func(events.S3Event) {}, Log: log,
+	})
+	ts.Check(err)
+	ts.Defer(objects.Stop)
+	for name, value := range map[string]string{
+		config.VarDynamoDBEndpoint: database.Endpoint,
+		config.VarS3Endpoint:       objects.Endpoint,
+		"AWS_ACCESS_KEY_ID":        credentials.AccessKeyID,
+		"AWS_SECRET_ACCESS_KEY":    credentials.SecretAccessKey,
+	} {
+		ts.Setenv(name, value)
+	}
 }

@@ -22,6 +22,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == emulator.S3ServerCommand {
+		os.Exit(run(os.Args[1:]))
+	}
 	testscript.Main(m, map[string]func(){
 		"local": main,
 		"make":  launch,
@@ -59,6 +62,7 @@ func TestStories(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"built":     built,
 			"deploy":    deploy,
+			"emulators": startEmulators,
 			"killchild": killChild,
 			"ready":     waitReady,
 			"ended":     waitEnded,
