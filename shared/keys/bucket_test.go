@@ -1,0 +1,184 @@
+package keys_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// lasting reports whether records at key stay after everything was deleted.
+func lasting(key store.Key) bool {
+	for _, prefix := range []string{"buckets#", "audit#", "operation#"} {
+		if strings.HasPrefix(key.PK, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestBucketIsReadByNameAndByID(t *testing.T) {
+	w := newWorld(t)
+	made := must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{
+		Name: bucket, Description: "for orders", Tags: map[string]string{"team": "a"},
+	}))
+	if made.Token != "" {
+		t.Error("the creation shows the token")
+	}
+	for _, name := range []string{bucket, made.ID} {
+		got := must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(name)))
+		if got.ID != made.ID || got.Description != "for orders" || got.Tags["team"] != "a" || !got.Retrievable || !strings.HasPrefix(got.Token, "gwb_") {
+			t.Errorf("read by %s: %+v", name, got)
+		}
+	}
+}
+
+func TestBucketNameIsUniqueInItsAccount(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	_, err := w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: bucket})
+	wantFault(t, err, fault.Conflict)
+	other := keys.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), other, keys.NewBucket{Name: bucket}))
+}
+
+func TestBucketOfAnotherAccountReadsLikeAnAbsentOne(t *testing.T) {
+	w := newWorld(t)
+	made := w.bucket()
+	other := keys.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
+	_, absent := w.keys.ReadBucket(w.Context(), in("nothing-here"))
+	for _, name := range []string{bucket, made.ID} {
+		_, err := w.keys.ReadBucket(w.Context(), keys.BucketAt{Owner: other, Bucket: name})
+		wantFault(t, err, fault.NotFound)
+		if err.Error() != absent.Error() {
+			t.Errorf("foreign: %q, absent: %q", err, absent)
+		}
+	}
+}
+
+func TestBucketUpdateReplacesWhatIsGivenAndClearsNull(t *testing.T) {
+	w := newWorld(t)
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{
+		Name: bucket, Description: "old", Tags: map[string]string{"a": "1", "b": "2"},
+	}))
+	w.clock.add(time.Hour)
+	got := must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Tags: keys.To(map[string]string{"c": "3"})}))
+	if got.Description != "old" || len(got.Tags) != 1 || got.Tags["c"] != "3" || !got.UpdatedOn.Equal(w.clock.Now()) {
+		t.Errorf("after the tags: %+v", got)
+	}
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Description: keys.Clear[string]()}))
+	got = must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(bucket)))
+	if got.Description != "" || got.Tags["c"] != "3" {
+		t.Errorf("after the description: %+v", got)
+	}
+}
+
+func TestDeletedBucketIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
+	w := newWorld(t)
+	first := w.bucket()
+	w.consumer("alice")
+	old := w.key("alice", keys.NewKey{Text: "chosen-by-its-owner"})
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+	for _, name := range []string{bucket, first.ID} {
+		_, err := w.keys.ReadBucket(w.Context(), in(name))
+		wantFault(t, err, fault.NotFound)
+	}
+	wantFault(t, w.keys.DeleteBucket(w.request(), in(bucket)), fault.NotFound)
+	w.wantOpen(false, old)
+	second := w.bucket()
+	if second.ID == first.ID {
+		t.Fatal("the new bucket has the id of the old one")
+	}
+	w.wantOpen(false, old)
+	_, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{})
+	wantFault(t, err, fault.NotFound)
+	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+		t.Fatalf("%d consumers, %v", total, err)
+	}
+	// Nothing has been swept yet, and still the text is free.
+	w.consumer("alice")
+	again := w.key("alice", keys.NewKey{Text: "chosen-by-its-owner"})
+	w.wantOpen(true, again)
+	w.settle()
+	w.wantOpen(true, again)
+}
+
+func TestDeletedBucketIsEmptied(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	for i := range 3 {
+		name := fmt.Sprintf("consumer-%d", i)
+		must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+			Name: name, WithKey: true, Tags: map[string]string{"n": name},
+			Managers: []keys.NewManager{{Email: "a@b.example", Sub: "a"}, {Email: "c@d.example", Invite: true}},
+		}))
+	}
+	w.bulk("consumer-1", 95)
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+	w.settle()
+	if left := w.leftovers(); len(left) > 0 {
+		t.Fatalf("%d items are left, such as %s", len(left), left[0])
+	}
+}
+
+func TestLimitedAccountKeySeesItsProjectsBucketsOnly(t *testing.T) {
+	w := newWorld(t)
+	viewer := auth.Principal{Permissions: auth.Permissions{
+		Projects: []string{"shop"}, Environments: []environment.Kind{environment.Production},
+	}}
+	limited := keys.Owner{AccountID: accountID, Account: account, Viewer: viewer}
+	place := func(project, kind string) map[string]string {
+		return map[string]string{"project": project, "environmentType": kind}
+	}
+	for name, tags := range map[string]map[string]string{
+		"placed": place("shop", "PRODUCTION"), "preview": place("shop", "PREVIEW"),
+		"foreign": place("blog", "PRODUCTION"), "unplaced": nil,
+	} {
+		must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: name, Tags: tags}))
+	}
+	got, total, err := w.keys.ListBuckets(w.Context(), limited, all)
+	must0(t, err)
+	if total != 1 || got[0].Name != "placed" {
+		t.Fatalf("sees %+v", got)
+	}
+	for name, sees := range map[string]bool{"placed": true, "preview": false, "foreign": false, "unplaced": false} {
+		if _, err := w.keys.ReadBucket(w.Context(), keys.BucketAt{Owner: limited, Bucket: name}); (err == nil) != sees {
+			t.Errorf("%s: %v, want seen %v", name, err, sees)
+		}
+	}
+	_, err = w.keys.CreateBucket(w.request(), limited, keys.NewBucket{Name: "mine-1"})
+	wantFault(t, err, fault.Forbidden)
+	_, err = w.keys.CreateBucket(w.request(), limited, keys.NewBucket{Name: "mine-2", Tags: place("blog", "PRODUCTION")})
+	wantFault(t, err, fault.Forbidden)
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), limited, keys.NewBucket{Name: "mine-3", Tags: place("shop", "PRODUCTION")}))
+	// Tags are replaced as a whole; the placement stays.
+	at := keys.BucketAt{Owner: limited, Bucket: "mine-3"}
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), at, keys.BucketPatch{Tags: keys.To(place("blog", "PREVIEW"))}))
+	must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), at))
+}
+
+func TestProjectHasThreeBuckets(t *testing.T) {
+	w := newWorld(t)
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: "shop-preview", Description: "was there"}))
+	writes := must[[]store.Write](t)(w.keys.DefaultBuckets(w.Context(), owner, "shop"))
+	must0(t, w.table.Commit(w.Context(), writes...))
+	got, _, err := w.keys.ListBuckets(w.Context(), owner, all)
+	must0(t, err)
+	var names []string
+	for _, b := range got {
+		names = append(names, b.Name+" "+b.Tags["environmentType"]+b.Description)
+	}
+	if want := []string{"shop-preview was there", "shop-production PRODUCTION", "shop-working-copy WORKING_COPY"}; !slices.Equal(names, want) {
+		t.Fatalf("got %q", names)
+	}
+	if writes, err := w.keys.DefaultBuckets(w.Context(), owner, "shop"); err != nil || len(writes) != 0 {
+		t.Fatalf("a second time: %d writes, %v", len(writes), err)
+	}
+}

@@ -1,0 +1,234 @@
+package keys_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+func TestBulkShowsAllKeysInOrder(t *testing.T) {
+	for _, n := range append(sizes, keys.MaxBulk) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			before := w.key("alice", keys.NewKey{})
+			made := w.bulk("alice", n)
+			w.wantOpen(true, made...)
+			got := w.list("alice")
+			slices.Reverse(got)
+			if len(got) != n+1 || got[0].ID != before.ID {
+				t.Fatalf("%d keys in the list", len(got))
+			}
+			for i, k := range got[1:] {
+				if k.ID != made[i].ID || k.Text != made[i].Text {
+					t.Fatalf("key %d is %s, want %s", i, k.ID, made[i].ID)
+				}
+			}
+			w.settle()
+			w.wantOpen(true, made...)
+			if after := w.key("alice", keys.NewKey{}); after.ID <= made[n-1].ID {
+				t.Fatal("the next key is not the newest")
+			}
+		})
+	}
+}
+
+func TestBulkWithATextInUseMakesNoKeyAndFreesItsTexts(t *testing.T) {
+	for _, n := range sizes[1:] {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket()
+			w.consumer("alice")
+			w.key("alice", keys.NewKey{Text: "is-in-use-already"})
+			batch := make([]keys.NewKey, n)
+			for i := range batch {
+				batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
+			}
+			good := slices.Clone(batch)
+			batch[n-1].Text = "is-in-use-already"
+			_, err := w.keys.CreateKeys(w.request(), of("alice"), batch)
+			wantFault(t, err, fault.Conflict)
+			if got := w.list("alice"); len(got) != 1 {
+				t.Fatalf("%d keys are there", len(got))
+			}
+			w.wantOpen(false, keys.Key{Text: "custom-key-number-0000"})
+			made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), good))
+			w.settle()
+			w.wantOpen(true, made...)
+			if got := w.list("alice"); len(got) != n+1 {
+				t.Fatalf("%d keys are there", len(got))
+			}
+		})
+	}
+}
+
+func TestBulkIsCheckedAsAWhole(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	for name, batch := range map[string][]keys.NewKey{
+		"none":     {},
+		"too many": make([]keys.NewKey, keys.MaxBulk+1),
+		"10,000":   make([]keys.NewKey, 10_000),
+		"twice":    {{Text: "the-same-text-twice"}, {}, {Text: "the-same-text-twice"}},
+		"short":    {{}, {Text: "short"}},
+	} {
+		_, err := w.keys.CreateKeys(w.request(), of("alice"), batch)
+		if err == nil || fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := w.list("alice"); len(got) != 0 {
+		t.Fatalf("%d keys are there", len(got))
+	}
+}
+
+// interrupted runs do once each time n keys have been written by a bulk.
+type interrupted struct {
+	store.Backend
+	mu    sync.Mutex
+	armed func(portion int)
+	seen  int
+}
+
+func (b *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
+	err := b.Backend.Transact(ctx, token, writes)
+	b.mu.Lock()
+	do := b.armed
+	if do != nil && err == nil && len(writes) > 40 {
+		b.seen++
+		b.armed = nil
+		b.mu.Unlock()
+		do(b.seen)
+		b.mu.Lock()
+		b.armed = do
+	}
+	b.mu.Unlock()
+	return err
+}
+
+func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
+	b := &interrupted{}
+	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w.bucket()
+	w.consumer("alice")
+	first := w.key("alice", keys.NewKey{})
+	batch := make([]keys.NewKey, 100)
+	for i := range batch {
+		batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
+	}
+	looks := 0
+	b.armed = func(portion int) {
+		looks++
+		if got := w.list("alice"); len(got) != 1 {
+			t.Errorf("after portion %d the list holds %d keys", portion, len(got))
+		}
+		c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{Keys: true}))
+		if len(c.Keys) != 1 {
+			t.Errorf("after portion %d the consumer shows %d keys", portion, len(c.Keys))
+		}
+		for _, n := range batch {
+			w.wantOpen(false, keys.Key{Text: n.Text})
+		}
+	}
+	made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch))
+	b.armed = nil
+	if looks != 3 {
+		t.Fatalf("looked %d times", looks)
+	}
+	w.wantOpen(true, append(made, first)...)
+}
+
+func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(w *world)
+		check  func(t *testing.T, w *world, before, made []keys.Key, err error)
+	}{
+		{"roll", func(w *world) {
+			must0(w, w.keys.DeleteKey(w.request(), of("alice"), w.key("alice", keys.NewKey{}).ID))
+			must0(w, w.keys.RollKey(w.request(), of("alice"), w.clock.Now()))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			must0(t, err)
+			w.wantOpen(false, before...)
+			w.wantOpen(true, made...) // they were made after the roll
+		}},
+		{"metadata", func(w *world) {
+			must[keys.Consumer](w)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))}))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			must0(t, err)
+			for _, k := range append(before, made...) {
+				if id, ok := w.opens(k.Text); !ok || string(id.Data) != `{"new":1}` {
+					t.Fatalf("the gateway sees %s", id.Data)
+				}
+			}
+		}},
+		{"consumer deleted", func(w *world) {
+			must0(w, w.keys.DeleteConsumer(w.request(), of("alice")))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			w.wantOpen(false, before...)
+		}},
+		{"consumer made again", func(w *world) {
+			must0(w, w.keys.DeleteConsumer(w.request(), of("alice")))
+			w.consumer("alice")
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			if got := w.list("alice"); len(got) != 0 {
+				t.Fatalf("the new consumer has %d keys", len(got))
+			}
+		}},
+		{"bucket deleted", func(w *world) {
+			must0(w, w.keys.DeleteBucket(w.request(), in(bucket)))
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.NotFound)
+			w.settle()
+			if left := w.leftovers(); len(left) > 0 {
+				t.Fatalf("%d items are left, such as %s", len(left), left[0])
+			}
+		}},
+		{"taken for dead", func(w *world) {
+			w.settle()
+		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
+			wantFault(t, err, fault.Unavailable)
+			w.wantOpen(true, before...)
+			must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+			w.settle()
+			if left := w.leftovers(); len(left) > 0 {
+				t.Fatalf("%d items are left, such as %s", len(left), left[0])
+			}
+		}},
+	} {
+		for _, n := range []int{2, 50} {
+			t.Run(fmt.Sprintf("%s with %d keys", test.name, n), func(t *testing.T) {
+				b := &interrupted{}
+				w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+				w.bucket()
+				w.consumer("alice")
+				before := w.bulk("alice", n)
+				b.seen = 0
+				b.armed = func(portion int) {
+					if portion == 2 {
+						b.armed = nil
+						test.change(w)
+					}
+				}
+				made, err := w.keys.CreateKeys(w.request(), of("alice"), make([]keys.NewKey, 100))
+				b.armed = nil
+				test.check(t, w, before, made, err)
+				w.settle()
+				if err == nil {
+					test.check(t, w, before, made, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package keys_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+)
+
+func TestConsumerIsFoundByNameByIDAndByTag(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	made := must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+		Name: "org_123", Description: "first", Tags: map[string]string{"org": "1"}, Metadata: json.RawMessage(`{"plan": 3}`),
+	}))
+	for _, test := range []struct {
+		at   string
+		tags map[string]string
+		want bool
+	}{
+		{"org_123", nil, true},
+		{made.ID, nil, true},
+		{made.ID, map[string]string{"org": "1"}, true},
+		{"org_123", map[string]string{"org": "2"}, false},
+		{"org_123", map[string]string{"org": "1", "more": ""}, false},
+		{"csmr_000000000000000000000000", nil, false},
+		{"nobody", nil, false},
+		{"no/name", nil, false},
+	} {
+		got, err := w.keys.ReadConsumer(w.Context(), keys.ConsumerAt{BucketAt: in(bucket), Consumer: test.at, Tags: test.tags}, keys.Include{})
+		if !test.want {
+			wantFault(t, err, fault.NotFound)
+			continue
+		}
+		must0(t, err)
+		if got.ID != made.ID || got.Name != "org_123" || string(got.Metadata) != `{"plan":3}` || got.Keys != nil || got.Managers != nil {
+			t.Errorf("%+v: got %+v", test, got)
+		}
+	}
+	_, err := w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "org_123"})
+	wantFault(t, err, fault.Conflict)
+}
+
+func TestConsumerIDOfADeletedConsumerNeverMeansItsSuccessor(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	old := w.consumer("alice")
+	must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of(old.ID), keys.Include{}))
+	must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
+	w.consumer("alice")
+	_, err := w.keys.ReadConsumer(w.Context(), of(old.ID), keys.Include{})
+	wantFault(t, err, fault.NotFound)
+}
+
+func TestListOfConsumersFiltersCountsAndPages(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	for i := range 25 {
+		tags := map[string]string{"parity": []string{"even", "odd"}[i%2]}
+		var managers []keys.NewManager
+		if i%5 == 0 {
+			tags["five"] = "yes"
+			managers = []keys.NewManager{{Email: "Boss@Example.com", Invite: i%2 == 0, Sub: "boss"}}
+		}
+		must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+			Name: fmt.Sprintf("c%02d", i), Tags: tags, Managers: managers,
+		}))
+	}
+	for _, test := range []struct {
+		name   string
+		filter keys.Filter
+		page   keys.Page
+		total  int
+		want   string
+	}{
+		{"all", keys.Filter{}, keys.Page{Limit: 3}, 25, "c00 c01 c02"},
+		{"offset", keys.Filter{}, keys.Page{Limit: 3, Offset: 23}, 25, "c23 c24"},
+		{"beyond", keys.Filter{}, keys.Page{Limit: 3, Offset: 25}, 25, ""},
+		{"far beyond", keys.Filter{}, keys.Page{Limit: 3, Offset: 1 << 31}, 25, ""},
+		{"tag", keys.Filter{Tags: map[string]string{"five": "yes"}}, keys.Page{Limit: 2, Offset: 1}, 5, "c05 c10"},
+		{"tags together", keys.Filter{Tags: map[string]string{"five": "yes", "parity": "odd"}}, keys.Page{Limit: 9}, 2, "c05 c15"},
+		{"no such tag", keys.Filter{Tags: map[string]string{"five": "no"}}, keys.Page{Limit: 9}, 0, ""},
+		{"manager in any case", keys.Filter{ManagerEmail: "bOSS@example.COM"}, keys.Page{Limit: 9}, 5, "c00 c05 c10 c15 c20"},
+		{"manager and tag", keys.Filter{ManagerEmail: "boss@example.com", Tags: map[string]string{"parity": "even"}}, keys.Page{Limit: 9}, 3, "c00 c10 c20"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), test.filter, test.page, keys.Include{})
+			must0(t, err)
+			var names []string
+			for _, c := range got {
+				names = append(names, c.Name)
+			}
+			if total != test.total || strings.Join(names, " ") != test.want {
+				t.Fatalf("got %d: %s; want %d: %s", total, names, test.total, test.want)
+			}
+		})
+	}
+}
+
+func TestTagsThatLookAlikeAreApart(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	for name, tags := range map[string]map[string]string{
+		"a": {"x": "y=z"}, "b": {"x=y": "z"}, "c": {"x#": "1"}, "d": {"x%23": "1"},
+	} {
+		must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: name, Tags: tags}))
+		got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: tags}, all, keys.Include{})
+		if err != nil || total != 1 || got[0].Name != name {
+			t.Errorf("%s: %d found, %v", name, total, err)
+		}
+	}
+}
+
+func TestConsumerUpdateMovesTheIndex(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+		Name: "alice", Description: "old", Tags: map[string]string{"a": "1", "b": "2"}, Metadata: json.RawMessage(`{"x":1}`),
+	}))
+	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{
+		Tags: keys.To(map[string]string{"b": "2", "c": "3"}), Metadata: keys.Clear[json.RawMessage](),
+	}))
+	for tag, want := range map[[2]string]int{{"a", "1"}: 0, {"b", "2"}: 1, {"c", "3"}: 1} {
+		_, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{tag[0]: tag[1]}}, all, keys.Include{})
+		if err != nil || total != want {
+			t.Errorf("tag %v: %d, %v; want %d", tag, total, err, want)
+		}
+	}
+	got := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}))
+	if got.Description != "old" || got.Metadata != nil {
+		t.Errorf("got %+v", got)
+	}
+	wantFault(t, func() error {
+		at := of("alice")
+		at.Tags = map[string]string{"a": "1"}
+		_, err := w.keys.UpdateConsumer(w.request(), at, keys.ConsumerPatch{})
+		return err
+	}(), fault.NotFound)
+}
+
+func TestManagersAndInvites(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	made := must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice", Managers: []keys.NewManager{
+		{Email: "a@x.example", Sub: "a"}, {Email: "b@x.example", Invite: true},
+	}}))
+	both := keys.Include{Managers: true, Invites: true}
+	got := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of(made.ID), both))
+	if len(got.Managers) != 1 || got.Managers[0].Sub != "a" || len(got.Invites) != 1 || got.Invites[0].Email != "b@x.example" {
+		t.Fatalf("got %+v %+v", got.Managers, got.Invites)
+	}
+	_, err := w.keys.AddManager(w.request(), of("alice"), keys.NewManager{Email: "A@x.example", Sub: "z"})
+	wantFault(t, err, fault.Conflict)
+	b := must[keys.Manager](t)(w.keys.AddManager(w.request(), of("alice"), keys.NewManager{Email: "B@x.example", Sub: "b"}))
+	got = must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
+	if len(got.Invites) != 0 || len(got.Managers) != 2 || got.Managers[0].ID != b.ID {
+		t.Fatalf("an invite was not taken up: %+v %+v", got.Managers, got.Invites)
+	}
+	page, total, err := w.keys.ListManagers(w.Context(), of("alice"), keys.Page{Limit: 5, Offset: 1})
+	if err != nil || total != 2 || len(page) != 1 || page[0].Sub != "a" {
+		t.Fatalf("page %+v of %d, %v", page, total, err)
+	}
+	must0(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID))
+	wantFault(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID), fault.NotFound)
+	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{ManagerEmail: "b@x.example"}, all, keys.Include{}); err != nil || total != 0 {
+		t.Fatalf("a deleted manager still finds the consumer: %d, %v", total, err)
+	}
+}
+
+func TestConsumerHasAtMostFiftyManagers(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	many := make([]keys.NewManager, 50)
+	for i := range many {
+		many[i] = keys.NewManager{Email: fmt.Sprintf("m%d@x.example", i), Sub: "s"}
+	}
+	must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+		Name: "alice", Managers: many, WithKey: true,
+		Tags: map[string]string{"a": "", "b": "", "c": "", "d": "", "e": ""},
+	}))
+	_, err := w.keys.AddManager(w.request(), of("alice"), keys.NewManager{Email: "one@more.example", Sub: "s"})
+	wantFault(t, err, fault.Conflict)
+	w.bulk("alice", 39)
+	must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
+	w.settle()
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+	w.settle()
+	if left := w.leftovers(); len(left) > 0 {
+		t.Fatalf("%d items are left, such as %s", len(left), left[0])
+	}
+}
+
+func TestGatewaySeesTheConsumersNameAndMetadata(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	made := must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+		Name: "alice", Metadata: json.RawMessage(`{"plan":"gold"}`), WithKey: true,
+	}))
+	id, _ := w.opens(made.Keys[0].Text)
+	if id.Sub != "alice" || string(id.Data) != `{"plan":"gold"}` || id.ConsumerID != made.ID || id.KeyID != made.Keys[0].ID {
+		t.Fatalf("got %+v", id)
+	}
+	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))}))
+	if id, _ = w.opens(made.Keys[0].Text); string(id.Data) != `{"plan":"tin"}` {
+		t.Fatalf("after the update: %s", id.Data)
+	}
+}

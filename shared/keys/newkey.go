@@ -1,0 +1,119 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// newKey is a key that is being made, with the text that only its maker sees.
+type newKey struct {
+	record keyRecord
+	hash   hashRecord
+	text   string
+}
+
+// shown is the key as its creation shows it.
+func (k newKey) shown() Key {
+	out := k.record.key()
+	out.Text = k.text
+	return out
+}
+
+// birth says by which batch a key is made.
+type birth struct {
+	batch string
+	since int64
+}
+
+// makeKeys prepares keys of the consumer in v, for a commit that brings the
+// consumer to version revision. Their ids rise above all earlier ones.
+func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision int64, b birth) ([]newKey, error) {
+	now := s.now()
+	last := v.consumer.LastKeyID
+	out := make([]newKey, len(in))
+	for i, n := range in {
+		text := n.Text
+		if text == "" {
+			text = s.newText()
+		}
+		last = above(last, s.ids.Ordered("key", 24))
+		l := life{
+			ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision,
+			Batch: b.batch, Since: b.since,
+		}
+		k := keyRecord{
+			life: l, ID: last, Description: n.Description, Custom: n.Text != "",
+			CreatedOn: now, UpdatedOn: now,
+		}
+		if err := s.write(ctx, v.bucket, &k, text); err != nil {
+			return nil, err
+		}
+		out[i] = newKey{record: k, hash: v.hashOf(k, revision), text: text}
+	}
+	return out, nil
+}
+
+// write puts a text into a key's record.
+func (s *Service) write(ctx context.Context, b bucketRecord, k *keyRecord, text string) error {
+	var err error
+	if k.Hash, err = s.hash.Hash(ctx, text); err != nil {
+		return fmt.Errorf("hash an API key: %w", err)
+	}
+	k.Suffix, k.Sealed = suffix(text), nil
+	if !b.Retrievable {
+		return nil
+	}
+	if k.Sealed, err = s.seal.Seal(ctx, []byte(text), sealContext(k.ID)); err != nil {
+		return fmt.Errorf("seal an API key: %w", err)
+	}
+	return nil
+}
+
+// hashOf makes the gateway's record of a key.
+func (v seen) hashOf(k keyRecord, stamped int64) hashRecord {
+	return hashRecord{
+		life: k.life, KeyID: k.ID,
+		AccountID: v.bucket.AccountID, BucketID: v.bucket.ID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
+		ConsumerName: v.consumer.Name, Metadata: v.consumer.Metadata, Stamped: stamped,
+	}
+}
+
+// above gives id, or when a clock went back the next id above last.
+func above(last, id string) string {
+	const from, to = len("key_"), len("key_") + 8 // the digits of the time
+	if id > last {
+		return id
+	}
+	b := []byte(last[:to])
+	for i := to - 1; i >= from; i-- {
+		switch b[i] {
+		case 'z':
+			b[i] = '0'
+			continue
+		case '9':
+			b[i] = 'A'
+		case 'Z':
+			b[i] = 'a'
+		default:
+			b[i]++
+		}
+		break
+	}
+	return string(b) + id[to:]
+}
+
+// createKeys are the writes of new keys: two items each.
+func createKeys(g store.Generation, consumer string, made []newKey) []store.Write {
+	writes := make([]store.Write, 0, 2*len(made))
+	for _, k := range made {
+		writes = append(writes,
+			store.Create(store.KeyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
+			store.Create(store.ConsumerKeyKey(g, consumer, k.record.ID), k.record).Else(errStale))
+	}
+	return writes
+}
+
+var errKeyInUse = fault.New(fault.Conflict, "An API key with this text exists. Choose another one, or leave it out to have one made.")
