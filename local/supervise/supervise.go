@@ -49,7 +49,8 @@ type Spec struct {
 	// pipe whose writing end the child has as file descriptor 3. It returns at
 	// the end of the file.
 	Notes func(io.Reader)
-	// StartTimeout is how long the first start may take until Ready; 0 is 10 s.
+	// StartTimeout is how long the first start may take until Ready; 0 is 30 s: a
+	// busy machine is slow, and a broken child ends by itself.
 	StartTimeout time.Duration
 	// StopTimeout is how long the child may take to end after SIGTERM before it
 	// is killed; 0 is 3 s.
@@ -87,7 +88,7 @@ const (
 // still need the child.
 func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StartTimeout == 0 {
-		spec.StartTimeout = 10 * time.Second
+		spec.StartTimeout = 30 * time.Second
 	}
 	if spec.StopTimeout == 0 {
 		spec.StopTimeout = 3 * time.Second
