@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -73,14 +74,17 @@ func StartDynamoDB(ctx context.Context, dir *datadir.Dir, binary string, log *sl
 	}
 	return start(ctx, dir, "dynamodb", log, func(port string) (supervise.Spec, error) {
 		client := DynamoDBClient("http://127.0.0.1:" + port)
+		path := filepath.Join(data, "table.db")
 		return supervise.Spec{
 			Name: "DynamoDB",
 			Path: binary,
-			Args: []string{"serve", "--host", "127.0.0.1", "--port", port, "--db-path", filepath.Join(data, "table.db")},
+			Args: []string{"serve", "--host", "127.0.0.1", "--port", port, "--db-path", path},
 			Env:  environment(),
 			Ready: func(ctx context.Context) error {
-				_, err := client.ListTables(ctx, &dynamodb.ListTablesInput{Limit: aws.Int32(1)})
-				return err
+				if _, err := client.ListTables(ctx, &dynamodb.ListTablesInput{Limit: aws.Int32(1)}); err != nil {
+					return err
+				}
+				return tuneStream(ctx, path, time.Now())
 			},
 		}, nil
 	})
