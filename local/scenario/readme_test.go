@@ -1,7 +1,9 @@
 package scenario_test
 
 import (
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,11 +32,17 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.stop)
-	// What differs here: free ports and a data directory of the test's own.
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("the product printed:\n%s", p.log.String())
+		}
+	})
+	// What differs here: free ports, and folders of the test's own.
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.api,
 		".gatewright/", p.dir+"/data/",
+		"examples/hello", sampleWithUpstream(t, freeAddress(t)),
 	)
 	steps = steps[1:]
 	for i := range steps {
@@ -44,4 +52,44 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	if _, err := readme.Run(t.Context(), "../..", env, steps); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sampleWithUpstream copies examples/hello for an upstream at another address.
+func sampleWithUpstream(t *testing.T, address string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../../examples/hello")); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := 0
+	for _, name := range []string{"upstream.mjs", "config/routes.oas.json"} {
+		path := filepath.Join(folder, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced += strings.Count(string(text), "9002")
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "9002", port)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if replaced < 2 {
+		t.Fatal("the sample no longer names its upstream's port, 9002")
+	}
+	return folder
+}
+
+// freeAddress is one nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
