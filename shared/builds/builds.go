@@ -112,10 +112,11 @@ func New(o Options) *Builder {
 
 // Definitions gives the operations' definitions.
 func (b *Builder) Definitions() []operation.Definition {
-	// A client polls for 250 s: with these bounds, a build whose worker dies
-	// once ends before.
-	const timeout = time.Minute
-	retry := operation.Retry{Attempts: 5}
+	// A client polls for 250 s. A worker that dies is replaced when the step's
+	// time and the time to the next sweep are over: some 100 s in all. 100 MiB
+	// take a step a few seconds.
+	const timeout = 30 * time.Second
+	retry := operation.Retry{Attempts: 8, Longest: 10 * time.Second}
 	return []operation.Definition{
 		{
 			Kind:  deployments.Build,

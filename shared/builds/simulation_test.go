@@ -198,7 +198,7 @@ func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archi
 // whatever happens to the workers, the table and the bucket.
 func TestBuildsSurviveEverything(t *testing.T) {
 	compiler, archives := tools(t)
-	operationtest.Simulate(t, func() operationtest.Scenario { return scenario(compiler, archives) }, 2_000)
+	operationtest.Simulate(t, func() operationtest.Scenario { return scenario(compiler, archives) }, runs)
 }
 
 // TestSimulationNoticesAnUnguardedDeployment breaks the rule that an effect is
