@@ -20,10 +20,6 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// runs is how many disturbed runs each scenario gets, beside a death before and
-// after each of its calls.
-const runs = 400
-
 // fixed is a request's context whose audit record is the same in each run.
 func fixed(ctx context.Context, id string) context.Context {
 	return audit.With(ctx, &audit.Request{AccountID: accountID, Time: storetest.Epoch, RequestID: id})

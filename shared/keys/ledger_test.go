@@ -20,12 +20,12 @@ import (
 func TestLedgerOfRequestsAndUnits(t *testing.T) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-52s %6s %8s %8s %11s %12s\n", "", "reads", "queries", "commits", "read units", "write units")
-	small, large := crowd(t, 1_000), crowd(t, 100_000)
+	small, large := crowd(t, crowds[0]), crowd(t, crowds[1])
 	for _, entry := range ledger() {
 		a, b := small.cost(entry), large.cost(entry)
 		fmt.Fprintf(&out, "%-52s %6d %8d %8d %11.1f %12.1f\n", entry.name, a.Reads, a.Queries, a.Commits, a.ReadUnits, a.WriteUnits)
 		if a != b {
-			t.Errorf("%s costs %+v among 1,000 consumers and %+v among 100,000", entry.name, a, b)
+			t.Errorf("%s costs %+v among %d consumers and %+v among %d", entry.name, a, crowds[0], b, crowds[1])
 		}
 	}
 	golden.Equal(t, "testdata/ledger.txt", out.String())
