@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,15 +43,21 @@ type Committer interface {
 type Server struct {
 	config Config
 	mux    *http.ServeMux
+	// paths are those of all routes, in segments; deep those of them with a
+	// parameter that holds slashes.
+	paths, deep [][]string
 }
 
-// Config is what a Server takes from outside. All fields are needed.
+// Config is what a Server takes from outside. All fields but the last are needed.
 type Config struct {
 	Authenticator Authenticator
 	Audit         Committer
 	Log           *slog.Logger
 	IDs           *ids.Source
 	Now           func() time.Time
+	// DecodedPaths is for a platform that decodes paths before it hands them
+	// over, as one emulator of AWS does.
+	DecodedPaths bool
 }
 
 // NewServer makes the handler of routes.
@@ -59,6 +66,11 @@ func NewServer(config Config, routes []Route) *Server {
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.around(r.Declaration))
+		segments := strings.Split(r.Path, "/")
+		s.paths = append(s.paths, segments)
+		if slices.ContainsFunc(segments, HoldsSlashes) {
+			s.deep = append(s.deep, segments)
+		}
 	}
 	return s
 }

@@ -30,6 +30,7 @@ const (
 	VarS3Endpoint       = "GATEWRIGHT_S3_ENDPOINT"
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
+	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 )
 
 // placeholder stands for a deployment's name in DeploymentURL.
@@ -56,6 +57,9 @@ type Config struct {
 	// PrivateUpstreams allows the gateway to call loopback, private and
 	// link-local addresses: for a laptop, never for a shared installation.
 	PrivateUpstreams bool
+	// DecodedPaths is for functions behind an emulator that decodes the paths
+	// of requests, where API Gateway passes them on as they were written.
+	DecodedPaths bool
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -72,12 +76,17 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
 	}
 	var wrong []error
-	switch getenv(VarPrivateUpstreams) {
-	case "", "false":
-	case "true":
-		c.PrivateUpstreams = true
-	default:
-		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarPrivateUpstreams))
+	for _, v := range []struct {
+		name string
+		to   *bool
+	}{{VarPrivateUpstreams, &c.PrivateUpstreams}, {VarDecodedPaths, &c.DecodedPaths}} {
+		switch getenv(v.name) {
+		case "", "false":
+		case "true":
+			*v.to = true
+		default:
+			wrong = append(wrong, fmt.Errorf("%s is neither true nor false", v.name))
+		}
 	}
 	return c, errors.Join(append(wrong, c.Validate())...)
 }

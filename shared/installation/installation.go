@@ -96,6 +96,6 @@ func (p Parts) Deployments() *deployments.Service {
 // Server makes the handler of routes.
 func (p Parts) Server(callers api.Authenticator, routes []api.Route) *api.Server {
 	return api.NewServer(api.Config{
-		Authenticator: callers, Audit: p.Table, Log: p.Log, IDs: p.IDs, Now: p.Now,
+		Authenticator: callers, Audit: p.Table, Log: p.Log, IDs: p.IDs, Now: p.Now, DecodedPaths: p.Config.DecodedPaths,
 	}, routes)
 }

@@ -14,6 +14,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return gateway.Edge(service), nil
+		return gateway.Edge(p, service), nil
 	})
 }

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+)
+
+// HoldsSlashes reports whether a parameter of a path, in braces, may have
+// values with slashes, such as a branch feature/x. A client writes them as
+// %2F; platforms that decode a path before they route it see more segments
+// than there are, so that a route of theirs has to take all that follows.
+func HoldsSlashes(parameter string) bool { return parameter == "{branchName}" }
+
+// EscapePath percent-encodes a decoded path. Which slashes were encoded before
+// can't be known any more.
+func EscapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+
+// escaped percent-encodes a decoded path as an operation's route needs it: what
+// a client wrote as one segment, and arrives as several, is one again if only
+// then a route fits.
+func (s *Server) escaped(path string) string {
+	segments := strings.Split(path, "/")
+	trimmed := segments
+	if len(segments) > 1 && segments[len(segments)-1] == "" {
+		trimmed = segments[:len(segments)-1] // a path may end in a slash
+	}
+	for _, pattern := range s.deep {
+		joined, ok := join(trimmed, pattern)
+		if ok && !s.fits(trimmed) {
+			return joined
+		}
+	}
+	return EscapePath(path)
+}
+
+// fits reports whether segments are a path of a route as they are.
+func (s *Server) fits(segments []string) bool {
+	for _, pattern := range s.paths {
+		if len(pattern) == len(segments) && same(segments, pattern) {
+			return true
+		}
+	}
+	return false
+}
+
+// join makes the path of a pattern whose one parameter that holds slashes takes
+// all segments that are too many.
+func join(segments, pattern []string) (string, bool) {
+	for i, part := range pattern {
+		after := len(pattern) - i - 1
+		if !HoldsSlashes(part) {
+			continue
+		}
+		if len(segments) <= len(pattern) || !same(segments[:i], pattern[:i]) || !same(segments[len(segments)-after:], pattern[i+1:]) {
+			return "", false
+		}
+		parts := append([]string{}, segments[:i]...)
+		parts = append(parts, strings.Join(segments[i:len(segments)-after], "/"))
+		parts = append(parts, segments[len(segments)-after:]...)
+		for n, text := range parts {
+			parts[n] = url.PathEscape(text)
+		}
+		return strings.Join(parts, "/"), true
+	}
+	return "", false
+}
+
+// same reports whether segments are those of a pattern: parameters take any.
+func same(segments, pattern []string) bool {
+	for i, part := range pattern {
+		if !strings.HasPrefix(part, "{") && part != segments[i] {
+			return false
+		}
+	}
+	return true
+}
