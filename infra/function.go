@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -118,7 +119,8 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 			config.VarBucket:           d.bucketName,
 			config.VarKMSKey:           d.key.AttrArn(),
 			config.VarDeploymentURL:    jsii.String(s.GatewayURL),
-			config.VarPrivateUpstreams: jsii.String(map[bool]string{true: "true", false: "false"}[s.PrivateUpstreams]),
+			config.VarPrivateUpstreams: jsii.String(strconv.FormatBool(s.PrivateUpstreams)),
+			config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
 		}},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/shared/api"
 )
 
 // route is a method of a path of the REST API and the function behind it.
@@ -23,15 +25,12 @@ type route struct {
 // greedy is the path variable that takes everything below it.
 const greedy = "{proxy+}"
 
-// deep are the parameters whose values may hold slashes that arrive decoded on
-// some platforms: below them a greedy variable takes the rest of the path, and
-// the function tells the parts apart (shared/api).
-var deep = []string{"{branchName}"}
-
 // routesOf derives the REST API's routes from declarations. A path has one
 // variable child at most, whatever its operations call it; a segment with a
 // dollar rides on that child, since an emulator refuses it as a part of its
-// own; the function's own routing tells them apart.
+// own; the function's own routing tells them apart. From a parameter that may
+// hold slashes on, a greedy variable takes the rest: some platforms decode a
+// path before they route it.
 func routesOf(fs []declared) ([]route, error) {
 	names := map[string]string{} // a path's variable child
 	var out []route
@@ -39,7 +38,7 @@ func routesOf(fs []declared) ([]route, error) {
 		for _, o := range f.routes {
 			path, method := "", o.Method
 			for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
-				if slices.Contains(deep, part) {
+				if api.HoldsSlashes(part) {
 					path, method = path+"/"+greedy, "ANY"
 					break
 				}
@@ -81,14 +80,14 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 	})
 	called := map[string]bool{}
 	resources := map[string]awsapigateway.CfnResource{}
-	var methods []awsapigateway.CfnMethod
+	var deployed []awscdk.CfnResource // what the deployment is a snapshot of
 	for _, r := range routes {
 		parent := rest.AttrRootResourceId()
 		if r.path != "/" {
 			parent = resourceOf(scope, rest, resources, r.path)
 		}
 		f := fs[r.function]
-		methods = append(methods, awsapigateway.NewCfnMethod(scope, jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
+		deployed = append(deployed, awsapigateway.NewCfnMethod(scope, jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
 			RestApiId: rest.Ref(), ResourceId: parent, HttpMethod: &r.method,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),
@@ -112,8 +111,10 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 			}))
 		}
 	}
-	newGatewayResponses(scope, rest)
-	newStage(scope, s, rest, routes, methods)
+	for _, answer := range newGatewayResponses(scope, rest) {
+		deployed = append(deployed, answer)
+	}
+	newStage(scope, s, rest, routes, deployed)
 	return rest
 }
 
@@ -143,17 +144,17 @@ func resourceOf(scope constructs.Construct, rest awsapigateway.CfnRestApi, known
 
 // newGatewayResponses makes problem documents of what the platform answers
 // itself (contract 1.2).
-func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) {
+func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) (out []awsapigateway.CfnGatewayResponse) {
 	for _, r := range []struct{ kind, status, title, detail string }{
 		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
 		{"RESOURCE_NOT_FOUND", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
-		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than the 10 MB that the platform takes."},
+		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else."},
 		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later."},
 		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Repeating the request is safe."},
 		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Repeating the request is safe."},
 		{"DEFAULT_5XX", "500", "Internal Server Error", "Something went wrong on our side. Repeating the request is safe."},
 	} {
-		awsapigateway.NewCfnGatewayResponse(scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), &awsapigateway.CfnGatewayResponseProps{
+		out = append(out, awsapigateway.NewCfnGatewayResponse(scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), &awsapigateway.CfnGatewayResponseProps{
 			RestApiId: rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
 			ResponseTemplates: &map[string]*string{"application/json": jsii.Sprintf(
 				`{"type":"https://httpproblems.com/http-status/%s","title":%q,"status":%s,"detail":%q,"instance":"$context.path",`+
@@ -161,18 +162,19 @@ func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestA
 			ResponseParameters: &map[string]*string{
 				"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'"),
 			},
-		})
+		}))
 	}
+	return out
 }
 
-func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi, routes []route, methods []awsapigateway.CfnMethod) {
+func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi, routes []route, deployed []awscdk.CfnResource) {
 	// A deployment is a snapshot: a change of the routes needs another one,
 	// which another logical id makes.
 	deployment := awsapigateway.NewCfnDeployment(scope, jsii.String("Deployment"+digest(fmt.Sprint(routes, s.GatewayURL))), &awsapigateway.CfnDeploymentProps{
 		RestApiId: rest.Ref(),
 	})
-	for _, m := range methods {
-		deployment.AddDependency(m)
+	for _, r := range deployed {
+		deployment.AddDependency(r)
 	}
 	awsapigateway.NewCfnStage(scope, jsii.String("Stage"), &awsapigateway.CfnStageProps{
 		RestApiId: rest.Ref(), DeploymentId: deployment.Ref(), StageName: jsii.String(s.Stage),

@@ -44,11 +44,16 @@ type Settings struct {
 	PrivateUpstreams bool
 }
 
-const production = "production"
+const (
+	production = "production"
 
-// emulators are the values of the context's emulator.
+	localStack = "localstack"
+	miniStack  = "ministack"
+)
+
+// What values of the context may be.
 var (
-	emulators    = []string{"", "localstack", "ministack"}
+	emulators    = []string{"", localStack, miniStack}
 	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
 	logDays      = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
 )
