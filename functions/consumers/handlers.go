@@ -92,7 +92,11 @@ func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error
 }
 
 func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, error) {
-	return answerKey(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Body.key()))
+	var body newKey
+	if in.Body != nil {
+		body = *in.Body
+	}
+	return answerKey(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
 }
 
 func (h handlers) createKeys(ctx context.Context, in *createKeysIn) (*createdKeysOut, error) {

@@ -88,7 +88,8 @@ type keysOut struct {
 type createKeyIn struct {
 	ConsumerPath
 	api.TagQuery
-	Body newKey
+	// Body may be left out: every field of it can.
+	Body *newKey
 }
 
 type createKeysIn struct {
