@@ -248,6 +248,40 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 	})
 }
 
+// TestFindingsRepeatNoVariable builds with values that no option takes: what is
+// said about them is read by more people than the values are.
+func TestFindingsRepeatNoVariable(t *testing.T) {
+	bubble(t, func(i *installation) {
+		for _, value := range []string{
+			"ftp://very-secret.example.com", "very-secret", "http://very-secret:99999999", "https://user:very-secret@example.com",
+			"https://${very-secret}/", "http://very-secret.example.com/\x00", "https://very-secret.example.com?x=${env.}", " ",
+		} {
+			i.variables["UPSTREAM"] = value
+			for _, project := range []map[string]string{
+				simple("$env(UPSTREAM)"), simple("https://${env.UPSTREAM}/"), simple("${env.UPSTREAM}"),
+				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", "authScheme": ["$env(UPSTREAM)"], "bucketName": "$env(UPSTREAM)"`),
+			} {
+				s := i.deploy("main", pack(i.t, project))
+				told, err := json.Marshal([]any{s.Errors, s.Warnings, s.Steps})
+				if err != nil {
+					i.t.Fatal(err)
+				}
+				if strings.Contains(string(told), "very-secret") {
+					i.t.Errorf("the value of UPSTREAM is told: %s", told)
+				}
+			}
+		}
+	})
+}
+
+// withPolicy is a project whose only route asks for keys with the options.
+func withPolicy(options string) map[string]string {
+	files := simple("https://one.example.com")
+	files["config/routes.oas.json"] = strings.Replace(files["config/routes.oas.json"], `{"handler"`, `{"policies": {"inbound": ["key"]}, "handler"`, 1)
+	files["config/policies.json"] = `{"policies": [{"name": "key", "policyType": "api-key-inbound", "handler": {"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)", "options": {` + options + `}}}]}`
+	return files
+}
+
 // TestGitHubDescriptionIsDeployed builds the largest public description, with a
 // route for each of its operations.
 func TestGitHubDescriptionIsDeployed(t *testing.T) {

@@ -189,13 +189,8 @@ func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source
 		},
 		Variables: variables,
 		Catalogue: b.o.Catalogue,
+		Verify:    b.o.Verify,
 	})
-	if c.artifact == nil {
-		return c, nil
-	}
-	if c.result.Errors = b.o.Verify(c.artifact); len(c.result.Errors) > 0 {
-		c.artifact = nil
-	}
 	return c, nil
 }
 

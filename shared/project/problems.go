@@ -29,10 +29,13 @@ type report struct {
 const minHidden = 5
 
 // hide has value replaced by name in all messages, as a second line of defence:
-// no check may put a value into a message in the first place.
+// no check may put a value into a message in the first place. The expressions
+// of a value are hidden by themselves too, since a pattern is told of in parts.
 func (r *report) hide(value, name string) {
-	if pair := [2]string{value, name}; len(value) >= minHidden && !slices.Contains(r.hidden, pair) {
-		r.hidden = append(r.hidden, pair)
+	for _, text := range append(expression.FindAllString(value, -1), value) {
+		if pair := [2]string{text, name}; len(text) >= minHidden && !slices.Contains(r.hidden, pair) {
+			r.hidden = append(r.hidden, pair)
+		}
 	}
 }
 

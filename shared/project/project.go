@@ -32,6 +32,9 @@ type Input struct {
 	Variables map[string]string
 	// Catalogue knows the handlers and policies.
 	Catalogue Catalogue
+	// Verify, if not nil, answers what would keep a gateway from serving an
+	// artifact without other errors, with places in the project's files.
+	Verify func(*Artifact) []Problem
 }
 
 // Result is what a build tells its author.
@@ -78,6 +81,9 @@ func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 	c.readPolicies()
 	c.readRoutes()
 	c.warnOfUnused()
+	if in.Verify != nil && len(c.problems) == 0 {
+		c.problems = in.Verify(c.artifact)
+	}
 	result := Result{Errors: c.report.errors(), Warnings: c.report.tidy(c.report.warnings)}
 	if len(result.Errors) > 0 {
 		return nil, result

@@ -205,6 +205,26 @@ func TestDecodeRefusesOtherFormatsAndDamage(t *testing.T) {
 	}
 }
 
+func TestVerifyIsAskedAboutGoodArtifactsAlone(t *testing.T) {
+	asked := 0
+	verify := func(a *project.Artifact) []project.Problem {
+		asked++
+		return []project.Problem{{File: "config/routes.oas.json", Path: "/paths", Message: "second-secret-value is no good."}}
+	}
+	for name, want := range map[string]int{"good-all": 1, "routes": 0} {
+		asked = 0
+		files, in := load(t, "testdata/projects/"+name+".txtar")
+		in.Verify = verify
+		artifact, result := compile(t, files, in)
+		if asked != want || artifact != nil {
+			t.Errorf("%s: asked %d times, artifact %v", name, asked, artifact)
+		}
+		if want == 1 && (len(result.Errors) != 1 || result.Errors[0].Message != "$env(LIMIT_KEY) is no good.") {
+			t.Errorf("%s: errors %+v", name, result.Errors)
+		}
+	}
+}
+
 // TestProblemsAreBounded has a project with more faults than a record can hold.
 func TestProblemsAreBounded(t *testing.T) {
 	var paths []string
