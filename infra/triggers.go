@@ -30,7 +30,7 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 		case e.Uploaded != "":
 			newUploadTrigger(scope, d, f, e.Uploaded)
 		case e.Changed:
-			newStreamTrigger(scope, d, f)
+			newStreamTrigger(scope, d, f, e.Matching)
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
@@ -61,7 +61,7 @@ func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix st
 
 // newStreamTrigger gives the function the table's stream. What it fails at for
 // good goes to a queue, with an alarm: a sweep picks the operation up anyway.
-func newStreamTrigger(scope constructs.Construct, d data, f *function) {
+func newStreamTrigger(scope constructs.Construct, d data, f *function, matching string) {
 	id := exported(f.name)
 	queue := awssqs.NewCfnQueue(scope, jsii.String(id+"DeadLetters"), &awssqs.CfnQueueProps{
 		MessageRetentionPeriod: jsii.Number((14 * 24 * time.Hour).Seconds()),
@@ -83,7 +83,14 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function) {
 		// The service takes no resource for this one.
 		allow([]any{"dynamodb:ListStreams"}, "*"),
 		allow([]any{"sqs:SendMessage"}, queue.AttrArn()))
+	var filter any
+	if matching != "" {
+		filter = &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
+			Filters: &[]any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: &matching}},
+		}
+	}
 	f.mappings = append(f.mappings, awslambda.NewCfnEventSourceMapping(scope, jsii.String(id+"Stream"), &awslambda.CfnEventSourceMappingProps{
+		FilterCriteria:                 filter,
 		FunctionName:                   f.resource.Ref(),
 		EventSourceArn:                 d.table.AttrStreamArn(),
 		StartingPosition:               jsii.String("TRIM_HORIZON"),

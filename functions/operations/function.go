@@ -20,14 +20,13 @@ import (
 // Function declares what calls the function and what it uses itself. What the
 // tasks of operations use beyond it is declared with them.
 //
-// Of the stream it needs only operations that nobody works on. The
-// infrastructure has the event source filter for those, which saves most calls:
-// pk begins with "operation#", and the new image has no lease.owner.
+// Of the stream it needs only operations that nobody works on: the others'
+// records would be calls for nothing.
 var Function = trigger.Function{
 	Name: "operations",
 	Does: "Advances durable operations: builds, redeploys, cascading deletes.",
 	On: []trigger.Event{
-		{Changed: true},
+		{Changed: true, Matching: unowned},
 		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
 	},
 	Uses: []api.Use{
@@ -36,6 +35,9 @@ var Function = trigger.Function{
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,
 }
+
+// unowned matches records of operations that no worker has.
+const unowned = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},"NewImage":{"lease":{"M":{"owner":{"S":[{"exists":false}]}}}}}}`
 
 // Engine advances operations.
 type Engine interface {

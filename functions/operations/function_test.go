@@ -123,3 +123,45 @@ func TestOperationsOfABatchRun(t *testing.T) {
 		t.Errorf("%d of 2 operations ran", counted)
 	}
 }
+
+// TestStreamsFilterLetsEveryWaitingOperationThrough: a record that the filter
+// holds back would wait for the sweep, a minute.
+func TestStreamsFilterLetsEveryWaitingOperationThrough(t *testing.T) {
+	var pattern struct {
+		DynamoDB struct {
+			Keys struct {
+				PK struct {
+					S []struct{ Prefix string }
+				}
+			}
+			NewImage struct {
+				Lease struct {
+					M struct {
+						Owner struct {
+							S []struct{ Exists *bool }
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, on := range operations.Function.On {
+		if !on.Changed {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(on.Matching))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&pattern); err != nil {
+			t.Fatal(err)
+		}
+		pk, owner := pattern.DynamoDB.Keys.PK.S, pattern.DynamoDB.NewImage.Lease.M.Owner.S
+		if len(pk) != 1 || pk[0].Prefix != store.OperationKey("").PK {
+			t.Errorf("operations' keys begin with %q, the filter is %s", store.OperationKey("").PK, on.Matching)
+		}
+		if len(owner) != 1 || owner[0].Exists == nil || *owner[0].Exists {
+			t.Errorf("the filter is %s", on.Matching)
+		}
+		return
+	}
+	t.Error("the stream does not call the function")
+}

@@ -27,7 +27,7 @@ type Function struct {
 	Heavy bool
 }
 
-// Event calls a function. Exactly one field is set.
+// Event calls a function. Exactly one field is set, Matching apart.
 type Event struct {
 	// Uploaded calls it for each object written below a prefix of the bucket,
 	// with S3's event.
@@ -35,6 +35,11 @@ type Event struct {
 	// Changed calls it with batches of the table's stream; it answers which
 	// records of a batch failed.
 	Changed bool
+	// Matching is the pattern (of AWS's event filters, as JSON) that a record of
+	// Changed has to match, "" for all of them. It saves calls and no more: the
+	// function passes over what does not match, since not every platform
+	// filters.
+	Matching string
 	// Schedule calls it again and again.
 	Schedule *Schedule
 	// Serves gives it every request to the deployments' host names.
