@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
 )
 
 // writer writes one response and knows whether it has begun.
@@ -38,6 +40,7 @@ func (b *buffers) get() *[copySize]byte {
 func (w *writer) early(status int, header http.Header) {
 	h := w.Header()
 	maps.Copy(h, header)
+	upstream.CleanResponse(h)
 	w.WriteHeader(status)
 	// The fields were the early response's alone.
 	clear(h)

@@ -1,15 +1,11 @@
 package handler
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gatewright/gatewright/shared/gateway/expression"
@@ -129,8 +125,8 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if p.appendPath {
 		suffix = x.Path
 	}
-	u, err := p.address.Resolve(x, suffix, p.withSearch)
-	if err != nil {
+	u, outside := p.address.Resolve(x, suffix, p.withSearch)
+	if outside != nil {
 		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are "." or "..".`)
 	}
 	for _, name := range x.Withheld() {
@@ -148,22 +144,24 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 		x.Header["Upgrade"] = []string{x.Upgrade}
 	}
 
-	var early earlyResponses
 	request := (&http.Request{
 		Method: x.Method, URL: u, Host: u.Host, Header: x.Header, Trailer: x.Trailer,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: x.ContentLength,
-	}).WithContext(early.watch(x))
+	}).WithContext(x.Context)
 	var body *inboundBody
 	if x.ContentLength != 0 {
 		body = &inboundBody{ReadCloser: x.Body}
 		request.Body = body
 	}
-	send := p.client.RoundTrip
+	var (
+		response *http.Response
+		err      error
+	)
 	if p.follow {
-		send = p.client.Follow
+		response, err = p.client.Follow(request)
+	} else {
+		response, err = p.client.Send(request, x.Early)
 	}
-	response, err := send(request)
-	early.stop()
 	if err != nil {
 		return failed(x, body, err)
 	}
@@ -223,36 +221,4 @@ func (b *inboundBody) failure() error {
 		return *err
 	}
 	return nil
-}
-
-// earlyResponses passes 1xx responses on until the final one is there: the
-// transport may still call when the round trip is over.
-type earlyResponses struct {
-	mu   sync.Mutex
-	over bool
-}
-
-func (e *earlyResponses) watch(x *pipeline.Exchange) context.Context {
-	if x.Early == nil {
-		return x.Context
-	}
-	return httptrace.WithClientTrace(x.Context, &httptrace.ClientTrace{
-		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			// The server says 100 itself when the body is read.
-			if !e.over && code != http.StatusContinue {
-				h := http.Header(header)
-				upstream.CleanResponse(h)
-				x.Early(code, h)
-			}
-			return nil
-		},
-	})
-}
-
-func (e *earlyResponses) stop() {
-	e.mu.Lock()
-	e.over = true
-	e.mu.Unlock()
 }

@@ -6,8 +6,9 @@
 // sits behind http.RoundTripper, so the way a round trip is done can change
 // without its users (design, section 7).
 //
-// Read this file, then guard.go (which addresses), header.go (which fields pass)
-// and failure.go (which status a failure is).
+// Read this file, then direct.go and pool.go (the short way for requests without
+// a body), guard.go (which addresses), header.go (which fields pass) and
+// failure.go (which status a failure is).
 package upstream
 
 import (
@@ -19,6 +20,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -54,8 +56,12 @@ const maxRedirects = 10
 
 // Client sends requests to upstreams. It is safe for concurrent use.
 type Client struct {
+	direct    direct
 	transport *http.Transport
 	follow    *http.Client
+	// http1 holds the hosts with TLS that chose HTTP/1. It grows with the
+	// addresses that projects write, not with what clients ask for.
+	http1 sync.Map
 }
 
 var _ http.RoundTripper = (*Client)(nil)
@@ -87,30 +93,73 @@ func New(o Options) *Client {
 			return o.Guard.Check(to)
 		},
 	}
-	c := &Client{transport: &http.Transport{
-		// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
-		// traffic, and would be dialled in place of the guarded address.
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        o.TLS,
-		TLSHandshakeTimeout:    o.TLSTimeout,
-		ResponseHeaderTimeout:  o.ResponseTimeout,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: o.MaxHeaderBytes,
-		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
-		IdleConnTimeout:        idleTimeout,
-		ForceAttemptHTTP2:      true,
-		// Bodies pass as they are: what was compressed stays so.
-		DisableCompression: true,
-		HTTP2:              &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
-	}}
+	c := &Client{
+		transport: &http.Transport{
+			// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
+			// traffic, and would be dialled in place of the guarded address.
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        o.TLS,
+			TLSHandshakeTimeout:    o.TLSTimeout,
+			ResponseHeaderTimeout:  o.ResponseTimeout,
+			ExpectContinueTimeout:  time.Second,
+			MaxResponseHeaderBytes: o.MaxHeaderBytes,
+			MaxIdleConnsPerHost:    o.MaxIdlePerHost,
+			IdleConnTimeout:        idleTimeout,
+			ForceAttemptHTTP2:      true,
+			// Bodies pass as they are: what was compressed stays so.
+			DisableCompression: true,
+			HTTP2:              &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+		},
+		direct: direct{maxHeaderBytes: o.MaxHeaderBytes, timeout: o.ResponseTimeout},
+	}
+	c.direct.pool = pool{dial: dialer.DialContext, tls: onlyHTTP1(o.TLS), tlsTime: o.TLSTimeout, perHost: o.MaxIdlePerHost}
 	c.follow = &http.Client{Transport: c, CheckRedirect: mayFollow}
 	return c
 }
 
-// RoundTrip sends one request and answers its response, redirects included.
-func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	return c.transport.RoundTrip(r)
+// onlyHTTP1 is a configuration that negotiates nothing else.
+func onlyHTTP1(config *tls.Config) *tls.Config {
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config = config.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	return config
 }
+
+// Send sends one request and answers its response, redirects included. It calls
+// tell, if that is not nil, for each 1xx response but 100 before it returns.
+func (c *Client) Send(r *http.Request, tell func(status int, header http.Header)) (*http.Response, error) {
+	if c.isDirect(r) {
+		return c.direct.send(r, tell)
+	}
+	if tell != nil {
+		e := early{tell: tell}
+		defer e.stop()
+		r = e.watch(r)
+	}
+	response, err := c.transport.RoundTrip(r)
+	if err == nil && r.URL.Scheme == "https" && response.ProtoMajor == 1 {
+		c.http1.Store(r.URL.Host, struct{}{})
+	}
+	return response, err
+}
+
+// isDirect reports whether a request goes the short way. Which protocol a TLS
+// server speaks is seen on the first request to it.
+func (c *Client) isDirect(r *http.Request) bool {
+	if !c.direct.takes(r) {
+		return false
+	}
+	if r.URL.Scheme == "https" {
+		_, known := c.http1.Load(r.URL.Host)
+		return known
+	}
+	return r.URL.Scheme == "http"
+}
+
+// RoundTrip is Send without word of 1xx responses.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) { return c.Send(r, nil) }
 
 // Follow sends a request and follows redirects as far as that is safe: at most
 // ten, never from https to http, never with a body that can't be sent again.
@@ -140,4 +189,7 @@ func mayFollow(next *http.Request, via []*http.Request) error {
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.transport.CloseIdleConnections()
+	c.direct.pool.close()
+}

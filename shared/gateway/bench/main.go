@@ -1,0 +1,186 @@
+// Command bench compares what a request costs the gateway with what it costs a
+// bare httputil.ReverseProxy: the same upstream, the same client, the same run.
+//
+// It is a program and no benchmark of package testing, because that counts the
+// client's and the upstream's work too: here each proxy is a process of its own
+// and says how much CPU it has used (getrusage). Rounds of both alternate, so
+// that a busy machine slows both; the median of the rounds' ratios counts.
+//
+// Read this file first; proxies.go has the two proxies, load.go the client.
+// `make bench` runs it; it fails when the gateway costs more than -limit times
+// the ReverseProxy (issue 3, "Figures").
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	limit := flag.Float64("limit", 1.25, "the most that the gateway may cost, times the ReverseProxy")
+	rounds := flag.Int("rounds", 7, "how often both are measured")
+	requests := flag.Int("requests", 20_000, "requests in a round")
+	connections := flag.String("connections", "16,64", "connections of the client at once")
+	role := flag.String("role", "", "upstream, reverse or gateway: what a child process does")
+	profile := flag.String("cpuprofile", "", "where the gateway's process writes a CPU profile")
+	flag.Parse()
+	if *role != "" {
+		return serve(ctx, *role, flag.Arg(0), *profile)
+	}
+
+	upstream, err := start(ctx, "upstream", "", "")
+	if err != nil {
+		return err
+	}
+	defer upstream.stop()
+	proxies := map[string]*child{}
+	for _, name := range []string{"reverse", "gateway"} {
+		path := ""
+		if name == "gateway" {
+			path = *profile
+		}
+		if proxies[name], err = start(ctx, name, upstream.address, path); err != nil {
+			return err
+		}
+		defer proxies[name].stop()
+	}
+
+	fmt.Println("| connections | ReverseProxy, µs CPU | gateway, µs CPU | ratio |")
+	fmt.Println("|---|---|---|---|")
+	worst := 0.0
+	for text := range strings.SplitSeq(*connections, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("read -connections: %w", err)
+		}
+		ratio, err := compare(ctx, proxies["reverse"], proxies["gateway"], n, *requests, *rounds)
+		if err != nil {
+			return err
+		}
+		worst = max(worst, ratio)
+	}
+	if worst > *limit {
+		return fmt.Errorf("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", worst, *limit)
+	}
+	return nil
+}
+
+// compare measures both in turn and prints a line of the table.
+func compare(ctx context.Context, reverse, gateway *child, connections, requests, rounds int) (float64, error) {
+	var costs [2][]float64
+	var ratios []float64
+	for round := range rounds + 1 {
+		var cost [2]float64
+		for i, proxy := range []*child{reverse, gateway} {
+			before, err := proxy.usage()
+			if err != nil {
+				return 0, err
+			}
+			if err := load(ctx, proxy.address, connections, requests); err != nil {
+				return 0, fmt.Errorf("load %s: %w", proxy.role, err)
+			}
+			after, err := proxy.usage()
+			if err != nil {
+				return 0, err
+			}
+			cost[i] = (after - before).Seconds() * 1e6 / float64(requests)
+		}
+		if round == 0 {
+			continue // connections and caches are made in it
+		}
+		for i := range cost {
+			costs[i] = append(costs[i], cost[i])
+		}
+		ratios = append(ratios, cost[1]/cost[0])
+	}
+	ratio := median(ratios)
+	fmt.Printf("| %d | %.1f | %.1f | %.2f |\n", connections, median(costs[0]), median(costs[1]), ratio)
+	return ratio, nil
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// child is a process of this program in another role. It prints its address,
+// and then the CPU time it has used for each line that it is sent.
+type child struct {
+	role, address string
+	cmd           *exec.Cmd
+	in            io.WriteCloser
+	out           *bufio.Reader
+}
+
+func start(ctx context.Context, role, upstream, profile string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, "-role", role, "-cpuprofile", profile, upstream) //nolint:gosec // it is this program
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	c := &child{role: role, cmd: cmd, in: in, out: bufio.NewReader(out)}
+	if c.address, err = c.line(); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("start %s: %w", role, err)
+	}
+	return c, nil
+}
+
+func (c *child) line() (string, error) {
+	text, err := c.out.ReadString('\n')
+	return strings.TrimSpace(text), err
+}
+
+func (c *child) usage() (time.Duration, error) {
+	if _, err := io.WriteString(c.in, "usage\n"); err != nil {
+		return 0, fmt.Errorf("ask %s: %w", c.role, err)
+	}
+	text, err := c.line()
+	if err != nil {
+		return 0, fmt.Errorf("ask %s: %w", c.role, err)
+	}
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("ask %s: %w", c.role, err)
+	}
+	return time.Duration(ns), nil
+}
+
+// stop ends the child: it ends by itself when its input does.
+func (c *child) stop() {
+	_ = c.in.Close()
+	_ = c.cmd.Wait()
+}

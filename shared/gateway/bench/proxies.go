@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// What the client asks for, and with which key.
+const (
+	target = "/repos/octo/hello/issues/42?state=open"
+	key    = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
+)
+
+// answerBytes is the size of the upstream's answers.
+const answerBytes = 1024
+
+// serve plays a role until its input ends.
+func serve(ctx context.Context, role, address, profile string) error {
+	var handler http.Handler
+	switch role {
+	case "upstream":
+		handler = answers()
+	case "reverse":
+		handler = reverseProxy(address)
+	case "gateway":
+		handler = newGateway(address)
+	default:
+		return fmt.Errorf("%s is no role", role)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if profile != "" {
+		file, err := os.Create(profile) //nolint:gosec // whoever runs this chose it
+		if err != nil {
+			return fmt.Errorf("write a profile: %w", err)
+		}
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("write a profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			var used syscall.Rusage
+			if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
+				fmt.Println(used.Utime.Nano() + used.Stime.Nano())
+			}
+		}
+		_ = server.Close()
+	}()
+	fmt.Println(listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+func answers() http.Handler {
+	body := []byte(strings.Repeat("x", answerBytes))
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = []string{"application/json"}
+		_, _ = w.Write(body)
+	})
+}
+
+// reverseProxy is the standard library's, tuned as its users do: many idle
+// connections, no compression, pooled buffers.
+func reverseProxy(address string) http.Handler {
+	to := &url.URL{Scheme: "http", Host: address}
+	return &httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport:  &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, IdleConnTimeout: time.Minute},
+		BufferPool: &buffers{},
+	}
+}
+
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[]byte); ok {
+		return *buffer
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
+
+// newGateway serves a project of a thousand routes, each with a key check.
+func newGateway(address string) http.Handler {
+	a := &project.Artifact{
+		Format:   project.ArtifactFormat,
+		Identity: project.Identity{AccountID: "a", Project: "bench", Environment: "production", Deployment: "bench-main-0000000", BuildID: "b"},
+		Policies: map[string]project.Policy{"key": {
+			Name: "key", Type: "api-key-inbound", Handler: component("apiKeyInbound", map[string]any{"bucketName": "bench"}),
+		}},
+	}
+	forward := component("urlForwardHandler", map[string]any{"baseUrl": "http://" + address})
+	for i := range 200 {
+		for _, path := range []string{"/repos/{owner}/{repo}/thing%d", "/orgs/{org}/thing%d/{id}", "/users/{user}/thing%d", "/thing%d", "/thing%d/{id}/parts"} {
+			a.Routes = append(a.Routes, route(fmt.Sprintf(path, i), forward))
+		}
+	}
+	a.Routes = append(a.Routes, route("/repos/{owner}/{repo}/issues/{number}", forward))
+	return gateway.New(gateway.Config{
+		Deployments: one{&gateway.Deployment{Digest: "d", Artifact: a}},
+		Keys:        policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),
+		Upstream:    upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
+		IDs:         ids.NewSource(rand.Reader, time.Now),
+		Now:         time.Now,
+		Log:         slog.Default(),
+	})
+}
+
+func route(path string, handler project.Component) project.Route {
+	return project.Route{Method: http.MethodGet, Path: path, PathMode: project.OpenAPIPath, Handler: handler, Inbound: []string{"key"}, CORSPolicy: "none"}
+}
+
+func component(export string, options any) project.Component {
+	raw, err := json.Marshal(options)
+	if err != nil {
+		panic(err) // maps of strings always encode
+	}
+	return project.Component{Export: export, Module: "$import(@gatewright/runtime)", Options: raw}
+}
+
+type one struct{ deployment *gateway.Deployment }
+
+func (o one) Resolve(context.Context, string) (*gateway.Deployment, error) { return o.deployment, nil }
+
+type everybody struct{}
+
+func (everybody) Verify(context.Context, policy.BucketRef, string) (policy.Identity, error) {
+	return policy.Identity{Sub: "acme"}, nil
+}
