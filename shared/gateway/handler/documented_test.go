@@ -1,0 +1,35 @@
+package handler
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestHandlersAreDocumented keeps docs/projects.md complete.
+func TestHandlersAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/projects.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "### Handlers")
+	if !found {
+		t.Fatal("there is no section of handlers")
+	}
+	section, _, _ = strings.Cut(section, "\n##")
+	var names []string
+	for name := range constructors() {
+		names = append(names, name)
+	}
+	for _, options := range []any{forwardOptions{}, rewriteOptions{}} {
+		for field := range reflect.TypeOf(options).Fields() {
+			names = append(names, field.Tag.Get("json"))
+		}
+	}
+	for _, name := range names {
+		if !strings.Contains(section, "`"+name+"`") {
+			t.Errorf("%s is not there", name)
+		}
+	}
+}
