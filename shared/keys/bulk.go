@@ -44,23 +44,12 @@ func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([
 	if len(in) <= atOnce {
 		return s.createAtOnce(ctx, at, in)
 	}
-	b := &bulk{s: s, at: at, in: in}
-	if err := s.again(ctx, func() error { return b.mark(ctx) }); err != nil {
-		return nil, err
-	}
-	err := b.write(ctx)
-	if err == nil {
-		err = b.show(ctx)
-	}
-	if err != nil {
-		b.undo(ctx)
-		return nil, err
-	}
-	out := make([]Key, len(b.made))
-	for i, k := range b.made {
-		out[i] = k.shown()
-	}
-	return out, nil
+	var out []Key
+	err := s.retaking(ctx, in, func() (err error) {
+		out, err = (&bulk{s: s, at: at, in: in}).create(ctx)
+		return err
+	})
+	return out, err
 }
 
 func checkBulk(in []NewKey) error {
@@ -92,6 +81,26 @@ type bulk struct {
 	made []newKey
 	// written is how many of made are in the table.
 	written int
+}
+
+// create does the whole of it.
+func (b *bulk) create(ctx context.Context) ([]Key, error) {
+	if err := b.s.again(ctx, func() error { return b.mark(ctx) }); err != nil {
+		return nil, err
+	}
+	err := b.write(ctx)
+	if err == nil {
+		err = b.show(ctx)
+	}
+	if err != nil {
+		b.undo(ctx)
+		return nil, err
+	}
+	out := make([]Key, len(b.made))
+	for i, k := range b.made {
+		out[i] = k.shown()
+	}
+	return out, nil
 }
 
 func (b *bulk) look() look { return look{consumer: b.at.Consumer, tags: b.at.Tags} }

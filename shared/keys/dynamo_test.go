@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"testing"
 
@@ -62,6 +63,12 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	}
 	if got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, keys.Page{Limit: 5, Offset: 1}, keys.Include{}); err != nil || total != 2 || got[0].Name != "bob" {
 		t.Fatalf("%+v of %d, %v", got, total, err)
+	}
+	for _, offset := range []int{2, 1 << 31, 1 << 40, math.MaxInt} {
+		beyond := keys.Page{Limit: 1000, Offset: offset}
+		if got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, beyond, keys.Include{}); err != nil || total != 2 || len(got) != 0 {
+			t.Fatalf("from %d on: %+v of %d, %v", offset, got, total, err)
+		}
 	}
 	must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
 	w.consumer("alice")

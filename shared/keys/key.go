@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -161,61 +160,8 @@ func (s *Service) createAtOnce(ctx context.Context, at ConsumerAt, in []NewKey) 
 		}, createKeys(v.g, v.consumer.Name, made)...)
 		return s.table.Commit(ctx, writes...)
 	}
-	err := s.again(ctx, change)
-	if errors.Is(err, errKeyInUse) {
-		// The text may be that of a key which is gone for every reader and
-		// only not yet swept from the table.
-		if err := s.sweepDead(ctx, in); err != nil {
-			return nil, err
-		}
-		err = s.again(ctx, change)
-	}
+	err := s.retaking(ctx, in, func() error { return s.again(ctx, change) })
 	return out, err
-}
-
-// sweepDead removes what is left of dead keys that have one of the texts.
-func (s *Service) sweepDead(ctx context.Context, in []NewKey) error {
-	for _, n := range in {
-		if n.Text == "" {
-			continue
-		}
-		hash, err := s.hash.Hash(ctx, n.Text)
-		if err != nil {
-			return fmt.Errorf("hash an API key: %w", err)
-		}
-		var h hashRecord
-		if err := s.table.Get(ctx, store.KeyHashKey(hash), &h); err != nil {
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			return err
-		}
-		var b bucketRecord
-		if err := s.table.Load(ctx, store.Want(store.BucketKey(h.AccountID, h.Bucket), &b)); err != nil {
-			return err
-		}
-		if !h.dead(b) {
-			continue
-		}
-		gone := store.Delete(store.KeyHashKey(hash)).If(store.Equal(store.At("keyId"), h.KeyID)).Else(errKeyInUse)
-		if err := s.table.Commit(ctx, gone); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dead reports whether the key's bucket or consumer was deleted.
-func (h hashRecord) dead(b bucketRecord) bool {
-	if !b.exists() || b.Generation != h.Generation {
-		return true
-	}
-	for _, c := range b.Changes {
-		if c.Kind == deleting && c.ConsumerID == h.ConsumerID {
-			return true
-		}
-	}
-	return false
 }
 
 // ReadKey gives a key.
@@ -266,13 +212,7 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		out, err = s.show(ctx, k, Masked)
 		return err
 	}
-	err := s.again(ctx, change)
-	if errors.Is(err, errKeyInUse) {
-		if err := s.sweepDead(ctx, []NewKey{{Text: in.Text}}); err != nil {
-			return Key{}, err
-		}
-		err = s.again(ctx, change)
-	}
+	err := s.retaking(ctx, []NewKey{{Text: in.Text}}, func() error { return s.again(ctx, change) })
 	return out, err
 }
 

@@ -1,13 +1,17 @@
 package keys_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 func TestKeyFormats(t *testing.T) {
@@ -159,4 +163,63 @@ func TestKeysAreListedNewestFirst(t *testing.T) {
 	if total != 7 || !slices.Equal(have, want[2:5]) {
 		t.Fatalf("got %d: %v, want %v", total, have, want[2:5])
 	}
+}
+
+// TestNothingInTheTableGivesAKeyAway looks for the texts of keys and tokens in
+// everything that is stored, audit records and operations too.
+func TestNothingInTheTableGivesAKeyAway(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: "forgetful", Unretrievable: true}))
+	var texts []string
+	for _, name := range []string{bucket, "forgetful"} {
+		b := must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(name)))
+		at := keys.ConsumerAt{BucketAt: in(name), Consumer: "alice"}
+		made := must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(name), keys.NewConsumer{Name: "alice", WithKey: true}))
+		custom := must[keys.Key](t)(w.keys.CreateKey(w.request(), at, keys.NewKey{Text: "chosen-by-its-owner-" + name}))
+		must[keys.Key](t)(w.keys.UpdateKey(w.request(), at, custom.ID, keys.KeyPatch{Text: "chosen-once-more-" + name}))
+		for _, k := range must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), at, make([]keys.NewKey, 60))) {
+			texts = append(texts, k.Text)
+		}
+		texts = append(texts, b.Token, made.Keys[0].Text, "chosen-by-its-owner-"+name, "chosen-once-more-"+name)
+	}
+	for key, item := range w.memory.Items() {
+		stored := spelled(t, item)
+		for _, text := range texts {
+			// All but the last 8 characters, which a mask shows.
+			if strings.Contains(stored, text[:len(text)-8]) {
+				t.Errorf("%s %s holds the text of a key", key.PK, key.SK)
+			}
+		}
+		if _, sealed := item["sealed"]; sealed && strings.Contains(key.PK, "/forgetful/") {
+			t.Errorf("%s %s keeps a text that is to be forgotten", key.PK, key.SK)
+		}
+	}
+}
+
+// spelled is every text of a stored value, and every run of bytes as it is.
+func spelled(t *testing.T, item store.Item) string {
+	t.Helper()
+	var out strings.Builder
+	var visit func(any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case string:
+			raw, _ := base64.StdEncoding.DecodeString(v) // how JSON has bytes
+			out.WriteString(v + "\n" + string(raw) + "\n")
+		case map[string]any:
+			for name, part := range v {
+				visit(name)
+				visit(part)
+			}
+		case []any:
+			for _, part := range v {
+				visit(part)
+			}
+		}
+	}
+	var decoded any
+	must0(t, json.Unmarshal(must[[]byte](t)(json.Marshal(item)), &decoded))
+	visit(decoded)
+	return out.String()
 }
