@@ -162,6 +162,21 @@ func (w *writer) flush() error {
 	return nil
 }
 
+// canHijack reports whether a writer, or one that it wraps, can give its
+// connection away.
+func canHijack(w http.ResponseWriter) bool {
+	for {
+		switch under := w.(type) {
+		case http.Hijacker:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = under.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // upgrade hands the client's connection to the upstream's and lets both speak
 // until both have finished or one has failed.
 func (w *writer) upgrade(response *http.Response) error {

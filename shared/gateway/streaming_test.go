@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
 	"runtime"
@@ -116,6 +117,36 @@ func TestTrailersPassInBothDirections(t *testing.T) {
 	}
 	if got := response.Trailer.Get("X-Late"); got != "unannounced" {
 		t.Errorf("unannounced trailer %q", got)
+	}
+}
+
+func TestTrailersOfAnAnswerToAGETPass(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		say(w, "body")
+		w.Header().Set("X-Sum", "7")
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	for range 2 {
+		response := h.do(t, "GET", "/x")
+		if got := body(t, response); got != "body" || response.Trailer.Get("X-Sum") != "7" {
+			t.Errorf("got %q, trailer %q", got, response.Trailer.Get("X-Sum"))
+		}
+	}
+}
+
+// TestAnUpgradeNeedsAConnection: a Lambda has none to give, so the upstream is
+// asked for an ordinary response.
+func TestAnUpgradeNeedsAConnection(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) { say(w, "upgrade: %q", r.Header.Get("Upgrade")) })
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.test/x", http.NoBody)
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	w := httptest.NewRecorder()
+	h.gateway.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.Body.String() != `upgrade: ""` {
+		t.Errorf("got %d %s", w.Code, w.Body.String())
 	}
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -359,6 +360,35 @@ func TestTLSServersOfHTTP1AreReachedDirectlyAfterTheFirstRequest(t *testing.T) {
 	}
 	if n := len(c.direct.pool.idle["tls "+strings.TrimPrefix(server.URL, "https://")]); n != 1 {
 		t.Errorf("%d idle connections", n)
+	}
+}
+
+func TestATLSServerMayChangeItsProtocol(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12} // HTTP/1 is refused in the handshake
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	c := newClient(t, Options{TLS: server.Client().Transport.(*http.Transport).TLSClientConfig})
+	c.http1.set(strings.TrimPrefix(server.URL, "https://"), true)
+	if _, got, err := get(t, c, server.URL); err != nil || got != "HTTP/2.0" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if c.isDirect(request(t, t.Context(), http.MethodGet, server.URL)) {
+		t.Error("it is still taken for a server of HTTP/1")
+	}
+}
+
+func TestWhatRedirectsLeadToIsRememberedWithinABound(t *testing.T) {
+	var h http1Hosts
+	for i := range 3 * maxHTTP1Hosts {
+		h.set(fmt.Sprint(i), true)
+	}
+	if n := len(h.known); n > maxHTTP1Hosts {
+		t.Errorf("%d hosts are remembered", n)
+	}
+	if !h.has(fmt.Sprint(3*maxHTTP1Hosts-1)) || h.has("other") {
+		t.Error("the last host is forgotten, or another known")
 	}
 }
 

@@ -39,6 +39,7 @@ type conn struct {
 	home   *pool
 	key    string
 	since  time.Time // when it became idle
+	until  time.Time // the deadline of reading, zero for none
 
 	ctx      context.Context //nolint:containedctx // of the exchange that has it: its body is read later
 	stop     func() bool     // ends the watch over ctx
@@ -129,7 +130,7 @@ func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, 
 		secure := tls.Client(tcp, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = tcp.Close()
-			return nil, err
+			return nil, &handshakeError{err}
 		}
 		c.Conn = secure
 	}
@@ -137,6 +138,12 @@ func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, 
 	c.r, c.w = bufio.NewReader(&c.reader), bufio.NewWriter(c.Conn)
 	return c, nil
 }
+
+// handshakeError tells that no secure connection came about, and so that
+// nothing was sent.
+type handshakeError struct{ error }
+
+func (e *handshakeError) Unwrap() error { return e.error }
 
 // begin gives the connection to an exchange: when ctx ends, everything that
 // waits on the connection does.
@@ -150,6 +157,7 @@ func (c *conn) begin(ctx context.Context, maxHeaderBytes int64) {
 // may have been there before and its mark be overwritten now: then reading must
 // not begin. If it comes later, so does its mark.
 func (c *conn) readUntil(t time.Time) error {
+	c.until = t
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -168,8 +176,8 @@ func (c *conn) quiet() bool {
 	}
 	var one [1]byte
 	alive := false
-	// The last exchange's deadline may have passed.
-	if c.SetReadDeadline(time.Time{}) != nil {
+	// Past its deadline a connection is not read at all.
+	if !c.until.IsZero() && time.Until(c.until) <= 0 && c.SetReadDeadline(time.Time{}) != nil {
 		return false
 	}
 	err := c.raw.Read(func(fd uintptr) bool {

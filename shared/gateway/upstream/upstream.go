@@ -59,9 +59,34 @@ type Client struct {
 	direct    direct
 	transport *http.Transport
 	follow    *http.Client
-	// http1 holds the hosts with TLS that chose HTTP/1. It grows with the
-	// addresses that projects write, not with what clients ask for.
-	http1 sync.Map
+	http1     http1Hosts
+}
+
+// maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
+const maxHTTP1Hosts = 4096
+
+// http1Hosts are the hosts with TLS that chose HTTP/1.
+type http1Hosts struct {
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+func (h *http1Hosts) has(host string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.known[host]
+}
+
+func (h *http1Hosts) set(host string, chose bool) {
+	if h.has(host) == chose {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || len(h.known) >= maxHTTP1Hosts {
+		h.known = map[string]bool{}
+	}
+	h.known[host] = chose
 }
 
 var _ http.RoundTripper = (*Client)(nil)
@@ -131,7 +156,12 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 // tell, if that is not nil, for each 1xx response but 100 before it returns.
 func (c *Client) Send(r *http.Request, tell func(status int, header http.Header)) (*http.Response, error) {
 	if c.isDirect(r) {
-		return c.direct.send(r, tell)
+		response, err := c.direct.send(r, tell)
+		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
+			return response, err
+		}
+		// It may speak something else by now: it is asked again.
+		c.http1.set(r.URL.Host, false)
 	}
 	if tell != nil {
 		e := early{tell: tell}
@@ -140,7 +170,7 @@ func (c *Client) Send(r *http.Request, tell func(status int, header http.Header)
 	}
 	response, err := c.transport.RoundTrip(r)
 	if err == nil && r.URL.Scheme == "https" && response.ProtoMajor == 1 {
-		c.http1.Store(r.URL.Host, struct{}{})
+		c.http1.set(r.URL.Host, true)
 	}
 	return response, err
 }
@@ -152,8 +182,7 @@ func (c *Client) isDirect(r *http.Request) bool {
 		return false
 	}
 	if r.URL.Scheme == "https" {
-		_, known := c.http1.Load(r.URL.Host)
-		return known
+		return c.http1.has(r.URL.Host)
 	}
 	return r.URL.Scheme == "http"
 }
