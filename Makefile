@@ -9,6 +9,8 @@ NODE_MODULES  := local/node_modules/.package-lock.json
 ARCH      := $(or $(GOARCH),arm64)
 HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
 FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
+# What runs on this machine: its own architecture's.
+BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -22,16 +24,29 @@ USES   := {{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{p
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run test race check lint fmt goldens build bench vuln clean FORCE
+.PHONY: help run run-lambda test test-lambda scenario race check lint fmt goldens build bench vuln clean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 run: $(NODE_MODULES) ## start the whole product here; data stays in .gatewright/
 	@go run ./local
 
+run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## start the product here with every function as a process of its own, as Lambda runs it
+	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) go run ./local
+
 test: $(NODE_MODULES) ## run every test that needs no emulator of AWS
 	go test -timeout=5m ./...
+
+test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
+	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
+
+scenario: export GATEWRIGHT_SCENARIO_API = $(BASE)
+scenario: export GATEWRIGHT_SCENARIO_KEY = $(KEY)
+scenario: export GATEWRIGHT_SCENARIO_GATEWAY = $(GATEWAY)
+scenario: ## run the scenario suite against any installation: BASE=https://… KEY=gwa_… [GATEWAY=…]
+	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
+	@go test -count=1 -timeout=15m ./local/scenario
 
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	go test -race -timeout=10m $(RACE)

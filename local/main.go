@@ -98,7 +98,9 @@ func command() *cobra.Command {
   GATEWRIGHT_DATA_DIR           where data stays (.gatewright)
   GATEWRIGHT_DYNAMODB_ENDPOINT  a DynamoDB that runs elsewhere
   GATEWRIGHT_S3_ENDPOINT        an S3 that runs elsewhere
-  GATEWRIGHT_READY_FILE         a file to write once both addresses answer`,
+  GATEWRIGHT_READY_FILE         a file to write once both addresses answer
+  GATEWRIGHT_FUNCTIONS          a folder such as dist/amd64, whose bootstraps then
+                                run as processes of their own (make run-lambda)`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

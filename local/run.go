@@ -95,10 +95,17 @@ func runProduct(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	p, err := assemble(o, apiListener.Addr()) //nolint:contextcheck // requests bring their own contexts
+	wire := assemble
+	if s.functions != "" {
+		wire = func(o *opened, api net.Addr) (*product, error) {
+			return assembleProcesses(o, s.functions, api, gatewayListener.Addr())
+		}
+	}
+	p, err := wire(o, apiListener.Addr())
 	if err != nil {
 		return err
 	}
+	defer p.close()
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
@@ -110,7 +117,7 @@ func runProduct(ctx context.Context, s settings) error {
 
 	var work errgroup.Group
 	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, log) })
-	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, logged(p.gateway, log), log) })
+	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, log) })
 	work.Go(func() error { return p.runTriggers(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
@@ -133,7 +140,7 @@ func runProduct(ctx context.Context, s settings) error {
 	case <-ctx.Done():
 		t.Step("Stopping")
 		<-ended
-		p.drain(ctx)
+		p.stop(ctx)
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errInterrupted) {
 		return cause

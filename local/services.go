@@ -41,6 +41,7 @@ type opened struct {
 	dir      *datadir.Dir
 	database *database
 	bucket   *blob.Bucket
+	keys     emulator.Credentials // of S3; the database takes any
 	accounts *accounts.Service
 	s3       *emulator.Emulator // nil for one that runs elsewhere
 	uploaded uploadReceiver
@@ -119,6 +120,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	if err := o.bucket.Create(ctx); err != nil {
 		return err
 	}
+	o.keys = credentials
 	key := seal.OpenFile(c.KeyFile)
 	if _, err := key.Root(ctx); err != nil { // told now, not at the first request
 		return err
@@ -146,11 +148,16 @@ func startS3(ctx context.Context, dir *datadir.Dir, c emulator.Credentials, crea
 // product is the installation, wired.
 type product struct {
 	api      http.Handler
-	gateway  *gateway.Service
+	gateway  http.Handler
 	triggers *triggers.Runner
+	// drain gives back what the gateway has leased. Without it nothing is lost
+	// but what was leased, until its window ends.
+	drain func(context.Context) error
+	// close ends the functions' processes, where they have any.
+	close func()
 }
 
-// assemble wires every function of the product.
+// assemble wires every function of the product in this process.
 func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	services := functions.NewServices(o.parts)
 	var front []apigateway.Function
@@ -165,6 +172,25 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &product{
+		api:      o.front(front, apiAddr),
+		gateway:  logged(data, o.parts.Log),
+		triggers: o.runner(called),
+		drain:    data.Drain,
+		close:    func() {},
+	}, nil
+}
+
+// front is the API Gateway before functions that routes call.
+func (o *opened) front(functions []apigateway.Function, addr net.Addr) *apigateway.Gateway {
+	return apigateway.New(apigateway.Options{
+		Functions: functions, Domain: addr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
+	})
+}
+
+// runner calls functions that events call, from the table's stream, S3 and
+// schedules.
+func (o *opened) runner(called []triggers.Function) *triggers.Runner {
 	runner := triggers.New(triggers.Options{
 		Functions:   called,
 		Stream:      triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName),
@@ -175,13 +201,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		Log:         o.parts.Log,
 	})
 	o.uploaded.to.Store(runner)
-	return &product{
-		api: apigateway.New(apigateway.Options{
-			Functions: front, Domain: apiAddr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
-		}),
-		gateway:  data,
-		triggers: runner,
-	}, nil
+	return runner
 }
 
 // called gives the functions that events call, with their handlers.
@@ -211,12 +231,11 @@ func (o *opened) refused() []netip.AddrPort {
 	return out
 }
 
-// drain gives back what the gateway has leased. Without it nothing is lost but
-// what was leased, until its window ends.
-func (p *product) drain(ctx context.Context) {
+// stop drains the gateway, for a while.
+func (p *product) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	_ = p.gateway.Drain(ctx)
+	_ = p.drain(ctx)
 }
 
 // runTriggers calls functions until ctx ends, and then gives the running calls

@@ -16,6 +16,7 @@ const (
 	varGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
 	varDataDir     = "GATEWRIGHT_DATA_DIR"
 	varReadyFile   = "GATEWRIGHT_READY_FILE"
+	varFunctions   = "GATEWRIGHT_FUNCTIONS"
 )
 
 // Names of the installation's table and bucket.
@@ -31,7 +32,10 @@ type settings struct {
 	// dynamoDB and s3 are endpoints of emulators that run elsewhere, "" to
 	// start our own.
 	dynamoDB, s3 string
-	getenv       func(string) string
+	// functions is the folder with a bootstrap for each function, which then
+	// run as processes of their own; "" to call their handlers in this one.
+	functions string
+	getenv    func(string) string
 }
 
 func settingsFrom(getenv func(string) string) (settings, error) {
@@ -48,6 +52,7 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 		readyFile:   getenv(varReadyFile),
 		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
 		s3:          getenv(config.VarS3Endpoint),
+		functions:   getenv(varFunctions),
 		getenv:      getenv,
 	}
 	for _, a := range []struct{ name, addr string }{{varAPIAddr, s.apiAddr}, {varGatewayAddr, s.gatewayAddr}} {

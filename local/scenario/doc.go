@@ -9,5 +9,8 @@
 // the same tests. GATEWRIGHT_SCENARIO_GATEWAY is where requests to deployments
 // are sent, whatever their host names; without it they go where the names lead.
 //
+// With GATEWRIGHT_FUNCTIONS, a folder of bootstraps, the product that they start
+// runs each function as a process of its own (`make test-lambda`).
+//
 // Read target_test.go first; each other file is one story.
 package scenario

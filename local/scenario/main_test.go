@@ -123,8 +123,13 @@ func TestRateLimitIsExact(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// The window may end in between, which allows as many again.
-	if n := admitted.Load(); n != allowed && n != 2*allowed || n+refused.Load() != 2*allowed {
+	// The window may end in between, which allows as many again. Several gateways
+	// admit fewer at first: each holds what it has leased and not spent yet.
+	n, least := admitted.Load(), int64(allowed)
+	if in.manyGateways {
+		least = allowed / 4
+	}
+	if n < least || n > 2*allowed || n > allowed && n < 2*least || n+refused.Load() != 2*allowed {
 		t.Errorf("%d admitted, %d refused of %d, %d allowed", n, refused.Load(), 2*allowed, allowed)
 	}
 }

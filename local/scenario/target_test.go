@@ -30,6 +30,10 @@ const (
 	varGateway = "GATEWRIGHT_SCENARIO_GATEWAY"
 )
 
+// varFunctions has the product that the tests start run its functions as
+// processes (`make test-lambda`).
+const varFunctions = "GATEWRIGHT_FUNCTIONS"
+
 // target is the installation under test.
 type target struct {
 	api     string
@@ -37,6 +41,9 @@ type target struct {
 	key     string
 	account string
 	client  *http.Client
+	// manyGateways says that requests to a deployment may be answered by one
+	// process or another.
+	manyGateways bool
 }
 
 // installation is made by TestMain, once for all stories: they share it as
@@ -54,6 +61,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (int, error) {
 	t := &target{api: strings.TrimSuffix(os.Getenv(varAPI), "/"), gateway: os.Getenv(varGateway), key: os.Getenv(varKey)}
+	t.manyGateways = t.api != "" || os.Getenv(varFunctions) != ""
 	if t.api == "" {
 		p, err := start()
 		if err != nil {

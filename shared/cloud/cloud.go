@@ -29,6 +29,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
@@ -58,13 +59,18 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 		endpoint := *sdk.BaseEndpoint
 		c.DynamoDBEndpoint, c.S3Endpoint = or(c.DynamoDBEndpoint, endpoint), or(c.S3Endpoint, endpoint)
 	}
+	// A key file is the sign of a laptop, whose embedded database keeps no tokens.
 	table := store.New(store.NewDynamoDB(store.Connect(sdk, c.DynamoDBEndpoint), c.Table),
-		store.Options{Random: rand.Reader, Now: time.Now})
+		store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: c.KeyFile != ""})
+	var key seal.KeySource = rootkey.New(kms.NewFromConfig(sdk), c.KMSKey, table, time.Now)
+	if c.KeyFile != "" {
+		key = seal.OpenFile(c.KeyFile)
+	}
 	return installation.Parts{
 		Config: c,
 		Table:  table,
 		Bucket: blob.New(sdk, blob.Options{Name: c.Bucket, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint}),
-		Key:    rootkey.New(kms.NewFromConfig(sdk), c.KMSKey, table, time.Now),
+		Key:    key,
 		Random: rand.Reader,
 		Now:    time.Now,
 		IDs:    ids.NewSource(rand.Reader, time.Now),

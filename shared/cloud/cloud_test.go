@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/cloud"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/seal"
 )
 
 // lambda is the environment of a function as the infrastructure and Lambda set it.
@@ -107,6 +110,24 @@ func TestEmulatorIsAskedForEverything(t *testing.T) {
 	}
 	if emulator.token != "a-token" {
 		t.Error("the role's session token is not sent")
+	}
+}
+
+// TestKeyFileIsUsedInsteadOfKMS: an installation on a laptop has no KMS.
+func TestKeyFileIsUsedInsteadOfKMS(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "root.key")
+	p, err := cloud.Open(lambda(map[string]string{
+		config.VarKMSKey: "", config.VarKeyFile: path, "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+	}), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Key.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := seal.OpenFile(path).Root(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("another key than the file's, %v", err)
 	}
 }
 

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/local/apigateway"
+	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/lambdahost"
+	"github.com/gatewright/gatewright/local/triggers"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// What functions get, as the infrastructure has it.
+const (
+	memoryMB        = 256
+	gatewayMemoryMB = 512
+	heavyMemoryMB   = 1769
+)
+
+// assembleProcesses wires the product of the bootstraps below a folder, each a
+// process of its own behind the Runtime API, as in AWS: state that only one
+// process has, and wiring that only a main has, do not help here.
+func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) (_ *product, err error) {
+	c := o.parts.Config
+	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions have a working directory of their own
+		return nil, fmt.Errorf("find the root key: %w", err)
+	}
+	w := &workshop{
+		folder: folder,
+		env:    variablesOf(c),
+		host: lambdahost.New(lambdahost.Options{
+			Region:      emulator.Region,
+			Credentials: lambdahost.Credentials{AccessKeyID: o.keys.AccessKeyID, SecretAccessKey: o.keys.SecretAccessKey},
+			IDs:         o.parts.IDs, Random: o.parts.Random, Now: o.parts.Now, Log: o.parts.Log,
+		}),
+	}
+	defer func() {
+		if err != nil {
+			w.host.Close()
+		}
+	}()
+	var front []apigateway.Function
+	for _, g := range functions.Groups() {
+		f, err := w.function(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
+		if err != nil {
+			return nil, err
+		}
+		front = append(front, apigateway.Function{Group: g.Group, Edge: edge(f)})
+	}
+	var called []triggers.Function
+	var served *lambdahost.Function
+	for _, t := range functions.Triggered() {
+		f, err := w.function(t)
+		if err != nil {
+			return nil, err
+		}
+		if t.Name == gateway.Function.Name {
+			served = f
+			continue
+		}
+		called = append(called, triggers.Function{Function: t, Handler: f})
+	}
+	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
+	return &product{
+		api:      o.front(front, apiAddr),
+		gateway:  logged(o.front(whole, gatewayAddr), o.parts.Log),
+		triggers: o.runner(called),
+		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
+		close:    w.host.Close,
+	}, nil
+}
+
+// workshop makes functions of the bootstraps in a folder.
+type workshop struct {
+	folder string
+	env    map[string]string
+	host   *lambdahost.Host
+}
+
+func (w *workshop) function(t trigger.Function) (*lambdahost.Function, error) {
+	path, err := filepath.Abs(filepath.Join(w.folder, t.Name, "bootstrap"))
+	if err != nil {
+		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty", w.folder, t.Name, varFunctions)
+	}
+	memory := memoryMB
+	switch {
+	case t.Heavy:
+		memory = heavyMemoryMB
+	case t.Name == gateway.Function.Name:
+		memory = gatewayMemoryMB
+	}
+	timeout := t.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	return w.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: w.env, Timeout: timeout, MemoryMB: memory})
+}
+
+// variablesOf is a configuration as functions read it (config.FromEnvironment).
+func variablesOf(c config.Config) map[string]string {
+	return map[string]string{
+		config.VarTable:            c.Table,
+		config.VarBucket:           c.Bucket,
+		config.VarKeyFile:          c.KeyFile,
+		config.VarDeploymentURL:    c.DeploymentURL,
+		config.VarDynamoDBEndpoint: c.DynamoDBEndpoint,
+		config.VarS3Endpoint:       c.S3Endpoint,
+		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
+		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
+	}
+}
+
+// edge calls a function with the events of a REST API.
+func edge(f *lambdahost.Function) api.Edge {
+	return func(ctx context.Context, event events.APIGatewayProxyRequest) (answer events.APIGatewayProxyResponse, err error) {
+		payload, err := json.Marshal(event)
+		if err != nil {
+			return answer, fmt.Errorf("encode the event: %w", err)
+		}
+		raw, err := f.Invoke(ctx, payload)
+		if err != nil {
+			return answer, err
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return answer, fmt.Errorf("decode the function's answer: %w", err)
+		}
+		return answer, nil
+	}
+}
