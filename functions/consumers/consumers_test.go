@@ -63,6 +63,7 @@ func TestAnswers(t *testing.T) {
 		{"a roll with another tag", "POST", alice + "/roll-key?tag.org=2", "full", `{"expiresOn":"2026-01-01T00:00:00Z"}`, 404, "consumer"},
 		{"a roll", "POST", alice + "/roll-key", "full", `{"expiresOn":"2026-01-01T00:00:00Z"}`, 204, ""},
 
+		{"a key of null", "POST", alice + "/keys", "full", "null", 400, "body"},
 		{"a key without a body", "POST", alice + "/keys", "full", ``, 200, `"expiresOn":null,`},
 		{"a key with an empty body", "POST", alice + "/keys", "full", `{}`, 200, `"expiresOn":null,`},
 		{"a key with all", "POST", alice + "/keys", "full", `{"expiresOn":"2030-01-01T01:00:00+01:00","description":"d","key":"` + secret + `"}`, 200, `"description":"d","key":"` + secret + `","expiresOn":"2030-01-01T00:00:00.000Z"`},

@@ -98,6 +98,7 @@ type createKeysIn struct {
 	Body []newKey `minItems:"1" maxItems:"1000"`
 }
 
+// newKey is what a key is made from.
 type newKey struct {
 	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
 	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
