@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -366,7 +367,12 @@ func TestTLSServersOfHTTP1AreReachedDirectlyAfterTheFirstRequest(t *testing.T) {
 func TestATLSServerMayChangeItsProtocol(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
 	server.EnableHTTP2 = true
-	server.TLS = &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12} // HTTP/1 is refused in the handshake
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if !slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, errors.New("this server no longer speaks HTTP/1")
+		}
+		return nil, nil // go on with the configuration as it is
+	}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	c := newClient(t, Options{TLS: server.Client().Transport.(*http.Transport).TLSClientConfig})
