@@ -60,9 +60,9 @@ func (o Owner) sees(project string, kind environment.Kind) bool {
 
 // Buckets makes the three key buckets that every project has.
 type Buckets interface {
-	// DefaultBuckets gives the writes that make those that do not exist, for
-	// the transaction that makes the project.
-	DefaultBuckets(ctx context.Context, owner keys.Owner, project string) ([]store.Write, error)
+	// DefaultBuckets prepares those of a project, for the transaction that
+	// makes it.
+	DefaultBuckets(owner keys.Owner, project string) *keys.DefaultBuckets
 }
 
 var _ Buckets = (*keys.Service)(nil)

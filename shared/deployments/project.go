@@ -40,11 +40,16 @@ func (s *Service) CreateProject(ctx context.Context, owner Owner, name string) (
 		return Project{}, fault.New(fault.Forbidden, "This account key is limited to some projects, and a project of this name is none of them.")
 	}
 	project := s.newProject(owner, name)
-	writes, err := s.projectWrites(ctx, owner, project, errProjectNameInUse)
+	buckets := s.buckets(owner, name)
+	if err := s.Table.Load(ctx, buckets.Wanted()...); err != nil {
+		return Project{}, err
+	}
+	made, err := buckets.Writes(ctx)
 	if err != nil {
 		return Project{}, err
 	}
-	if err := s.Table.Commit(ctx, append(writes, audit.Record(ctx, project.resource()))...); err != nil {
+	writes := append([]store.Write{project.create(errProjectNameInUse), audit.Record(ctx, project.resource())}, made...)
+	if err := s.Table.Commit(ctx, writes...); err != nil {
 		return Project{}, err
 	}
 	return project, nil
@@ -58,15 +63,14 @@ func (s *Service) newProject(owner Owner, name string) Project {
 	}
 }
 
-// projectWrites make a project with its buckets; raced is answered when there
-// is one of the name.
-func (s *Service) projectWrites(ctx context.Context, owner Owner, p Project, raced error) ([]store.Write, error) {
-	buckets, err := s.Buckets.DefaultBuckets(ctx, keys.Owner{AccountID: owner.AccountID, Account: owner.Account}, p.Name)
-	if err != nil {
-		return nil, err
-	}
-	create := store.Create(store.ProjectKey(p.AccountID, p.Name), p).Else(raced)
-	return append([]store.Write{create}, buckets...), nil
+// create is the write that makes the project; raced is answered when there is
+// one of the name.
+func (p Project) create(raced error) store.Write {
+	return store.Create(store.ProjectKey(p.AccountID, p.Name), p).Else(raced)
+}
+
+func (s *Service) buckets(owner Owner, project string) *keys.DefaultBuckets {
+	return s.Buckets.DefaultBuckets(keys.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
 }
 
 // ListProjects gives the account's projects that the caller sees, in the order

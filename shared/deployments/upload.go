@@ -118,10 +118,11 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind) (upload, error) {
 	var project Project
 	var env environmentRecord
-	if err := s.Table.Load(ctx,
+	buckets := s.buckets(at.Owner, at.Project)
+	wanted := append(buckets.Wanted(),
 		store.Want(store.ProjectKey(at.AccountID, at.Project), &project),
-		store.Want(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), &env),
-	); err != nil {
+		store.Want(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), &env))
+	if err := s.Table.Load(ctx, wanted...); err != nil {
 		return upload{}, err
 	}
 	var writes []store.Write
@@ -129,11 +130,11 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	now := s.now()
 	if project.ID == "" {
 		project = s.newProject(at.Owner, at.Project)
-		made, err := s.projectWrites(ctx, at.Owner, project, errStale)
+		made, err := buckets.Writes(ctx)
 		if err != nil {
 			return upload{}, err
 		}
-		writes = append(writes, made...)
+		writes = append(append(writes, project.create(errStale)), made...)
 		resources = append(resources, project.resource())
 	}
 	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}

@@ -292,31 +292,46 @@ func DefaultBucketName(project string, kind environment.Kind) string {
 	return project + "-" + kind.Slug()
 }
 
-// DefaultBuckets gives the writes that make those of a project's three buckets
-// that do not exist, for the transaction that makes the project. It reads once.
-func (s *Service) DefaultBuckets(ctx context.Context, owner Owner, project string) ([]store.Write, error) {
+// DefaultBuckets are the three buckets of a project, for the transaction that
+// makes the project: load Wanted, then ask for the Writes.
+type DefaultBuckets struct {
+	service *Service
+	owner   Owner
+	project string
+	kinds   []environment.Kind
+	old     []bucketRecord
+}
+
+// DefaultBuckets prepares the buckets of a project.
+func (s *Service) DefaultBuckets(owner Owner, project string) *DefaultBuckets {
 	kinds := environment.Kinds()
-	old := make([]bucketRecord, len(kinds))
-	wanted := make([]*store.Wanted, len(kinds))
-	for i, kind := range kinds {
-		wanted[i] = store.Want(store.BucketKey(owner.AccountID, DefaultBucketName(project, kind)), &old[i])
+	return &DefaultBuckets{service: s, owner: owner, project: project, kinds: kinds, old: make([]bucketRecord, len(kinds))}
+}
+
+// Wanted is what has to be loaded before Writes.
+func (d *DefaultBuckets) Wanted() []*store.Wanted {
+	var out []*store.Wanted
+	for i, kind := range d.kinds {
+		out = append(out, store.Want(store.BucketKey(d.owner.AccountID, DefaultBucketName(d.project, kind)), &d.old[i]))
 	}
-	if err := s.table.Load(ctx, wanted...); err != nil {
-		return nil, err
-	}
+	return out
+}
+
+// Writes makes those of the buckets that do not exist.
+func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 	var writes []store.Write
-	for i, kind := range kinds {
-		if old[i].exists() {
+	for i, kind := range d.kinds {
+		if d.old[i].exists() {
 			continue
 		}
-		b, err := s.newBucket(ctx, owner.AccountID, NewBucket{
-			Name: DefaultBucketName(project, kind),
-			Tags: map[string]string{accountTag: owner.Account, projectTag: project, environmentTag: kind.Upper()},
-		}, old[i].Generation+1)
+		b, err := d.service.newBucket(ctx, d.owner.AccountID, NewBucket{
+			Name: DefaultBucketName(d.project, kind),
+			Tags: map[string]string{accountTag: d.owner.Account, projectTag: d.project, environmentTag: kind.Upper()},
+		}, d.old[i].Generation+1)
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, b.create(old[i], errBucketsRaced)...)
+		writes = append(writes, b.create(d.old[i], errBucketsRaced)...)
 	}
 	return writes, nil
 }
