@@ -61,6 +61,12 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./shared/gateway/bench"},
 		},
 		{
+			title: "A project of 1,223 operations",
+			intro: "The public OpenAPI description of the GitHub REST API with a route beside every operation: compiled alone, then uploaded to the\n" +
+				"local run until its deployment is served. The limit is 10 s.",
+			command: []string{"bash", "-o", "pipefail", "-c", `go test -count=1 -run GitHub -v ./shared/project ./local/scenario | sed -En 's/^ +github_test.go:[0-9]+: /- /p'`},
+		},
+		{
 			title: "The start of a function",
 			intro: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
 				"are 15 ms at the median and 40 MB. It is our share of a cold start: no sandbox is made here.",
