@@ -22,8 +22,8 @@ const (
 // management API moves into a nested stack.
 const maxRoutes = 80
 
-// newInstallation makes the stack of an installation.
-func newInstallation(app awscdk.App, s Settings) awscdk.Stack {
+// newInstallation makes the stack of an installation of functions.
+func newInstallation(app awscdk.App, s Settings, declarations []declared) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
@@ -33,7 +33,6 @@ func newInstallation(app awscdk.App, s Settings) awscdk.Stack {
 	d := newData(stack, s)
 	var fs []*function
 	byName := map[string]*function{}
-	declarations := declaredFunctions(s)
 	for _, f := range declarations {
 		made := newFunction(stack, s, d, f)
 		if err := newTriggers(stack, s, d, made); err != nil {
@@ -48,6 +47,11 @@ func newInstallation(app awscdk.App, s Settings) awscdk.Stack {
 	routes, err := routesOf(declarations)
 	if err != nil {
 		panic(fmt.Sprintf("infra: %v", err))
+	}
+	if s.Emulator == localStack {
+		// It shows its own texts for what no route takes, whatever the gateway
+		// responses say, so a function answers that.
+		routes = append(routes, route{method: anyMethod, path: "/" + greedy, function: routes[0].function})
 	}
 	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(stack, s, management, routes, byName)}
 	if served := gatewayRoutes(declarations); served != nil {
@@ -81,7 +85,7 @@ func gatewayRoutes(declarations []declared) []route {
 	for _, f := range declarations {
 		for _, e := range f.on {
 			if e.Serves {
-				return []route{{method: "ANY", path: "/", function: f.name}, {method: "ANY", path: "/" + greedy, function: f.name}}
+				return []route{{method: anyMethod, path: "/", function: f.name}, {method: anyMethod, path: "/" + greedy, function: f.name}}
 			}
 		}
 	}

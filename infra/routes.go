@@ -22,8 +22,12 @@ type route struct {
 	operations   []string
 }
 
-// greedy is the path variable that takes everything below it.
-const greedy = "{proxy+}"
+const (
+	// greedy is the path variable that takes everything below it.
+	greedy = "{proxy+}"
+	// anyMethod takes every method that has no route of its own.
+	anyMethod = "ANY"
+)
 
 // routesOf derives the REST API's routes from declarations. A path has one
 // variable child at most, whatever its operations call it; a segment with a
@@ -31,41 +35,88 @@ const greedy = "{proxy+}"
 // own; the function's own routing tells them apart. From a parameter that may
 // hold slashes on, a greedy variable takes the rest: some platforms decode a
 // path before they route it.
+//
+// Each path takes the methods that no operation has as well, so that a function
+// answers 405 with Allow; the platform would say that the path does not exist.
 func routesOf(fs []declared) ([]route, error) {
-	names := map[string]string{} // a path's variable child
+	names := childNames(fs)
 	var out []route
 	for _, f := range fs {
 		for _, o := range f.routes {
-			path, method := "", o.Method
-			for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
-				if api.HoldsSlashes(part) {
-					path, method = path+"/"+greedy, "ANY"
-					break
-				}
-				if strings.HasPrefix(part, "{") || strings.Contains(part, "$") {
-					if names[path] == "" {
-						names[path] = "{" + strings.Trim(part, "{}$") + "}"
-					}
-					part = names[path]
-				}
-				path += "/" + part
+			path, method := routePath(names, o.Path), o.Method
+			if strings.HasSuffix(path, greedy) {
+				method = anyMethod
 			}
-			i := slices.IndexFunc(out, func(r route) bool { return r.path == path && r.method == method })
+			at := func(method string) int {
+				return slices.IndexFunc(out, func(r route) bool { return r.path == path && r.method == method })
+			}
+			i := at(method)
 			if i < 0 {
-				out = append(out, route{method: method, path: path, function: f.name, operations: []string{o.ID}})
-				continue
+				i = len(out)
+				out = append(out, route{method: method, path: path, function: f.name})
 			}
 			if out[i].function != f.name {
 				return nil, fmt.Errorf("%s %s would lead to two functions, %s and %s: change a path of %s",
 					method, path, out[i].function, f.name, o.ID)
 			}
 			out[i].operations = append(out[i].operations, o.ID)
+			if at(anyMethod) < 0 {
+				out = append(out, route{method: anyMethod, path: path, function: f.name})
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b route) int {
 		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
 	})
 	return out, nil
+}
+
+// childNames names the variable child of each path that has one: as the first
+// operation calls it whose path has a parameter there.
+func childNames(fs []declared) map[string]string {
+	names := map[string]string{}
+	for _, f := range fs {
+		for _, o := range f.routes {
+			shape := ""
+			for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
+				if isParameter(part) && names[shape] == "" {
+					names[shape] = part
+				}
+				shape = below(shape, part)
+			}
+		}
+	}
+	return names
+}
+
+// routePath gives the path of the route that an operation's path takes.
+func routePath(names map[string]string, path string) string {
+	shape, out := "", ""
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		switch {
+		case api.HoldsSlashes(part):
+			return out + "/" + greedy
+		case !isParameter(part) && !strings.Contains(part, "$"):
+			out += "/" + part
+		case names[shape] == "":
+			out += "/{" + strings.Trim(part, "$") + "}"
+		default:
+			out += "/" + names[shape]
+		}
+		shape = below(shape, part)
+	}
+	return out
+}
+
+func isParameter(part string) bool { return strings.HasPrefix(part, "{") }
+
+// below is the shape of a path one part longer: what variables are called makes
+// no difference.
+func below(shape, part string) string {
+	if isParameter(part) || strings.Contains(part, "$") {
+		part = "{}"
+	}
+	return shape + "/" + part
 }
 
 // newAPI makes a REST API of routes, deployed to a stage named after the

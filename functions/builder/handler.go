@@ -29,6 +29,7 @@ var Function = trigger.Function{
 		api.ReadSource, api.WriteSource, api.ReadArtifact, api.WriteArtifact,
 	},
 	Timeout: 5 * time.Minute,
+	Heavy:   true,
 }
 
 // Claims takes archives that have arrived as beginnings of builds.

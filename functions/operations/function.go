@@ -34,6 +34,7 @@ var Function = trigger.Function{
 	},
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,
+	Heavy:   true,
 }
 
 // unowned matches records of operations that no worker has.

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// TestMain ends the CDK's process with the tests'.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	jsii.Close()
+	os.Exit(code)
+}
+
+// resource is one of a template.
+type resource struct {
+	Type           string
+	DeletionPolicy string
+	DependsOn      []string
+	Properties     map[string]any
+}
+
+// template is a stack's.
+type template struct {
+	Resources map[string]resource
+	Outputs   map[string]struct{ Value any }
+}
+
+// assembly is what the CDK makes of an installation.
+type assembly struct {
+	dir string
+	// stacks by the name of their file; the installation's own is one of them.
+	stacks map[string]template
+}
+
+// needed is the smallest context there is.
+func needed(more map[string]string) map[string]string {
+	out := map[string]string{"gatewayDomain": "apis.example.com", "certificateArn": "arn:aws:acm:eu-west-1:000000000000:certificate/c"}
+	maps.Copy(out, more)
+	return out
+}
+
+// settingsFor reads a context, with empty binaries in place of those that only
+// a build makes.
+func settingsFor(t *testing.T, context map[string]string) Settings {
+	t.Helper()
+	s, err := settingsOf(func(name string) any {
+		if v, ok := context[name]; ok {
+			return v
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Assets = t.TempDir()
+	for _, f := range declaredFunctions(s) {
+		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.asset(f.name), "bootstrap"), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// synthesise makes an installation. each may add to it before.
+func synthesise(t *testing.T, context map[string]string, each ...func(awscdk.App)) assembly {
+	t.Helper()
+	return synthesiseOf(t, settingsFor(t, context), nil, each...)
+}
+
+// synthesiseOf is synthesise with functions of its own, nil for the product's.
+func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
+	t.Helper()
+	a := assembly{dir: t.TempDir(), stacks: map[string]template{}}
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false)})
+	for _, add := range each {
+		add(app)
+	}
+	if fs == nil {
+		fs = declaredFunctions(s)
+	}
+	newInstallation(app, s, fs)
+	app.Synth(nil)
+	files, err := filepath.Glob(filepath.Join(a.dir, "*.template.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one template
+		if err := json.Unmarshal(raw, &one); err != nil {
+			t.Fatal(err)
+		}
+		a.stacks[filepath.Base(file)] = one
+	}
+	return a
+}
+
+// all gives the resources of a type in all stacks, by their logical ids.
+func (a assembly) all(kind string) map[string]resource {
+	out := map[string]resource{}
+	for _, s := range a.stacks {
+		for id, r := range s.Resources {
+			if r.Type == kind {
+				out[id] = r
+			}
+		}
+	}
+	return out
+}
+
+// only gives the one resource of a type.
+func (a assembly) only(t *testing.T, kind string) resource {
+	t.Helper()
+	found := a.all(kind)
+	if len(found) != 1 {
+		t.Fatalf("%d resources are of the type %s, want one", len(found), kind)
+	}
+	return found[slices.Collect(maps.Keys(found))[0]]
+}
+
+// get walks properties by names and indexes; nil where there is nothing.
+func get(v any, path ...any) any {
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[s]
+		case int:
+			list, _ := v.([]any)
+			if s >= len(list) {
+				return nil
+			}
+			v = list[s]
+		}
+	}
+	return v
+}
+
+// render writes a value of a template as text, with what CloudFormation will
+// fill in by its name: ${Table.Arn}.
+func render(v any) string {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 {
+		if text, ok := v.(string); ok {
+			return text
+		}
+		raw, _ := json.Marshal(v)
+		return string(raw)
+	}
+	for name, in := range m {
+		switch name {
+		case "Ref":
+			return fmt.Sprintf("${%s}", in)
+		case "Fn::Sub":
+			return render(in)
+		case "Fn::GetAtt":
+			return fmt.Sprintf("${%s.%s}", get(in, 0), get(in, 1))
+		case "Fn::Join":
+			var out []string
+			parts, _ := get(in, 1).([]any)
+			for _, p := range parts {
+				out = append(out, render(p))
+			}
+			return strings.Join(out, render(get(in, 0)))
+		}
+	}
+	raw, _ := json.Marshal(v)
+	return string(raw)
+}
+
+// texts renders a value that is one or a list.
+func texts(v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		out = append(out, render(e))
+	}
+	return out
+}
