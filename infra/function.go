@@ -114,14 +114,14 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Role:       out.role.AttrArn(),
 		MemorySize: jsii.Number(f.memory),
 		Timeout:    jsii.Number(f.timeout.Seconds()),
-		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: &map[string]*string{
+		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: s.tested(map[string]*string{
 			config.VarTable:            d.table.Ref(),
 			config.VarBucket:           d.bucketName,
 			config.VarKMSKey:           d.key.AttrArn(),
 			config.VarDeploymentURL:    jsii.String(s.GatewayURL),
 			config.VarPrivateUpstreams: jsii.String(strconv.FormatBool(s.PrivateUpstreams)),
 			config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
-		}},
+		})},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},
 	}
 	if s.Emulator == "" {
@@ -129,6 +129,14 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	}
 	out.resource = awslambda.NewCfnFunction(scope, jsii.String(id+"Function"), props)
 	return out
+}
+
+// tested adds to a function's variables what only a test sets.
+func (s Settings) tested(variables map[string]*string) *map[string]*string {
+	if s.UsesFile != "" {
+		variables[config.VarUsesFile] = &s.UsesFile
+	}
+	return &variables
 }
 
 // newPolicy gives the function's role all that was collected for it.

@@ -42,6 +42,8 @@ type Settings struct {
 	Assets string
 	// PrivateUpstreams allows the gateway to call private addresses.
 	PrivateUpstreams bool
+	// UsesFile has functions of an emulator record what they ask of AWS.
+	UsesFile string
 }
 
 const (
@@ -92,6 +94,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		Emulator:         text("emulator", ""),
 		Architecture:     text("architecture", "arm64"),
 		PrivateUpstreams: text("privateUpstreams", "false") == "true",
+		UsesFile:         text("usesFile", ""),
 	}
 	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
 	s.Assets = text("assets", filepath.Join("dist", arch))
@@ -105,6 +108,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	}
 	check(stagePattern.MatchString(s.Stage), "-c stage has 1 to 16 lower-case letters, digits and hyphens and begins with a letter")
 	check(slices.Contains(emulators, s.Emulator), "-c emulator is localstack or ministack, or not given")
+	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")

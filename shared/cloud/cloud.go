@@ -8,7 +8,7 @@
 // profile, no file, no metadata service, whose readers would make every binary
 // larger and every start slower (docs/decisions/0090).
 //
-// Read Open, then Start.
+// Read cloud.go, Open and then Start; uses.go is for tests of what roles allow.
 package cloud
 
 import (
@@ -41,6 +41,7 @@ const (
 	varSecretKey    = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // G101: the variable's name
 	varSessionToken = "AWS_SESSION_TOKEN"     //nolint:gosec // G101: the variable's name
 	varEndpoint     = "AWS_ENDPOINT_URL"
+	varFunctionName = "AWS_LAMBDA_FUNCTION_NAME"
 )
 
 // Open makes the parts of the installation that the environment names, by
@@ -54,6 +55,10 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 	sdk, err := sdkConfig(getenv)
 	if err != nil {
 		return installation.Parts{}, err
+	}
+	if path := getenv(config.VarUsesFile); path != "" {
+		r := &recorder{path: path, function: getenv(varFunctionName), seen: make(map[Use]bool)}
+		r.record(&sdk)
 	}
 	if sdk.BaseEndpoint != nil { // an emulator, which is all of AWS at one address
 		endpoint := *sdk.BaseEndpoint

@@ -33,6 +33,10 @@ const (
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 )
 
+// VarUsesFile names a file to which a function appends what it asks of AWS, for
+// the test that compares that with its role. It is no part of a Config.
+const VarUsesFile = "GATEWRIGHT_USES_FILE"
+
 // placeholder stands for a deployment's name in DeploymentURL.
 const placeholder = "{deployment}"
 

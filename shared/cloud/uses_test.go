@@ -1,0 +1,73 @@
+package cloud_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// TestUsesAreRecordedAsRolesGrantThem makes each kind of request once and
+// twice: the file holds the actions that a role needs for them, once each.
+func TestUsesAreRecordedAsRolesGrantThem(t *testing.T) {
+	server := httptest.NewServer(&aws{})
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "uses")
+	p, err := cloud.Open(lambda(map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, config.VarUsesFile: path, "AWS_LAMBDA_FUNCTION_NAME": "gatewright-dev-consumers",
+	}), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	key := store.Key{PK: "a", SK: "b"}
+	for range 2 {
+		_, _ = p.Key.Root(ctx)
+		_, _ = p.Bucket.Head(ctx, blob.UploadKey("1"))
+		_, _ = p.Bucket.PresignPut(ctx, blob.UploadKey("2"))
+		_ = p.Bucket.Delete(ctx, blob.SourceKey("3"))
+		_, _, _ = p.Bucket.Get(ctx, blob.ArtifactKey("4"), "", 1)
+		for range p.Bucket.List(ctx, "") {
+		}
+		_ = p.Table.Get(ctx, key, &struct{}{})
+		_ = p.Table.Commit(ctx, store.Put(key, map[string]string{"x": "y"}), store.Delete(store.Key{PK: "a", SK: "c"}), store.Check(store.Key{PK: "a", SK: "d"}, store.Exists()))
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(content)) {
+		var u cloud.Use
+		if err := json.Unmarshal([]byte(line), &u); err != nil || u.Function != "gatewright-dev-consumers" {
+			t.Fatalf("line %q, %v", line, err)
+		}
+		got = append(got, u.Action+" "+u.Resource)
+	}
+	slices.Sort(got)
+	want := []string{
+		"dynamodb:ConditionCheckItem table/the-table",
+		"dynamodb:DeleteItem table/the-table",
+		"dynamodb:GetItem table/the-table",
+		"dynamodb:PutItem table/the-table",
+		"kms:Decrypt arn:aws:kms:eu-west-1:000000000000:key/the-key",
+		"kms:GenerateDataKeyWithoutPlaintext arn:aws:kms:eu-west-1:000000000000:key/the-key",
+		"s3:DeleteObject the-bucket/" + blob.SourceKey("3"),
+		"s3:GetObject the-bucket/" + blob.ArtifactKey("4"),
+		"s3:GetObject the-bucket/" + blob.UploadKey("1"),
+		"s3:ListBucket the-bucket",
+		"s3:PutObject the-bucket/" + blob.UploadKey("2"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
