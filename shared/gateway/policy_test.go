@@ -106,8 +106,9 @@ func TestAGoodKeySetsTheUserAndStaysInTheGateway(t *testing.T) {
 	if want := (policy.BucketRef{AccountID: "a1", Name: "my-bucket", Project: "shop", Environment: "production"}); h.keys.last != want {
 		t.Errorf("asked about %+v, want %+v", h.keys.last, want)
 	}
-	if response := h.do(t, "GET", "/x", header("Authorization", "Bearer a custom key without our format")); response.StatusCode != http.StatusOK {
-		t.Errorf("a custom key: got %d", response.StatusCode)
+	response := h.do(t, "GET", "/x", header("Authorization", "Bearer a custom key without our format"))
+	if got := headersOf(t, response).Get("Authorization"); response.StatusCode != http.StatusOK || got != "" {
+		t.Errorf("a custom key: got %d, the upstream got %q", response.StatusCode, got)
 	}
 }
 
@@ -209,6 +210,9 @@ func TestALimitCountsForWhomItSays(t *testing.T) {
 		{"/ip", "Bearer a-custom-key", "203.0.113.7", "ip/ip:203.0.113.7"},
 		{"/ip", "", "2001:db8:1:2:3::4", "ip/ip:2001:db8:1:2::"},
 		{"/ip", "", "::ffff:203.0.113.7", "ip/ip:203.0.113.7"},
+		{"/ip", "", "6.6.6.6, 203.0.113.7", "ip/ip:203.0.113.7"},
+		{"/ip", "", "6.6.6.6, 203.0.113.7, 127.0.0.9", "ip/ip:203.0.113.7"},
+		{"/ip", "", "203.0.113.7, nonsense, 127.0.0.9", "ip/ip:127.0.0.9"},
 		{"/all", "Bearer a-custom-key", "203.0.113.7", "all"},
 	} {
 		_ = h.do(t, "GET", test.target, header("X-Forwarded-For", test.from), header("Authorization", test.key))

@@ -347,10 +347,30 @@ func TestAResponseIsWholeBeforeTheBodyIs(t *testing.T) {
 		if got := body(t, response); got != "hello" || !response.Close {
 			t.Errorf("got %q, closing %v", got, response.Close)
 		}
+		if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("the gateway waits for the rest of the body: %v", err)
+		}
 		say(conn, "GET /x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
 		if again, err := http.ReadResponse(r, nil); err == nil {
 			t.Errorf("a part of a body was answered as a request: %d", again.StatusCode)
 		}
+	}
+}
+
+// TestARefusingHandlerWaitsForNoBody: the client may send the rest only when it
+// is told to, which it never is.
+func TestARefusingHandlerWaitsForNoBody(t *testing.T) {
+	h := newHouse(t, artifact(route("POST /x", rewrite("http://127.0.0.1:1/${query.up}"))))
+	r, _ := raw(t, h.URL, "POST /x?up=.. HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := problemOf(t, response); p.Status != http.StatusBadRequest {
+		t.Errorf("got %d", p.Status)
+	}
+	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the gateway waits for the rest of the body: %v", err)
 	}
 }
 
