@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -179,4 +180,101 @@ func (a *atQuery) Query(ctx context.Context, q store.Query) ([]store.Item, strin
 		a.do()
 	}
 	return items, next, err
+}
+
+// late does something before the next commit reaches the table, as if the
+// process that makes it had paused; and after the next query of a consumer's
+// keys.
+type late struct {
+	store.Backend
+	beforeCommit, afterQuery func()
+}
+
+func (b *late) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if do := b.beforeCommit; do != nil {
+		b.beforeCommit = nil
+		do()
+	}
+	return b.Backend.Transact(ctx, token, writes)
+}
+
+func (b *late) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	items, next, err := b.Backend.Query(ctx, q)
+	if do := b.afterQuery; do != nil && strings.HasPrefix(q.PK, "consumer-keys#") {
+		b.afterQuery = nil
+		do()
+	}
+	return items, next, err
+}
+
+func lateWorld(t *testing.T) (*world, *late) {
+	t.Helper()
+	b := &late{}
+	return worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b }), b
+}
+
+// TestWhatACreationLeavesInADeletedBucketIsSwept has requests read the bucket
+// before its deletion and commit at the worst times after it.
+func TestWhatACreationLeavesInADeletedBucketIsSwept(t *testing.T) {
+	for name, create := range map[string]func(w *world) error{
+		"key": func(w *world) error {
+			_, err := w.keys.CreateKey(w.request(), of("alice"), keys.NewKey{})
+			return err
+		},
+		"consumer": func(w *world) error {
+			_, err := w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "bob", WithKey: true, Tags: map[string]string{"a": "1"}})
+			return err
+		},
+	} {
+		for when, sweep := range map[string]func(w *world, b *late, commit func()){
+			"before the sweep": func(_ *world, _ *late, commit func()) { commit() },
+			"while a consumer is swept": func(w *world, b *late, commit func()) {
+				b.afterQuery = commit
+				w.clock.add(time.Second)
+				must0(t, w.engine.Sweep(w.Context()))
+			},
+			"after the first sweep": func(w *world, _ *late, commit func()) {
+				w.clock.add(time.Second)
+				must0(t, w.engine.Sweep(w.Context()))
+				commit()
+			},
+		} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				w, b := lateWorld(t)
+				w.bucket()
+				w.consumer("alice")
+				w.key("alice", keys.NewKey{})
+				var paused sync.WaitGroup
+				reached, commit := make(chan struct{}), make(chan struct{})
+				b.beforeCommit = func() { close(reached); <-commit }
+				paused.Go(func() {
+					if err := create(w); err != nil && !fault.Is(err, fault.NotFound) {
+						t.Error(err)
+					}
+				})
+				<-reached
+				must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+				sweep(w, b, func() { close(commit); paused.Wait() })
+				w.settle()
+				if left := w.leftovers(); len(left) > 0 {
+					t.Fatalf("%d items are left, such as %s", len(left), left[0])
+				}
+			})
+		}
+	}
+}
+
+func TestOverlayNeverHoldsMoreThanItsBound(t *testing.T) {
+	w, b := lateWorld(t)
+	w.bucket()
+	for _, name := range []string{"alice", "bob"} {
+		w.consumer(name)
+		w.bulk(name, 41)
+	}
+	roll := func(name string) error { return w.keys.RollKey(w.request(), of(name), w.clock.Now()) }
+	for range 63 {
+		must0(t, roll("alice"))
+	}
+	b.beforeCommit = func() { must0(t, roll("bob")) }
+	wantFault(t, roll("alice"), fault.Throttled)
 }

@@ -122,6 +122,14 @@ func (m *machine) DeleteBucket(t *rapid.T) {
 	m.model.exists, m.model.consumers = false, nil
 }
 
+// at names a consumer by its name, or by an id it has or had.
+func (m *machine) at(t *rapid.T, name string) keys.ConsumerAt {
+	if c := m.model.consumers[name]; c != nil && rapid.Bool().Draw(t, "byID") {
+		return of(c.id)
+	}
+	return of(name)
+}
+
 func (m *machine) CreateConsumer(t *rapid.T) {
 	name, tags, metadata := consumerNames.Draw(t, "name"), tagSets.Draw(t, "tags"), metadatas.Draw(t, "metadata")
 	withKey, manager := rapid.Bool().Draw(t, "withKey"), emails.Draw(t, "manager")
@@ -161,7 +169,7 @@ func (m *machine) UpdateConsumer(t *rapid.T) {
 	if setMetadata {
 		patch.Metadata = keys.To(json.RawMessage(metadata))
 	}
-	_, err := m.keys.UpdateConsumer(m.request(), of(name), patch)
+	_, err := m.keys.UpdateConsumer(m.request(), m.at(t, name), patch)
 	if c := m.known(t, name, err); c != nil {
 		if setTags {
 			c.tags = tags
@@ -174,7 +182,7 @@ func (m *machine) UpdateConsumer(t *rapid.T) {
 
 func (m *machine) DeleteConsumer(t *rapid.T) {
 	name := consumerNames.Draw(t, "name")
-	if c := m.known(t, name, m.keys.DeleteConsumer(m.request(), of(name))); c != nil {
+	if c := m.known(t, name, m.keys.DeleteConsumer(m.request(), m.at(t, name))); c != nil {
 		for _, k := range c.keys {
 			m.model.kill(k)
 		}
@@ -184,7 +192,7 @@ func (m *machine) DeleteConsumer(t *rapid.T) {
 
 func (m *machine) CreateKey(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), keys.NewKey{ExpiresOn: m.expiry(t), Text: m.text(t)}
-	made, err := m.keys.CreateKey(m.request(), of(name), n)
+	made, err := m.keys.CreateKey(m.request(), m.at(t, name), n)
 	if c := m.known(t, name, err); c != nil {
 		c.keys = append(c.keys, modelKey{id: made.ID, text: made.Text, expiresOn: n.ExpiresOn})
 		delete(m.model.dead, made.Text)
@@ -193,7 +201,7 @@ func (m *machine) CreateKey(t *rapid.T) {
 
 func (m *machine) CreateKeys(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "n")
-	made, err := m.keys.CreateKeys(m.request(), of(name), make([]keys.NewKey, n))
+	made, err := m.keys.CreateKeys(m.request(), m.at(t, name), make([]keys.NewKey, n))
 	if c := m.known(t, name, err); c != nil {
 		for _, k := range made {
 			c.keys = append(c.keys, modelKey{id: k.ID, text: k.Text})
@@ -204,7 +212,7 @@ func (m *machine) CreateKeys(t *rapid.T) {
 func (m *machine) RollKey(t *rapid.T) {
 	name := consumerNames.Draw(t, "name")
 	expiresOn := m.clock.Now().Add(rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "in"))
-	err := m.keys.RollKey(m.request(), of(name), expiresOn)
+	err := m.keys.RollKey(m.request(), m.at(t, name), expiresOn)
 	if fault.Is(err, fault.Throttled) {
 		t.Skip("too many large changes")
 	}
@@ -238,7 +246,7 @@ func (m *machine) UpdateKey(t *rapid.T) {
 	if set {
 		patch.ExpiresOn = keys.Patch[time.Time]{Set: true, Value: expiresOn}
 	}
-	if _, err := m.keys.UpdateKey(m.request(), of(name), c.keys[i].id, patch); err != nil {
+	if _, err := m.keys.UpdateKey(m.request(), m.at(t, name), c.keys[i].id, patch); err != nil {
 		t.Fatal(err)
 	}
 	if set {
@@ -253,7 +261,7 @@ func (m *machine) UpdateKey(t *rapid.T) {
 
 func (m *machine) DeleteKey(t *rapid.T) {
 	name, c, i := m.one(t)
-	if err := m.keys.DeleteKey(m.request(), of(name), c.keys[i].id); err != nil {
+	if err := m.keys.DeleteKey(m.request(), m.at(t, name), c.keys[i].id); err != nil {
 		t.Fatal(err)
 	}
 	m.model.kill(c.keys[i])
@@ -354,6 +362,12 @@ func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
 			"CreateConsumer": m.CreateConsumer, "UpdateConsumer": m.UpdateConsumer, "DeleteConsumer": m.DeleteConsumer,
 			"CreateKey": m.CreateKey, "CreateKeys": m.CreateKeys, "UpdateKey": m.UpdateKey, "DeleteKey": m.DeleteKey,
 			"RollKey": m.RollKey, "Work": m.Work, "": m.Check,
+		}
+		for name, action := range actions {
+			actions[name] = func(t *rapid.T) {
+				m.keys = rapid.SampledFrom(m.instances).Draw(t, "instance")
+				action(t)
+			}
 		}
 		t.Repeat(actions)
 		// In the end nothing is left over but what the model has.

@@ -22,13 +22,15 @@ import (
 // world is the service over a table in memory, with a clock that a test moves.
 type world struct {
 	testing.TB
-	memory   *store.Memory
-	table    *store.Table
-	keys     *keys.Service
-	verifier *keys.Verifier
-	engine   *operation.Engine
-	clock    *clock
-	requests *atomic.Int64
+	memory *store.Memory
+	table  *store.Table
+	keys   *keys.Service
+	// instances are keys and another process's, which remembers other things.
+	instances []*keys.Service
+	verifier  *keys.Verifier
+	engine    *operation.Engine
+	clock     *clock
+	requests  *atomic.Int64
 }
 
 func newWorld(t testing.TB) *world {
@@ -52,14 +54,16 @@ func worldOver(t testing.TB, memory *store.Memory, wrap func(store.Backend) stor
 // worldOn makes a world on a table.
 func worldOn(t testing.TB, table *store.Table, c *clock) *world {
 	t.Helper()
+	o := keys.Options{
+		Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(),
+		IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now, Pause: storetest.AtOnce,
+	}
 	w := &world{
 		TB: t, table: table, clock: c, requests: new(atomic.Int64),
-		keys: keys.New(keys.Options{
-			Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(),
-			IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now, Pause: storetest.AtOnce,
-		}),
-		verifier: keys.NewVerifier(table, hasher(), c.Now),
+		instances: []*keys.Service{keys.New(o), keys.New(o)},
+		verifier:  keys.NewVerifier(table, hasher(), c.Now),
 	}
+	w.keys = w.instances[0]
 	engine, err := operation.New(table, keys.NewCascades(table).Definitions(), operation.Options{
 		Now: c.Now, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler),
 	})
