@@ -86,7 +86,7 @@ func run(ctx context.Context, c config) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	defer func() { p.kill() }()
+	defer func() { p.Kill() }()
 	if err := p.client.createBucket(ctx); err != nil {
 		return report{}, err
 	}
@@ -107,7 +107,7 @@ func run(ctx context.Context, c config) (report, error) {
 			time.Sleep(shortestRound) // the writers meet the new one
 			out.databaseKills++
 		} else {
-			p.kill()
+			p.Kill()
 			out.kills++
 		}
 		stop()

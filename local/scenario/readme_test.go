@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 // TestReadmeFiveMinutes types what the README says, from its own text, with
@@ -28,27 +29,27 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	if steps[0].Commands != "make run" {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
 	}
-	p, err := startAs(t.TempDir(), "make", "run")
+	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.stop()
+		p.Stop()
 		if t.Failed() {
-			t.Logf("the product printed:\n%s", p.log.String())
+			t.Logf("the product printed:\n%s", p.Output())
 		}
 	})
 	// What differs here: free ports, and folders of the test's own.
 	here := strings.NewReplacer(
-		"http://127.0.0.1:9000", p.api,
-		".gatewright/", p.dir+"/data/",
+		"http://127.0.0.1:9000", p.API,
+		".gatewright/", p.Data()+"/",
 		"examples/hello", sampleWithUpstream(t, freeAddress(t)),
 	)
 	steps = steps[1:]
 	for i := range steps {
 		steps[i].Commands = here.Replace(steps[i].Commands)
 	}
-	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.dir+"/data")
+	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
 	if _, err := readme.Run(t.Context(), "../..", env, steps); err != nil {
 		t.Fatal(err)
 	}

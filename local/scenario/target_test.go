@@ -18,9 +18,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 // The variables that point the tests at an installation.
@@ -67,8 +68,11 @@ func run(m *testing.M) (int, error) {
 		if err != nil {
 			return 1, err
 		}
-		defer p.stop()
-		t.api, t.gateway, t.key = p.api, p.gateway, p.key
+		defer func() {
+			p.Stop()
+			_ = os.RemoveAll(p.Dir)
+		}()
+		t.api, t.gateway, t.key = p.API, p.Gateway, p.Key
 	}
 	t.client = &http.Client{
 		Timeout:       2 * time.Minute,
@@ -94,18 +98,8 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// product is a `make run` of our own.
-type product struct {
-	cmd               *exec.Cmd
-	dir               string
-	log               bytes.Buffer
-	ended             chan struct{}
-	api, gateway, key string
-}
-
-// start builds the product and starts it in a directory of its own, on free
-// ports.
-func start() (*product, error) {
+// start builds the product and starts it in a directory of its own.
+func start() (*instance.Instance, error) {
 	dir, err := os.MkdirTemp("", "gatewright-scenario-")
 	if err != nil {
 		return nil, err
@@ -114,55 +108,11 @@ func start() (*product, error) {
 	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
 	}
-	return startAs(dir, binary)
+	return instance.Start(context.Background(), dir, repository, binary)
 }
 
-// startAs starts the product by a command, in the repository's folder.
-func startAs(dir string, command ...string) (*product, error) {
-	p := &product{dir: dir, ended: make(chan struct{})}
-	ready := filepath.Join(dir, "ready")
-	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Dir = filepath.Join("..", "..")
-	p.cmd.Env = append(os.Environ(),
-		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0",
-		"GATEWRIGHT_DATA_DIR="+filepath.Join(dir, "data"), "GATEWRIGHT_READY_FILE="+ready)
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that stop reaches what make started
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
-	for {
-		if addresses, err := os.ReadFile(ready); err == nil {
-			if _, err := fmt.Sscanln(strings.ReplaceAll(string(addresses), "\n", " "), &p.api, &p.gateway); err != nil {
-				return nil, fmt.Errorf("read the ready file: %w", err)
-			}
-			break
-		}
-		select {
-		case <-p.ended:
-			return nil, fmt.Errorf("the product ended:\n%s", p.log.Bytes())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	key, err := os.ReadFile(filepath.Join(dir, "data", "account-key"))
-	p.key = strings.TrimSpace(string(key))
-	return p, err
-}
-
-// stop ends the product as Ctrl-C does, and in the end by force.
-func (p *product) stop() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
-	select {
-	case <-p.ended:
-	case <-time.After(15 * time.Second):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	}
-	_ = os.RemoveAll(p.dir)
-}
+// repository is the checkout's folder, in which a user starts the product.
+var repository = filepath.Join("..", "..")
 
 // do makes a request to the management API.
 func (in *target) do(ctx context.Context, method, path, body string) (int, []byte, error) {
