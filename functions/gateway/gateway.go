@@ -106,3 +106,14 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	}
 	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
 }
+
+// RuntimeAPI gives the address of the Runtime API that a Lambda's process asks
+// for its events: whoever reached it through a route could take other callers'
+// requests. getenv is os.Getenv outside tests; nothing is given outside Lambda.
+func RuntimeAPI(getenv func(string) string) []netip.AddrPort {
+	at, err := netip.ParseAddrPort(getenv("AWS_LAMBDA_RUNTIME_API"))
+	if err != nil {
+		return nil
+	}
+	return []netip.AddrPort{at}
+}
