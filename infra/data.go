@@ -136,7 +136,7 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 			"Version": "2012-10-17",
 			"Statement": []any{map[string]any{
 				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
-				"Resource":  []any{d.bucketARN, awscdk.Fn_Join(jsii.String(""), &[]*string{d.bucketARN, jsii.String("/*")})},
+				"Resource":  []any{bucket.AttrArn(), awscdk.Fn_Join(jsii.String(""), &[]*string{bucket.AttrArn(), jsii.String("/*")})},
 				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 			}},
 		},

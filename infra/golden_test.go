@@ -27,11 +27,11 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 			if r.Type != "AWS::ApiGateway::Method" {
 				continue
 			}
-			api := stack.Resources[get(r.Properties, "RestApiId", "Ref").(string)].Properties["Name"].(string)
+			api := a.find(get(r.Properties, "RestApiId", "Ref").(string)).Properties["Name"].(string)
 			d := deployedRoute{api: strings.TrimPrefix(api, "gatewright-dev-"), method: r.Properties["HttpMethod"].(string)}
 			parent := r.Properties["ResourceId"]
 			for get(parent, "Ref") != nil {
-				above := stack.Resources[get(parent, "Ref").(string)]
+				above := a.find(get(parent, "Ref").(string))
 				d.path = "/" + above.Properties["PathPart"].(string) + d.path
 				parent = above.Properties["ParentId"]
 			}

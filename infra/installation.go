@@ -17,11 +17,6 @@ const (
 	gateway    = "gateway"
 )
 
-// maxRoutes is how many routes stand in the installation's own stack. CloudFormation
-// takes 500 resources; a route is two, a function about ten. Beyond it the
-// management API moves into a nested stack.
-const maxRoutes = 80
-
 // newInstallation makes the stack of an installation of functions.
 func newInstallation(app awscdk.App, s Settings, declarations []declared) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
@@ -63,14 +58,9 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared) awscdk
 }
 
 // newAPIWithAll makes an API with its domain, its web ACL and its alarm, in a
-// scope of its own that becomes a nested stack when it is large.
+// scope of its own.
 func newAPIWithAll(stack awscdk.Stack, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
-	var scope constructs.Construct
-	if id := jsii.String(exported(name)); len(routes) > maxRoutes {
-		scope = awscdk.NewNestedStack(stack, id, nil)
-	} else {
-		scope = constructs.NewConstruct(stack, id)
-	}
+	scope := constructs.NewConstruct(stack, jsii.String(exported(name)))
 	rest := newAPI(scope, s, name, routes, fs)
 	newDomain(scope, s, name, rest)
 	if name == management {

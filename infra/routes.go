@@ -129,17 +129,13 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 		BinaryMediaTypes:          binaryTypes(name),
 		DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
 	})
+	tree := newTree(scope, rest, name)
 	called := map[string]bool{}
-	resources := map[string]awsapigateway.CfnResource{}
 	var deployed []awscdk.CfnResource // what the deployment is a snapshot of
 	for _, r := range routes {
-		parent := rest.AttrRootResourceId()
-		if r.path != "/" {
-			parent = resourceOf(scope, rest, resources, r.path)
-		}
 		f := fs[r.function]
-		deployed = append(deployed, awsapigateway.NewCfnMethod(scope, jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
-			RestApiId: rest.Ref(), ResourceId: parent, HttpMethod: &r.method,
+		deployed = append(deployed, awsapigateway.NewCfnMethod(tree.scope(r.function), jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
+			RestApiId: rest.Ref(), ResourceId: tree.resource(r.path), HttpMethod: &r.method,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),
 			ApiKeyRequired:    jsii.Bool(false),
@@ -176,21 +172,6 @@ func binaryTypes(name string) *[]*string {
 		return jsii.Strings("*/*")
 	}
 	return nil
-}
-
-func resourceOf(scope constructs.Construct, rest awsapigateway.CfnRestApi, known map[string]awsapigateway.CfnResource, path string) *string {
-	if r, ok := known[path]; ok {
-		return r.Ref()
-	}
-	i := strings.LastIndexByte(path, '/')
-	parent := rest.AttrRootResourceId()
-	if i > 0 {
-		parent = resourceOf(scope, rest, known, path[:i])
-	}
-	known[path] = awsapigateway.NewCfnResource(scope, jsii.String("Path"+digest(path)), &awsapigateway.CfnResourceProps{
-		RestApiId: rest.Ref(), ParentId: parent, PathPart: jsii.String(path[i+1:]),
-	})
-	return known[path].Ref()
 }
 
 // newGatewayResponses makes problem documents of what the platform answers

@@ -27,6 +27,7 @@ type resource struct {
 	DeletionPolicy string
 	DependsOn      []string
 	Properties     map[string]any
+	Metadata       map[string]any
 }
 
 // template is a stack's.
@@ -84,7 +85,11 @@ func synthesise(t *testing.T, context map[string]string, each ...func(awscdk.App
 func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
 	t.Helper()
 	a := assembly{dir: t.TempDir(), stacks: map[string]template{}}
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false)})
+	app := awscdk.NewApp(&awscdk.AppProps{
+		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false),
+		// As the command line does: it tells which file a nested stack is in.
+		Context: &map[string]any{"aws:cdk:enable-asset-metadata": true},
+	})
 	for _, add := range each {
 		add(app)
 	}
@@ -108,7 +113,71 @@ func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.A
 		}
 		a.stacks[filepath.Base(file)] = one
 	}
+	a.inline()
 	return a
+}
+
+// inline puts, in nested stacks, what the parent gives for a parameter in the
+// parameter's place, and what another nested stack gives out in the place of
+// its output, so that a test reads all stacks as one.
+func (a assembly) inline() {
+	outputs := map[string]any{} // by the nested stack's id and the output's name
+	for range 2 {               // parameters are outputs of stacks that have parameters
+		for _, parent := range a.stacks {
+			for id, r := range parent.Resources {
+				if r.Type != "AWS::CloudFormation::Stack" {
+					continue
+				}
+				file, _ := r.Metadata["aws:asset:path"].(string)
+				given, _ := r.Properties["Parameters"].(map[string]any)
+				for name, nested := range a.stacks[file].Resources {
+					nested.Properties, _ = replace(replace(nested.Properties, given), outputs).(map[string]any)
+					a.stacks[file].Resources[name] = nested
+				}
+				for name, o := range a.stacks[file].Outputs {
+					outputs[id+".Outputs."+name] = o.Value
+				}
+			}
+		}
+	}
+}
+
+// replace gives v with each reference to a parameter, and each attribute that
+// is known, replaced.
+func replace(v any, given map[string]any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if name, ok := v["Ref"].(string); ok && len(v) == 1 && given[name] != nil {
+			return given[name]
+		}
+		if of := v["Fn::GetAtt"]; of != nil && len(v) == 1 {
+			if known := given[fmt.Sprint(get(of, 0), ".", get(of, 1))]; known != nil {
+				return known
+			}
+		}
+		out := make(map[string]any, len(v))
+		for name, in := range v {
+			out[name] = replace(in, given)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, in := range v {
+			out[i] = replace(in, given)
+		}
+		return out
+	}
+	return v
+}
+
+// find gives a resource by its logical id, from whichever stack has it.
+func (a assembly) find(id string) resource {
+	for _, s := range a.stacks {
+		if r, ok := s.Resources[id]; ok {
+			return r
+		}
+	}
+	return resource{}
 }
 
 // all gives the resources of a type in all stacks, by their logical ids.

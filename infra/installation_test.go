@@ -1,0 +1,355 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// TestTableIsTheStores: the store's own CreateTable makes the same one.
+func TestTableIsTheStores(t *testing.T) {
+	schema := store.Schema()
+	p := synthesise(t, needed(nil)).only(t, "AWS::DynamoDB::Table").Properties
+	type key struct{ AttributeName, KeyType string }
+	var got struct {
+		BillingMode             string
+		KeySchema               []key
+		StreamSpecification     struct{ StreamViewType string }
+		TimeToLiveSpecification struct {
+			AttributeName string
+			Enabled       bool
+		}
+		PointInTimeRecoverySpecification struct{ PointInTimeRecoveryEnabled bool }
+		GlobalSecondaryIndexes           []struct {
+			IndexName  string
+			KeySchema  []key
+			Projection struct{ ProjectionType string }
+		}
+		AttributeDefinitions []struct{ AttributeName, AttributeType string }
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := []key{{schema.PartitionKey, "HASH"}, {schema.SortKey, "RANGE"}}; !slices.Equal(got.KeySchema, want) {
+		t.Errorf("its key is %v", got.KeySchema)
+	}
+	if got.BillingMode != "PAY_PER_REQUEST" || got.StreamSpecification.StreamViewType != string(schema.Stream) ||
+		got.TimeToLiveSpecification.AttributeName != schema.TTL || !got.TimeToLiveSpecification.Enabled ||
+		!got.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled {
+		t.Errorf("the table is %s", raw)
+	}
+	if len(got.GlobalSecondaryIndexes) != len(schema.Indexes) {
+		t.Fatalf("it has %d indexes, want %d", len(got.GlobalSecondaryIndexes), len(schema.Indexes))
+	}
+	for i, index := range schema.Indexes {
+		g := got.GlobalSecondaryIndexes[i]
+		want := []key{{index.PartitionKey, "HASH"}, {index.SortKey, "RANGE"}}
+		if g.IndexName != string(index.Name) || g.Projection.ProjectionType != string(index.Projection) || !slices.Equal(g.KeySchema, want) {
+			t.Errorf("its index is %+v", g)
+		}
+	}
+	if want := 2 + 2*len(schema.Indexes); len(got.AttributeDefinitions) != want {
+		t.Errorf("%d attributes are defined, want the keys' %d: DynamoDB refuses others", len(got.AttributeDefinitions), want)
+	}
+}
+
+func TestProductionOutlivesItsStack(t *testing.T) {
+	for stage, kept := range map[string]bool{"production": true, "dev": false} {
+		t.Run(stage, func(t *testing.T) {
+			a := synthesise(t, needed(map[string]string{"stage": stage}))
+			want := map[bool]string{true: "Retain", false: "Delete"}[kept]
+			for _, kind := range []string{"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::KMS::Key"} {
+				if got := a.only(t, kind).DeletionPolicy; got != want {
+					t.Errorf("the deletion policy of %s is %s, want %s", kind, got, want)
+				}
+			}
+			if got := a.only(t, "AWS::DynamoDB::Table").Properties["DeletionProtectionEnabled"]; got != kept {
+				t.Errorf("the table's protection is %v, want %v", got, kept)
+			}
+		})
+	}
+}
+
+func TestBucketTakesNothingPublicAndNothingWithoutTLS(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	p := a.only(t, "AWS::S3::Bucket").Properties
+	block, _ := p["PublicAccessBlockConfiguration"].(map[string]any)
+	if len(block) != 4 || slices.Contains(slices.Collect(maps.Values(block)), any(false)) {
+		t.Errorf("public access is blocked by %v", block)
+	}
+	if get(p, "VersioningConfiguration", "Status") != "Enabled" {
+		t.Error("it keeps no versions")
+	}
+	policy := a.only(t, "AWS::S3::BucketPolicy").Properties["PolicyDocument"]
+	if get(policy, "Statement", 0, "Effect") != "Deny" || get(policy, "Statement", 0, "Condition", "Bool", "aws:SecureTransport") != "false" {
+		t.Errorf("its policy is %v", policy)
+	}
+	rules, _ := get(p, "LifecycleConfiguration", "Rules").([]any)
+	removed := map[string]any{}
+	for _, r := range rules {
+		removed[get(r, "Prefix").(string)] = get(r, "ExpirationInDays")
+	}
+	if want := map[string]any{"uploads/": 1.0, "sources/": nil, "artifacts/": nil}; !maps.Equal(removed, want) {
+		t.Errorf("objects are removed after %v days, want %v", removed, want)
+	}
+}
+
+// TestBucketMayCallBeforeItIsMade: CloudFormation checks the notification when
+// it makes the bucket, and the permission must not refer to a bucket that is
+// not there yet.
+func TestBucketMayCallBeforeItIsMade(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	bucket := a.only(t, "AWS::S3::Bucket")
+	for id, p := range a.all("AWS::Lambda::Permission") {
+		if p.Properties["Principal"] != "s3.amazonaws.com" {
+			continue
+		}
+		if !slices.Contains(bucket.DependsOn, id) {
+			t.Errorf("the bucket depends on %v, not on %s", bucket.DependsOn, id)
+		}
+		if arn := render(p.Properties["SourceArn"]); strings.Contains(arn, "${Bucket") || render(bucket.Properties["BucketName"]) == "" {
+			t.Errorf("the permission is for %s", arn)
+		}
+		if p.Properties["SourceAccount"] == nil {
+			t.Error("anybody's bucket of that name could call")
+		}
+		return
+	}
+	t.Error("the bucket may call no function")
+}
+
+func TestStreamFailuresAreKept(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	p := a.only(t, "AWS::Lambda::EventSourceMapping").Properties
+	if get(p, "FunctionResponseTypes", 0) != "ReportBatchItemFailures" || p["BisectBatchOnFunctionError"] != true {
+		t.Errorf("a bad record holds up its batch: %v", p)
+	}
+	queue := render(get(p, "DestinationConfig", "OnFailure", "Destination"))
+	if len(a.all("AWS::SQS::Queue")) != 1 || !strings.HasSuffix(queue, "DeadLetters.Arn}") {
+		t.Errorf("what fails for good goes to %q", queue)
+	}
+}
+
+func TestEverySchedulesFunctionMayBeCalled(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	var want []string
+	for _, f := range declaredFunctions(settingsFor(t, needed(nil))) {
+		for _, e := range f.on {
+			if e.Schedule != nil {
+				want = append(want, fmt.Sprintf("${%sFunction.Arn} %s", exported(f.name), e.Schedule.Name))
+			}
+		}
+	}
+	grants := a.grants()
+	var got []string
+	for _, s := range a.all("AWS::Scheduler::Schedule") {
+		target := render(get(s.Properties, "Target", "Arn"))
+		role := strings.TrimSuffix(render(get(s.Properties, "Target", "RoleArn")), ".Arn}") + "}"
+		if allowed := grants[role]; len(allowed) != 1 || allowed[0].actions[0] != "lambda:InvokeFunction" || allowed[0].resources[0] != target {
+			t.Errorf("the schedule's role may %v", allowed)
+		}
+		var event trigger.Schedule
+		if err := json.Unmarshal([]byte(get(s.Properties, "Target", "Input").(string)), &event); err != nil {
+			t.Error(err)
+		}
+		got = append(got, target+" "+event.Name)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("schedules %v, want %v", got, want)
+	}
+}
+
+// TestNothingBeyondOurBinariesRuns: functions that constructs of the CDK bring
+// along run on another runtime, under grants of their own.
+func TestNothingBeyondOurBinariesRuns(t *testing.T) {
+	for _, emulator := range emulators {
+		a := synthesise(t, needed(map[string]string{"emulator": emulator}))
+		names := map[string]bool{}
+		for _, f := range declaredFunctions(settingsFor(t, needed(nil))) {
+			names[exported(f.name)+"Function"] = true
+		}
+		for id, f := range a.all("AWS::Lambda::Function") {
+			if !names[id] || f.Properties["Runtime"] != "provided.al2023" {
+				t.Errorf("%s: %s runs on %v", emulator, id, f.Properties["Runtime"])
+			}
+			delete(names, id)
+		}
+		if len(names) > 0 {
+			t.Errorf("%s: %v are not deployed", emulator, names)
+		}
+		for _, s := range a.stacks {
+			for id, r := range s.Resources {
+				if strings.HasPrefix(r.Type, "Custom::") || r.Type == "AWS::CloudFormation::CustomResource" {
+					t.Errorf("%s: %s is a custom resource", emulator, id)
+				}
+			}
+		}
+	}
+}
+
+// TestFunctionsKnowTheirInstallation: what shared/cloud reads.
+func TestFunctionsKnowTheirInstallation(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	for id, f := range a.all("AWS::Lambda::Function") {
+		env, _ := get(f.Properties, "Environment", "Variables").(map[string]any)
+		for _, name := range []string{"GATEWRIGHT_TABLE", "GATEWRIGHT_BUCKET", "GATEWRIGHT_KMS_KEY", "GATEWRIGHT_DEPLOYMENT_URL"} {
+			if env[name] == nil || env[name] == "" {
+				t.Errorf("%s is not told %s", id, name)
+			}
+		}
+	}
+}
+
+// TestTemplateNamesNoAccount: it has to fit every account, and tell of none.
+func TestTemplateNamesNoAccount(t *testing.T) {
+	account := regexp.MustCompile(`\b[0-9]{12}\b`)
+	a := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com"})
+	for name := range a.stacks {
+		raw, err := os.ReadFile(filepath.Join(a.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := account.Find(raw); found != nil {
+			t.Errorf("%s holds %s", name, found)
+		}
+		for _, word := range []string{"AKIA", "SecretString", "eu-west-1", "us-east-1"} {
+			if strings.Contains(string(raw), word) {
+				t.Errorf("%s holds %q", name, word)
+			}
+		}
+	}
+}
+
+// TestStacksStayBelowTheirLimit grows the product to the size that design,
+// section 11, expects of it: some 20 groups with 150 operations.
+func TestStacksStayBelowTheirLimit(t *testing.T) {
+	s := settingsFor(t, needed(nil))
+	fs := declaredFunctions(s)
+	for len(fs) < 25 {
+		f := declared{name: fmt.Sprintf("group-%d", len(fs)), timeout: requestTimeout, memory: 256}
+		for n := range 8 {
+			f.routes = append(f.routes, api.Declaration{ID: fmt.Sprintf("%s_%d", f.name, n), Method: "GET", Path: fmt.Sprintf("/v1/%s/{id}/part-%d", f.name, n)})
+		}
+		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.asset(f.name), "bootstrap"), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		fs = append(fs, f)
+	}
+	a := synthesiseOf(t, s, fs)
+	if routes := len(a.routes(t)); routes < 290 { // each path has one for all other methods
+		t.Errorf("only %d routes", routes)
+	}
+	for name, stack := range a.stacks {
+		if n := len(stack.Resources); n >= 400 {
+			t.Errorf("%s has %d resources", name, n)
+		}
+		if n := len(stack.Outputs); n >= 200 {
+			t.Errorf("%s has %d outputs, CloudFormation takes 200", name, n)
+		}
+	}
+	if got := len(a.all("AWS::Lambda::Function")); got != len(fs) {
+		t.Errorf("%d functions, want %d", got, len(fs))
+	}
+}
+
+func TestTwoFunctionsCannotShareARoute(t *testing.T) {
+	one := declared{name: "one", routes: []api.Declaration{{ID: "a", Method: "GET", Path: "/v1/things/{id}"}}}
+	two := declared{name: "two", routes: []api.Declaration{{ID: "b", Method: "GET", Path: "/v1/things/{name}"}}}
+	if _, err := routesOf([]declared{one, two}); err == nil || !strings.Contains(err.Error(), "b") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDomainsAndWebACLAreTheContexts(t *testing.T) {
+	without := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com"})
+	if n := len(without.all("AWS::ApiGateway::DomainName")) + len(without.all("AWS::WAFv2::WebACL")); n != 0 {
+		t.Errorf("%d domains and web ACLs that nobody asked for", n)
+	}
+	a := synthesise(t, needed(map[string]string{"apiDomain": "api.example.com", "waf": "true"}))
+	var names []string
+	for _, d := range a.all("AWS::ApiGateway::DomainName") {
+		names = append(names, d.Properties["DomainName"].(string))
+	}
+	slices.Sort(names)
+	if want := []string{"*.apis.example.com", "api.example.com"}; !slices.Equal(names, want) {
+		t.Errorf("domains %v, want %v", names, want)
+	}
+	for id, rest := range a.all("AWS::ApiGateway::RestApi") {
+		if rest.Properties["DisableExecuteApiEndpoint"] != true {
+			t.Errorf("%s answers at the platform's address beside its own", id)
+		}
+	}
+	a.only(t, "AWS::WAFv2::WebACL")
+	if arn := render(a.only(t, "AWS::WAFv2::WebACLAssociation").Properties["ResourceArn"]); !strings.HasSuffix(arn, "/stages/dev") {
+		t.Errorf("the web ACL is before %s", arn)
+	}
+}
+
+func TestWrongContextIsToldAllAtOnce(t *testing.T) {
+	_, err := settingsOf(func(name string) any {
+		return map[string]any{
+			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
+			"apiDomain": "api.example.com",
+		}[name]
+	})
+	if err == nil {
+		t.Fatal("it is taken")
+	}
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain"} {
+		if !strings.Contains(err.Error(), "-c "+name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+}
+
+// TestEmulatorsLackWhatTheDecisionSays keeps what is deployed to an emulator as
+// close to what is deployed to AWS as docs/decisions/0091 tells.
+func TestEmulatorsLackWhatTheDecisionSays(t *testing.T) {
+	count := func(a assembly) map[string]int {
+		out := map[string]int{}
+		for _, s := range a.stacks {
+			for _, r := range s.Resources {
+				out[r.Type]++
+			}
+		}
+		return out
+	}
+	aws := count(synthesise(t, needed(nil)))
+	for emulator, want := range map[string]map[string]int{
+		localStack: {
+			"AWS::ApiGateway::DomainName": -1, "AWS::ApiGateway::BasePathMapping": -1,
+			"AWS::ApiGateway::Resource": 1, "AWS::ApiGateway::Method": 1,
+		},
+		miniStack: {"AWS::ApiGateway::DomainName": -1, "AWS::ApiGateway::BasePathMapping": -1},
+	} {
+		there := count(synthesise(t, needed(map[string]string{"emulator": emulator})))
+		got := map[string]int{}
+		for kind, n := range aws {
+			if d := there[kind] - n; d != 0 {
+				got[kind] = d
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s has beyond AWS %v, want %v", emulator, got, want)
+		}
+	}
+}
