@@ -4,6 +4,8 @@
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.1.4
 NODE_MODULES  := local/node_modules/.package-lock.json
+CDK           := infra/node_modules/.bin/cdk
+CFN_LINT      := .bin/python/bin/cfn-lint
 
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
@@ -16,15 +18,20 @@ LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
 
 # The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
-RACE   := ./internal/... ./shared/... ./functions/...
+RACE   := ./shared/... ./functions/...
 GOLDEN := github.com/gatewright/gatewright/internal/golden
 USES   := {{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}$\
           {{range .XTestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}
 
+# An installation in AWS: its name, and more of the context that infra/settings.go reads (-c name=value).
+STAGE   ?= dev
+CONTEXT ?=
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test test-lambda scenario race check lint fmt goldens build bench vuln clean FORCE
+.PHONY: help run run-lambda test test-lambda scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -56,6 +63,12 @@ check: lint test race build ## do what continuous integration does
 lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
 
+lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
+	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
+	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c apiDomain=api.example.com \
+		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
+	$(CFN_LINT) dist/lint/cdk.out/*.template.json
+
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
 
@@ -67,11 +80,26 @@ build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary 
 bench: $(NODE_MODULES) $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
+deploy: $(CDK) build ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
+	$(CDK) deploy --all --require-approval never -c stage=$(STAGE) $(CONTEXT)
+
+diff: $(CDK) build ## show what make deploy would change
+	$(CDK) diff -c stage=$(STAGE) $(CONTEXT)
+
+destroy: $(CDK) build ## remove an installation; production's table, bucket and key stay
+	$(CDK) destroy --all -c stage=$(STAGE) $(CONTEXT)
+
+account: export ACCOUNT_NAME = $(NAME)
+account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
+	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
+	@printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+		--payload fileb:///dev/stdin /dev/fd/3 3>&1 >/dev/null && echo
+
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin local/node_modules
+	rm -rf dist .bin local/node_modules infra/node_modules
 
 # Go knows best what is up to date, so it is always asked.
 dist/%/bootstrap: FORCE
@@ -87,4 +115,13 @@ dist/%/bootstrap: FORCE
 
 $(NODE_MODULES): local/package-lock.json
 	npm ci --prefix local --no-audit --no-fund
+	@touch $@
+
+$(CDK): infra/package-lock.json
+	npm ci --prefix infra --no-audit --no-fund
+	@touch $@
+
+$(CFN_LINT): infra/requirements.txt
+	python3 -m venv .bin/python
+	.bin/python/bin/python -m pip install --quiet --disable-pip-version-check -r infra/requirements.txt
 	@touch $@

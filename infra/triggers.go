@@ -30,7 +30,7 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 		case e.Uploaded != "":
 			newUploadTrigger(scope, d, f, e.Uploaded)
 		case e.Changed:
-			newStreamTrigger(scope, d, f, e.Matching)
+			newStreamTrigger(scope, d, f, s.matching(e))
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
@@ -57,6 +57,15 @@ func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix st
 			}},
 		}},
 	})
+}
+
+// matching is the filter of an event's records. MiniStack takes a pattern's
+// absent parent for one that does not match, and would hold back every record.
+func (s Settings) matching(e trigger.Event) string {
+	if s.Emulator == miniStack {
+		return ""
+	}
+	return e.Matching
 }
 
 // newStreamTrigger gives the function the table's stream. What it fails at for
