@@ -209,7 +209,7 @@ func TestEachFunctionMayDoWhatItDeclares(t *testing.T) {
 		for use, action := range map[api.Use]string{
 			api.GetItem: "dynamodb:GetItem", api.BatchGetItem: "dynamodb:BatchGetItem", api.Query: "dynamodb:Query",
 			api.UpdateItem: "dynamodb:UpdateItem", api.DeleteItem: "dynamodb:DeleteItem", api.CheckItem: "dynamodb:ConditionCheckItem",
-			api.RootKey: "kms:Decrypt", api.ListUploads: "s3:ListBucket",
+			api.RootKey: "kms:Decrypt", api.MakeRootKey: "kms:GenerateDataKeyWithoutPlaintext", api.ListObjects: "s3:ListBucket",
 		} {
 			declares := slices.Contains(f.uses, use) || (use == api.GetItem && slices.Contains(f.uses, api.RootKey)) ||
 				(use == api.Query && slices.Contains(f.uses, api.QueryDue))

@@ -53,20 +53,16 @@ func grantsOf(use api.Use) []grant {
 	case api.CheckItem:
 		return []grant{{"dynamodb:ConditionCheckItem", theTable}}
 	case api.RootKey:
-		// The first process of an installation makes the key and keeps it.
-		return []grant{
-			{"kms:Decrypt", theRootKey},
-			{"kms:GenerateDataKeyWithoutPlaintext", theRootKey},
-			{"dynamodb:GetItem", theTable},
-			{"dynamodb:PutItem", theTable},
-		}
+		return []grant{{"kms:Decrypt", theRootKey}, {"dynamodb:GetItem", theTable}}
+	case api.MakeRootKey:
+		return []grant{{"kms:GenerateDataKeyWithoutPlaintext", theRootKey}, {"dynamodb:PutItem", theTable}}
 	case api.PresignUpload:
 		return []grant{{"s3:PutObject", theUploads}}
 	case api.ReadUpload:
-		return []grant{{"s3:GetObject", theUploads}, {"s3:GetObjectVersion", theUploads}}
+		return []grant{{"s3:GetObject", theUploads}}
 	case api.DeleteUpload:
 		return []grant{{"s3:DeleteObject", theUploads}}
-	case api.ListUploads:
+	case api.ListObjects:
 		return []grant{{"s3:ListBucket", theBucket}}
 	case api.ReadSource:
 		return []grant{{"s3:GetObject", theSources}}

@@ -18,7 +18,7 @@ const (
 )
 
 // newInstallation makes the stack of an installation of functions.
-func newInstallation(app awscdk.App, s Settings, declarations []declared) awscdk.Stack {
+func newInstallation(app awscdk.App, s Settings, declarations []declared) {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
@@ -54,7 +54,6 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared) awscdk
 	}
 	newDashboard(stack, s, d, fs, apis)
 	newOutputs(stack, s, d, apis)
-	return stack
 }
 
 // newAPIWithAll makes an API with its domain, its web ACL and its alarm, in a

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -24,7 +25,7 @@ var Function = trigger.Function{
 	Name:    "accounts",
 	Does:    "Makes an account with a first key, for who runs the installation.",
 	On:      []trigger.Event{{Asked: true}},
-	Uses:    []api.Use{api.PutItem},
+	Uses:    []api.Use{api.PutItem, api.RootKey, api.MakeRootKey},
 	Timeout: 15 * time.Second,
 }
 
@@ -54,13 +55,26 @@ var _ Service = (*accounts.Service)(nil)
 // errInternal is all that a caller learns of a failure that is not theirs.
 var errInternal = errors.New("the account could not be made; the function's log says why, and repeating the call is safe")
 
-// Handler makes the function's handler, as lambda.Start takes it. The key goes
-// to the caller alone: what is logged of a call is the account's id.
+// Key is the installation's root key. Nothing is sealed or hashed before there is
+// an account, so that this function sees to it that the key is there, and no
+// other has to be allowed to make one.
+type Key interface {
+	Root(ctx context.Context) ([]byte, error)
+}
+
+var _ Key = seal.KeySource(nil)
+
+// Handler makes the function's handler, as lambda.Start takes it. The account's
+// key goes to the caller alone: what is logged of a call is the account's id.
 //
 // A call whose answer is lost leaves an account whose key nobody knows: make
 // another account under another name.
-func Handler(s Service, log *slog.Logger) func(context.Context, In) (Out, error) {
+func Handler(s Service, root Key, log *slog.Logger) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (Out, error) {
+		if _, err := root.Root(ctx); err != nil {
+			log.ErrorContext(ctx, "the installation has no root key", "error", err)
+			return Out{}, errInternal
+		}
 		account, key, err := s.Create(ctx, in.Name)
 		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 			return Out{}, errors.New(f.Public)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/functions/accounts"
 	records "github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -33,7 +34,7 @@ func newFunction(t *testing.T) *function {
 	random := rand.NewChaCha8([32]byte{1})
 	table := store.New(store.NewMemory(), store.Options{Random: random, Now: now})
 	f := &function{service: records.New(table, ids.NewSource(random, now), now)}
-	f.call = lambda.NewHandler(accounts.Handler(f.service, slog.New(slog.NewJSONHandler(&f.log, nil))))
+	f.call = lambda.NewHandler(accounts.Handler(f.service, root{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
 	return f
 }
 
@@ -102,8 +103,25 @@ func (broken) Create(context.Context, string) (records.Account, string, error) {
 
 func TestInnerFailuresStayInTheLog(t *testing.T) {
 	var log strings.Builder
-	_, err := accounts.Handler(broken{}, slog.New(slog.NewJSONHandler(&log, nil)))(t.Context(), accounts.In{Name: "acme"})
+	_, err := accounts.Handler(broken{}, root{}, slog.New(slog.NewJSONHandler(&log, nil)))(t.Context(), accounts.In{Name: "acme"})
 	if err == nil || strings.Contains(err.Error(), "arn:") || !strings.Contains(log.String(), "arn:") {
 		t.Errorf("error %v, log %s", err, log.String())
+	}
+}
+
+// root is a root key that is there, or not.
+type root struct{ err error }
+
+func (r root) Root(context.Context) ([]byte, error) { return make([]byte, 32), r.err }
+
+// TestNoAccountComesBeforeTheRootKey: the other functions may not make one.
+func TestNoAccountComesBeforeTheRootKey(t *testing.T) {
+	f := newFunction(t)
+	handle := accounts.Handler(f.service, root{errors.New("AccessDenied")}, slog.New(slog.DiscardHandler))
+	if _, err := handle(t.Context(), accounts.In{Name: "acme"}); err == nil || strings.Contains(err.Error(), "AccessDenied") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := f.service.Find(t.Context(), "acme"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the account is there: %v", err)
 	}
 }

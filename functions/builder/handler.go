@@ -24,9 +24,8 @@ var Function = trigger.Function{
 	Does: "builds what was uploaded",
 	On:   []trigger.Event{{Uploaded: blob.UploadKey("")}},
 	Uses: []api.Use{
-		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
-		api.ReadUpload, api.DeleteUpload,
-		api.ReadSource, api.WriteSource, api.ReadArtifact, api.WriteArtifact,
+		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey,
+		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,

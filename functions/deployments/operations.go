@@ -21,9 +21,9 @@ var Group = api.Group{
 }
 
 var (
-	uploads = []api.Use{api.BatchGetItem, api.RootKey, api.PresignUpload}
+	uploads = []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey, api.PresignUpload}
 	reads   = []api.Use{api.BatchGetItem, api.Query}
-	changes = []api.Use{api.BatchGetItem, api.UpdateItem}
+	changes = []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem}
 )
 
 const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +

@@ -17,8 +17,9 @@ import (
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
-// Function declares what calls the function and what it uses itself. What the
-// tasks of operations use beyond it is declared with them.
+// Function declares what calls the function, and what it and the tasks of all
+// kinds of operations use: a build that the builder left (whole, from the upload
+// on) or that is a redeploy, the cleaning of the bucket, the cascades of keys.
 //
 // Of the stream it needs only operations that nobody works on: the others'
 // records would be calls for nothing.
@@ -30,7 +31,9 @@ var Function = trigger.Function{
 		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
 	},
 	Uses: []api.Use{
-		api.GetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem,
+		api.GetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
+		api.ReadUpload, api.DeleteUpload, api.ListObjects,
+		api.ReadSource, api.WriteSource, api.DeleteSource, api.WriteArtifact, api.DeleteArtifact,
 	},
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,

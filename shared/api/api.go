@@ -82,12 +82,16 @@ const (
 	UpdateItem   Use = "table: update an item"
 	DeleteItem   Use = "table: delete an item"
 	CheckItem    Use = "table: check an item"
-	// RootKey is unwrapping the installation's root key, to seal, open or hash.
-	RootKey        Use = "key: unwrap the root key"
-	PresignUpload  Use = "uploads: sign an address"
-	ReadUpload     Use = "uploads: read"
-	DeleteUpload   Use = "uploads: delete"
-	ListUploads    Use = "uploads: list"
+	// RootKey is unwrapping the installation's root key, to seal, open or hash;
+	// MakeRootKey is to make it where there is none yet.
+	RootKey       Use = "key: unwrap the root key"
+	MakeRootKey   Use = "key: make the root key"
+	PresignUpload Use = "uploads: sign an address"
+	ReadUpload    Use = "uploads: read"
+	DeleteUpload  Use = "uploads: delete"
+	// ListObjects is also what tells an object that is absent from one that may
+	// not be read: S3 answers 403 for both to who may not list.
+	ListObjects    Use = "bucket: list"
 	ReadSource     Use = "sources: read"
 	WriteSource    Use = "sources: write"
 	DeleteSource   Use = "sources: delete"

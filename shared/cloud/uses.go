@@ -134,7 +134,9 @@ func usesOf(input any) []Use {
 		}
 		return object("GetObject", in.Bucket, in.Key)
 	case *s3.HeadObjectInput:
-		return object("GetObject", in.Bucket, in.Key) // IAM knows no other
+		// IAM knows no other action, and tells who may not list that what is
+		// absent is forbidden.
+		return append(object("GetObject", in.Bucket, in.Key), Use{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)})
 	case *s3.ListObjectsV2Input:
 		return []Use{{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)}}
 	case *kms.DecryptInput:

@@ -10,6 +10,6 @@ import (
 
 func main() {
 	cloud.Start(func(p installation.Parts) (any, error) {
-		return accounts.Handler(p.Accounts(), p.Log), nil
+		return accounts.Handler(p.Accounts(), p.Key, p.Log), nil
 	})
 }
