@@ -76,22 +76,19 @@ func install(t *testing.T) *installation {
 	i.owner = deployments.Owner{AccountID: accountID, Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 	sealer := seal.NewSealer(rootKey{})
 	shelf := artifacts.New(i.bucket, sealer, seal.NewHasher(rootKey{}, "artifact"))
-	compiler, err := project.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
 	i.service = deployments.New(deployments.Options{
 		Table: i.table, Uploads: i.bucket, IDs: i.ids, Now: time.Now,
 		Buckets: keys.New(keys.Options{Table: i.table, Sealer: sealer, Hasher: seal.NewHasher(rootKey{}, "consumer-key"), IDs: i.ids, Now: time.Now}),
 		Origin:  func(name string) string { return "http://" + name + ".localhost:9001" },
 	})
-	i.engine, err = operation.New(i.table, builds.New(builds.Options{
+	engine, err := operation.New(i.table, builds.New(builds.Options{
 		Table: i.table, Objects: i.bucket, Shelf: shelf, Variables: i.variables,
-		Compiler: compiler, Catalogue: gateway.Catalogue{}, Verify: gateway.Verify, TempDir: t.TempDir(),
+		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify, TempDir: t.TempDir(),
 	}).Definitions(), operation.Options{Now: time.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	i.engine = engine
 	i.handler = &builder.Handler{Claims: i.service, Engine: i.engine, Objects: i.bucket, Log: slog.New(slog.DiscardHandler)}
 	i.resolver = serving.New(serving.Options{Table: i.table, Shelf: shelf, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return i

@@ -5,8 +5,6 @@
 package durable
 
 import (
-	"fmt"
-
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/gateway"
@@ -18,27 +16,19 @@ import (
 
 // Engine makes the engine of an installation.
 func Engine(p installation.Parts) (*operation.Engine, error) {
-	definitions, err := Definitions(p)
-	if err != nil {
-		return nil, err
-	}
-	return operation.New(p.Table, definitions, operation.Options{Now: p.Now, Random: p.Random, Log: p.Log})
+	return operation.New(p.Table, Definitions(p), operation.Options{Now: p.Now, Random: p.Random, Log: p.Log})
 }
 
 // Definitions lists all kinds of operation.
-func Definitions(p installation.Parts) ([]operation.Definition, error) {
-	compiler, err := project.NewCompiler()
-	if err != nil {
-		return nil, fmt.Errorf("make the compiler of projects: %w", err)
-	}
+func Definitions(p installation.Parts) []operation.Definition {
 	builder := builds.New(builds.Options{
 		Table:     p.Table,
 		Objects:   p.Bucket,
 		Shelf:     artifacts.New(p.Bucket, p.Sealer(), p.ArtifactHasher()),
 		Variables: p.Variables(),
-		Compiler:  compiler,
+		Compiler:  project.NewCompiler(),
 		Catalogue: gateway.Catalogue{},
 		Verify:    gateway.Verify,
 	})
-	return append(builder.Definitions(), keys.NewCascades(p.Table).Definitions()...), nil
+	return append(builder.Definitions(), keys.NewCascades(p.Table).Definitions()...)
 }

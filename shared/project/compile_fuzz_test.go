@@ -20,10 +20,7 @@ func FuzzCompile(f *testing.F) {
 		files, _ := load(f, path)
 		f.Add(files["config/routes.oas.json"], files["config/policies.json"], files["gatewright.jsonc"])
 	}
-	compiler, err := project.NewCompiler()
-	if err != nil {
-		f.Fatal(err)
-	}
+	compiler := project.NewCompiler()
 	const secret = "the value of a variable"
 	f.Fuzz(func(t *testing.T, routes, policies, settings []byte) {
 		files := project.Files{"config/routes.oas.json": routes}

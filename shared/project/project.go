@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const (
@@ -47,16 +48,12 @@ type Result struct {
 }
 
 // Compiler compiles projects. It is safe for concurrent use.
-type Compiler struct{ schemas *schemas }
+type Compiler struct{ schemas func() *schemas }
 
-// NewCompiler makes a Compiler, which takes some milliseconds. An error is a
-// defect of this program.
-func NewCompiler() (*Compiler, error) {
-	s, err := loadSchemas()
-	if err != nil {
-		return nil, err
-	}
-	return &Compiler{s}, nil
+// NewCompiler makes a Compiler. It takes some milliseconds longer with its
+// first project: a function that may never see one does not start with them.
+func NewCompiler() *Compiler {
+	return &Compiler{sync.OnceValue(mustLoadSchemas)}
 }
 
 // Compile checks a project and puts the variables in. It answers the artifact,
@@ -66,7 +63,7 @@ func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 	c := &compiler{
 		files:     files,
 		catalogue: in.Catalogue,
-		schemas:   k.schemas,
+		schemas:   k.schemas(),
 		artifact: &Artifact{
 			Format:    ArtifactFormat,
 			Identity:  in.Identity,

@@ -96,11 +96,7 @@ func load(t testing.TB, path string) (project.Files, project.Input) {
 // compile compiles with a new Compiler.
 func compile(t testing.TB, files project.Files, in project.Input) (*project.Artifact, project.Result) {
 	t.Helper()
-	c, err := project.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Compile(files, in)
+	return project.NewCompiler().Compile(files, in)
 }
 
 // TestProjectsCompileAsTheirGoldensSay has a project for every rule: see
