@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -48,72 +49,113 @@ func checkJSON(body []byte) error {
 	if !utf8.Valid(body) {
 		return fault.InvalidField("body", "has to be UTF-8 text")
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if err := checkValue(d, 0); err != nil {
+	c := checker{Decoder: json.NewDecoder(bytes.NewReader(body))}
+	c.UseNumber()
+	if err := c.value(); err != nil {
 		return err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := c.Token(); !errors.Is(err, io.EOF) {
 		return fault.InvalidField("body", "has to be one JSON value and nothing after it")
 	}
 	return nil
 }
 
-// checkValue reads one value and everything in it. Errors of the decoder quote
-// the body, so they are not passed on.
-func checkValue(d *json.Decoder, depth int) error {
-	token, err := d.Token()
+// checker walks a JSON text. Errors of the decoder quote the text, so they are
+// not passed on; where something is, is told as huma tells it: body.tags[2].a.
+type checker struct {
+	*json.Decoder
+	path []step // from the body to the value at hand
+}
+
+// step leads from an object or array to one of its values.
+type step struct {
+	name  string
+	index int // -1 in an object
+}
+
+// value reads one value and everything in it.
+func (c *checker) value() error {
+	token, err := c.Token()
 	if err != nil {
-		return malformed(d)
+		return c.malformed()
 	}
 	switch t := token.(type) {
 	case string:
-		return checkString(t)
+		return c.text(t)
+	case json.Number:
+		if _, err := t.Float64(); err != nil {
+			return c.invalid("has a number that is too large")
+		}
 	case json.Delim:
-		if depth == maxDepth {
+		if len(c.path) == maxDepth {
 			return fault.InvalidField("body", "is nested deeper than %d levels", maxDepth)
 		}
-		names := map[string]bool{}
-		for d.More() {
-			if t == '{' {
-				if err := checkName(d, names); err != nil {
-					return err
-				}
-			}
-			if err := checkValue(d, depth+1); err != nil {
+		return c.values(t == '{')
+	}
+	return nil
+}
+
+// values reads the values of an object or array, and its end.
+func (c *checker) values(named bool) error {
+	depth := len(c.path)
+	c.path = append(c.path, step{})
+	names := map[string]bool{}
+	for i := 0; c.More(); i++ {
+		c.path[depth] = step{index: i}
+		if named {
+			name, err := c.name(names)
+			if err != nil {
 				return err
 			}
+			c.path[depth] = step{name: name, index: -1}
 		}
-		if _, err := d.Token(); err != nil {
-			return malformed(d)
+		if err := c.value(); err != nil {
+			return err
 		}
+	}
+	c.path = c.path[:depth]
+	if _, err := c.Token(); err != nil {
+		return c.malformed()
 	}
 	return nil
 }
 
-func checkName(d *json.Decoder, seen map[string]bool) error {
-	token, err := d.Token()
-	if err != nil {
-		return malformed(d)
-	}
+// name reads the name of an object's next value.
+func (c *checker) name(seen map[string]bool) (string, error) {
+	token, err := c.Token()
 	name, ok := token.(string)
-	if !ok {
-		return malformed(d)
+	if err != nil || !ok {
+		return "", c.malformed()
 	}
+	c.path = c.path[:len(c.path)-1] // what is wrong with a name is wrong with its object
+	defer func() { c.path = append(c.path, step{}) }()
 	if seen[name] {
-		return fault.InvalidField("body", "holds the same name twice in one object (at byte %d); parsers disagree on which counts", d.InputOffset())
+		return "", c.invalid("holds the same name twice in one object (at byte %d); parsers disagree on which counts", c.InputOffset())
 	}
 	seen[name] = true
-	return checkString(name)
+	return name, c.text(name)
 }
 
-func checkString(s string) error {
+func (c *checker) text(s string) error {
 	if strings.ContainsRune(s, 0) || strings.ContainsRune(s, utf8.RuneError) {
-		return fault.InvalidField("body", "holds a character that is no text (NUL, half a surrogate pair or U+FFFD)")
+		return c.invalid("holds a character that is no text (NUL, half a surrogate pair or U+FFFD)")
 	}
 	return nil
 }
 
-func malformed(d *json.Decoder) error {
-	return fault.InvalidField("body", "is not valid JSON (at byte %d)", d.InputOffset())
+func (c *checker) malformed() error {
+	return fault.InvalidField("body", "is not valid JSON (at byte %d)", c.InputOffset())
+}
+
+// invalid makes the fault of the value at hand.
+func (c *checker) invalid(format string, args ...any) error {
+	at := "body"
+	for _, s := range c.path {
+		if s.index < 0 {
+			at += "." + s.name
+		} else {
+			at += "[" + strconv.Itoa(s.index) + "]"
+		}
+	}
+	return fault.InvalidField(at, format, args...)
 }

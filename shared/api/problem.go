@@ -196,8 +196,13 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 }
 
 // withoutValue cuts what huma appends to a message from parsers that repeat
-// the value, as in "expected string to be RFC 4122 uuid: invalid UUID …".
+// the value, as in "expected string to be RFC 4122 uuid: invalid UUID …". The
+// decoder speaks of Go's types; what it alone finds is a field that was valid
+// in one spelling and comes in another, too, which it takes for the same.
 func withoutValue(message string) string {
+	if strings.HasPrefix(message, "json: ") {
+		return "has a field of another type than it has to be, or in two spellings"
+	}
 	if strings.HasPrefix(message, "expected string to be") {
 		message, _, _ = strings.Cut(message, ":")
 	}

@@ -195,6 +195,8 @@ func TestStatusOfEachKindOfRequest(t *testing.T) {
 		{"a wrong type", "PATCH", thing + "x", goodKey, `{"description":1}`, 400},
 		{"too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
 		{"one name twice", "PATCH", thing + "x", goodKey, `{"secret":"a","secret":"b"}`, 400},
+		{"one name in two spellings", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":1}`, 400},
+		{"a number beyond all types", "PATCH", thing + "x", goodKey, `{"x":1e999}`, 400},
 		{"no UTF-8", "PATCH", thing + "x", goodKey, "{\"secret\":\"\xff\"}", 400},
 		{"NUL", "PATCH", thing + "x", goodKey, `{"description":"\u0000"}`, 400},
 		{"half a surrogate pair", "PATCH", thing + "x", goodKey, `{"description":"\ud800"}`, 400},
@@ -293,6 +295,7 @@ func TestErrorsNeverRepeatValues(t *testing.T) {
 	for _, body := range []string{
 		`{"secret":"S3CR3T"}`, `{"secret":["S3CR3T"]}`, `{"secret":"S3CR3T`, `{"description":"S3CR3T-too-long"}`,
 		`{"id":"S3CR3T"}`, `{"link":":S3CR3T %"}`, `{"kind":"S3CR3T"}`, `"S3CR3T"`, `S3CR3T`, `{"x":S3CR3T}`, `{"S3CR3T":1,"S3CR3T":2}`,
+		`{"secret":"a","SECRET":["S3CR3T"]}`,
 	} {
 		r, answer := f.do(t, "PATCH", thing+"x", goodKey, body)
 		if r.StatusCode != http.StatusBadRequest || strings.Contains(answer, marker) {
@@ -306,6 +309,30 @@ func TestErrorsNeverRepeatValues(t *testing.T) {
 	}
 	if strings.Contains(f.log.String(), marker) {
 		t.Errorf("in the log: %s", f.log)
+	}
+}
+
+// TestErrorsOfTheBodyNameTheField holds for what is found before the fields are
+// known, too. No text may be a decoder's own: those repeat values and Go's types.
+func TestErrorsOfTheBodyNameTheField(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"secret":1e999}`:                      "body.secret: has a number that is too large",
+		`{"x":[0,{"a":-1E400}]}`:                "body.x[1].a: has a number that is too large",
+		`{"a":{},"secret":"\u0000"}`:            "body.secret: holds a character that is no text (NUL, half a surrogate pair or U+FFFD)",
+		`{"x":{"a\u0000":1}}`:                   "body.x: holds a character that is no text (NUL, half a surrogate pair or U+FFFD)",
+		`{"x":[[],[{"a":1,"b":[1],"a":2}]]}`:    "body.x[1][0]: holds the same name twice in one object (at byte 28); parsers disagree on which counts",
+		`{"description":"a","DESCRIPTION":[]}`:  "body: has a field of another type than it has to be, or in two spellings",
+		`{"description":1,"x":[[],[[],{}]]}`:    "body.description: expected string",
+		`{"x":[[],[[],{}]],"secret":"a","y":{}`: "body: is not valid JSON (at byte 37)",
+	} {
+		r, answer := newFixture(t).do(t, "PATCH", thing+"x", goodKey, body)
+		var p api.Problem
+		if err := json.Unmarshal([]byte(answer), &p); err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != http.StatusBadRequest || p.Detail != want {
+			t.Errorf("%s: %d %q, want %q", body, r.StatusCode, p.Detail, want)
+		}
 	}
 }
 
