@@ -31,7 +31,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test test-lambda scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account FORCE
+.PHONY: help run run-lambda test test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,12 @@ test: $(NODE_MODULES) ## run every test that needs no emulator of AWS
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
+
+test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules and the comparison of grants
+	@go run ./local/emulators ministack
+
+test-localstack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to LocalStack (Docker, or ../shared/localstack) and run the scenario suite
+	@go run ./local/emulators localstack
 
 scenario: export GATEWRIGHT_SCENARIO_API = $(BASE)
 scenario: export GATEWRIGHT_SCENARIO_KEY = $(KEY)

@@ -15,6 +15,10 @@ import (
 	"time"
 )
 
+// varDecodedPaths says that the installation's emulator decodes paths before it
+// hands them to functions (MiniStack).
+const varDecodedPaths = "GATEWRIGHT_SCENARIO_DECODED_PATHS"
+
 // methods are the operations that a path of OpenAPI may have.
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
@@ -79,6 +83,11 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 	first, _ := keys[0].(map[string]any)
 	key := object(first).text("key")
 
+	// A slash within a segment is a boundary where paths arrive decoded.
+	value := "some%2Fvalue"
+	if os.Getenv(varDecodedPaths) != "" {
+		value = "some%20value"
+	}
 	parameter := regexp.MustCompile(`\{[^}]+\}`)
 	var group sync.WaitGroup
 	limit := make(chan struct{}, 8)
@@ -86,7 +95,7 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		limit <- struct{}{}
 		group.Go(func() {
 			defer func() { <-limit }()
-			path := parameter.ReplaceAllString(o.path, "some%2Fvalue")
+			path := parameter.ReplaceAllString(o.path, value)
 			out := in.call(t, o.method, status.text("url")+path, nil, http.Header{"Authorization": {"Bearer " + key}})
 			var e echo
 			if err := json.NewDecoder(out.Body).Decode(&e); err != nil || out.StatusCode != http.StatusOK {

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// sharedRun starts LocalStack without Docker around a command. It is beside the
+// checkout where the project is developed, and no part of it.
+const sharedRun = "../shared/localstack/run"
+
+// composeFile starts the pinned image where Docker is.
+const composeFile = "local/compose.yaml"
+
+// localStackPort is the one that the compose file publishes.
+const localStackPort = "4566"
+
+var errNoLocalStack = errors.New("LocalStack needs Docker, whose daemon does not answer here, or " + sharedRun +
+	", which is not there: start Docker, or run `make test-ministack`, which needs Python alone")
+
+// testLocalStack runs the suite on LocalStack: the pinned image where Docker
+// answers, else the scripts beside the checkout.
+func testLocalStack(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own binary: %w", err)
+	}
+	if exec.CommandContext(ctx, "docker", "info").Run() == nil {
+		return testInDocker(ctx)
+	}
+	if _, err := os.Stat(sharedRun); err != nil {
+		return errNoLocalStack
+	}
+	log, err := os.CreateTemp("", "gatewright-localstack-*.log")
+	if err != nil {
+		return fmt.Errorf("make its log: %w", err)
+	}
+	defer func() { _ = os.Remove(log.Name()) }()
+	_ = log.Close()
+	install := filepath.Join(filepath.Dir(sharedRun), "install")
+	if err := timed(localStack, "install", func() error { return loud(ctx, nil, install, localStack) }); err != nil {
+		return err
+	}
+	if err := loud(ctx, append(os.Environ(), "EMULATOR_LOG="+log.Name()), sharedRun, self, "suite", localStack); err != nil {
+		tail(log.Name())
+		return err
+	}
+	return nil
+}
+
+// testInDocker runs the suite on the image of local/compose.yaml.
+func testInDocker(ctx context.Context) (err error) {
+	compose := func(ctx context.Context, args ...string) error {
+		return loud(ctx, nil, append([]string{"docker", "compose", "-f", composeFile}, args...)...)
+	}
+	if err := timed(localStack, "start", func() error { return compose(ctx, "up", "--detach", "--wait") }); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if downErr := compose(ctx, "down", "--volumes"); err == nil {
+			err = downErr
+		}
+	}()
+	return newSuite(localStack, "http://127.0.0.1:"+localStackPort).run(ctx)
+}
+
+// loud runs a command whose output is this program's.
+func loud(ctx context.Context, env []string, command ...string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: a command of this program
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 15 * time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(command[0]), err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+// Command emulators tests the product on emulators of AWS: it starts one,
+// deploys the CDK app with the real bootstraps, makes an account and passes the
+// scenario suite through its API Gateway, S3, DynamoDB streams and KMS. On
+// MiniStack it also waits for the schedule that sweeps stalled operations, and
+// compares what every function asked of AWS with what its role grants.
+//
+// What it is not: AWS. Neither emulator enforces a role, a quota or the size of
+// an answer; docs/emulators.md says what is proven how.
+//
+// Read main.go first, then ministack.go and localstack.go for what is installed
+// and started, suite.go for the tests, and sweep.go. `make test-ministack` and
+// `make test-localstack` run it in the repository's folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "emulators:", err)
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+			os.Exit(exit.ExitCode())
+		}
+		os.Exit(1)
+	}
+}
+
+// The emulators, by their names in the CDK's context.
+const (
+	miniStack  = "ministack"
+	localStack = "localstack"
+)
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == miniStack:
+		return timed(miniStack, "all", func() error { return testMiniStack(ctx) })
+	case len(args) == 1 && args[0] == localStack:
+		return timed(localStack, "all", func() error { return testLocalStack(ctx) })
+	case len(args) == 2 && args[0] == "suite" && (args[1] == miniStack || args[1] == localStack):
+		// In the environment of an emulator that runs: ../shared/localstack/run does it.
+		return newSuite(args[1], os.Getenv("AWS_ENDPOINT_URL")).run(ctx)
+	}
+	return errors.New("say which emulator: ministack or localstack")
+}
+
+// timed does a piece of work and prints how long it took.
+func timed(emulator, what string, do func() error) error {
+	began := time.Now()
+	err := do()
+	how := "done"
+	if err != nil {
+		how = "FAILED"
+	}
+	fmt.Printf("%s: %s %s after %.1f s\n", emulator, what, how, time.Since(began).Seconds())
+	return err
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/local/grants"
+)
+
+// stage is the name of the installation under test.
+const stage = "dev"
+
+// suite is the tests on one emulator that runs.
+type suite struct {
+	emulator, endpoint string
+	dir                string // scratch
+	out                outputs
+}
+
+// outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
+type outputs struct {
+	API     string `json:"ApiId"`
+	Gateway string `json:"GatewayId"`
+	Table   string `json:"TableName"`
+	Bucket  string `json:"BucketName"`
+}
+
+func newSuite(emulator, endpoint string) *suite {
+	return &suite{emulator: emulator, endpoint: endpoint}
+}
+
+// run deploys the installation and tests it.
+func (s *suite) run(ctx context.Context) (err error) {
+	if s.endpoint == "" {
+		return errors.New("AWS_ENDPOINT_URL is not set: it names the emulator")
+	}
+	if s.dir, err = os.MkdirTemp("", "gatewright-suite-"); err != nil {
+		return fmt.Errorf("make a scratch folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(s.dir) }() //nolint:gosec // G703: the folder made above
+	var key string
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"build of the CDK app", func(ctx context.Context) error { return quiet(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra") }},
+		{"cdk bootstrap", s.bootstrap},
+		{"cdk deploy", s.deploy},
+		{"first account", func(ctx context.Context) (err error) { key, err = s.account(ctx); return err }},
+		{"warm requests", func(ctx context.Context) error { return s.warm(ctx, key) }},
+		{"scenario suite and schedules", func(ctx context.Context) error { return s.tests(ctx, key) }},
+		{"grants", s.grants},
+	}
+	for _, step := range steps {
+		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *suite) app() string   { return filepath.Join(s.dir, "infra") }
+func (s *suite) synth() string { return filepath.Join(s.dir, "cdk.out") }
+func (s *suite) uses() string  { return filepath.Join(s.dir, "uses") }
+
+// cdk runs the CDK's command line, which `npm ci --prefix infra` installs.
+func (s *suite) cdk(ctx context.Context, dir string, args ...string) error {
+	binary, err := filepath.Abs("infra/node_modules/.bin/cdk")
+	if err != nil {
+		return err
+	}
+	return quiet(ctx, dir, emulated(s.endpoint), append([]string{binary, "--no-notices"}, args...)...)
+}
+
+// bootstrap makes what the CDK itself needs in an account. Away from cdk.json it
+// asks no app of ours.
+func (s *suite) bootstrap(ctx context.Context) error {
+	return s.cdk(ctx, s.dir, "bootstrap", "aws://"+account+"/"+region)
+}
+
+func (s *suite) deploy(ctx context.Context) error {
+	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+	file := filepath.Join(s.dir, "outputs.json")
+	settings := []string{
+		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
+		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(),
+	}
+	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
+	for _, setting := range settings {
+		args = append(args, "--context", setting)
+	}
+	if err := s.cdk(ctx, ".", args...); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // G304: our own file
+	if err != nil {
+		return fmt.Errorf("read the stack's outputs: %w", err)
+	}
+	stacks := map[string]outputs{}
+	if err := json.Unmarshal(text, &stacks); err != nil {
+		return fmt.Errorf("decode the stack's outputs: %w", err)
+	}
+	s.out = stacks["gatewright-"+stage]
+	if s.out.API == "" || s.out.Gateway == "" || s.out.Table == "" {
+		return fmt.Errorf("the stack's outputs lack an API or the table: %s", text)
+	}
+	return nil
+}
+
+// address is where the emulators serve a REST API.
+func (s *suite) address(api string) string {
+	return s.endpoint + "/_aws/execute-api/" + api + "/" + stage
+}
+
+// account has the function that makes accounts make one, and gives its key.
+func (s *suite) account(ctx context.Context) (key string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, //nolint:gosec // G704: the emulator that we are given
+		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts/invocations", bytes.NewReader([]byte(`{"name":"demo"}`)))
+	if err != nil {
+		return "", err
+	}
+	out, err := http.DefaultClient.Do(r) //nolint:gosec // G704: as above
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = out.Body.Close() }()
+	body, err := io.ReadAll(out.Body)
+	if err != nil {
+		return "", err
+	}
+	var made struct{ Key, ErrorMessage string }
+	if err := json.Unmarshal(body, &made); err != nil {
+		return "", fmt.Errorf("the function answers %s: %w", out.Status, err)
+	}
+	if made.Key == "" {
+		return "", fmt.Errorf("the function answers %s %q", out.Status, made.ErrorMessage)
+	}
+	return made.Key, nil
+}
+
+// warm prints how long a request takes through the emulator's API Gateway, once
+// its function runs.
+func (s *suite) warm(ctx context.Context, key string) error {
+	const n = 100
+	var took []time.Duration
+	for range n {
+		began := time.Now()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address(s.out.API)+"/v1/who-am-i", nil) //nolint:gosec // G704: the emulator that we are given
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		out, err := http.DefaultClient.Do(r) //nolint:gosec // G704: as above
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, out.Body)
+		_ = out.Body.Close()
+		if err != nil {
+			return err
+		}
+		if out.StatusCode != http.StatusOK {
+			return fmt.Errorf("who-am-i answers %s", out.Status)
+		}
+		took = append(took, time.Since(began))
+	}
+	cold := took[0]
+	slices.Sort(took)
+	fmt.Printf("%s: who-am-i through API Gateway: p50 %.1f ms, p99 %.1f ms, the first %.0f ms\n", s.emulator,
+		milliseconds(took[n/2]), milliseconds(took[n*99/100]), milliseconds(cold))
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// tests runs the scenario suite and waits, meanwhile, for the schedules.
+func (s *suite) tests(ctx context.Context, key string) error {
+	env := append(os.Environ(),
+		"GATEWRIGHT_SCENARIO_API="+s.address(s.out.API), "GATEWRIGHT_SCENARIO_GATEWAY="+s.address(s.out.Gateway),
+		"GATEWRIGHT_SCENARIO_KEY="+key)
+	if s.emulator == miniStack {
+		env = append(env, "GATEWRIGHT_SCENARIO_DECODED_PATHS=true")
+	}
+	var group sync.WaitGroup
+	var scenario, schedule error
+	group.Go(func() { scenario = loud(ctx, env, "go", "test", "-count=1", "-timeout=15m", "./local/scenario") })
+	group.Go(func() { schedule = s.schedules(ctx) })
+	group.Wait()
+	return errors.Join(scenario, schedule)
+}
+
+// errGrants says that the emulator is not to blame.
+var errGrants = errors.New("declarations (Uses) and what the suite exercises disagree")
+
+// grants compares what the functions asked of AWS with what their roles allow.
+// A LocalStack in Docker writes into its containers, where it is not seen.
+func (s *suite) grants(context.Context) error {
+	if _, err := os.Stat(s.uses()); err != nil {
+		if s.emulator == miniStack {
+			return fmt.Errorf("nothing was recorded: %w", err)
+		}
+		fmt.Println(s.emulator + ": the functions' records are not on this machine; make test-ministack compares them")
+		return nil
+	}
+	granted, err := grants.Granted(os.DirFS(s.synth()))
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(s.uses())
+	if err != nil {
+		return fmt.Errorf("open the record: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	used, err := grants.Used(file, s.out.Table, s.out.Bucket)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d uses by %d functions\n", s.emulator, used.Len(), len(used))
+	if err := grants.Compare(granted, used); err != nil {
+		return fmt.Errorf("%w:\n%w", errGrants, err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package grants_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gatewright/gatewright/local/grants"
+)
+
+// template has one function with these statements.
+func template(statements string) fstest.MapFS {
+	return fstest.MapFS{"stack.template.json": &fstest.MapFile{Data: []byte(`{"Resources": {
+		"Table": {"Type": "AWS::DynamoDB::Table"}, "RootKey": {"Type": "AWS::KMS::Key"},
+		"TheFunction": {"Type": "AWS::Lambda::Function", "Properties": {"FunctionName": "the-function", "Role": {"Fn::GetAtt": ["TheRole", "Arn"]}}},
+		"OtherRolePolicy": {"Type": "AWS::IAM::Policy", "Properties": {"Roles": [{"Ref": "OtherRole"}],
+			"PolicyDocument": {"Statement": [{"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "*"}]}}},
+		"ThePolicy": {"Type": "AWS::IAM::Policy", "Properties": {"Roles": [{"Ref": "TheRole"}], "PolicyDocument": {"Statement": [` + statements + `]}}}
+	}}`)}}
+}
+
+// all is a policy with every form that the infrastructure writes.
+const all = `
+	{"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:PutItem"], "Resource": [{"Fn::GetAtt": ["Table", "Arn"]}]},
+	{"Effect": "Allow", "Action": "dynamodb:Query", "Resource": {"Fn::Join": ["", [{"Fn::GetAtt": ["Table", "Arn"]}, "/index/due"]]}},
+	{"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [{"Fn::Join": ["", [{"Fn::Sub": "arn:${AWS::Partition}:s3:::the-bucket-${AWS::Region}"}, "/uploads/*"]]}]},
+	{"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [{"Fn::Sub": "arn:${AWS::Partition}:s3:::the-bucket"}]},
+	{"Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"], "Resource": [{"Fn::GetAtt": ["RootKey", "Arn"]}]},
+	{"Effect": "Allow", "Action": ["logs:PutLogEvents"], "Resource": [{"Fn::GetAtt": ["Logs", "Arn"]}]},
+	{"Effect": "Allow", "Action": ["xray:PutTraceSegments"], "Resource": ["*"]}`
+
+// needed is a record that uses all of it.
+const needed = `{"function":"the-function","action":"dynamodb:GetItem","resource":"table/t"}
+{"function":"the-function","action":"dynamodb:PutItem","resource":"table/t"}
+{"function":"the-function","action":"dynamodb:Query","resource":"table/t/index/due"}
+{"function":"the-function","action":"s3:GetObject","resource":"the-bucket/uploads/upload_1"}
+{"function":"the-function","action":"s3:ListBucket","resource":"the-bucket"}
+{"function":"the-function","action":"kms:Decrypt","resource":"arn:aws:kms:eu-west-1:000000000000:key/k"}
+{"function":"the-function","action":"kms:GenerateDataKeyWithoutPlaintext","resource":"arn:aws:kms:eu-west-1:000000000000:key/k"}
+`
+
+func TestUseAndGrantHaveToAgree(t *testing.T) {
+	without := func(part string) string {
+		var out strings.Builder
+		for line := range strings.Lines(needed) {
+			if !strings.Contains(line, part) {
+				out.WriteString(line)
+			}
+		}
+		return out.String()
+	}
+	byAnother := strings.Replace(needed, `"the-function","action":"kms:Gen`, `"another","action":"kms:Gen`, 1)
+	for name, c := range map[string]struct {
+		record string
+		want   []string // a part of each finding
+	}{
+		"all of it":               {needed, nil},
+		"an action is missing":    {needed + `{"function":"the-function","action":"dynamodb:DeleteItem","resource":"table/t"}`, []string{"asks for dynamodb:DeleteItem on table,"}},
+		"another place":           {needed + `{"function":"the-function","action":"s3:GetObject","resource":"the-bucket/sources/x"}`, []string{"asks for s3:GetObject on bucket/sources/x,"}},
+		"the table of an index":   {needed + `{"function":"the-function","action":"dynamodb:Query","resource":"table/t"}`, []string{"asks for dynamodb:Query on table,"}},
+		"an unknown request":      {needed + `{"function":"the-function","action":"*sqs.SendMessageInput","resource":"the-bucket"}`, nil},
+		"a function without any":  {needed + `{"function":"another","action":"dynamodb:GetItem","resource":"table/t"}`, []string{"another asks for"}},
+		"never an index":          {without("index"), []string{"may do dynamodb:Query on table/index/due, and never does"}},
+		"never an object":         {without("uploads"), []string{"may do s3:GetObject on bucket/uploads/*, and never does"}},
+		"nothing at all":          {"", []string{"GetItem", "PutItem", "Query", "GetObject", "ListBucket", "Decrypt", "GenerateDataKey"}},
+		"a key that nobody made":  {without("Generate"), []string{"GenerateDataKeyWithoutPlaintext on key, and never does"}},
+		"a key that another made": {byAnother, []string{"another asks for kms:GenerateDataKey"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			granted, err := grants.Granted(template(all))
+			if err != nil {
+				t.Fatal(err)
+			}
+			used, err := grants.Used(strings.NewReader(c.record), "t", "the-bucket")
+			if name == "an unknown request" {
+				if err == nil {
+					t.Error("it is accepted")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = grants.Compare(granted, used)
+			if len(c.want) == 0 {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("nothing is found")
+			}
+			found := strings.Split(err.Error(), "\n")
+			if len(found) != len(c.want) {
+				t.Errorf("found %q, want %d findings", found, len(c.want))
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("found %q, want one with %q", found, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRequestsToOtherResourcesAreErrors(t *testing.T) {
+	for _, line := range []string{
+		`{"function":"f","action":"dynamodb:GetItem","resource":"table/t2"}`,
+		`{"function":"f","action":"s3:GetObject","resource":"the-bucket-2/uploads/x"}`,
+		`{"function":"f","action":"*s3.CopyObjectInput","resource":""}`,
+		`no JSON`,
+	} {
+		if _, err := grants.Used(strings.NewReader(line), "t", "the-bucket"); err == nil {
+			t.Errorf("accepted: %s", line)
+		}
+	}
+}
+
+func TestStatementsThatAreNotUnderstoodAreErrors(t *testing.T) {
+	for name, statement := range map[string]string{
+		"a denial":           `{"Effect": "Deny", "Action": ["s3:GetObject"], "Resource": ["*"]}`,
+		"a wildcard":         `{"Effect": "Allow", "Action": ["s3:Get*"], "Resource": ["*"]}`,
+		"a condition":        `{"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["*"], "Condition": {"Bool": {}}}`,
+		"all but one action": `{"Effect": "Allow", "NotAction": ["s3:GetObject"], "Resource": ["*"]}`,
+	} {
+		if _, err := grants.Granted(template(statement)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := grants.Granted(fstest.MapFS{}); err == nil {
+		t.Error("a folder without templates is accepted")
+	}
+}
+
+func TestResourceOfNoKnownKindIsNotCovered(t *testing.T) {
+	granted, err := grants.Granted(template(`{"Effect": "Allow", "Action": ["dynamodb:GetItem"], "Resource": [{"Fn::GetAtt": ["Other", "Arn"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := grants.Used(strings.NewReader(`{"function":"the-function","action":"dynamodb:GetItem","resource":"table/t"}`), "t", "the-bucket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := grants.Compare(granted, used); err == nil || !strings.Contains(err.Error(), "does not allow") || !strings.Contains(err.Error(), "never does") {
+		t.Errorf("found %v", err)
+	}
+}
