@@ -1,0 +1,184 @@
+package events_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/accounts"
+	"github.com/gatewright/gatewright/functions/builder"
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/functions/operations"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// handlers makes the functions' handlers as their mains do.
+func handlers(t *testing.T, p installation.Parts) map[string]any {
+	t.Helper()
+	engine, err := durable.Engine(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := gateway.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := &builder.Handler{Claims: p.Deployments(), Engine: engine, Objects: p.Bucket, Log: p.Log}
+	return map[string]any{
+		"accounts":   accounts.Handler(p.Accounts(), p.Key, p.Log),
+		"builder":    build.Handle,
+		"operations": operations.Handler(engine, p.Log),
+		"gateway":    gateway.Edge(p, served),
+	}
+}
+
+// kind is the name of the file for what calls a function.
+func kind(e trigger.Event) string {
+	switch {
+	case e.Uploaded != "":
+		return "uploaded"
+	case e.Changed:
+		return "changed"
+	case e.Schedule != nil:
+		return e.Schedule.Name
+	case e.Serves:
+		return "served"
+	}
+	return "asked"
+}
+
+// TestEverythingThatCallsAFunctionHasItsEvent runs each file as Lambda does.
+func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
+	answers := map[string]string{
+		"accounts/asked.json":     `"name":"globex"`,
+		"builder/uploaded.json":   "null",
+		"operations/changed.json": `{"batchItemFailures":[]}`,
+		"operations/sweep.json":   "null",
+		"gateway/served.json":     `"statusCode":200`,
+	}
+	for _, f := range functions.Triggered() {
+		for _, e := range f.On {
+			file := filepath.Join(f.Name, kind(e)+".json")
+			t.Run(file, func(t *testing.T) {
+				raw, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, _, _ := inMemory(t, slog.New(slog.DiscardHandler))
+				h, ok := handlers(t, p)[f.Name]
+				if !ok {
+					t.Fatalf("make the handler of %s in handlers", f.Name)
+				}
+				out, err := lambda.NewHandler(h).Invoke(t.Context(), raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, ok := answers[file]
+				if !ok || !strings.Contains(string(out), want) {
+					t.Errorf("it answers %s, want %q in it", out, want)
+				}
+			})
+		}
+	}
+}
+
+// TestUploadsEventIsOfTheDeclaredPlace: S3 calls for objects below the prefix
+// alone.
+func TestUploadsEventIsOfTheDeclaredPlace(t *testing.T) {
+	raw, err := os.ReadFile("builder/uploaded.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event events.S3Event
+	decode(t, raw, &event)
+	for _, e := range builder.Function.On {
+		if e.Uploaded == "" || !strings.HasPrefix(event.Records[0].S3.Object.Key, e.Uploaded) {
+			t.Errorf("%s is not below %s", event.Records[0].S3.Object.Key, e.Uploaded)
+		}
+	}
+}
+
+// TestGatewaysRequestsKeepTheirHost: deployments are told apart by it, and the
+// adapter leaves it among the other headers.
+func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
+	raw, err := os.ReadFile("gateway/served.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change  string
+		decoded bool
+		path    string
+	}{
+		"as AWS sends it":        {`"/a%2Fb/c%20d"`, false, "/a%2Fb/c%20d"},
+		"as MiniStack sends it":  {`"/a/b/c d"`, true, "/a/b/c%20d"},
+		"a bare % that was %25":  {`"/50%"`, true, "/50%25"},
+		"decoded exactly once":   {`"/50%25"`, true, "/50%2525"},
+		"encoded stays as it is": {`"/50%25"`, false, "/50%25"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _, _ := inMemory(t, slog.New(slog.DiscardHandler))
+			p.Config.DecodedPaths = c.decoded
+			var got *http.Request
+			edge := gateway.Edge(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				got = r
+				w.WriteHeader(http.StatusNoContent)
+			}))
+			var event events.APIGatewayProxyRequest
+			decode(t, bytes.Replace(raw, []byte(`"path": "/__gatewright/ping"`), []byte(`"path": `+c.change), 1), &event)
+			if out, err := edge(t.Context(), event); err != nil || out.StatusCode != http.StatusNoContent {
+				t.Fatalf("answer %+v, error %v", out, err)
+			}
+			if got.Host != "shop-main-0123abc.apis.example.com" || got.Header.Get("Host") != "" {
+				t.Errorf("its host is %q", got.Host)
+			}
+			if got.URL.EscapedPath() != c.path {
+				t.Errorf("its path is %s, want %s", got.URL.EscapedPath(), c.path)
+			}
+			if got.RemoteAddr != "203.0.113.7" || got.TLS == nil {
+				t.Errorf("it came from %s, encrypted %v", got.RemoteAddr, got.TLS != nil)
+			}
+		})
+	}
+}
+
+func decode(t *testing.T, raw []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plain gives an item's values without their types.
+func plain(t *testing.T, item store.Item) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	if err := attributevalue.UnmarshalMap(item, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func everything() auth.Principal { return auth.Principal{Permissions: auth.Full()} }
+
+// asOperator is a context for changes of a test's own.
+func asOperator(t *testing.T, p installation.Parts, accountID string) context.Context {
+	t.Helper()
+	return audit.With(t.Context(), &audit.Request{AccountID: accountID, RequestID: p.IDs.UUID(), Time: p.Now()})
+}
