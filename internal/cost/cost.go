@@ -1,0 +1,115 @@
+// Package cost does the arithmetic of docs/cost.md: from list prices, from what
+// the ledgers measured and from assumptions, all of which stand in the document,
+// to what a million requests and a month of an installation cost. A test writes
+// its tables into the document and compares them, so that neither a sum nor a
+// capacity unit in it can be out of date.
+//
+// It is no bill and no forecast: prices change and differ between regions, and no
+// discount, free tier or tax is in it.
+//
+// Read cost.go, which has the prices; then inputs.go and tables.go.
+package cost
+
+import "slices"
+
+// price is one line of the list: dollars for a number of units.
+type price struct {
+	name    string
+	what    string
+	dollars float64
+	per     float64
+	unit    string
+}
+
+// each gives the price of one unit.
+func (p price) each() float64 { return p.dollars / p.per }
+
+// The names of the prices.
+const (
+	restRequest    = "rest"
+	lambdaRequest  = "lambda"
+	lambdaSecond   = "lambda-second"
+	readUnit       = "read"
+	writeUnit      = "write"
+	tableStorage   = "table"
+	tableBackup    = "backup"
+	objectPut      = "put"
+	objectGet      = "get"
+	objectStorage  = "object"
+	kmsKey         = "key"
+	kmsRequest     = "kms"
+	logIntake      = "log"
+	alarm          = "alarm"
+	dashboard      = "dashboard"
+	metricMonth    = "metric"
+	trace          = "trace"
+	scheduleCall   = "schedule"
+	trafficOut     = "traffic"
+	processorHour  = "processor"
+	memoryHour     = "memory"
+	balancerHour   = "balancer"
+	balancerUnit   = "balancer-unit"
+	addressHour    = "address"
+	translatorHour = "translator"
+)
+
+const million = 1e6
+
+// prices are AWS's of us-east-1 in the first tier, without free tiers.
+func prices() []price {
+	return []price{
+		{restRequest, "API Gateway, REST: requests", 3.50, million, "requests"},
+		{lambdaRequest, "Lambda: requests", 0.20, million, "requests"},
+		{lambdaSecond, "Lambda, arm64: time", 13.3334, million, "GB-seconds"},
+		{readUnit, "DynamoDB on demand: read request units", 0.125, million, "units"},
+		{writeUnit, "DynamoDB on demand: write request units", 0.625, million, "units"},
+		{tableStorage, "DynamoDB: storage", 0.25, 1, "GB-month"},
+		{tableBackup, "DynamoDB: point-in-time recovery", 0.20, 1, "GB-month"},
+		{objectPut, "S3 Standard: PUT, LIST", 0.005, 1000, "requests"},
+		{objectGet, "S3 Standard: GET", 0.0004, 1000, "requests"},
+		{objectStorage, "S3 Standard: storage", 0.023, 1, "GB-month"},
+		{kmsKey, "KMS: a key", 1.00, 1, "key-month"},
+		{kmsRequest, "KMS: requests", 0.03, 10_000, "requests"},
+		{logIntake, "CloudWatch Logs: intake", 0.50, 1, "GB"},
+		{alarm, "CloudWatch: an alarm", 0.10, 1, "alarm-month"},
+		{dashboard, "CloudWatch: a dashboard", 3.00, 1, "dashboard-month"},
+		{metricMonth, "CloudWatch: a metric beyond the basic ones", 0.30, 1, "metric-month"},
+		{trace, "X-Ray: traces recorded", 5.00, million, "traces"},
+		{scheduleCall, "EventBridge Scheduler: calls", 1.00, million, "calls"},
+		{trafficOut, "Traffic to the internet", 0.09, 1, "GB"},
+		{processorHour, "Fargate, arm64: processors", 0.03238, 1, "vCPU-hour"},
+		{memoryHour, "Fargate, arm64: memory", 0.00356, 1, "GB-hour"},
+		{balancerHour, "Application Load Balancer", 0.0225, 1, "hour"},
+		{balancerUnit, "Application Load Balancer: capacity", 0.008, 1, "LCU-hour"},
+		{addressHour, "A public IPv4 address", 0.005, 1, "hour"},
+		{translatorHour, "A NAT gateway", 0.045, 1, "hour"},
+	}
+}
+
+// dollars is what a quantity of something costs. It panics for a name without a
+// price: a table that left it out would be wrong.
+func dollars(name string, quantity float64) float64 {
+	list := prices()
+	i := slices.IndexFunc(list, func(p price) bool { return p.name == name })
+	if i < 0 {
+		panic("cost: nothing has the price " + name)
+	}
+	return list[i].each() * quantity
+}
+
+// A month as AWS counts it in examples.
+const (
+	hoursPerMonth   = 730
+	secondsPerMonth = hoursPerMonth * 3600
+)
+
+// lambdaTime is the price of calls that take ms each in memoryMB of memory.
+func lambdaTime(calls, ms, memoryMB float64) float64 {
+	return dollars(lambdaSecond, calls*ms/1000*memoryMB/1024)
+}
+
+// sampled is how many traces X-Ray's default rule records of requests that come
+// at an even rate: the first of each second, and a twentieth of the others.
+func sampled(perSecond float64) float64 {
+	return min(perSecond, 1) + max(0, perSecond-1)/20
+}

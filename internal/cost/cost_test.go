@@ -1,0 +1,121 @@
+package cost
+
+import (
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gatewright/gatewright/internal/golden"
+)
+
+const document = "../../docs/cost.md"
+
+// A table stands between these; what is between is written by make goldens.
+var place = regexp.MustCompile(`(?s)(<!-- table: ([a-z ]+) -->\n).*?(<!-- end of the table -->)`)
+
+func TestTablesOfTheDocumentFollowFromItsInputs(t *testing.T) {
+	m, err := read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := tables(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	got := place.ReplaceAllStringFunc(string(raw), func(s string) string {
+		parts := place.FindStringSubmatch(s)
+		text, ok := want[parts[2]]
+		if !ok {
+			t.Errorf("the document has a place for a table %q, which nobody writes", parts[2])
+			return s
+		}
+		used = append(used, parts[2])
+		return parts[1] + "\n" + text + "\n" + parts[3]
+	})
+	for name := range want {
+		if n := len(slices.DeleteFunc(slices.Clone(used), func(u string) bool { return u != name })); n != 1 {
+			t.Errorf("the document has %d places for the table %q", n, name)
+		}
+	}
+	if strings.Count(string(raw), "<!-- table: ") != len(used) {
+		t.Error("a place of a table has no end, or a name that is not of lower-case letters")
+	}
+	golden.Equal(t, document, got)
+}
+
+// The figures here were worked out by hand from the prices and the inputs.
+func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
+	gateway := request{units: units{3, 0.1}, ms: 55, memoryMB: 512, logBytes: 500}
+	// 3.50 + 0.20 + 55,000 s × 0.5 GB × $0.0000133334 + 3 × 0.125 + 0.1 × 0.625 + 0.5 GB × 0.50
+	// = 3.50 + 0.20 + 0.36667 + 0.375 + 0.0625 + 0.25
+	small, private := layouts()[0], layouts()[1]
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"a million gateway requests", gateway.perMillion(), 4.75417},
+		{"of them what only Lambda costs", functionPerMillion(gateway), 4.31667},
+		// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 0.008 + 4 × 0.005)
+		{"two small containers", small.monthly(), 14.4175 + 36.865},
+		// 2 × 730 × (0.03238 + 2 × 0.00356) + 730 × (0.0225 + 0.008 + 4 × 0.005 + 2 × 0.045)
+		{"two private containers", private.monthly(), 57.67 + 102.565},
+		// 51.2825 / 4.31667 = 11.8801 million a month, of 2,628,000 seconds
+		{"where small ones break even", breakEven(small, gateway), 4.52058},
+		{"traces of rare requests", sampled(0.25), 0.25},
+		{"traces of 41 requests a second", sampled(41), 3},
+		{"a gigabyte-second", lambdaTime(1000, 1000, 1024), 0.0133334},
+		{"10,000 requests to KMS", dollars(kmsRequest, 10_000), 0.03},
+	} {
+		if math.Abs(c.got-c.want) > 1e-4*c.want {
+			t.Errorf("%s: %.5f, want %.5f", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
+	m, err := read(fstest.MapFS{
+		keysLedger:       file("      reads  queries\ncheck a key            1        0        0         2.0          0.5\n"),
+		operationsLedger: file("Service_read                       1        1        1       1.0         12.0\n"),
+		templateSummary: file("a.template.json\n       2 AWS::KMS::Key\nb.template.json\n      30 AWS::KMS::Key\n\nfunctions\n" +
+			"    GatewayFunction          provided.al2023 arm64, 512 MB, 29 s, tracing Active\n"),
+		routeList: file("api      ANY     /v1  x\napi      GET     /v1  x\n    Service_read\ngateway  ANY     /  x\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.keys["check a key"] != (units{2, 0.5}) || m.operations["Service_read"] != (units{1, 12}) {
+		t.Errorf("the ledgers are read as %v and %v", m.keys, m.operations)
+	}
+	if m.resources["AWS::KMS::Key"] != 32 || m.memoryMB["gateway"] != 512 || m.methods != 2 {
+		t.Errorf("read %v", m)
+	}
+}
+
+func TestWhatIsMissingIsAnErrorAndNoZero(t *testing.T) {
+	if _, err := read(fstest.MapFS{}); err == nil {
+		t.Error("no ledger at all is no error")
+	}
+	if _, err := read(fstest.MapFS{keysLedger: file("another form\n")}); err == nil {
+		t.Error("a ledger in which no row is found is no error")
+	}
+	if _, err := tables(measured{}); err == nil || !strings.Contains(err.Error(), "check a key") {
+		t.Errorf("a row that is gone: %v", err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a thing without a price costs nothing")
+		}
+	}()
+	dollars("air", 1)
+}
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }

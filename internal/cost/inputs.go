@@ -1,0 +1,123 @@
+package cost
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Assumptions: nothing here was measured in AWS. docs/cost.md states each.
+const (
+	upstreamMS       = 50 // how long an upstream takes to answer
+	gatewayMS        = 5  // what the gateway adds to it
+	readMS           = 15 // a management request that reads
+	changeMS         = 30 // one that changes something
+	sweepMS          = 20
+	buildMS          = 3000 // one second of it waits for the gateways
+	managementLog    = 900  // bytes: the platform's lines and one of ours
+	gatewayLog       = 500  // bytes: the platform's lines alone
+	buildReads       = 20   // units
+	buildWrites      = 50
+	buildPuts        = 3
+	buildGets        = 3
+	admittedPerWrite = 20 // strict limits: docs/decisions/0051
+	// A deployment's record is read by a gateway process once in half a second,
+	// so before each request when requests are rare: the dearest case.
+	deploymentReads = 1.0
+	tableKeyCalls   = 24 // an hour: DynamoDB's own calls to the table's KMS key
+	methodMetrics   = 5  // a method: calls, 4xx, 5xx, latency, the function's latency
+)
+
+// units are what the database is asked for, as a ledger has it.
+type units struct{ reads, writes float64 }
+
+// measured is what the goldens of other packages say.
+type measured struct {
+	keys, operations map[string]units
+	// resources is how many of each type the templates have.
+	resources map[string]float64
+	// memoryMB of each function.
+	memoryMB map[string]float64
+	// methods are those that answer an operation or serve deployments.
+	methods float64
+}
+
+// The goldens, from the root of the repository.
+const (
+	keysLedger       = "shared/keys/testdata/ledger.txt"
+	operationsLedger = "functions/testdata/ledger.txt"
+	templateSummary  = "infra/testdata/template.txt"
+	routeList        = "infra/testdata/routes.txt"
+)
+
+// read reads the goldens.
+func read(root fs.FS) (measured, error) {
+	m := measured{resources: map[string]float64{}, memoryMB: map[string]float64{}}
+	var err error
+	if m.keys, err = readLedger(root, keysLedger); err != nil {
+		return m, err
+	}
+	if m.operations, err = readLedger(root, operationsLedger); err != nil {
+		return m, err
+	}
+	err = eachMatch(root, templateSummary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) {
+		m.resources[groups[1]] += n[0]
+	})
+	if err != nil {
+		return m, err
+	}
+	err = eachMatch(root, templateSummary, `^ +([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
+		m.memoryMB[strings.ToLower(groups[0])] = n[1]
+	})
+	if err != nil {
+		return m, err
+	}
+	err = eachMatch(root, routeList, `^(?:api +[B-Z]\w+|gateway +ANY) +/`, func([]string, []float64) { m.methods++ })
+	return m, err
+}
+
+// readLedger reads the rows of a ledger: a name, three counts of calls, and the
+// units read and written.
+func readLedger(root fs.FS, path string) (map[string]units, error) {
+	rows := map[string]units{}
+	err := eachMatch(root, path, `^(\S.*?) +\d+ +\d+ +\d+ +([\d.]+) +([\d.]+)$`, func(groups []string, n []float64) {
+		rows[groups[0]] = units{n[1], n[2]}
+	})
+	return rows, err
+}
+
+// eachMatch calls found with the groups of each line that matches, and with
+// those that are numbers as such. A file without such a line is an error.
+func eachMatch(root fs.FS, path, pattern string, found func(groups []string, numbers []float64)) error {
+	file, err := root.Open(path)
+	if err != nil {
+		return fmt.Errorf("read what was measured: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	matching, times := regexp.MustCompile(pattern), 0
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		match := matching.FindStringSubmatch(lines.Text())
+		if match == nil {
+			continue
+		}
+		times++
+		numbers := make([]float64, len(match)-1)
+		for i, text := range match[1:] {
+			if n, err := strconv.ParseFloat(text, 64); err == nil {
+				numbers[i] = n
+			}
+		}
+		found(match[1:], numbers)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if times == 0 {
+		return fmt.Errorf("read %s: no line matches %s", path, pattern)
+	}
+	return nil
+}
