@@ -71,6 +71,15 @@ func platform(action string) (why string, ok bool) {
 	return "", false
 }
 
+// Rare is a grant that is needed although no suite can bring its use about at
+// will.
+type Rare struct {
+	Function string
+	Grant    Grant
+	// Why says when it is needed.
+	Why string
+}
+
 // byChance are actions that one function does for all, whichever comes first.
 func byChance(action string) bool { return action == "kms:GenerateDataKeyWithoutPlaintext" }
 
@@ -110,9 +119,10 @@ func place(u cloud.Use, table, bucket string) (string, error) {
 	return "", fmt.Errorf("%s asks for %s on %s, which is none of the installation's resources", u.Function, u.Action, u.Resource)
 }
 
-// Compare names every use that no role allows, and every grant that no
-// function used. It is nil when there is neither.
-func Compare(granted, used Functions) error {
+// Compare names every use that no role allows, every grant that no function
+// used, other than the rare ones, and every rare one that is not granted. It is
+// nil when there is none.
+func Compare(granted, used Functions, rare ...Rare) error {
 	var wrong []error
 	for _, function := range slices.Sorted(maps.Keys(used)) {
 		for _, u := range sorted(used[function]) {
@@ -123,7 +133,7 @@ func Compare(granted, used Functions) error {
 	}
 	for _, function := range slices.Sorted(maps.Keys(granted)) {
 		for _, g := range sorted(granted[function]) {
-			if _, ok := platform(g.Action); ok {
+			if _, ok := platform(g.Action); ok || slices.ContainsFunc(rare, func(r Rare) bool { return r.Function == function && r.Grant == g }) {
 				continue
 			}
 			users := []map[Grant]bool{used[function]}
@@ -135,6 +145,11 @@ func Compare(granted, used Functions) error {
 			}) {
 				wrong = append(wrong, fmt.Errorf("%s may do %s, and never does", function, g))
 			}
+		}
+	}
+	for _, r := range rare {
+		if !granted[r.Function][r.Grant] {
+			wrong = append(wrong, fmt.Errorf("%s is said to need %s (%s), and may not do it", r.Function, r.Grant, r.Why))
 		}
 	}
 	return errors.Join(wrong...)

@@ -104,6 +104,25 @@ func TestUseAndGrantHaveToAgree(t *testing.T) {
 	}
 }
 
+func TestRareGrantsNeedNoUseButTheGrant(t *testing.T) {
+	granted, err := grants.Granted(template(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := grants.Used(strings.NewReader(strings.ReplaceAll(needed, "dynamodb:PutItem", "dynamodb:GetItem")), "t", "the-bucket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := grants.Rare{Function: "the-function", Grant: grants.Grant{Action: "dynamodb:PutItem", Resource: "table"}, Why: "once a year"}
+	if err := grants.Compare(granted, used, put); err != nil {
+		t.Error(err)
+	}
+	put.Grant.Action = "dynamodb:DeleteItem"
+	if err := grants.Compare(granted, used, put); err == nil || !strings.Contains(err.Error(), "once a year") {
+		t.Errorf("a rare grant that is none: %v", err)
+	}
+}
+
 func TestRequestsToOtherResourcesAreErrors(t *testing.T) {
 	for _, line := range []string{
 		`{"function":"f","action":"dynamodb:GetItem","resource":"table/t2"}`,

@@ -1,0 +1,17 @@
+package main
+
+import "github.com/gatewright/gatewright/local/grants"
+
+// rare are the grants whose use the suite cannot bring about at will.
+func rare() []grants.Rare {
+	of := func(function, action, resource, why string) grants.Rare {
+		return grants.Rare{Function: "gatewright-" + stage + "-" + function, Grant: grants.Grant{Action: action, Resource: resource}, Why: why}
+	}
+	const unfinished = "it goes on with a build whose builder has died before its first step was done"
+	return []grants.Rare{
+		of("gateway", "dynamodb:PutItem", "table", "an instance gives back what it has leased and not spent for 30 s, when it is asked for something else then"),
+		of("operations", "s3:GetObject", "bucket/uploads/*", unfinished),
+		of("operations", "s3:DeleteObject", "bucket/uploads/*", unfinished),
+		of("operations", "s3:PutObject", "bucket/sources/*", unfinished),
+	}
+}

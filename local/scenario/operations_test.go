@@ -1,0 +1,174 @@
+package scenario_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// story makes requests in turn; {name} in a path or body stands for what an
+// earlier answer gave.
+type story struct {
+	in     *target
+	values map[string]string
+	done   []string // method and path of each, as it was asked
+}
+
+// ask makes a request that has to be answered with status, and keeps fields of
+// its answer: "managerId=id" keeps the field id as {managerId}.
+func (s *story) ask(t *testing.T, status int, method, path, body string, keep ...string) object {
+	t.Helper()
+	s.done = append(s.done, method+" "+path)
+	for name, value := range s.values {
+		path = strings.ReplaceAll(path, "{"+name+"}", value)
+		body = strings.ReplaceAll(body, "{"+name+"}", value)
+	}
+	out := s.in.ask(t, status, method, path, body)
+	for _, k := range keep {
+		name, field, _ := strings.Cut(k, "=")
+		if s.values[name] = out.text(field); s.values[name] == "" {
+			t.Fatalf("%s %s: no %s in %v", method, path, field, out)
+		}
+	}
+	return out
+}
+
+// has reports whether a list names something in one of its fields.
+func has(t *testing.T, list object, field, value string) bool {
+	t.Helper()
+	return slices.ContainsFunc(list.data(t), func(o object) bool { return o.text(field) == value })
+}
+
+// TestEveryOperationWorks uses each operation of the management API as a client
+// would, and then compares what it has used with GET /openapi: an operation
+// that is added without being used here fails.
+func TestEveryOperationWorks(t *testing.T) {
+	t.Parallel()
+	in, upstream := installation, newUpstream(t)
+	name := unique(t, "every")
+	s := &story{in: in, values: map[string]string{"accountName": in.account, "projectName": name, "bucketName": name}}
+
+	s.ask(t, 200, "GET", "/openapi", "")
+	s.ask(t, 200, "GET", "/v1/who-am-i", "")
+	s.ask(t, 200, "GET", "/v1/accounts", "")
+
+	const buckets, bucket = "/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/key-buckets/{bucketName}"
+	s.ask(t, 200, "POST", buckets, `{"name":"{bucketName}","tags":{"team":"blue"}}`)
+	s.ask(t, 200, "GET", bucket, "")
+	s.ask(t, 200, "PATCH", bucket, `{"description":"for the suite"}`)
+	if !has(t, s.ask(t, 200, "GET", buckets, ""), "name", name) {
+		t.Error("the bucket is not listed")
+	}
+
+	const consumers, consumer = bucket + "/consumers", bucket + "/consumers/{consumerName}"
+	s.ask(t, 200, "POST", consumers, `{"name":"ada","tags":{"team":"blue"},"managers":["grace@example.com"]}`, "consumerName=name")
+	s.ask(t, 200, "GET", consumer+"?include-managers=true", "")
+	s.ask(t, 200, "PATCH", consumer, `{"description":"the first"}`)
+	s.ask(t, 200, "PATCH", consumer, `{"tags":{"team":"green"},"metadata":{"plan":"gold"}}`)
+	if !has(t, s.ask(t, 200, "GET", consumers+"?tag.team=green", ""), "name", "ada") || has(t, s.ask(t, 200, "GET", consumers+"?tag.team=blue", ""), "name", "ada") {
+		t.Error("the consumer is not listed by its tag")
+	}
+	s.ask(t, 200, "POST", consumer+"/managers", `{"email":"linus@example.com","sub":"linus"}`, "managerId=id")
+	s.ask(t, 200, "GET", consumer+"/managers", "")
+	s.ask(t, 204, "DELETE", consumer+"/managers/{managerId}", "")
+
+	const keys, key = consumer + "/keys", consumer + "/keys/{keyId}"
+	s.ask(t, 200, "POST", keys, `{"description":"one"}`, "keyId=id")
+	s.ask(t, 200, "GET", key+"?key-format=visible", "")
+	s.ask(t, 200, "PATCH", key, `{"description":"still one"}`)
+	s.ask(t, 200, "POST", keys+"/$bulk", `[{},{}]`)
+	s.ask(t, 204, "POST", consumer+"/roll-key", fmt.Sprintf(`{"expiresOn":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	s.ask(t, 204, "DELETE", key, "")
+	if listed := s.ask(t, 200, "GET", keys, "").data(t); len(listed) != 3 {
+		t.Errorf("%d keys of 1 + 2, one deleted and one by the roll", len(listed))
+	}
+	s.ask(t, 204, "DELETE", consumer, "")
+	s.ask(t, 404, "GET", consumer, "")
+
+	const project = "/v1/accounts/{accountName}/projects/{projectName}"
+	s.ask(t, 200, "POST", "/v1/projects?accountName={accountName}", `{"name":"{projectName}"}`)
+	if !has(t, s.ask(t, 200, "GET", "/v1/projects", ""), "name", name) {
+		t.Error("the project is not listed")
+	}
+	const variables = project + "/branches/{branchName}/variables"
+	s.values["branchName"] = "main"
+	s.ask(t, 201, "POST", variables, `{"name":"UPSTREAM","isSecret":false,"value":"`+upstream+`"}`)
+	s.values["variableName"] = "UPSTREAM"
+	s.ask(t, 200, "PATCH", variables+"/{variableName}", `{"value":"`+upstream+`/x"}`)
+
+	body := archive(t, simple(t, "$env(UPSTREAM)"))
+	for _, request := range []struct{ path, body string }{
+		{"/v1/deployments/sources", `{"accountName":"{accountName}","projectName":"{projectName}","branchName":"main"}`},
+		{"/v1/deployments/source-url", `{"accountName":"{accountName}","projectName":"{projectName}","environment":"main"}`},
+		{project + "/sources", `{}`},
+	} {
+		issued := s.ask(t, 200, "POST", request.path, request.body)
+		if code := in.put(t, issued.text("uploadUrl"), body); code != http.StatusOK {
+			t.Fatalf("%s: the upload is answered with %d", request.path, code)
+		}
+		s.values["statusId"] = issued.text("deploymentId")
+		if status := in.built(t, name, s.values["statusId"]); status.text("status") != "SUCCESS" {
+			t.Fatalf("%s: %v", request.path, status)
+		}
+	}
+	s.ask(t, 200, "GET", project+"/deployment-status/{statusId}", "")
+	s.values["deploymentName"] = s.ask(t, 200, "GET", project+"/deployments", "").data(t)[0].text("name")
+	const deployment = "/v1/deployments/{deploymentName}"
+	s.ask(t, 200, "GET", deployment, "")
+	again := s.ask(t, 200, "POST", deployment+"/deploy", "")
+	if status := in.built(t, name, again.text("deploymentId")); status.text("status") != "SUCCESS" {
+		t.Fatalf("the redeploy: %v", status)
+	}
+	s.ask(t, 200, "DELETE", project+"/deployments/{deploymentName}", "")
+	s.ask(t, 404, "GET", deployment, "")
+	other := in.deploy(t, name, "other", simple(t, upstream))
+	s.values["deploymentName"], _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(other, "https://"), "http://"), ".")
+	s.ask(t, 200, "DELETE", deployment, "")
+	s.ask(t, 204, "DELETE", bucket, "")
+	s.covered(t)
+}
+
+// simple is a project with one route.
+func simple(t *testing.T, upstream string) files {
+	t.Helper()
+	return project(t, []route{{path: "/a", method: "get", handler: "urlForwardHandler", options: map[string]any{"baseUrl": upstream}}}, "")
+}
+
+// covered compares what was asked with what the installation says it answers.
+func (s *story) covered(t *testing.T) {
+	t.Helper()
+	_, raw, err := s.in.do(t.Context(), http.MethodGet, "/openapi", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, request := range s.done {
+		path, _, _ := strings.Cut(request, "?")
+		used[path] = true
+	}
+	operations := 0
+	for path, item := range document.Paths {
+		for method := range item {
+			if !slices.Contains(methods, method) {
+				continue
+			}
+			operations++
+			if request := strings.ToUpper(method) + " " + path; !used[request] {
+				t.Errorf("no request was made of %s", request)
+			}
+		}
+	}
+	if operations == 0 {
+		t.Error("the document lists no operation")
+	}
+}
