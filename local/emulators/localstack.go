@@ -46,11 +46,12 @@ func testLocalStack(ctx context.Context) error {
 	if err := timed(localStack, "install", func() error { return loud(ctx, nil, install, localStack) }); err != nil {
 		return err
 	}
-	if err := loud(ctx, append(os.Environ(), "EMULATOR_LOG="+log.Name()), sharedRun, self, "suite", localStack); err != nil {
+	err = loud(ctx, append(os.Environ(), "EMULATOR_LOG="+log.Name()), sharedRun, self, "suite", localStack)
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "the emulator's log may say more:")
 		tail(log.Name())
-		return err
 	}
-	return nil
+	return err
 }
 
 // testInDocker runs the suite on the image of local/compose.yaml.

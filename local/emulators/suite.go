@@ -227,7 +227,11 @@ func (s *suite) grants(context.Context) error {
 		return err
 	}
 	fmt.Printf("%s: %d uses by %d functions\n", s.emulator, used.Len(), len(used))
-	if err := grants.Compare(granted, used, rare()...); err != nil {
+	err = grants.Missing(granted, used)
+	if s.emulator == miniStack { // elsewhere no schedule fires, and its function does less
+		err = grants.Compare(granted, used, rare()...)
+	}
+	if err != nil {
 		return fmt.Errorf("%w:\n%w", errGrants, err)
 	}
 	return nil

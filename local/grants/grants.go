@@ -119,10 +119,13 @@ func place(u cloud.Use, table, bucket string) (string, error) {
 	return "", fmt.Errorf("%s asks for %s on %s, which is none of the installation's resources", u.Function, u.Action, u.Resource)
 }
 
-// Compare names every use that no role allows, every grant that no function
-// used, other than the rare ones, and every rare one that is not granted. It is
-// nil when there is none.
+// Compare is Missing and Unused in one.
 func Compare(granted, used Functions, rare ...Rare) error {
+	return errors.Join(Missing(granted, used), Unused(granted, used, rare...))
+}
+
+// Missing names every use that no role allows; it is nil when there is none.
+func Missing(granted, used Functions) error {
 	var wrong []error
 	for _, function := range slices.Sorted(maps.Keys(used)) {
 		for _, u := range sorted(used[function]) {
@@ -131,6 +134,13 @@ func Compare(granted, used Functions, rare ...Rare) error {
 			}
 		}
 	}
+	return errors.Join(wrong...)
+}
+
+// Unused names every grant that no function used, other than the rare ones,
+// and every rare one that is not granted. It is nil when there is none.
+func Unused(granted, used Functions, rare ...Rare) error {
+	var wrong []error
 	for _, function := range slices.Sorted(maps.Keys(granted)) {
 		for _, g := range sorted(granted[function]) {
 			if _, ok := platform(g.Action); ok || slices.ContainsFunc(rare, func(r Rare) bool { return r.Function == function && r.Grant == g }) {
