@@ -1,13 +1,14 @@
 // Package cost does the arithmetic of docs/cost.md: from list prices, from what
 // the ledgers measured and from assumptions, all of which stand in the document,
 // to what a million requests and a month of an installation cost. A test writes
-// its tables into the document and compares them, so that neither a sum nor a
-// capacity unit in it can be out of date.
+// its tables into that document, and a summary into the README, and compares
+// them: neither a sum nor a capacity unit can be out of date.
 //
 // It is no bill and no forecast: prices change and differ between regions, and no
 // discount, free tier or tax is in it.
 //
-// Read cost.go, which has the prices; then inputs.go and tables.go.
+// Read cost.go, which has the prices; then inputs.go, requests.go, bills.go and
+// containers.go.
 package cost
 
 import "slices"

@@ -3,8 +3,8 @@ package cost
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -12,13 +12,16 @@ import (
 	"github.com/gatewright/gatewright/internal/golden"
 )
 
-const document = "../../docs/cost.md"
+const root = "../.."
+
+// documents are where the tables stand.
+var documents = []string{"docs/cost.md", "README.md"}
 
 // A table stands between these; what is between is written by make goldens.
 var place = regexp.MustCompile(`(?s)(<!-- table: ([a-z ]+) -->\n).*?(<!-- end of the table -->)`)
 
-func TestTablesOfTheDocumentFollowFromItsInputs(t *testing.T) {
-	m, err := read(os.DirFS("../.."))
+func TestTablesOfTheDocumentsFollowFromItsInputs(t *testing.T) {
+	m, err := read(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,30 +29,34 @@ func TestTablesOfTheDocumentFollowFromItsInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var used []string
-	got := place.ReplaceAllStringFunc(string(raw), func(s string) string {
-		parts := place.FindStringSubmatch(s)
-		text, ok := want[parts[2]]
-		if !ok {
-			t.Errorf("the document has a place for a table %q, which nobody writes", parts[2])
-			return s
+	times := map[string]int{}
+	for _, name := range documents {
+		path := filepath.Join(root, name)
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		used = append(used, parts[2])
-		return parts[1] + "\n" + text + "\n" + parts[3]
-	})
+		places := 0
+		got := place.ReplaceAllStringFunc(string(raw), func(s string) string {
+			parts := place.FindStringSubmatch(s)
+			if _, ok := want[parts[2]]; !ok {
+				t.Errorf("%s has a place for a table %q, which nobody writes", name, parts[2])
+				return s
+			}
+			places++
+			times[parts[2]]++
+			return parts[1] + "\n" + want[parts[2]] + "\n" + parts[3]
+		})
+		if strings.Count(string(raw), "<!-- table: ") != places {
+			t.Errorf("in %s a place of a table has no end, or a name that is not of lower-case letters", name)
+		}
+		golden.Equal(t, path, got)
+	}
 	for name := range want {
-		if n := len(slices.DeleteFunc(slices.Clone(used), func(u string) bool { return u != name })); n != 1 {
-			t.Errorf("the document has %d places for the table %q", n, name)
+		if times[name] != 1 {
+			t.Errorf("the documents have %d places for the table %q", times[name], name)
 		}
 	}
-	if strings.Count(string(raw), "<!-- table: ") != len(used) {
-		t.Error("a place of a table has no end, or a name that is not of lower-case letters")
-	}
-	golden.Equal(t, document, got)
 }
 
 // The figures here were worked out by hand from the prices and the inputs.

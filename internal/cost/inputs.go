@@ -17,8 +17,9 @@ const (
 	changeMS         = 30 // one that changes something
 	sweepMS          = 20
 	buildMS          = 3000 // one second of it waits for the gateways
-	managementLog    = 900  // bytes: the platform's lines and one of ours
-	gatewayLog       = 500  // bytes: the platform's lines alone
+	platformLog      = 500  // bytes: what Lambda itself logs of a call
+	managementLog    = 1400 // with our line, which has metrics in it
+	gatewayLog       = 900  // with our line
 	buildReads       = 20   // units
 	buildWrites      = 50
 	buildPuts        = 3
@@ -26,9 +27,10 @@ const (
 	admittedPerWrite = 20 // strict limits: docs/decisions/0051
 	// A deployment's record is read by a gateway process once in half a second,
 	// so before each request when requests are rare: the dearest case.
-	deploymentReads = 1.0
-	tableKeyCalls   = 24 // an hour: DynamoDB's own calls to the table's KMS key
-	methodMetrics   = 5  // a method: calls, 4xx, 5xx, latency, the function's latency
+	deploymentReads  = 1.0
+	tableKeyCalls    = 24 // an hour: DynamoDB's own calls to the table's KMS key
+	methodMetrics    = 5  // a method: calls, 4xx, 5xx, latency, the function's latency
+	operationMetrics = 4  // an operation: latency, errors, units read and written
 )
 
 // units are what the database is asked for, as a ledger has it.
