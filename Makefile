@@ -98,8 +98,8 @@ destroy: $(CDK) build ## remove an installation; production's table, bucket and 
 account: export ACCOUNT_NAME = $(NAME)
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
-	@printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
-		--payload fileb:///dev/stdin /dev/fd/3 3>&1 >/dev/null && echo
+	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
 	$(GOVULNCHECK) ./...
