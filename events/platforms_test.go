@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -114,7 +113,7 @@ func TestAuditRecordsHoldTheAddressThatConnected(t *testing.T) {
 		if !isAudit(k) {
 			continue
 		}
-		text := fmt.Sprintf("%v", plain(t, item))
+		text := textOf(t, item)
 		if strings.Contains(text, "192.0.2.66") {
 			t.Errorf("%s tells the address that the client claims", k.SK)
 		}

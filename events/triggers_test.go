@@ -13,7 +13,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/accounts"
@@ -165,14 +164,14 @@ func decode(t *testing.T, raw []byte, into any) {
 	}
 }
 
-// plain gives an item's values without their types.
-func plain(t *testing.T, item store.Item) map[string]any {
+// textOf gives all that an item holds as text.
+func textOf(t *testing.T, item store.Item) string {
 	t.Helper()
-	out := map[string]any{}
-	if err := attributevalue.UnmarshalMap(item, &out); err != nil {
+	out, err := json.Marshal(item)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return string(out)
 }
 
 func everything() auth.Principal { return auth.Principal{Permissions: auth.Full()} }

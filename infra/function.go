@@ -26,6 +26,10 @@ import (
 // at 29 s.
 const requestTimeout = 29 * time.Second
 
+// streamTimeout is how long an answer of the gateway may go on where it streams:
+// as long as API Gateway and Lambda let it.
+const streamTimeout = 15 * time.Minute
+
 // declared is a function as it follows from declarations.
 type declared struct {
 	name    string
@@ -55,6 +59,9 @@ func declaredFunctions(s Settings) []declared {
 			d.memory = s.BuilderMemoryMB
 		case slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.Serves }):
 			d.memory = s.GatewayMemoryMB
+			if s.Streaming {
+				d.timeout = streamTimeout
+			}
 		}
 		out = append(out, d)
 	}
@@ -120,6 +127,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 			config.VarKMSKey:           d.key.AttrArn(),
 			config.VarDeploymentURL:    jsii.String(s.GatewayURL),
 			config.VarPrivateUpstreams: jsii.String(strconv.FormatBool(s.PrivateUpstreams)),
+			config.VarStreaming:        jsii.String(strconv.FormatBool(s.Streaming)),
 			config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
 		})},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},

@@ -304,6 +304,25 @@ func TestDomainsAndWebACLAreTheContexts(t *testing.T) {
 	}
 }
 
+// TestOnlyTheGatewayStreams: the management API's answers are whole.
+func TestOnlyTheGatewayStreams(t *testing.T) {
+	for streaming, want := range map[string]any{"true": "STREAM", "false": nil} {
+		a := synthesise(t, needed(map[string]string{"streaming": streaming}))
+		for id, m := range a.all("AWS::ApiGateway::Method") {
+			in := m.Properties["Integration"]
+			mode, uri := get(in, "ResponseTransferMode"), render(get(in, "Uri"))
+			served := strings.Contains(uri, "GatewayFunction")
+			if served && (mode != want || strings.Contains(uri, "response-streaming-invocations") != (want != nil)) || !served && mode != nil {
+				t.Errorf("streaming %s: %s has the mode %v and the address %s", streaming, id, mode, uri)
+			}
+		}
+		env := get(a.all("AWS::Lambda::Function")["GatewayFunction"].Properties, "Environment", "Variables", "GATEWRIGHT_STREAMING")
+		if env != streaming {
+			t.Errorf("streaming %s: the function is told %v", streaming, env)
+		}
+	}
+}
+
 func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 	_, err := settingsOf(func(name string) any {
 		return map[string]any{

@@ -139,14 +139,7 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),
 			ApiKeyRequired:    jsii.Bool(false),
-			Integration: &awsapigateway.CfnMethod_IntegrationProperty{
-				Type:                  jsii.String("AWS_PROXY"),
-				IntegrationHttpMethod: jsii.String("POST"),
-				Uri: awscdk.Fn_Join(jsii.String(""), &[]*string{
-					jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
-					jsii.String(":lambda:path/2015-03-31/functions/"), f.resource.AttrArn(), jsii.String("/invocations"),
-				}),
-			},
+			Integration:       integration(s, name, f),
 		}))
 		if !called[r.function] {
 			called[r.function] = true
@@ -163,6 +156,25 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 	}
 	newStage(scope, s, rest, routes, deployed)
 	return rest
+}
+
+// integration hands a route's requests to a function.
+func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_IntegrationProperty {
+	uri := func(version, suffix string) *string {
+		return awscdk.Fn_Join(jsii.String(""), &[]*string{
+			jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
+			jsii.String(":lambda:path/" + version + "/functions/"), f.resource.AttrArn(), jsii.String(suffix),
+		})
+	}
+	out := &awsapigateway.CfnMethod_IntegrationProperty{
+		Type: jsii.String("AWS_PROXY"), IntegrationHttpMethod: jsii.String("POST"), Uri: uri("2015-03-31", "/invocations"),
+	}
+	if s.Streaming && name == gateway {
+		out.Uri = uri("2021-11-15", "/response-streaming-invocations")
+		out.ResponseTransferMode = jsii.String("STREAM")
+		out.TimeoutInMillis = jsii.Number(float64(streamTimeout.Milliseconds()))
+	}
+	return out
 }
 
 // binaryTypes has the gateway's bodies passed through as they are; the

@@ -40,6 +40,9 @@ type Settings struct {
 	Architecture string
 	// Assets is the folder with a folder for each function.
 	Assets string
+	// Streaming has API Gateway pass the gateway's answers on as they come, in
+	// regions where it can.
+	Streaming bool
 	// PrivateUpstreams allows the gateway to call private addresses.
 	PrivateUpstreams bool
 	// UsesFile has functions of an emulator record what they ask of AWS.
@@ -93,6 +96,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		WAF:              text("waf", "false") == "true",
 		Emulator:         text("emulator", ""),
 		Architecture:     text("architecture", "arm64"),
+		Streaming:        text("streaming", "false") == "true",
 		PrivateUpstreams: text("privateUpstreams", "false") == "true",
 		UsesFile:         text("usesFile", ""),
 	}
@@ -108,6 +112,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	}
 	check(stagePattern.MatchString(s.Stage), "-c stage has 1 to 16 lower-case letters, digits and hyphens and begins with a letter")
 	check(slices.Contains(emulators, s.Emulator), "-c emulator is localstack or ministack, or not given")
+	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -78,7 +79,19 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 // synthesise makes an installation. each may add to it before.
 func synthesise(t *testing.T, context map[string]string, each ...func(awscdk.App)) assembly {
 	t.Helper()
-	return synthesiseOf(t, settingsFor(t, context), nil, each...)
+	if len(each) > 0 || !maps.Equal(context, needed(nil)) {
+		return synthesiseOf(t, settingsFor(t, context), nil, each...)
+	}
+	smallest.once.Do(func() { smallest.assembly = synthesiseOf(t, settingsFor(t, context), nil) })
+	return smallest.assembly
+}
+
+// smallest is the installation with the smallest context, which most tests read
+// and none changes. Its templates are in memory; its folder goes with the first
+// of them.
+var smallest struct {
+	once     sync.Once
+	assembly assembly
 }
 
 // synthesiseOf is synthesise with functions of its own, nil for the product's.

@@ -8,15 +8,32 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
+// Lambda makes the handler that lambda.Start takes of the gateway: one that
+// streams its answers where the installation is set up for that.
+func Lambda(p installation.Parts, h http.Handler) any {
+	if p.Config.Streaming {
+		return Stream(p, h)
+	}
+	return Edge(p, h)
+}
+
 // Edge makes a Lambda function of the gateway, behind API Gateway's REST API,
 // which hands over a whole request and takes a whole answer: nothing streams
 // and nothing is upgraded on this road.
-func Edge(p installation.Parts, h http.Handler) api.Edge {
+func Edge(p installation.Parts, h http.Handler) api.Edge { return api.NewEdge(asAsked(h), options(p)) }
+
+func options(p installation.Parts) api.EdgeOptions {
 	o := api.EdgeOptions{Log: p.Log, Now: p.Now}
 	if p.Config.DecodedPaths {
 		o.Escaped = api.EscapePath
 	}
-	return api.NewEdge(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return o
+}
+
+// asAsked gives the handler requests with the host and the scheme of the
+// client's.
+func asAsked(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The adapter leaves the host among the other headers. The platform
 		// routes by it, so it is the one that was asked.
 		if host := r.Header.Get("Host"); host != "" {
@@ -29,5 +46,5 @@ func Edge(p installation.Parts, h http.Handler) api.Edge {
 			r.TLS = &tls.ConnectionState{}
 		}
 		h.ServeHTTP(w, r)
-	}), o)
+	})
 }

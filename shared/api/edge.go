@@ -57,27 +57,37 @@ func (s *Server) Edge() Edge {
 func NewEdge(h http.Handler, o EdgeOptions) Edge {
 	adapter := httpadapter.New(h)
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		if o.Escaped != nil {
-			event.Path = o.Escaped(event.Path)
+		event, refusal := o.Sound(event)
+		if refusal != nil {
+			return EdgeProblem(ctx, event, refusal)
 		}
-		if _, err := url.ParseRequestURI(event.Path); err != nil {
-			return edgeFault(ctx, event, fault.InvalidField("path", "is not percent-encoded; write a percent sign as %%25"))
-		}
-		if event.IsBase64Encoded {
-			if _, err := base64.StdEncoding.DecodeString(event.Body); err != nil {
-				return edgeFault(ctx, event, fault.InvalidField("body", "arrived broken: it is not the base64 that it is said to be"))
-			}
-		}
-		event.MultiValueQueryStringParameters = allValues(event)
 		answer, err := inTime(ctx, o, event, func(ctx context.Context) (events.APIGatewayProxyResponse, error) {
 			return adapter.ProxyWithContext(ctx, event)
 		})
 		if err == nil && answerBytes(answer) > maxAnswerBytes {
-			return edgeProblem(ctx, event, http.StatusBadGateway,
+			return EdgeAnswer(ctx, event, http.StatusBadGateway,
 				"The answer has more than the 6 MB that the platform carries (4.5 MB if it is no text). Ask for less of it, or run the gateway in a container.")
 		}
 		return answer, err
 	}
+}
+
+// Sound gives an event that makes a request, or why it does not: such a problem
+// is the client's, and would be a failure of the function's otherwise.
+func (o EdgeOptions) Sound(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
+	if o.Escaped != nil {
+		event.Path = o.Escaped(event.Path)
+	}
+	if _, err := url.ParseRequestURI(event.Path); err != nil {
+		return event, fault.InvalidField("path", "is not percent-encoded; write a percent sign as %%25")
+	}
+	if event.IsBase64Encoded {
+		if _, err := base64.StdEncoding.DecodeString(event.Body); err != nil {
+			return event, fault.InvalidField("body", "arrived broken: it is not the base64 that it is said to be")
+		}
+	}
+	event.MultiValueQueryStringParameters = allValues(event)
+	return event, nil
 }
 
 // inTime calls handle, and answers in its place when it takes too long or panics.
@@ -96,7 +106,7 @@ func inTime(ctx context.Context, o EdgeOptions, event events.APIGatewayProxyRequ
 			if cause := recover(); cause != nil {
 				o.Log.ErrorContext(ctx, "a request broke off", "requestId", event.RequestContext.RequestID,
 					"error", fmt.Sprintf("%v\n%s", cause, debug.Stack()))
-				answer, err := edgeProblem(ctx, event, http.StatusBadGateway, "The answer broke off midway. Repeat the request if that is safe.")
+				answer, err := EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off midway. Repeat the request if that is safe.")
 				done <- outcome{answer, err}
 			}
 		}()
@@ -114,7 +124,7 @@ func inTime(ctx context.Context, o EdgeOptions, event events.APIGatewayProxyRequ
 		return out.answer, out.err
 	case <-late:
 		o.Log.ErrorContext(ctx, "a request took too long", "requestId", event.RequestContext.RequestID)
-		return edgeProblem(ctx, event, http.StatusGatewayTimeout,
+		return EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
 			"The request took longer than the platform allows and was given up. What it changes may have been done: look before repeating it.")
 	}
 }
@@ -131,13 +141,15 @@ func answerBytes(a events.APIGatewayProxyResponse) int {
 	return len(text)
 }
 
-// edgeFault answers what could not be made a request of.
-func edgeFault(ctx context.Context, event events.APIGatewayProxyRequest, f *fault.Fault) (events.APIGatewayProxyResponse, error) {
-	p, _ := problemOf(ctx, f)
+// EdgeProblem answers an error before there is a request, or instead of the
+// handler's answer.
+func EdgeProblem(ctx context.Context, event events.APIGatewayProxyRequest, err error) (events.APIGatewayProxyResponse, error) {
+	p, _ := problemOf(ctx, err)
 	return edgeAnswer(event, p)
 }
 
-func edgeProblem(ctx context.Context, event events.APIGatewayProxyRequest, status int, detail string) (events.APIGatewayProxyResponse, error) {
+// EdgeAnswer answers a problem instead of the handler.
+func EdgeAnswer(ctx context.Context, event events.APIGatewayProxyRequest, status int, detail string) (events.APIGatewayProxyResponse, error) {
 	return edgeAnswer(event, newProblem(ctx, status, detail))
 }
 

@@ -31,6 +31,7 @@ const (
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
+	VarStreaming        = "GATEWRIGHT_STREAMING"
 )
 
 // VarUsesFile names a file to which a function appends what it asks of AWS, for
@@ -64,6 +65,9 @@ type Config struct {
 	// DecodedPaths is for functions behind an emulator that decodes the paths
 	// of requests, where API Gateway passes them on as they were written.
 	DecodedPaths bool
+	// Streaming has the gateway's function answer as a stream, which API Gateway
+	// has to be set up for.
+	Streaming bool
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -83,7 +87,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	for _, v := range []struct {
 		name string
 		to   *bool
-	}{{VarPrivateUpstreams, &c.PrivateUpstreams}, {VarDecodedPaths, &c.DecodedPaths}} {
+	}{{VarPrivateUpstreams, &c.PrivateUpstreams}, {VarDecodedPaths, &c.DecodedPaths}, {VarStreaming, &c.Streaming}} {
 		switch getenv(v.name) {
 		case "", "false":
 		case "true":

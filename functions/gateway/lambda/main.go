@@ -16,6 +16,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return gateway.Edge(p, service), nil
+		return gateway.Lambda(p, service), nil
 	})
 }

@@ -1,0 +1,133 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/installation"
+)
+
+func stream(ctx context.Context, t *testing.T, h http.HandlerFunc, event events.APIGatewayProxyRequest) *events.APIGatewayProxyStreamingResponse {
+	t.Helper()
+	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	made, ok := gateway.Lambda(p, h).(gateway.Streaming)
+	if !ok {
+		t.Fatal("the installation streams, its function does not")
+	}
+	event.HTTPMethod = http.MethodGet
+	event.RequestContext.RequestID = "the-request"
+	out, err := made(ctx, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestAnswerIsReadWhileItIsWritten: the head comes first, then each part as soon
+// as it is there.
+func TestAnswerIsReadWhileItIsWritten(t *testing.T) {
+	next := make(chan string)
+	out := stream(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "shop-main-0123abc.apis.example.com" || r.URL.Query()["q"][0] != "a b" {
+			t.Errorf("asked is %s of %s", r.URL, r.Host)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusAccepted)
+		for part := range next {
+			_, _ = io.WriteString(w, part)
+		}
+	}, events.APIGatewayProxyRequest{
+		Path: "/events", QueryStringParameters: map[string]string{"q": "a b"},
+		MultiValueHeaders: map[string][]string{"Host": {"shop-main-0123abc.apis.example.com"}},
+	})
+	head := make([]byte, 4096)
+	n, err := out.Read(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prelude, zeros, found := bytes.Cut(head[:n], make([]byte, 8))
+	var said struct {
+		StatusCode        int
+		MultiValueHeaders http.Header
+	}
+	if err := json.Unmarshal(prelude, &said); err != nil || !found || len(zeros) > 0 {
+		t.Fatalf("the answer begins with %q (%v)", head[:n], err)
+	}
+	if said.StatusCode != http.StatusAccepted || said.MultiValueHeaders.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("its head is %+v", said)
+	}
+	for _, part := range []string{"one", "two", strings.Repeat("x", 7<<10)} {
+		next <- part
+		got := make([]byte, len(part))
+		if _, err := io.ReadFull(out, got); err != nil || string(got) != part {
+			t.Errorf("read %q, error %v", got, err)
+		}
+	}
+	close(next)
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("then %q, error %v", rest, err)
+	}
+}
+
+// TestBrokenStreamIsNotWhole: the platform has to end the connection without the
+// body's regular end.
+func TestBrokenStreamIsNotWhole(t *testing.T) {
+	out := stream(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half of it")
+		panic(http.ErrAbortHandler)
+	}, events.APIGatewayProxyRequest{Path: "/"})
+	body, err := io.ReadAll(out.Body)
+	if string(body) != "half of it" || err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("read %q, error %v", body, err)
+	}
+}
+
+func TestAnswerThatNeverBeginsIsAProblem(t *testing.T) {
+	out := stream(t.Context(), t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		events.APIGatewayProxyRequest{Path: "/"})
+	if body, err := io.ReadAll(out.Body); out.StatusCode != http.StatusBadGateway || err != nil || !strings.Contains(string(body), "the-request") {
+		t.Errorf("status %d, %s, error %v", out.StatusCode, body, err)
+	}
+	out = stream(t.Context(), t, nil, events.APIGatewayProxyRequest{Path: "/50%"})
+	if out.StatusCode != http.StatusBadRequest {
+		t.Errorf("a path that is none is answered with %d", out.StatusCode)
+	}
+	out = stream(t.Context(), t, func(http.ResponseWriter, *http.Request) {}, events.APIGatewayProxyRequest{Path: "/"})
+	if out.StatusCode != http.StatusOK {
+		t.Errorf("an empty answer has the status %d", out.StatusCode)
+	}
+}
+
+// TestHeadIsAwaitedForATime and not for the whole time that a stream may take.
+func TestHeadIsAwaitedForATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+		began, ended := time.Now(), make(chan struct{})
+		out := stream(ctx, t, func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			<-r.Context().Done() // as it does when the function has answered
+			_, _ = io.WriteString(w, "too late")
+		}, events.APIGatewayProxyRequest{Path: "/"})
+		if took := time.Since(began); took != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("status %d after %s", out.StatusCode, took)
+		}
+		if body, err := io.ReadAll(out.Body); err != nil || strings.Contains(string(body), "too late") {
+			t.Errorf("the body is %s, error %v", body, err)
+		}
+		cancel()
+		<-ended
+	})
+}
