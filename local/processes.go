@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -42,7 +43,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	}
 	w := &workshop{
 		folder: folder,
-		env:    variablesOf(c),
+		env:    variablesOf(c, o.getenv),
 		host: lambdahost.New(lambdahost.Options{
 			Region:      emulator.Region,
 			Credentials: lambdahost.Credentials{AccessKeyID: o.keys.AccessKeyID, SecretAccessKey: o.keys.SecretAccessKey},
@@ -78,7 +79,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
 	return &product{
 		api:      o.front(front, apiAddr),
-		gateway:  logged(o.front(whole, gatewayAddr), o.parts.Log),
+		gateway:  o.front(whole, gatewayAddr),
 		triggers: o.runner(called),
 		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
 		close:    w.host.Close,
@@ -114,9 +115,10 @@ func (w *workshop) function(t trigger.Function) (*lambdahost.Function, error) {
 	return w.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: w.env, Timeout: timeout, MemoryMB: memory})
 }
 
-// variablesOf is a configuration as functions read it (config.FromEnvironment).
-func variablesOf(c config.Config) map[string]string {
-	return map[string]string{
+// variablesOf is a configuration as functions read it (config.FromEnvironment),
+// and where this run's environment wants spans to go.
+func variablesOf(c config.Config, getenv func(string) string) map[string]string {
+	env := map[string]string{
 		config.VarTable:            c.Table,
 		config.VarBucket:           c.Bucket,
 		config.VarKeyFile:          c.KeyFile,
@@ -126,6 +128,12 @@ func variablesOf(c config.Config) map[string]string {
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 	}
+	for _, name := range telemetry.Variables() {
+		if value := getenv(name); value != "" {
+			env[name] = value
+		}
+	}
+	return env
 }
 
 // edge calls a function with the events of a REST API.

@@ -33,6 +33,7 @@ import (
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // opened is everything that a run has opened.
@@ -45,6 +46,7 @@ type opened struct {
 	accounts *accounts.Service
 	s3       *emulator.Emulator // nil for one that runs elsewhere
 	uploaded uploadReceiver
+	getenv   func(string) string
 }
 
 // uploadReceiver passes S3's events on to the triggers, which are there a
@@ -72,7 +74,7 @@ func (o *opened) close() {
 // open starts or finds the database and S3 and opens all that lies in them.
 // served is the gateway's address, the one under which deployments are reached.
 func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, served net.Addr) (*opened, error) {
-	o := &opened{dir: dir}
+	o := &opened{dir: dir, getenv: s.getenv}
 	if err := o.open(ctx, s, t, log, served); err != nil {
 		o.close()
 		return nil, err
@@ -128,6 +130,10 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	o.parts = installation.Parts{
 		Config: c, Table: o.database.table, Bucket: o.bucket, Key: key,
 		Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
+		Telemetry: telemetry.Options{Paths: true},
+	}
+	if o.parts.Telemetry.Tracer, err = telemetry.Open(s.getenv, "gatewright", log); err != nil {
+		return err
 	}
 	o.accounts = o.parts.Accounts()
 	return nil
@@ -153,6 +159,8 @@ type product struct {
 	// drain gives back what the gateway has leased. Without it nothing is lost
 	// but what was leased, until its window ends.
 	drain func(context.Context) error
+	// tracer has spans to send before the end, nil where the functions have it.
+	tracer *telemetry.Tracer
 	// close ends the functions' processes, where they have any.
 	close func()
 }
@@ -174,9 +182,10 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	}
 	return &product{
 		api:      o.front(front, apiAddr),
-		gateway:  logged(data, o.parts.Log),
+		gateway:  data,
 		triggers: o.runner(called),
 		drain:    data.Drain,
+		tracer:   o.parts.Telemetry.Tracer,
 		close:    func() {},
 	}, nil
 }
@@ -231,11 +240,12 @@ func (o *opened) refused() []netip.AddrPort {
 	return out
 }
 
-// stop drains the gateway, for a while.
+// stop drains the gateway and sends the last spans, for a while.
 func (p *product) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	_ = p.drain(ctx)
+	p.tracer.Close(ctx)
 }
 
 // runTriggers calls functions until ctx ends, and then gives the running calls

@@ -71,6 +71,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: refused},
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
+		Access: p.Log, Telemetry: p.Telemetry,
 	})
 	return &Service{Handler: handler, book: book}, nil
 }

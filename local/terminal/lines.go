@@ -99,8 +99,13 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		out += text(host)
 	}
 	out += text(path)
-	if d, ok := find("duration"); ok && d.Kind() == slog.KindDuration {
-		out += " " + l.t.style(short(d.Duration()), dim)
+	if ms, ok := find("latency"); ok {
+		switch ms.Kind() { //nolint:exhaustive // no other kind is a number of milliseconds
+		case slog.KindFloat64:
+			out += " " + l.t.style(short(time.Duration(ms.Float64()*float64(time.Millisecond))), dim)
+		case slog.KindInt64: // a function's line was text in between
+			out += " " + l.t.style(short(time.Duration(ms.Int64())*time.Millisecond), dim)
+		}
 	}
 	if id, ok := find("requestId"); ok && code >= 400 {
 		out += " " + l.t.style("requestId="+text(id), dim)

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Authenticator tells who bears an account key; package accounts has one.
@@ -46,9 +48,11 @@ type Server struct {
 	// paths are those of all routes, in segments; deep those of them with a
 	// parameter that holds slashes.
 	paths, deep [][]string
+	// warm is set by the first request.
+	warm atomic.Bool
 }
 
-// Config is what a Server takes from outside. All fields but the last are needed.
+// Config is what a Server takes from outside. All fields but the last two are needed.
 type Config struct {
 	Authenticator Authenticator
 	Audit         Committer
@@ -58,6 +62,8 @@ type Config struct {
 	// DecodedPaths is for a platform that decodes paths before it hands them
 	// over, as one emulator of AWS does.
 	DecodedPaths bool
+	// Telemetry is what is told of requests beside their lines in the log.
+	Telemetry telemetry.Options
 }
 
 // NewServer makes the handler of routes.
@@ -81,6 +87,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	st := &state{requestID: s.requestID(r), path: r.URL.EscapedPath(), start: s.config.Now()}
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
 	ctx = store.WithMeter(ctx, &st.meter)
+	ctx, st.span = s.config.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
+	st.coldStart = !s.warm.Swap(true)
 	r = r.WithContext(ctx)
 	answer := &recorder{ResponseWriter: w}
 	answer.Header().Set("X-Request-Id", st.requestID)
@@ -95,6 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.recordRefusal(ctx, st)
 		s.log(r, st, answer.status)
+		st.endSpan(r.Method, answer.status)
 	}()
 	if err := checkText(r.URL); err != nil {
 		writeProblem(ctx, answer, err)
@@ -186,7 +195,8 @@ func (s *Server) around(d Declaration) func(huma.Context, func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()
 		st := stateOf(ctx)
-		st.operation = d.ID
+		st.operation, st.route = d.ID, d.Path
+		st.span.Name(d.ID)
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
 			p, err := s.authenticate(ctx, r)
@@ -290,25 +300,6 @@ func (s *Server) recordRefusal(ctx context.Context, st *state) {
 }
 
 const refusalTimeout = 3 * time.Second
-
-// log writes the request's one line. It holds no header, query or body.
-func (s *Server) log(r *http.Request, st *state, status int) {
-	u := st.meter.Usage()
-	fields := []any{
-		"requestId", st.requestID, "operation", st.operation, "method", r.Method, "path", st.path,
-		"status", status, "duration", s.config.Now().Sub(st.start),
-		"readUnits", u.ReadUnits, "writeUnits", u.WriteUnits,
-	}
-	if st.principal != nil {
-		fields = append(fields, "account", st.principal.AccountName, "key", st.principal.KeyID)
-	}
-	level := slog.LevelInfo
-	if st.problem != nil && st.problem.Status >= http.StatusInternalServerError {
-		level = slog.LevelError
-		fields = append(fields, "error", st.problem.cause)
-	}
-	s.config.Log.Log(r.Context(), level, "request", fields...)
-}
 
 // recorder remembers the status that was sent.
 type recorder struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // state is what is known of the running request, for its problem, its audit
@@ -19,7 +20,10 @@ type state struct {
 	start     time.Time
 	meter     store.Meter
 
+	span      telemetry.Span
+	coldStart bool   // the first request of its process
 	operation string // its id, "" until a route matched
+	route     string // its path as declared, "" until then
 	principal *auth.Principal
 	change    *audit.Request // what a refusal is recorded as, nil for reads
 	problem   *Problem       // what was answered, nil for a success

@@ -8,7 +8,7 @@
 // profile, no file, no metadata service, whose readers would make every binary
 // larger and every start slower (docs/decisions/0090).
 //
-// Read cloud.go, Open and then Start; uses.go is for tests of what roles allow.
+// Read cloud.go, Open and then Start; trace.go sends spans in time, uses.go is for tests of what roles allow.
 package cloud
 
 import (
@@ -32,6 +32,7 @@ import (
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // The variables that Lambda sets. varEndpoint is set by emulators of AWS alone.
@@ -71,15 +72,22 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 	if c.KeyFile != "" {
 		key = seal.OpenFile(c.KeyFile)
 	}
+	logger := slog.New(slog.NewJSONHandler(log, nil))
+	tracer, err := telemetry.Open(getenv, or(getenv(varFunctionName), "gatewright"), logger)
+	if err != nil {
+		return installation.Parts{}, err
+	}
+	laptop := c.KeyFile != ""
 	return installation.Parts{
-		Config: c,
-		Table:  table,
-		Bucket: blob.New(sdk, blob.Options{Name: c.Bucket, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint}),
-		Key:    key,
-		Random: rand.Reader,
-		Now:    time.Now,
-		IDs:    ids.NewSource(rand.Reader, time.Now),
-		Log:    slog.New(slog.NewJSONHandler(log, nil)),
+		Config:    c,
+		Table:     table,
+		Bucket:    blob.New(sdk, blob.Options{Name: c.Bucket, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint}),
+		Key:       key,
+		Random:    rand.Reader,
+		Now:       time.Now,
+		IDs:       ids.NewSource(rand.Reader, time.Now),
+		Log:       logger,
+		Telemetry: telemetry.Options{Tracer: tracer, Metrics: !laptop, Paths: laptop},
 	}, nil
 }
 
@@ -124,5 +132,5 @@ func Start(wire func(installation.Parts) (handler any, err error)) {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
-	lambda.Start(handler)
+	lambda.Start(traced(handler, parts.Telemetry.Tracer, os.Getenv(varFunctionName)))
 }

@@ -13,7 +13,8 @@
 // in a container.
 //
 // Read this file first, then site.go (how an artifact becomes routes) and
-// respond.go (how a response is written). Its rules are contract 1.2 (problems),
+// respond.go (how a response is written). watch.go is
+// what is told of a request afterwards. Its rules are contract 1.2 (problems),
 // 3.1 (initialisation), 3.4 (key checks) and 4.1 to 4.5.
 package gateway
 
@@ -26,6 +27,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -37,9 +39,10 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// Config is what a Gateway is made of. All but the last three fields are needed.
+// Config is what a Gateway is made of. All but the last five fields are needed.
 type Config struct {
 	Deployments Deployments
 	Keys        *policy.KeyCache
@@ -54,6 +57,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// MaxBodyBytes bounds a request's body, 0 for no bound.
 	MaxBodyBytes int64
+	// Access gets a line for each request, nil for none.
+	Access *slog.Logger
+	// Telemetry is what is told of requests beside their lines.
+	Telemetry telemetry.Options
 }
 
 // Gateway serves deployments. It is safe for concurrent use.
@@ -61,6 +68,8 @@ type Gateway struct {
 	config  Config
 	sites   sites
 	buffers buffers
+	// warm is set by the first request.
+	warm atomic.Bool
 }
 
 var _ http.Handler = (*Gateway)(nil)
@@ -88,8 +97,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := originOf(r, g.config.TrustedProxies)
 	x.Client, x.Scheme = from.client, from.scheme
 	x.RequestID = g.requestID(r, from)
+	seen := g.watch(r, x)
+	defer seen.end(&out, x) // after recover has answered
 	defer g.recover(&out, x)
-	response, c := g.answer(&out, r, x, from)
+	response, c := g.answer(&out, r, x, from, seen)
 	if x.Cause != nil && x.Context.Err() == nil {
 		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
 			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
@@ -113,7 +124,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer gives the response and the CORS policy that it is written under.
-func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin) (*http.Response, *cors) {
+func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, seen watched) (*http.Response, *cors) {
 	if x.Path == pingPath {
 		return document(`{"status":"ok"}`), nil
 	}
@@ -142,7 +153,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return s.unmatched(r, x)
 	}
 	x.Route = &route.Route
-	if response := g.receive(out, r, x, from); response != nil {
+	if response := g.receive(out, r, x, from, seen); response != nil {
 		return response, route.cors
 	}
 	return route.Run(x), route.cors
@@ -203,14 +214,14 @@ func (s *site) corsAt(path, method string) *cors {
 
 // receive makes the exchange's header and body of the request's. It answers a
 // problem where the body is too large to begin with.
-func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin) *http.Response {
+func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, seen watched) *http.Response {
 	x.Header, x.Upgrade = upstream.RequestHeader(r.Header)
 	if r.ProtoMajor != 1 || !canHijack(out.ResponseWriter) {
 		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give
 	}
 	from.forward(x.Header, r.Header, r.Host)
 	x.Header["X-Request-Id"] = []string{x.RequestID}
-	parent, state := traceParent(r.Header, g.config.IDs)
+	parent, state := traceParent(r.Header, g.config.IDs, seen.span)
 	x.Header["Traceparent"] = []string{parent}
 	if len(state) > 0 {
 		x.Header["Tracestate"] = state

@@ -21,6 +21,7 @@ type writer struct {
 	buffers *buffers
 	body    *requestBody // of an HTTP/1 request that has one
 	written bool
+	status  int // of the response, 0 until it is sent
 }
 
 // copySize is what is read of a body at once.
@@ -84,6 +85,7 @@ func (w *writer) stopReading() {
 // send writes a response to its end and closes its body. The error says that
 // the client has not got all of it.
 func (w *writer) send(response *http.Response) error {
+	w.status = response.StatusCode
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return w.upgrade(response)
 	}

@@ -5,16 +5,24 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // traceParent gives the W3C trace context to send upstream: the client's trace
 // goes on with a span of ours, a malformed one is replaced by a new trace, which
-// has no state (https://www.w3.org/TR/trace-context/, section 3).
-func traceParent(in http.Header, source *ids.Source) (parent string, state []string) {
+// has no state (https://www.w3.org/TR/trace-context/, section 3). The span is
+// the request's own where requests are traced here, else one that nobody sees.
+func traceParent(in http.Header, source *ids.Source, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {
+			if span.On() {
+				return span.Parent(), in["Tracestate"]
+			}
 			return "00-" + trace + "-" + spanID(source) + "-" + flags, in["Tracestate"]
 		}
+	}
+	if span.On() {
+		return span.Parent(), nil
 	}
 	// 00: not sampled. Whoever samples says so in its own span.
 	return "00-" + nonZero(source, 32) + "-" + spanID(source) + "-00", nil

@@ -23,10 +23,11 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/variables"
 )
 
-// Parts are what services are made of. All fields are needed.
+// Parts are what services are made of. All fields but the last are needed.
 type Parts struct {
 	Config config.Config
 	Table  *store.Table
@@ -38,6 +39,8 @@ type Parts struct {
 	Now    func() time.Time
 	IDs    *ids.Source
 	Log    *slog.Logger
+	// Telemetry is what the installation tells of itself beside its log.
+	Telemetry telemetry.Options
 }
 
 // Bucket is the bucket of uploads, sources and artifacts.
@@ -97,5 +100,6 @@ func (p Parts) Deployments() *deployments.Service {
 func (p Parts) Server(callers api.Authenticator, routes []api.Route) *api.Server {
 	return api.NewServer(api.Config{
 		Authenticator: callers, Audit: p.Table, Log: p.Log, IDs: p.IDs, Now: p.Now, DecodedPaths: p.Config.DecodedPaths,
+		Telemetry: p.Telemetry,
 	}, routes)
 }

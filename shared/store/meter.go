@@ -68,3 +68,16 @@ const (
 	querying
 	committing
 )
+
+// span is what a trace calls it.
+func (a action) span() string {
+	switch a {
+	case reading:
+		return "store.Read"
+	case querying:
+		return "store.Query"
+	case committing:
+		return "store.Commit"
+	}
+	return "store"
+}

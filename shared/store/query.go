@@ -92,7 +92,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 	for {
 		var items []Item
 		var next string
-		err := t.repeat(ctx, func() (err error) {
+		err := t.repeat(ctx, querying, func() (err error) {
 			items, next, err = t.backend.Query(ctx, q)
 			return err
 		})

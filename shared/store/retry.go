@@ -5,6 +5,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Pause waits before repeat number attempt (from 1) and answers the context's
@@ -35,18 +39,28 @@ func Backoff(ctx context.Context, attempt int) error {
 }
 
 // repeat makes a call until it answers anything but ErrRepeat, or attempts are
-// used up, or the context ends.
-func (t *Table) repeat(ctx context.Context, call func() error) error {
-	for attempt := 1; ; attempt++ {
+// used up, or the context ends. All of them are one span.
+func (t *Table) repeat(ctx context.Context, what action, call func() error) error {
+	_, span := telemetry.Child(ctx, what.span())
+	made, err := t.attempt(ctx, call)
+	if span.On() {
+		_, condition := errors.AsType[*ConditionError](err)
+		span.End(err != nil && !condition, attribute.String("db.system.name", "aws.dynamodb"), attribute.Int("gatewright.attempts", made))
+	}
+	return err
+}
+
+func (t *Table) attempt(ctx context.Context, call func() error) (made int, err error) {
+	for made = 1; ; made++ {
 		err := call()
 		if err == nil || !errors.Is(err, ErrRepeat) {
-			return err
+			return made, err
 		}
-		if attempt == attempts {
-			return throttled(err)
+		if made == attempts {
+			return made, throttled(err)
 		}
-		if pauseErr := t.pause(ctx, attempt); pauseErr != nil {
-			return errors.Join(pauseErr, err)
+		if pauseErr := t.pause(ctx, made); pauseErr != nil {
+			return made, errors.Join(pauseErr, err)
 		}
 	}
 }

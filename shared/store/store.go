@@ -158,7 +158,7 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 		return fmt.Errorf("store: a read of %d items, at most %d are possible", n, MaxKeys)
 	}
 	var items []Item
-	err := t.repeat(ctx, func() (err error) {
+	err := t.repeat(ctx, reading, func() (err error) {
 		items, err = t.backend.Read(ctx, keys)
 		return err
 	})
@@ -205,7 +205,7 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 		guarded, done = t.tokens.guard(token, writes)
 		defer done()
 	}
-	err := t.repeat(ctx, func() error {
+	err := t.repeat(ctx, committing, func() error {
 		return t.backend.Transact(ctx, token, guarded)
 	})
 	if err == nil {

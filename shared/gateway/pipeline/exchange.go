@@ -44,6 +44,11 @@ type Exchange struct {
 	// RequestID is a UUID: the same in the response, in problems and logs.
 	RequestID string
 	Start     time.Time
+	// Now is the clock that Waited is measured with, nil for not at all.
+	Now func() time.Time
+	// Waited is how long the handler took to answer: the upstream's time, up to
+	// the header of its response.
+	Waited time.Duration
 
 	Route  *Route
 	Params router.Match

@@ -12,6 +12,7 @@ package pipeline
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Inbound is a policy that a request passes on its way to the handler.
@@ -66,7 +67,14 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	if x.Streaming != nil {
 		x.Streaming()
 	}
+	var asked time.Time
+	if x.Now != nil {
+		asked = x.Now()
+	}
 	response := r.Handler.Handle(x)
+	if x.Now != nil {
+		x.Waited = x.Now().Sub(asked)
+	}
 	if response == nil {
 		panic(fmt.Sprintf("pipeline: the handler %T of %s %s answered nothing", r.Handler, r.Info.Method, r.Info.Path))
 	}

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
+)
+
+// log writes the request's one line. It holds no header, query or body.
+func (s *Server) log(r *http.Request, st *state, status int) {
+	u := st.meter.Usage()
+	fields := []slog.Attr{
+		slog.String("requestId", st.requestID), slog.String("operation", st.operation),
+		slog.String("method", r.Method), slog.String("path", st.path), slog.Int("status", status),
+		slog.Float64("latency", telemetry.Milliseconds(s.config.Now().Sub(st.start))),
+		slog.Float64("readUnits", u.ReadUnits), slog.Float64("writeUnits", u.WriteUnits), slog.Bool("coldStart", st.coldStart),
+	}
+	if st.principal != nil {
+		fields = append(fields, slog.String("account", st.principal.AccountName), slog.String("key", st.principal.KeyID))
+	}
+	if st.span.On() {
+		fields = append(fields, slog.String("traceId", st.span.TraceID()))
+	}
+	level, failures := slog.LevelInfo, 0
+	if st.failed(status) {
+		level, failures = slog.LevelError, 1
+		if st.problem != nil {
+			fields = append(fields, slog.Any("error", st.problem.cause))
+		}
+	}
+	if s.config.Telemetry.Metrics && st.operation != "" { // a dimension is never empty
+		fields = append(fields, slog.Int("errors", failures), telemetry.Metrics(st.start))
+	}
+	s.config.Log.LogAttrs(r.Context(), level, "request", fields...)
+}
+
+// failed reports whether a request went wrong through no fault of its client.
+func (st *state) failed(status int) bool {
+	if st.problem != nil {
+		status = st.problem.Status
+	}
+	return status >= http.StatusInternalServerError
+}
+
+// endSpan ends the request's span. It has the route in place of the path, which
+// holds names that users gave.
+func (st *state) endSpan(method string, status int) {
+	if !st.span.On() {
+		return
+	}
+	u := st.meter.Usage()
+	attributes := []attribute.KeyValue{
+		attribute.Int("http.response.status_code", status),
+		attribute.String("gatewright.request_id", st.requestID),
+		attribute.Bool("gatewright.cold_start", st.coldStart),
+		attribute.Float64("gatewright.read_units", u.ReadUnits),
+		attribute.Float64("gatewright.write_units", u.WriteUnits),
+	}
+	if st.route != "" {
+		attributes = append(attributes, attribute.String("http.request.method", method), attribute.String("http.route", st.route))
+	}
+	if st.principal != nil {
+		attributes = append(attributes, attribute.String("gatewright.account", st.principal.AccountID))
+	}
+	st.span.End(st.failed(status), attributes...)
+}

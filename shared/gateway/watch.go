@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"log/slog"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/telemetry"
+)
+
+// watched is a request whose end is told: as a line, a span, or both. The zero
+// value is one that nobody asks about.
+type watched struct {
+	span      telemetry.Span
+	log       *slog.Logger
+	paths     bool
+	coldStart bool
+	path      string // as it was asked for: policies may change what goes on
+}
+
+// watch begins to look at a request, if anybody wants to know.
+func (g *Gateway) watch(r *http.Request, x *pipeline.Exchange) watched {
+	o := g.config.Telemetry
+	if g.config.Access == nil && o.Tracer == nil {
+		return watched{}
+	}
+	w := watched{log: g.config.Access, paths: o.Paths, coldStart: !g.warm.Swap(true), path: x.Path}
+	x.Context, w.span = o.Tracer.Start(x.Context, "unrouted", r.Header)
+	x.Now = g.config.Now
+	return w
+}
+
+// end tells what became of the request. Neither the line nor the span holds a
+// header, a query, a key, or what a path holds in place of a parameter, unless
+// the installation wants to see paths.
+func (w watched) end(out *writer, x *pipeline.Exchange) {
+	if w.log == nil && !w.span.On() {
+		return
+	}
+	var info pipeline.Info
+	if x.Route != nil {
+		info = x.Route.Info
+	}
+	if w.log != nil {
+		w.line(out, x, info)
+	}
+	if !w.span.On() {
+		return
+	}
+	attributes := []attribute.KeyValue{
+		attribute.Int("http.response.status_code", out.status),
+		attribute.String("gatewright.request_id", x.RequestID),
+		attribute.Bool("gatewright.cold_start", w.coldStart),
+	}
+	if info.Deployment != "" {
+		attributes = append(attributes, attribute.String("gatewright.deployment", info.Deployment))
+	}
+	if info.Path != "" {
+		w.span.Name(info.Method + " " + info.Path)
+		attributes = append(attributes,
+			attribute.String("http.request.method", x.Method), attribute.String("http.route", info.Path),
+			attribute.String("gatewright.operation", info.OperationID), attribute.Float64("gatewright.upstream_ms", telemetry.Milliseconds(x.Waited)))
+	}
+	w.span.End(out.status >= http.StatusInternalServerError, attributes...)
+}
+
+// line writes the request's one line. Causes of failures have lines of their
+// own, under the same request id.
+func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
+	attributes := make([]slog.Attr, 0, 12)
+	attributes = append(attributes,
+		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
+		slog.String("operation", info.OperationID), slog.String("route", info.Path),
+		slog.String("method", x.Method), slog.Int("status", out.status),
+		slog.Float64("latency", telemetry.Milliseconds(x.Now().Sub(x.Start))),
+		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.Bool("coldStart", w.coldStart))
+	if w.span.On() {
+		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
+	}
+	if w.paths {
+		attributes = append(attributes, slog.String("host", x.Host), slog.String("path", w.path))
+	}
+	w.log.LogAttrs(x.Context, slog.LevelInfo, "request", attributes...)
+}

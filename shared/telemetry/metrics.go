@@ -1,0 +1,53 @@
+package telemetry
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Namespace is where CloudWatch shows the metrics.
+const Namespace = "Gatewright"
+
+// Metrics gives the attribute that makes metrics of a line of JSON in a
+// Lambda's log: latency (in milliseconds), errors, readUnits and writeUnits, for
+// each value of operation. All five have to be attributes of the same line, at
+// its top, the first four of them numbers and operation a text that is not
+// empty (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+func Metrics(at time.Time) slog.Attr {
+	return slog.Any("_aws", metadata{
+		Timestamp: at.UnixMilli(),
+		CloudWatchMetrics: []directive{{
+			Namespace:  Namespace,
+			Dimensions: [][]string{{"operation"}},
+			Metrics: []metric{
+				{Name: "latency", Unit: "Milliseconds"},
+				{Name: "errors", Unit: "Count"},
+				{Name: "readUnits", Unit: "Count"},
+				{Name: "writeUnits", Unit: "Count"},
+			},
+		}},
+	})
+}
+
+// The names of these fields are the format's.
+type metadata struct {
+	Timestamp         int64
+	CloudWatchMetrics []directive
+}
+
+type directive struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []metric
+}
+
+type metric struct {
+	Name string
+	Unit string
+}
+
+// Milliseconds is a time as the lines have it, to the microsecond.
+func Milliseconds(d time.Duration) float64 {
+	const perMillisecond = 1000
+	return float64(d.Microseconds()) / perMillisecond
+}

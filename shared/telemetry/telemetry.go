@@ -1,0 +1,26 @@
+// Package telemetry is how an installation is watched from outside: the trace
+// of a request, in OpenTelemetry's terms, and the metrics that go with its line
+// in the log, in CloudWatch's embedded metric format.
+//
+// What it is not: the log itself, which is log/slog's (package api and package
+// gateway write one line for each request), nor a place that decides what a
+// request is called. Nothing here is needed for anything to work: a nil Tracer
+// and a zero Span do nothing and allocate nothing.
+//
+// Read this file, then tracer.go; open.go and upload.go send spans to where the
+// environment says, metrics.go is the metric format. What each line, metric and
+// span has is in docs/observability.md, and a test holds it to that.
+package telemetry
+
+// Options are what an installation tells of itself. The zero value tells
+// nothing but the log's lines.
+type Options struct {
+	// Tracer starts the spans of requests, nil for none.
+	Tracer *Tracer
+	// Metrics adds metrics to the lines of requests, for CloudWatch.
+	Metrics bool
+	// Paths adds the host and the path to the lines of the gateway. In front of
+	// a person they say what was asked; in a shared installation a path may
+	// hold what the clients of a project keep to themselves.
+	Paths bool
+}
