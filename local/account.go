@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 )
@@ -27,7 +28,7 @@ func accountCommand() *cobra.Command {
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
-		Args:  cobra.ExactArgs(1),
+		Args:  namesAccount,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withAccounts(cmd.Context(), "account create", func(ctx context.Context, s *accounts.Service) error {
 				account, key, err := s.Create(ctx, args[0])
@@ -52,7 +53,7 @@ func keyCommand() *cobra.Command {
 A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 ` + resourceNames() + `.`,
 		Example: `  go run ./local key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
-		Args:    cobra.ExactArgs(1),
+		Args:    namesAccount,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.spec(time.Now())
 			if err != nil {
@@ -78,6 +79,15 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 
 func needsSubcommand(cmd *cobra.Command, _ []string) error {
 	return fmt.Errorf("name what to do: %s create", cmd.CommandPath())
+}
+
+// namesAccount refuses all but one argument; cobra's own check counts them and
+// does not say what they are.
+func namesAccount(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one account: %s", cmd.UseLine())
+	}
+	return nil
 }
 
 func resourceNames() string {
@@ -123,8 +133,8 @@ func parseProjects(text string) ([]string, error) {
 	var out []string
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
-		if name == "" || name == auth.AllProjects {
-			return nil, errors.New("write * alone for all projects, or a list of names such as shop,blog")
+		if !deployments.IsProjectName(name) {
+			return nil, errors.New("write * alone for all projects, or a list of names such as shop,blog (a-z, 0-9 and -)")
 		}
 		if !slices.Contains(out, name) {
 			out = append(out, name)

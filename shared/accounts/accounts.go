@@ -131,7 +131,7 @@ func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 	var account Account
 	err := s.table.Get(ctx, store.AccountNameKey(name), &account)
 	if errors.Is(err, store.ErrNotFound) {
-		return Account{}, fault.Missing("account")
+		return Account{}, fault.New(fault.NotFound, "There is no account of this name. Name one that was made, or make it first.")
 	}
 	if err != nil {
 		return Account{}, fmt.Errorf("read account: %w", err)

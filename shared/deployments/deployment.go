@@ -145,7 +145,7 @@ var errNoDeployment = fault.Missing("deployment")
 // production first, then the newest first. A project that does not exist is
 // NotFound.
 func (s *Service) ListDeployments(ctx context.Context, owner Owner, project string) ([]Deployment, error) {
-	if !owner.Viewer.SeesProject(project) || checkProject(project) != nil {
+	if !owner.Viewer.SeesProject(project) || !IsProjectName(project) {
 		return nil, errNoProject
 	}
 	environments, err := store.Collect[environmentRecord](ctx, s.Table, store.Query{PK: store.EnvironmentPartition(owner.AccountID, project)})

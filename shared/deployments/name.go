@@ -23,10 +23,15 @@ const (
 // projectPattern is that of contract 1.4.
 var projectPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
+// IsProjectName reports whether a project may have the name.
+func IsProjectName(name string) bool {
+	return len(name) <= maxProjectChars && projectPattern.MatchString(name)
+}
+
 // checkProject refuses a name that no project may have. The kind of the fault
 // is Unprocessable: clients ask for another name then.
 func checkProject(name string) error {
-	if len(name) > maxProjectChars || !projectPattern.MatchString(name) {
+	if !IsProjectName(name) {
 		return fault.New(fault.Unprocessable, "A project's name has 1 to %d of the characters a-z, 0-9 and -, and neither begins nor ends with -. Choose another name.", maxProjectChars)
 	}
 	return nil
