@@ -1,7 +1,6 @@
 package deployments
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/gatewright/gatewright/shared/api"
@@ -35,17 +34,21 @@ type handlers struct{ service Service }
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
 	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{
-		Project: in.Body.ProjectName, Branch: in.Body.BranchName, BranchField: "body.branchName",
+		Project: in.Body.ProjectName, ProjectField: "body.projectName",
+		Branch: in.Body.BranchName, BranchField: "body.branchName",
 	})
 }
 
 func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, error) {
-	branch := cmp.Or(in.Body.Environment, in.Body.BranchName)
+	branch, field := in.Body.Environment, "body.environment"
+	if branch == "" {
+		branch, field = in.Body.BranchName, "body.branchName"
+	}
 	if branch == "" {
 		return nil, fault.InvalidField("body.environment", "name the branch here or in branchName")
 	}
 	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{
-		Project: in.Body.ProjectName, Branch: branch, BranchField: "body.environment",
+		Project: in.Body.ProjectName, ProjectField: "body.projectName", Branch: branch, BranchField: field,
 		RepositoryURL: in.Body.RepositoryURL, SHA: in.Body.SHA,
 	})
 }
@@ -56,7 +59,7 @@ const defaultBranch = "main"
 
 func (h handlers) projectSources(ctx context.Context, in *projectSourcesIn) (*uploadOut, error) {
 	return h.issue(ctx, in.AccountName, deployments.UploadAt{
-		Project: in.ProjectName, Branch: defaultBranch, BranchField: "path.projectName",
+		Project: in.ProjectName, ProjectField: "path.projectName", Branch: defaultBranch,
 	})
 }
 

@@ -17,8 +17,9 @@ import (
 type UploadAt struct {
 	Owner
 	Project, Branch string
-	// BranchField is where the request has the branch, for the fault about it.
-	BranchField string
+	// ProjectField and BranchField are where the request has the two, for the
+	// faults about them.
+	ProjectField, BranchField string
 	// RepositoryURL and SHA tell people where the sources come from; both may
 	// be empty.
 	RepositoryURL, SHA string
@@ -95,8 +96,8 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 	if !at.sees(at.Project, kind) {
 		return Upload{}, errNoProject
 	}
-	if err := checkProject(at.Project); err != nil {
-		return Upload{}, fault.New(fault.Invalid, "projectName: has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
+	if !IsProjectName(at.Project) {
+		return Upload{}, fault.InvalidField(at.ProjectField, "has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
 	}
 	var made upload
 	err := s.again(ctx, func() error {

@@ -15,23 +15,37 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
+func locations(f *fault.Fault) []string {
+	var out []string
+	for _, d := range f.Details {
+		out = append(out, d.Location)
+	}
+	return out
+}
+
 func TestBadUploadsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
 		name            string
 		project, branch string
 		want            fault.Kind
+		field           string
 	}{
-		{"no branch", "lime-fox", "", fault.Invalid},
-		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid},
-		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid},
-		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid},
-		{"a bad project", "Lime", "main", fault.Invalid},
-		{"no project", "", "main", fault.NotFound},
+		{"no branch", "lime-fox", "", fault.Invalid, "body.branchName"},
+		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid, "body.branchName"},
+		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid, "body.branchName"},
+		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid, "body.branchName"},
+		{"a bad project", "Lime", "main", fault.Invalid, "path.projectName"},
+		{"no project", "", "main", fault.NotFound, ""},
 	} {
-		_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(auth.Permissions{Projects: []string{"lime-fox", "Lime"}, Environments: environment.Kinds()}), Project: tt.project, Branch: tt.branch, BranchField: "body.branchName"})
-		if !fault.Is(err, tt.want) {
+		_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(auth.Permissions{Projects: []string{"lime-fox", "Lime"}, Environments: environment.Kinds()}), Project: tt.project, ProjectField: "path.projectName", Branch: tt.branch, BranchField: "body.branchName"})
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok || f.Kind != tt.want {
 			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if field := strings.Join(locations(f), " "); field != tt.field {
+			t.Errorf("%s: the field %q is named, want %q", tt.name, field, tt.field)
 		}
 	}
 	preview := auth.Full()
