@@ -83,7 +83,7 @@ goldens: $(NODE_MODULES) ## write every golden file anew; read the diff before c
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
 
-bench: $(NODE_MODULES) $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
+bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
 deploy: $(CDK) build ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'

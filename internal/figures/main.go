@@ -73,6 +73,11 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./internal/coldstart", "-dist", "dist/" + runtime.GOARCH},
 		},
 		{
+			title:   "A warm request through an API Gateway",
+			intro:   "The installation deployed to MiniStack, with the emulator's own share: its API Gateway, its Lambda and its DynamoDB are one Python process.",
+			command: []string{"go", "run", "./local/emulators", "measure", "ministack"},
+		},
+		{
 			title: "A large key bucket",
 			intro: "Listing the first 100 consumers costs what it does in a small bucket; deleting the bucket is answered in less than 100 ms, hides it at once,\n" +
 				"and empties it afterwards: the time for that holds a second pass, minutes later, for what a slow writer may have added.",

@@ -44,17 +44,20 @@ const (
 func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == miniStack:
-		return timed(miniStack, "all", func() error { return testMiniStack(ctx) })
+		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).run) })
 	case len(args) == 1 && args[0] == localStack:
 		return timed(localStack, "all", func() error { return testLocalStack(ctx) })
+	case len(args) == 2 && args[0] == "measure" && args[1] == miniStack:
+		return onMiniStack(ctx, (*suite).measure)
 	case len(args) == 2 && args[0] == "suite" && (args[1] == miniStack || args[1] == localStack):
 		// In the environment of an emulator that runs: ../shared/localstack/run does it.
 		return newSuite(args[1], os.Getenv("AWS_ENDPOINT_URL")).run(ctx)
 	}
-	return errors.New("say which emulator: ministack or localstack")
+	return errors.New("say which emulator: ministack or localstack (or measure ministack)")
 }
 
-// timed does a piece of work and prints how long it took.
+// timed does a piece of work and tells how long it took. Standard output is for
+// figures.
 func timed(emulator, what string, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -62,6 +65,6 @@ func timed(emulator, what string, do func() error) error {
 	if err != nil {
 		how = "FAILED"
 	}
-	fmt.Printf("%s: %s %s after %.1f s\n", emulator, what, how, time.Since(began).Seconds())
+	fmt.Fprintf(os.Stderr, "%s: %s %s after %.1f s\n", emulator, what, how, time.Since(began).Seconds())
 	return err
 }

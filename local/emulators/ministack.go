@@ -33,9 +33,9 @@ const (
 	region  = "us-east-1"
 )
 
-// testMiniStack installs MiniStack, unless that was done before, and runs the
-// suite on one of its own.
-func testMiniStack(ctx context.Context) error {
+// onMiniStack installs MiniStack, unless that was done before, and does
+// something on one of its own.
+func onMiniStack(ctx context.Context, do func(*suite, context.Context) error) error {
 	var python string
 	err := timed(miniStack, "install", func() (err error) {
 		python, err = installMiniStack(ctx)
@@ -54,7 +54,7 @@ func testMiniStack(ctx context.Context) error {
 		return err
 	}
 	defer emulator.Stop()
-	err = newSuite(miniStack, endpoint).run(ctx)
+	err = do(newSuite(miniStack, endpoint), ctx)
 	if err != nil && !errors.Is(err, errGrants) {
 		tail(filepath.Join(data, "log"))
 	}

@@ -26,6 +26,7 @@ type suite struct {
 	emulator, endpoint string
 	dir                string // scratch
 	out                outputs
+	key                string // of the first account
 }
 
 // outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
@@ -40,8 +41,27 @@ func newSuite(emulator, endpoint string) *suite {
 	return &suite{emulator: emulator, endpoint: endpoint}
 }
 
+// step is a piece of the suite's work.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
 // run deploys the installation and tests it.
-func (s *suite) run(ctx context.Context) (err error) {
+func (s *suite) run(ctx context.Context) error {
+	return s.deployed(ctx,
+		step{"warm requests", s.warm},
+		step{"scenario suite and schedules", s.tests},
+		step{"grants", s.grants})
+}
+
+// measure deploys the installation and prints figures of it.
+func (s *suite) measure(ctx context.Context) error {
+	return s.deployed(ctx, step{"warm requests", s.warm})
+}
+
+// deployed deploys the installation, and does then what is asked.
+func (s *suite) deployed(ctx context.Context, then ...step) (err error) {
 	if s.endpoint == "" {
 		return errors.New("AWS_ENDPOINT_URL is not set: it names the emulator")
 	}
@@ -49,19 +69,12 @@ func (s *suite) run(ctx context.Context) (err error) {
 		return fmt.Errorf("make a scratch folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(s.dir) }() //nolint:gosec // G703: the folder made above
-	var key string
-	steps := []struct {
-		name string
-		do   func(context.Context) error
-	}{
+	steps := append([]step{
 		{"build of the CDK app", func(ctx context.Context) error { return quiet(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra") }},
 		{"cdk bootstrap", s.bootstrap},
 		{"cdk deploy", s.deploy},
-		{"first account", func(ctx context.Context) (err error) { key, err = s.account(ctx); return err }},
-		{"warm requests", func(ctx context.Context) error { return s.warm(ctx, key) }},
-		{"scenario suite and schedules", func(ctx context.Context) error { return s.tests(ctx, key) }},
-		{"grants", s.grants},
-	}
+		{"first account", s.account},
+	}, then...)
 	for _, step := range steps {
 		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -123,45 +136,46 @@ func (s *suite) address(api string) string {
 	return s.endpoint + "/_aws/execute-api/" + api + "/" + stage
 }
 
-// account has the function that makes accounts make one, and gives its key.
-func (s *suite) account(ctx context.Context) (key string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, //nolint:gosec // G704: the emulator that we are given
+// account has the function that makes accounts make one.
+func (s *suite) account(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts/invocations", bytes.NewReader([]byte(`{"name":"demo"}`)))
 	if err != nil {
-		return "", err
+		return err
 	}
-	out, err := http.DefaultClient.Do(r) //nolint:gosec // G704: as above
+	out, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = out.Body.Close() }()
 	body, err := io.ReadAll(out.Body)
 	if err != nil {
-		return "", err
+		return err
 	}
 	var made struct{ Key, ErrorMessage string }
 	if err := json.Unmarshal(body, &made); err != nil {
-		return "", fmt.Errorf("the function answers %s: %w", out.Status, err)
+		return fmt.Errorf("the function answers %s: %w", out.Status, err)
 	}
 	if made.Key == "" {
-		return "", fmt.Errorf("the function answers %s %q", out.Status, made.ErrorMessage)
+		return fmt.Errorf("the function answers %s %q", out.Status, made.ErrorMessage)
 	}
-	return made.Key, nil
+	s.key = made.Key
+	return nil
 }
 
 // warm prints how long a request takes through the emulator's API Gateway, once
 // its function runs.
-func (s *suite) warm(ctx context.Context, key string) error {
+func (s *suite) warm(ctx context.Context) error {
 	const n = 100
 	var took []time.Duration
 	for range n {
 		began := time.Now()
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address(s.out.API)+"/v1/who-am-i", nil) //nolint:gosec // G704: the emulator that we are given
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address(s.out.API)+"/v1/who-am-i", nil)
 		if err != nil {
 			return err
 		}
-		r.Header.Set("Authorization", "Bearer "+key)
-		out, err := http.DefaultClient.Do(r) //nolint:gosec // G704: as above
+		r.Header.Set("Authorization", "Bearer "+s.key)
+		out, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return err
 		}
@@ -177,18 +191,18 @@ func (s *suite) warm(ctx context.Context, key string) error {
 	}
 	cold := took[0]
 	slices.Sort(took)
-	fmt.Printf("%s: who-am-i through API Gateway: p50 %.1f ms, p99 %.1f ms, the first %.0f ms\n", s.emulator,
-		milliseconds(took[n/2]), milliseconds(took[n*99/100]), milliseconds(cold))
+	fmt.Printf("- `GET /v1/who-am-i` through the API Gateway of %s, %d times: %.1f ms at the median, %.1f ms at p99, the first %.0f ms\n",
+		s.emulator, n, milliseconds(took[n/2]), milliseconds(took[n*99/100]), milliseconds(cold))
 	return nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // tests runs the scenario suite and waits, meanwhile, for the schedules.
-func (s *suite) tests(ctx context.Context, key string) error {
+func (s *suite) tests(ctx context.Context) error {
 	env := append(os.Environ(),
 		"GATEWRIGHT_SCENARIO_API="+s.address(s.out.API), "GATEWRIGHT_SCENARIO_GATEWAY="+s.address(s.out.Gateway),
-		"GATEWRIGHT_SCENARIO_KEY="+key)
+		"GATEWRIGHT_SCENARIO_KEY="+s.key)
 	if s.emulator == miniStack {
 		env = append(env, "GATEWRIGHT_SCENARIO_DECODED_PATHS=true")
 	}
@@ -210,7 +224,7 @@ func (s *suite) grants(context.Context) error {
 		if s.emulator == miniStack {
 			return fmt.Errorf("nothing was recorded: %w", err)
 		}
-		fmt.Println(s.emulator + ": the functions' records are not on this machine; make test-ministack compares them")
+		fmt.Fprintln(os.Stderr, s.emulator+": the functions' records are not on this machine; make test-ministack compares them")
 		return nil
 	}
 	granted, err := grants.Granted(os.DirFS(s.synth()))
@@ -226,7 +240,7 @@ func (s *suite) grants(context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d uses by %d functions\n", s.emulator, used.Len(), len(used))
+	fmt.Fprintf(os.Stderr, "%s: %d uses by %d functions\n", s.emulator, used.Len(), len(used))
 	err = grants.Missing(granted, used)
 	if s.emulator == miniStack { // elsewhere no schedule fires, and its function does less
 		err = grants.Compare(granted, used, rare()...)

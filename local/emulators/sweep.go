@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (s *suite) schedules(ctx context.Context) error {
 			return err
 		}
 		if left == 0 {
-			fmt.Printf("%s: a stalled operation went on %.0f s later, by the sweep that its schedule started\n", s.emulator, time.Since(began).Seconds())
+			fmt.Fprintf(os.Stderr, "%s: a stalled operation went on %.0f s later, by the sweep that its schedule started\n", s.emulator, time.Since(began).Seconds())
 			return nil
 		}
 		select {
