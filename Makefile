@@ -1,4 +1,4 @@
-# What can be done here; `make` alone lists it. Needs Go, Node with npm, and make; everything else it installs
+# What can be done here; `make` alone lists it. Needs Go, Node with npm, and make (lint-infra Python too); everything else it installs
 # into .bin/ and local/node_modules/. `make check` is exactly what continuous integration runs.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
@@ -64,14 +64,14 @@ scenario: ## run the scenario suite against any installation: BASE=https://… K
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	go test -race -timeout=10m $(RACE)
 
-check: lint test race build ## do what continuous integration does
+check: lint lint-infra test race build ## do what continuous integration does
 
 lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
 
 lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
 	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
-	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c apiDomain=api.example.com \
+	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com \
 		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
 	$(CFN_LINT) dist/lint/cdk.out/*.template.json
 
