@@ -109,12 +109,6 @@ func Refused(ctx context.Context, reason string) store.Write {
 	return r.write(r.entry(false, &reason, nil))
 }
 
-// Running reports whether changes made under the context are recorded.
-func Running(ctx context.Context) bool {
-	_, ok := ctx.Value(contextKey{}).(*Request)
-	return ok
-}
-
 func from(ctx context.Context) *Request {
 	r, ok := ctx.Value(contextKey{}).(*Request)
 	if !ok {

@@ -18,11 +18,8 @@ import (
 )
 
 // UploadValidity is how long a presigned upload URL works (design, section 7).
+// S3 cannot bound the size of what is put there: who reads it does, with Get.
 const UploadValidity = 15 * time.Minute
-
-// MaxUploadBytes is the largest archive that is accepted (contract, section 8).
-// S3 cannot enforce it on a presigned PUT: who reads an upload does, with Get.
-const MaxUploadBytes = 100 << 20
 
 // The errors that callers tell apart.
 var (

@@ -21,11 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// Modules that built-in policies may be imported from (issue 3, part 7).
-const (
-	RuntimeModule = "$import(@gatewright/runtime)"
-	GraphQLModule = "$import(@gatewright/graphql)"
-)
+// RuntimeModule is where the built-in policies are.
+const RuntimeModule = "$import(@gatewright/runtime)"
 
 // Setup is what policies are provisioned with.
 type Setup struct {
