@@ -15,8 +15,11 @@ import (
 func traceParent(in http.Header, source *ids.Source, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {
-			if span.On() {
+			if span.TraceID() == trace {
 				return span.Parent(), in["Tracestate"]
+			}
+			if span.On() {
+				return span.Parent(), nil
 			}
 			return "00-" + trace + "-" + spanID(source) + "-" + flags, in["Tracestate"]
 		}

@@ -14,7 +14,7 @@ const Namespace = "Gatewright"
 // its top, the first four of them numbers and operation a text that is not
 // empty (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
 func Metrics(at time.Time) slog.Attr {
-	return slog.Any("_aws", metadata{
+	return slog.Any("_aws", metadata{ //nolint:sloglint // the name is the format's
 		Timestamp: at.UnixMilli(),
 		CloudWatchMetrics: []directive{{
 			Namespace:  Namespace,
