@@ -20,12 +20,15 @@ type data struct {
 	// bucketName and bucketARN are spelled out, not references: the bucket
 	// notifies a function whose permission names the bucket.
 	bucketName, bucketARN *string
+	// notified are the functions that the bucket tells of new objects.
+	notified *[]any
 }
 
 // newData makes the table, the bucket and the key that wraps the root key. They
 // outlive the stack when it is production's.
 func newData(scope constructs.Construct, s Settings) data {
 	d := data{
+		notified:   &[]any{},
 		bucketName: awscdk.Fn_Sub(jsii.Sprintf("gatewright-%s-${AWS::AccountId}-${AWS::Region}", s.Stage), nil),
 		bucketARN:  awscdk.Fn_Sub(jsii.Sprintf("arn:${AWS::Partition}:s3:::gatewright-%s-${AWS::AccountId}-${AWS::Region}", s.Stage), nil),
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -159,14 +158,15 @@ func (f *function) newPolicy(scope constructs.Construct) {
 	}
 }
 
-// permit lets a service call the function.
-func (f *function) permit(scope constructs.Construct, id, service string, source *string) awslambda.CfnPermission {
+// permit lets a service call the function on behalf of a source, of whose ARN
+// account is to be the owner; nil where the ARN names it.
+func (f *function) permit(scope constructs.Construct, id, service string, source, account *string) awslambda.CfnPermission {
 	return awslambda.NewCfnPermission(scope, jsii.String(exported(f.name)+id), &awslambda.CfnPermissionProps{
 		Action:        jsii.String("lambda:InvokeFunction"),
 		FunctionName:  f.resource.AttrArn(),
 		Principal:     &service,
 		SourceArn:     source,
-		SourceAccount: awscdk.Aws_ACCOUNT_ID(),
+		SourceAccount: account,
 	})
 }
 

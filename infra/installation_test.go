@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/store"
@@ -268,6 +269,45 @@ func TestStacksStayBelowTheirLimit(t *testing.T) {
 	}
 	if got := len(a.all("AWS::Lambda::Function")); got != len(fs) {
 		t.Errorf("%d functions, want %d", got, len(fs))
+	}
+}
+
+// TestFunctionAddedLaterIsCalled gives the product another function of each kind
+// of trigger: both of a kind have to be called.
+func TestFunctionAddedLaterIsCalled(t *testing.T) {
+	s := settingsFor(t, needed(nil))
+	added := declared{name: "added", timeout: time.Minute, memory: 128, on: []trigger.Event{
+		{Uploaded: "truststore/"}, {Changed: true}, {Schedule: &trigger.Schedule{Name: "nightly", Every: 24 * time.Hour}},
+	}}
+	if err := os.MkdirAll(s.asset(added.name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := synthesiseOf(t, s, append(declaredFunctions(s), added))
+	notified, _ := get(a.only(t, "AWS::S3::Bucket").Properties, "NotificationConfiguration", "LambdaConfigurations").([]any)
+	if len(notified) != 2 {
+		t.Errorf("the bucket tells %d functions, want 2", len(notified))
+	}
+	if n := len(a.all("AWS::Lambda::EventSourceMapping")); n != 2 {
+		t.Errorf("the stream calls %d functions, want 2", n)
+	}
+	if n := len(a.all("AWS::Scheduler::Schedule")); n != 2 {
+		t.Errorf("there are %d schedules, want 2", n)
+	}
+	if a.all("AWS::IAM::Role")["AddedRole"].Type == "" || a.all("AWS::CloudWatch::Alarm")["AddedErrors"].Type == "" {
+		t.Error("it has no role or no alarm")
+	}
+}
+
+// TestChangedRoutesAreDeployed: a stage shows a snapshot.
+func TestChangedRoutesAreDeployed(t *testing.T) {
+	deployments := func(context map[string]string) []string {
+		return slices.Sorted(maps.Keys(synthesise(t, needed(context)).all("AWS::ApiGateway::Deployment")))
+	}
+	if slices.Equal(deployments(nil), deployments(map[string]string{"streaming": "true"})) {
+		t.Error("what the routes do has changed, and their deployment is the same")
+	}
+	if !slices.Equal(deployments(nil), deployments(map[string]string{"memory": "512"})) {
+		t.Error("a deployment changes with what is not in it")
 	}
 }
 

@@ -148,7 +148,7 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 			f.permit(scope, "CalledBy"+exported(name), "apigateway.amazonaws.com", awscdk.Fn_Join(jsii.String(""), &[]*string{
 				jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":execute-api:"), awscdk.Aws_REGION(),
 				jsii.String(":"), awscdk.Aws_ACCOUNT_ID(), jsii.String(":"), rest.Ref(), jsii.String("/*"),
-			}))
+			}), nil)
 		}
 	}
 	for _, answer := range newGatewayResponses(scope, rest) {
@@ -186,10 +186,11 @@ func binaryTypes(name string) *[]*string {
 	return nil
 }
 
-// newGatewayResponses makes problem documents of what the platform answers
-// itself (contract 1.2).
-func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) (out []awsapigateway.CfnGatewayResponse) {
-	for _, r := range []struct{ kind, status, title, detail string }{
+// platformAnswer is what API Gateway says without a function.
+type platformAnswer struct{ kind, status, title, detail string }
+
+func platformAnswers() []platformAnswer {
+	return []platformAnswer{
 		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
 		{"RESOURCE_NOT_FOUND", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
 		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else."},
@@ -197,7 +198,13 @@ func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestA
 		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Repeating the request is safe."},
 		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Repeating the request is safe."},
 		{"DEFAULT_5XX", "500", "Internal Server Error", "Something went wrong on our side. Repeating the request is safe."},
-	} {
+	}
+}
+
+// newGatewayResponses makes problem documents of what the platform answers
+// itself (contract 1.2).
+func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) (out []awsapigateway.CfnGatewayResponse) {
+	for _, r := range platformAnswers() {
 		out = append(out, awsapigateway.NewCfnGatewayResponse(scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), &awsapigateway.CfnGatewayResponseProps{
 			RestApiId: rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
 			ResponseTemplates: &map[string]*string{"application/json": jsii.Sprintf(
@@ -212,9 +219,10 @@ func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestA
 }
 
 func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi, routes []route, deployed []awscdk.CfnResource) {
-	// A deployment is a snapshot: a change of the routes needs another one,
-	// which another logical id makes.
-	deployment := awsapigateway.NewCfnDeployment(scope, jsii.String("Deployment"+digest(fmt.Sprint(routes, s.GatewayURL))), &awsapigateway.CfnDeploymentProps{
+	// A deployment is a snapshot: whatever it holds that changes needs another
+	// one, which another logical id makes.
+	snapshot := fmt.Sprint(routes, platformAnswers(), s.Streaming)
+	deployment := awsapigateway.NewCfnDeployment(scope, jsii.String("Deployment"+digest(snapshot)), &awsapigateway.CfnDeploymentProps{
 		RestApiId: rest.Ref(),
 	})
 	for _, r := range deployed {

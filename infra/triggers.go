@@ -46,17 +46,17 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 // newUploadTrigger has the bucket tell the function of new objects. The
 // permission names the bucket by its spelled-out ARN and has to be there first.
 func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix string) {
-	permission := f.permit(scope, "CalledByBucket", "s3.amazonaws.com", d.bucketARN)
+	// Whoever makes a bucket of that name in another account must not call it.
+	permission := f.permit(scope, "CalledByBucket"+digest(prefix), "s3.amazonaws.com", d.bucketARN, awscdk.Aws_ACCOUNT_ID())
 	d.bucket.AddDependency(permission)
-	d.bucket.SetNotificationConfiguration(&awss3.CfnBucket_NotificationConfigurationProperty{
-		LambdaConfigurations: &[]any{&awss3.CfnBucket_LambdaConfigurationProperty{
-			Event:    jsii.String("s3:ObjectCreated:*"),
-			Function: f.resource.AttrArn(),
-			Filter: &awss3.CfnBucket_NotificationFilterProperty{S3Key: &awss3.CfnBucket_S3KeyFilterProperty{
-				Rules: &[]any{&awss3.CfnBucket_FilterRuleProperty{Name: jsii.String("prefix"), Value: &prefix}},
-			}},
+	*d.notified = append(*d.notified, &awss3.CfnBucket_LambdaConfigurationProperty{
+		Event:    jsii.String("s3:ObjectCreated:*"),
+		Function: f.resource.AttrArn(),
+		Filter: &awss3.CfnBucket_NotificationFilterProperty{S3Key: &awss3.CfnBucket_S3KeyFilterProperty{
+			Rules: &[]any{&awss3.CfnBucket_FilterRuleProperty{Name: jsii.String("prefix"), Value: &prefix}},
 		}},
 	})
+	d.bucket.SetNotificationConfiguration(&awss3.CfnBucket_NotificationConfigurationProperty{LambdaConfigurations: d.notified})
 }
 
 // matching is the filter of an event's records. MiniStack takes a pattern's

@@ -3,7 +3,8 @@
 // answers API Gateway's events, in the local process and in a container it is
 // the plain http.Handler that New gives.
 //
-// What is here is wiring alone; read New.
+// What is here is wiring alone. Read gateway.go, New first; edge.go and stream.go
+// are the two ways behind API Gateway: whole answers, and answers as they come.
 package gateway
 
 import (
