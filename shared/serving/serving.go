@@ -57,6 +57,8 @@ const (
 	// maxKnown is how many hosts are remembered, those without a deployment
 	// included: their names come from anyone.
 	maxKnown = 4096
+	// candidates is how many entries are looked at to forget one of them.
+	candidates = 32
 )
 
 // Resolver finds what hosts serve. It is safe for concurrent use.
@@ -120,23 +122,38 @@ func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deploymen
 	return d, nil
 }
 
-// entry gives the entry of a name. When there are too many it forgets some
-// other, any: what is in use is back with the next request.
+// entry gives the entry of a name.
 func (r *Resolver) entry(name string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.known[name]
 	if e == nil {
-		for other := range r.known {
-			if len(r.known) < maxKnown {
-				break
-			}
-			delete(r.known, other)
+		if len(r.known) >= maxKnown {
+			r.forget()
 		}
 		e = &entry{looking: make(chan struct{}, 1)}
 		r.known[name] = e
 	}
 	return e
+}
+
+// forget drops one of the entries, of a few the first that serves nothing: an
+// artifact takes a while to load again, and names that nobody deployed come
+// from anyone.
+func (r *Resolver) forget() {
+	left := candidates
+	for name, e := range r.known {
+		if left--; left == 0 || !e.serves() {
+			delete(r.known, name)
+			return
+		}
+	}
+}
+
+func (e *entry) serves() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.deployment != nil
 }
 
 // answer gives what is known and how old it is.

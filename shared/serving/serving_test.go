@@ -105,6 +105,27 @@ func (w *world) want(artifact string) {
 	}
 }
 
+// TestMadeUpHostsPushOutNoDeployment has more hosts asked for than are
+// remembered: what is served is still not loaded again.
+func TestMadeUpHostsPushOutNoDeployment(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("a")
+		w.want("a")
+		for i := range 10_000 {
+			if _, err := w.resolver.Resolve(w.t.Context(), fmt.Sprintf("made-up-%07x.localhost", i)); !fault.Is(err, fault.NotFound) {
+				t.Fatal(err)
+			}
+			if i%1000 == 0 {
+				w.want("a")
+			}
+		}
+		w.want("a")
+		if n := w.shelf.loads.Load(); n != 1 {
+			t.Errorf("%d loads of the artifact, want 1", n)
+		}
+	})
+}
+
 func TestHostsWithoutADeploymentAreNotFound(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.serve("")
