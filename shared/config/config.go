@@ -59,8 +59,8 @@ type Config struct {
 	DynamoDBEndpoint string
 	S3Endpoint       string
 	S3PublicEndpoint string
-	// PrivateUpstreams allows the gateway to call loopback, private and
-	// link-local addresses: for a laptop, never for a shared installation.
+	// PrivateUpstreams allows the gateway to call loopback and private addresses,
+	// but no link-local ones: for a laptop, never for a shared installation.
 	PrivateUpstreams bool
 	// DecodedPaths is for functions behind an emulator that decodes the paths
 	// of requests, where API Gateway passes them on as they were written.

@@ -104,7 +104,7 @@ func (s *Service) AddManager(ctx context.Context, at ConsumerAt, in NewManager) 
 
 var (
 	errManagerInUse = fault.New(fault.Conflict, "The consumer has a manager of this email address.")
-	errManagersFull = fault.New(fault.Conflict, "The consumer has 50 managers and invites, the most it can have. Delete one first.")
+	errManagersFull = fault.New(fault.Conflict, "The consumer has %d managers and invites, the most it can have. Delete one first.", maxManagers)
 )
 
 // DeleteManager deletes a manager, or an invite, by its id.
