@@ -164,6 +164,9 @@ var setUpHuma = sync.OnceFunc(func() {
 	}
 })
 
+// noBody is what huma says of a body that is missing, without a location.
+const noBody = "request body is required"
+
 // humaProblem turns what huma found wrong into our problem: 400 instead of its
 // 422, and never with the offending value, which may be a secret.
 func humaProblem(ctx context.Context, status int, message string, errs []error) *Problem {
@@ -185,6 +188,9 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 		}
 		d := detail.ErrorDetail()
 		p.Errors = append(p.Errors, ProblemField{Location: d.Location, Message: withoutValue(d.Message)})
+	}
+	if message == noBody {
+		p.Errors = []ProblemField{{Location: "body", Message: "is required: send a JSON document"}}
 	}
 	if len(p.Errors) > 0 {
 		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message

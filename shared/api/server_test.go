@@ -323,6 +323,7 @@ func TestErrorsOfTheBodyNameTheField(t *testing.T) {
 		`{"x":[[],[{"a":1,"b":[1],"a":2}]]}`:    "body.x[1][0]: holds the same name twice in one object (at byte 28); parsers disagree on which counts",
 		`{"description":"a","DESCRIPTION":[]}`:  "body: has a field of another type than it has to be, or in two spellings",
 		`{"description":1,"x":[[],[[],{}]]}`:    "body.description: expected string",
+		``:                                      "body: is required: send a JSON document",
 		`{"x":[[],[[],{}]],"secret":"a","y":{}`: "body: is not valid JSON (at byte 37)",
 	} {
 		r, answer := newFixture(t).do(t, "PATCH", thing+"x", goodKey, body)
