@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"os"
 	"sync/atomic"
 	"time"
@@ -172,7 +170,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	for _, g := range functions.Groups() {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: o.parts.Server(o.accounts, g.Bind(services)).Edge()})
 	}
-	data, err := gateway.New(o.parts, o.refused()...)
+	data, err := gateway.New(o.parts)
 	if err != nil {
 		return nil, err
 	}
@@ -224,20 +222,6 @@ func (o *opened) called(services functions.Services) ([]triggers.Function, error
 		{Function: builder.Function, Handler: lambda.NewHandler(build.Handle)},
 		{Function: operations.Function, Handler: lambda.NewHandler(operations.Handler(engine, o.parts.Log))},
 	}, nil
-}
-
-// refused are the addresses of the emulators: they ask nobody for a key, and a
-// project must not reach around the product's own.
-func (o *opened) refused() []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, endpoint := range []string{o.parts.Config.DynamoDBEndpoint, o.parts.Config.S3Endpoint} {
-		if u, err := url.Parse(endpoint); err == nil {
-			if a, err := netip.ParseAddrPort(u.Host); err == nil {
-				out = append(out, a)
-			}
-		}
-	}
-	return out
 }
 
 // stop drains the gateway and sends the last spans, for a while.

@@ -62,13 +62,6 @@ func TestEveryFunctionThatEventsCallIsWired(t *testing.T) {
 	}
 }
 
-func TestProjectsCannotReachTheEmulators(t *testing.T) {
-	want := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:8000"), netip.MustParseAddrPort("127.0.0.1:8001")}
-	if got := inMemory(t).refused(); !slices.Equal(got, want) {
-		t.Errorf("refused are %v, want %v", got, want)
-	}
-}
-
 func TestListenerOnAllAddressesIsReachedOnThisMachine(t *testing.T) {
 	for addr, want := range map[string]string{
 		"0.0.0.0:9000":   "http://127.0.0.1:9000",

@@ -13,12 +13,14 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/allowance/ratelimit"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
@@ -50,7 +52,9 @@ type Service struct {
 	book *allowance.Book
 }
 
-// New makes the gateway of an installation. refused are addresses that no
+// New makes the gateway of an installation. Emulators that it uses in place of
+// AWS ask nobody for a key, so that no project may reach around the gateway to
+// them. refused are further addresses that no
 // project may reach even where private ones are allowed: our own.
 func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	var secret [32]byte
@@ -69,7 +73,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		Keys:       policy.NewKeyCache(verifier{keys.NewVerifier(p.Table, p.KeyHasher(), p.Now)}, rememberedKeys, secret, p.Now),
 		Allowances: ratelimit.New(book, p.Now),
 		Upstream: upstream.New(upstream.Options{
-			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: refused},
+			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Access: p.Log, Telemetry: p.Telemetry,
@@ -107,6 +111,19 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 		return policy.Identity{}, err
 	}
 	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
+}
+
+// Emulators gives the addresses of those that a configuration names.
+func Emulators(c config.Config) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint} {
+		if u, err := url.Parse(endpoint); err == nil {
+			if a, err := netip.ParseAddrPort(u.Host); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
 }
 
 // RuntimeAPI gives the address of the Runtime API that a Lambda's process asks
