@@ -1,5 +1,6 @@
 # What can be done here; `make` alone lists it. Needs Go, Node with npm, and make (lint-infra Python too); everything else it installs
-# into .bin/ and local/node_modules/. `make check` is exactly what continuous integration runs.
+# into .bin/ and local/node_modules/. Continuous integration runs `make check`
+# and then the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.1.4
