@@ -99,8 +99,8 @@ func run(ctx context.Context, out, only string) error {
 	defer func() { _ = os.RemoveAll(binaries) }()
 
 	var document bytes.Buffer
-	fmt.Fprintf(&document, "# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are this machine's; ratios and\ncounts are the product's.\n",
-		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(&document, "# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s, %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), busy())
 	for _, s := range sections(binaries) {
 		if !strings.Contains(s.title, only) {
 			continue
@@ -119,6 +119,17 @@ func run(ctx context.Context, out, only string) error {
 		return fmt.Errorf("write the figures: %w", err)
 	}
 	return nil
+}
+
+// busy tells what else the machine was doing: figures of a busy one are worse
+// than they have to be.
+func busy() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "of unknown load"
+	}
+	last, _, _ := strings.Cut(string(text), " ")
+	return "with a load average of " + last + " at the beginning"
 }
 
 // measure gives a section's Markdown, which is on the terminal by then too.
