@@ -32,7 +32,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account FORCE
+.PHONY: help run run-lambda test test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -101,6 +101,10 @@ account: ## make an account of an installation and print its key, this once: NAM
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
 	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+
+invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]
+	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION) \
+		--payload fileb://$(EVENT) --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
 	$(GOVULNCHECK) ./...

@@ -25,6 +25,8 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarS3Endpoint] = "http://127.0.0.1:8001/"
 	env[config.VarS3PublicEndpoint] = "http://localhost:8001"
 	env[config.VarPrivateUpstreams] = "true"
+	env[config.VarDecodedPaths] = "true"
+	env[config.VarStreaming] = "true"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +38,8 @@ func TestEnvironmentIsRead(t *testing.T) {
 		S3Endpoint:       "http://127.0.0.1:8001/",
 		S3PublicEndpoint: "http://localhost:8001",
 		PrivateUpstreams: true,
+		DecodedPaths:     true,
+		Streaming:        true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -56,6 +60,8 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"endpoint with a path": {config.VarS3Endpoint, "http://secret-value/x"},
 		"public endpoint":      {config.VarS3PublicEndpoint, "ftp://secret-value"},
 		"upstreams":            {config.VarPrivateUpstreams, "secret-value"},
+		"paths":                {config.VarDecodedPaths, "secret-value"},
+		"streaming":            {config.VarStreaming, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := good()
