@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -120,7 +121,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Role:       out.role.AttrArn(),
 		MemorySize: jsii.Number(f.memory),
 		Timeout:    jsii.Number(f.timeout.Seconds()),
-		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: s.tested(map[string]*string{
+		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: s.optional(map[string]*string{
 			config.VarTable:            d.table.Ref(),
 			config.VarBucket:           d.bucketName,
 			config.VarKMSKey:           d.key.AttrArn(),
@@ -138,8 +139,12 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	return out
 }
 
-// tested adds to a function's variables what only a test sets.
-func (s Settings) tested(variables map[string]*string) *map[string]*string {
+// optional adds to a function's variables those that most installations do
+// without: a collector's address, and what only a test sets.
+func (s Settings) optional(variables map[string]*string) *map[string]*string {
+	if s.OTLPEndpoint != "" {
+		variables[telemetry.VarEndpoint] = &s.OTLPEndpoint
+	}
 	if s.UsesFile != "" {
 		variables[config.VarUsesFile] = &s.UsesFile
 	}

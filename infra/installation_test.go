@@ -217,6 +217,19 @@ func TestFunctionsKnowTheirInstallation(t *testing.T) {
 	}
 }
 
+// TestFunctionsTraceWhereTheContextSays: and nowhere without it.
+func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
+	const collector = "https://collector.example.com:4318"
+	for given, want := range map[string]any{collector: collector, "": nil} {
+		a := synthesise(t, needed(map[string]string{"otlpEndpoint": given}))
+		for id, f := range a.all("AWS::Lambda::Function") {
+			if got := get(f.Properties, "Environment", "Variables", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != want {
+				t.Errorf("%s sends spans to %v, want %v", id, got, want)
+			}
+		}
+	}
+}
+
 // TestTemplateNamesNoAccount: it has to fit every account, and tell of none.
 func TestTemplateNamesNoAccount(t *testing.T) {
 	account := regexp.MustCompile(`\b[0-9]{12}\b`)

@@ -231,10 +231,8 @@ func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRest
 	awsapigateway.NewCfnStage(scope, jsii.String("Stage"), &awsapigateway.CfnStageProps{
 		RestApiId: rest.Ref(), DeploymentId: deployment.Ref(), StageName: jsii.String(s.Stage),
 		TracingEnabled: jsii.Bool(s.Emulator == ""),
-		MethodSettings: &[]any{&awsapigateway.CfnStage_MethodSettingProperty{
-			ResourcePath: jsii.String("/*"), HttpMethod: jsii.String("*"),
-			MetricsEnabled: jsii.Bool(true),
-		}},
+		// No MethodSettings: metrics by method cost per method, and neither an
+		// alarm nor the dashboard reads them.
 	})
 }
 

@@ -45,6 +45,9 @@ type Settings struct {
 	Streaming bool
 	// PrivateUpstreams allows the gateway to call private addresses.
 	PrivateUpstreams bool
+	// OTLPEndpoint is the base address of a collector that spans are sent to,
+	// such as https://collector.example.com:4318; "" for no traces.
+	OTLPEndpoint string
 	// UsesFile has functions of an emulator record what they ask of AWS.
 	UsesFile string
 }
@@ -98,6 +101,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		Architecture:     text("architecture", "arm64"),
 		Streaming:        text("streaming", "false") == "true",
 		PrivateUpstreams: text("privateUpstreams", "false") == "true",
+		OTLPEndpoint:     text("otlpEndpoint", ""),
 		UsesFile:         text("usesFile", ""),
 	}
 	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]

@@ -84,7 +84,6 @@ func busy(m measured, kinds []request) []item {
 			dollars(tableStorage, busyTableGB) + dollars(tableBackup, busyTableGB) + dollars(objectStorage, busyBucketGB),
 		},
 		{"traces", fmt.Sprintf("%.1f a second of %.1f requests", sampled(perSecond), perSecond), dollars(trace, traces)},
-		{"metrics of each method", fmt.Sprintf("%g methods × %d", m.methods, methodMetrics), dollars(metricMonth, m.methods*methodMetrics)},
 		{"metrics of each operation", fmt.Sprintf("%g operations × %d", operations, operationMetrics), dollars(metricMonth, operations*operationMetrics)},
 		{"answers to the internet", fmt.Sprintf("%g GB: %g KB each", traffic, busyAnswerKB), dollars(trafficOut, traffic)},
 	}

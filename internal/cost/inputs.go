@@ -29,7 +29,6 @@ const (
 	// so before each request when requests are rare: the dearest case.
 	deploymentReads  = 1.0
 	tableKeyCalls    = 24 // an hour: DynamoDB's own calls to the table's KMS key
-	methodMetrics    = 5  // a method: calls, 4xx, 5xx, latency, the function's latency
 	operationMetrics = 4  // an operation: latency, errors, units read and written
 )
 
@@ -43,8 +42,6 @@ type measured struct {
 	resources map[string]float64
 	// memoryMB of each function.
 	memoryMB map[string]float64
-	// methods are those that answer an operation or serve deployments.
-	methods float64
 }
 
 // The goldens, from the root of the repository.
@@ -52,7 +49,6 @@ const (
 	keysLedger       = "shared/keys/testdata/ledger.txt"
 	operationsLedger = "functions/testdata/ledger.txt"
 	templateSummary  = "infra/testdata/template.txt"
-	routeList        = "infra/testdata/routes.txt"
 )
 
 // read reads the goldens.
@@ -74,10 +70,6 @@ func read(root fs.FS) (measured, error) {
 	err = eachMatch(root, templateSummary, `^ +([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
 		m.memoryMB[strings.ToLower(groups[0])] = n[1]
 	})
-	if err != nil {
-		return m, err
-	}
-	err = eachMatch(root, routeList, `^(?:api +[B-Z]\w+|gateway +ANY) +/`, func([]string, []float64) { m.methods++ })
 	return m, err
 }
 

@@ -209,6 +209,9 @@ func withoutValue(message string) string {
 	if strings.HasPrefix(message, "json: ") {
 		return "has a field of another type than it has to be, or in two spellings"
 	}
+	if strings.HasPrefix(message, "expected value to match exactly one schema") {
+		return "has to have exactly one of the forms that GET /openapi lists for it"
+	}
 	if strings.HasPrefix(message, "expected string to be") {
 		message, _, _ = strings.Cut(message, ":")
 	}
