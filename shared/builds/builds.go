@@ -56,16 +56,6 @@ type Variables interface {
 	Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error)
 }
 
-// None is an environment without variables.
-type None struct{}
-
-var _ Variables = None{}
-
-// Resolve gives no variables.
-func (None) Resolve(context.Context, string, string, string) (map[string]string, error) {
-	return map[string]string{}, nil
-}
-
 // Options are what a Builder takes from outside; all are needed but TempDir and
 // Limits.
 type Options struct {

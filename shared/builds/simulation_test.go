@@ -83,7 +83,7 @@ func scenario(compiler *project.Compiler, archives archives) operationtest.Scena
 		Definitions: func(w *operationtest.Worker) []operation.Definition {
 			objects := simulated{w, bucket}
 			return builds.New(builds.Options{
-				Table: w.Table, Objects: objects, Variables: builds.None{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
+				Table: w.Table, Objects: objects, Variables: noVariables{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
 				Shelf: artifacts.New(objects, seal.NewSealer(rootKey{}), seal.NewHasher(rootKey{}, "artifact")),
 			}).Definitions()
 		},
@@ -225,4 +225,11 @@ func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
 	if failure := operationtest.Explore(t, broken, 200); failure == nil {
 		t.Error("nothing was noticed")
 	}
+}
+
+// noVariables is an environment without variables.
+type noVariables struct{}
+
+func (noVariables) Resolve(context.Context, string, string, string) (map[string]string, error) {
+	return map[string]string{}, nil
 }

@@ -111,19 +111,7 @@ func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) 
 // the change is made again from the start.
 var errStale = errors.New("deployments: what was read has changed since")
 
-// attempts is how often a change is made again before it is given up: each
-// time somebody else has changed the same thing meanwhile.
-const attempts = 8
-
 // again makes a change that reads and commits until it meets no other one.
 func (s *Service) again(ctx context.Context, change func() error) error {
-	for attempt := 1; ; attempt++ {
-		err := change()
-		if !errors.Is(err, errStale) || attempt == attempts {
-			return err
-		}
-		if err := s.Pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
+	return store.Again(ctx, s.Pause, errStale, change)
 }

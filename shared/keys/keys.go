@@ -145,24 +145,9 @@ func (p Patch[T]) over(old T) T {
 // the change is made again from the start.
 var errStale = errors.New("keys: what was read has changed since")
 
-// attempts is how often a change that meets others is made again. Each attempt
-// fails only because another one succeeded.
-const attempts = 12
-
 // again makes a change until nothing else got in between.
 func (s *Service) again(ctx context.Context, change func() error) error {
-	for attempt := 1; ; attempt++ {
-		err := change()
-		if !errors.Is(err, errStale) {
-			return err
-		}
-		if attempt == attempts {
-			return busy("Too many changes of the same thing at once. Repeat the request after the time in Retry-After.", time.Second)
-		}
-		if err := s.pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
+	return store.Again(ctx, s.pause, errStale, change)
 }
 
 // busy is the fault of a request that shall be repeated later.

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
@@ -61,6 +62,34 @@ func (t *Table) attempt(ctx context.Context, call func() error) (made int, err e
 		}
 		if pauseErr := t.pause(ctx, made); pauseErr != nil {
 			return made, errors.Join(pauseErr, err)
+		}
+	}
+}
+
+// changeAttempts is how often Again makes a change. Each attempt fails only
+// because another change succeeded.
+const changeAttempts = 12
+
+// Again makes a change that reads and then commits, from the start each time
+// something else changed in between, which change tells by an error that wraps
+// stale. nil for pause means Backoff. When that does not end, it answers a
+// Throttled fault: nothing was changed, and the request may be repeated.
+func Again(ctx context.Context, pause Pause, stale error, change func() error) error {
+	if pause == nil {
+		pause = Backoff
+	}
+	for attempt := 1; ; attempt++ {
+		err := change()
+		if !errors.Is(err, stale) {
+			return err
+		}
+		if attempt == changeAttempts {
+			f := fault.New(fault.Throttled, "Too many changes of the same thing at once. Repeat the request after the time in Retry-After.")
+			f.RetryAfter = time.Second
+			return f.Because(err)
+		}
+		if pauseErr := pause(ctx, attempt); pauseErr != nil {
+			return pauseErr
 		}
 	}
 }
