@@ -1,0 +1,49 @@
+package store
+
+import "strings"
+
+// Space is a family of partitions of the table, such as "consumers": the first
+// part of their keys. It is a constant of the package that owns the records,
+// with the access pattern in its comment, and no other package has the same
+// (internal/house). Nothing in it needs escaping.
+type Space string
+
+// separator stands between the parts of a key, and in none of them.
+const separator = "#"
+
+// alone is the sort key of an item that has its partition for itself.
+const alone = "."
+
+// Partition spells a partition's key. Parts may be any text: they are escaped,
+// so that different parts, or those of different spaces, never share a
+// partition.
+func (s Space) Partition(parts ...string) string {
+	return joined(append([]string{string(s)}, escaped(parts)...))
+}
+
+// Key is the key of a record that is alone in its partition.
+func (s Space) Key(parts ...string) Key { return Key{s.Partition(parts...), alone} }
+
+// In is the key of a record in a partition that it shares. Records sort by
+// their parts: by the first, and among equal ones by the next.
+func In(partition string, parts ...string) Key { return Key{partition, joined(escaped(parts))} }
+
+// PartOf gives the one part of the key of a record that is alone in its
+// partition of s, and whether k is such a key.
+func (s Space) PartOf(k Key) (part string, ok bool) {
+	escaped, ok := strings.CutPrefix(k.PK, string(s)+separator)
+	part = strings.NewReplacer("%23", "#", "%25", "%").Replace(escaped)
+	return part, ok && k == s.Key(part)
+}
+
+func joined(parts []string) string { return strings.Join(parts, separator) }
+
+// escaped makes free texts (a branch, a tag) safe as parts of a key. Names
+// (contract 1.4) stay as they are.
+func escaped(parts []string) []string {
+	out := make([]string, len(parts))
+	for i, p := range parts {
+		out[i] = strings.NewReplacer("%", "%25", separator, "%23").Replace(p)
+	}
+	return out
+}
