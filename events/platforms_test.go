@@ -1,7 +1,6 @@
 package events_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"os"
@@ -9,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -52,10 +50,10 @@ func TestPlatformsDifferencesMakeNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, operation := send(t, group(t, c.group), raw, func(p *installation.Parts) {
-				p.Config.DecodedPaths = strings.HasSuffix(file, ".ministack")
-				shop(t, *p)
-			})
+			w, key := inMemory(t, slog.New(slog.DiscardHandler))
+			shop(t, w.Parts)
+			w.Parts.Config.DecodedPaths = strings.HasSuffix(file, ".ministack")
+			out, operation := send(t, w.Parts, group(t, c.group), raw, key)
 			if operation != c.operation || out.StatusCode != c.status || !strings.Contains(out.Body, c.holds) {
 				t.Errorf("%q answers %d: %s", operation, out.StatusCode, out.Body)
 			}
@@ -70,12 +68,12 @@ func TestPlatformsDifferencesMakeNone(t *testing.T) {
 // shop makes a project with its buckets.
 func shop(t *testing.T, p installation.Parts) {
 	t.Helper()
-	account, err := p.Accounts().Find(t.Context(), "acme")
+	account, err := accounts.Open(p).Find(t.Context(), "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	owner := deployments.Owner{AccountID: account.ID, Account: "acme", Viewer: everything()}
-	if _, err := p.Deployments().CreateProject(asOperator(t, p, account.ID), owner, "shop"); err != nil {
+	if _, err := deployments.Open(p).CreateProject(asOperator(t, p, account.ID), owner, "shop"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,17 +97,13 @@ func TestAuditRecordsHoldTheAddressThatConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, items, key := inMemory(t, slog.New(slog.DiscardHandler))
-	raw = bytes.ReplaceAll(raw, []byte(sampleKey), []byte(key))
-	var event events.APIGatewayProxyRequest
-	decode(t, raw, &event)
-	g := group(t, "keybuckets")
-	out, err := p.Server(p.Accounts(), g.Bind(functions.NewServices(p))).Edge()(t.Context(), event)
-	if err != nil || out.StatusCode != http.StatusOK {
-		t.Fatalf("answer %+v, error %v", out, err)
+	w, key := inMemory(t, slog.New(slog.DiscardHandler))
+	out, _ := send(t, w.Parts, group(t, "keybuckets"), raw, key)
+	if out.StatusCode != http.StatusOK {
+		t.Fatalf("answer %+v", out)
 	}
 	found := false
-	for k, item := range items.Items() {
+	for k, item := range w.Items.Items() {
 		if !isAudit(k) {
 			continue
 		}

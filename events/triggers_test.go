@@ -15,37 +15,14 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/functions/accounts"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
-
-// handlers makes the functions' handlers as their mains do.
-func handlers(t *testing.T, p installation.Parts) map[string]any {
-	t.Helper()
-	engine, err := durable.Engine(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served, err := gateway.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := &builder.Handler{Claims: p.Deployments(), Engine: engine, Objects: p.Bucket, Log: p.Log}
-	return map[string]any{
-		"accounts":   accounts.Handler(p.Accounts(), p.Key, p.Log),
-		"builder":    build.Handle,
-		"operations": operations.Handler(engine, p.Log),
-		"gateway":    gateway.Edge(p, served),
-	}
-}
 
 // kind is the name of the file for what calls a function.
 func kind(e trigger.Event) string {
@@ -79,10 +56,10 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, _, _ := inMemory(t, slog.New(slog.DiscardHandler))
-				h, ok := handlers(t, p)[f.Name]
-				if !ok {
-					t.Fatalf("make the handler of %s in handlers", f.Name)
+				w, _ := inMemory(t, slog.New(slog.DiscardHandler))
+				h, err := f.Open(w.Parts)
+				if err != nil {
+					t.Fatal(err)
 				}
 				out, err := lambda.NewHandler(h).Invoke(t.Context(), raw)
 				if err != nil {
@@ -132,7 +109,8 @@ func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
 		"encoded stays as it is": {`"/50%25"`, false, "/50%25"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _, _ := inMemory(t, slog.New(slog.DiscardHandler))
+			w, _ := inMemory(t, slog.New(slog.DiscardHandler))
+			p := w.Parts
 			p.Config.DecodedPaths = c.decoded
 			var got *http.Request
 			edge := gateway.Edge(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

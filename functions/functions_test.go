@@ -9,13 +9,14 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/installation"
 )
 
 // TestOperationsAreListed shows a review what a change does to the surface of
 // the product.
 func TestOperationsAreListed(t *testing.T) {
-	var out strings.Builder
 	for _, g := range functions.Groups() {
+		var out strings.Builder
 		for _, d := range g.Declarations() {
 			scope := string(d.Scope)
 			switch {
@@ -24,14 +25,20 @@ func TestOperationsAreListed(t *testing.T) {
 			case scope == "":
 				scope = "any key"
 			}
-			audit := string(d.Audit)
-			if audit == "" {
-				audit = "-"
+			fmt.Fprintf(&out, "%s\n  %s %s -> %d\n", d.ID, d.Method, d.Path, d.Status)
+			fmt.Fprintf(&out, "  scope   %s\n", scope)
+			if !d.Public {
+				fmt.Fprintf(&out, "  unseen  %d of another project, %d of another kind of environment\n", d.Unseen.Project, d.Unseen.Environment)
 			}
-			fmt.Fprintf(&out, "%-13s %-42s %-6s %-90s %d  %-20s %s\n", g.Name, d.ID, d.Method, d.Path, d.Status, scope, audit)
+			if d.Mutates() {
+				fmt.Fprintf(&out, "  audit   %s of %s\n", d.Audit, strings.Join(d.Resources, ", "))
+			}
+			for i, use := range d.Uses {
+				fmt.Fprintf(&out, "  %-7s %s\n", map[bool]string{true: "uses"}[i == 0], use)
+			}
 		}
+		golden.Equal(t, g.Name+"/testdata/operations.txt", out.String())
 	}
-	golden.Equal(t, "operations.txt", out.String())
 }
 
 func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
@@ -66,7 +73,7 @@ func TestEveryOperationIsBound(t *testing.T) {
 		for _, d := range g.Declarations() {
 			declared = append(declared, d.ID)
 		}
-		for _, r := range g.Bind(functions.Services{}) {
+		for _, r := range g.Bind(installation.Parts{}) {
 			bound = append(bound, r.ID)
 		}
 		slices.Sort(declared)

@@ -6,39 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/store"
 )
-
-// counted is a backend that counts the calls that reach it.
-type counted struct {
-	store.Backend
-	reads, queries, commits atomic.Int64
-}
-
-// Read implements store.Backend.
-func (c *counted) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	c.reads.Add(1)
-	return c.Backend.Read(ctx, keys)
-}
-
-// Query implements store.Backend.
-func (c *counted) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
-	c.queries.Add(1)
-	return c.Backend.Query(ctx, q)
-}
-
-// Transact implements store.Backend.
-func (c *counted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	c.commits.Add(1)
-	return c.Backend.Transact(ctx, token, writes)
-}
 
 // units is a log handler that keeps the capacity which the last request's line
 // tells.
@@ -71,36 +45,32 @@ func (u *units) Handle(_ context.Context, r slog.Record) error {
 // or the first answers for the second) and one transaction. Larger batches and
 // buckets are in shared/keys/testdata/ledger.txt.
 func TestLedger(t *testing.T) {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%-42s %6s %8s %8s %11s %12s\n", "operation", "reads", "queries", "commits", "read units", "write units")
+	p := newPopulated(t)
 	for _, g := range functions.Groups() {
+		var out strings.Builder
+		fmt.Fprintf(&out, "%-42s %6s %8s %8s %11s %12s\n", "operation", "reads", "queries", "commits", "read units", "write units")
 		for _, d := range g.Declarations() {
 			synctest.Test(t, func(t *testing.T) {
-				out.WriteString(ledgerLine(t, d))
+				out.WriteString(ledgerLine(t, p, d))
 			})
 		}
+		golden.Equal(t, g.Name+"/testdata/ledger.txt", out.String())
 	}
-	golden.Equal(t, "testdata/ledger.txt", out.String())
 }
 
-func ledgerLine(t *testing.T, d api.Declaration) string {
-	w := newWorld(t)
-	key := w.account("acme")
-	n := populate(w, key, "acme").withDefaults()
+func ledgerLine(t *testing.T, p populated, d api.Declaration) string {
+	t.Helper()
+	w := p.Copy(t)
 	log := &units{}
-	w.parts.Log = slog.New(log)
-	w.restart()
-	w.ask(key, http.MethodGet, "/v1/who-am-i", "") // the caller is known from now on
-	c := w.counts
-	reads, queries, commits := c.reads.Load(), c.queries.Load(), c.commits.Load()
-	method, path, body := request(t, d, n)
-	status, answer := w.send(key, method, path, body)
-	if status >= http.StatusBadRequest {
-		t.Fatalf("%s: %s", d.ID, answer)
+	w.Parts.Log = slog.New(log)
+	w.Restart()
+	w.Call(p.key, http.MethodGet, "/v1/who-am-i", "").Want(http.StatusOK) // the caller is known from now on
+	w.Uses.Clear()
+	path, body := target(t, d, p.book.Request(d), p.names)
+	w.Call(p.key, d.Method, path, body).Want(d.Status)
+	u := w.Uses
+	if d.Mutates() && u.Commits > 1 {
+		t.Errorf("%s commits %d times", d.ID, u.Commits)
 	}
-	if d.Mutates() && c.commits.Load()-commits > 1 {
-		t.Errorf("%s commits %d times", d.ID, c.commits.Load()-commits)
-	}
-	return fmt.Sprintf("%-42s %6d %8d %8d %11.1f %12.1f\n", d.ID,
-		c.reads.Load()-reads, c.queries.Load()-queries, c.commits.Load()-commits, log.read, log.write)
+	return fmt.Sprintf("%-42s %6d %8d %8d %11.1f %12.1f\n", d.ID, u.Reads, u.Queries, u.Commits, log.read, log.write)
 }

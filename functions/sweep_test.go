@@ -2,15 +2,16 @@ package functions_test
 
 import (
 	"net/http"
-	"net/url"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -18,253 +19,237 @@ import (
 )
 
 // The authorization sweep asks every operation that the declarations list, as
-// everyone who must not get an answer. What is foreign has to read, byte for
-// byte, like what does not exist: a second world, in which it never existed,
-// answers the same request.
-
-// bodies are good bodies of the operations that take one. A new operation that
-// takes a body fails the sweep until it has one here.
-var bodies = map[string]string{
-	"ProjectsService_create":         `{"name":"fresh"}`,
-	"DeployService_sources":          `{"accountName":"{accountName}","projectName":"{projectName}","branchName":"main"}`,
-	"DeployService_sourceUrl":        `{"accountName":"{accountName}","projectName":"{projectName}","environment":"main"}`,
-	"VariablesService_create":        `{"name":"ANOTHER_NAME","isSecret":false,"value":"v"}`,
-	"VariablesService_update":        `{"value":"w"}`,
-	"ApiKeyBucketsService_create":    `{"name":"fresh-bucket"}`,
-	"ApiKeyBucketsService_update":    `{"description":"d"}`,
-	"ApiKeyConsumersService_create":  `{"name":"fresh"}`,
-	"ApiKeyConsumersService_update":  `{"description":"d"}`,
-	"ApiKeyConsumersService_rollKey": `{"expiresOn":"2027-01-01T00:00:00Z"}`,
-	"ApiKeyKeysService_create":       `{}`,
-	"ApiKeyKeysService_bulkCreate":   `[{}]`,
-	"ApiKeyKeysService_update":       `{"description":"d"}`,
-	"ApiKeyConsumerManagers_create":  `{"email":"ada@example.com","sub":"ada"}`,
-}
-
-// names are what the parameters of paths and bodies are called in a request.
-type names map[string]string
-
-// withDefaults adds names that nothing has.
-func (n names) withDefaults() names {
-	out := names{
-		"accountName": "acme", "projectName": "no-such-project", "branchName": "main", "bucketName": "no-such-bucket",
-		"consumerName": "no-such-consumer", "keyId": "key_000000000000000000000000", "managerId": "eusr_000000000000000000000000",
-		"statusId": "00000000-0000-4000-8000-000000000000", "deploymentName": "no-such-main-0000000", "variableName": "NO_SUCH",
-	}
-	for k, v := range n {
-		out[k] = v
-	}
-	return out
-}
-
-var parameter = regexp.MustCompile(`\{([A-Za-z]+)\}`)
-
-// request fills in an operation's path and body.
-func request(t *testing.T, d api.Declaration, n names) (method, path, body string) {
-	t.Helper()
-	fill := func(text string, escape func(string) string) string {
-		return parameter.ReplaceAllStringFunc(text, func(p string) string {
-			v, ok := n[strings.Trim(p, "{}")]
-			if !ok {
-				t.Fatalf("%s has the parameter %s, which the sweep does not know: add it to names", d.ID, p)
-			}
-			return escape(v)
-		})
-	}
-	if d.TakesBody {
-		text, ok := bodies[d.ID]
-		if !ok {
-			t.Fatalf("%s takes a body: add a good one to bodies", d.ID)
-		}
-		body = fill(text, func(s string) string { return s })
-	}
-	return d.Method, fill(d.Path, url.PathEscape), body
-}
-
-// each runs a test for every operation that needs credentials, in a bubble whose
-// time passes at once: a build waits until every gateway has heard of it.
-func each(t *testing.T, test func(t *testing.T, d api.Declaration)) {
-	for _, g := range functions.Groups() {
-		for _, d := range g.Declarations() {
-			if !d.Public {
-				t.Run(d.ID, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { test(t, d) })
-				})
-			}
-		}
-	}
-}
+// everyone who must not get an answer. What a caller does not see has to read,
+// byte for byte, like what does not exist: a second world, in which it never
+// existed, answers the same request.
 
 func TestNoKeyGarbageAndExpiredKeysAreRefused(t *testing.T) {
-	each(t, func(t *testing.T, d api.Declaration) {
-		w := newWorld(t)
-		w.account("acme")
-		soon := w.now.Add(time.Minute)
-		expired := w.key("acme", accounts.Spec{ExpiresOn: &soon, Permissions: auth.Full()})
-		w.now = soon
-		method, path, body := request(t, d, names{}.withDefaults())
+	p := newPopulated(t)
+	each(t, private, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t)
+		soon := w.Now.Add(time.Minute)
+		expired := w.KeyOf("acme", accounts.Spec{ExpiresOn: &soon, Permissions: auth.Full()})
+		w.Now = soon
+		path, body := target(t, d, p.book.Request(d), p.names)
+		before := w.Items.Items()
 		for name, key := range map[string]string{
 			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000", "an expired key": expired,
 		} {
-			status, answer := w.send(key, method, path, body)
-			if status != http.StatusUnauthorized || !strings.Contains(answer, "Www-Authenticate: Bearer") {
-				t.Errorf("%s: %s", name, answer)
+			a := w.Call(key, d.Method, path, body)
+			if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s: %s", name, a.Whole)
 			}
 		}
+		unchanged(t, before, w.Items.Items())
 	})
 }
 
 func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, d api.Declaration) {
+	p := newPopulated(t)
+	each(t, func(d api.Declaration) bool { return d.Scope != "" }, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t)
+		key := w.Key("acme", func(p *auth.Permissions) {
+			p.Scopes = slices.DeleteFunc(p.Scopes, func(s auth.Scope) bool {
+				return s == d.Scope || s == d.Scope.Resource().Write()
+			})
+		})
+		before := w.Items.Items()
+		path, body := target(t, d, p.book.Request(d), p.names)
+		w.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
+		unchanged(t, before, w.Items.Items())
+		refusedOnce(w, d, before)
+	})
+}
+
+// TestItsScopeAloneIsEnough: an operation asks for the scope that it declares
+// and for no other.
+func TestItsScopeAloneIsEnough(t *testing.T) {
+	p := newPopulated(t)
+	each(t, private, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t)
+		key := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{d.Scope} })
 		if d.Scope == "" {
-			t.Skip("any valid key may call it")
+			key = w.Key("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		}
-		w := newWorld(t)
-		w.account("acme")
-		permissions := auth.Full()
-		permissions.Scopes = slices.DeleteFunc(permissions.Scopes, func(s auth.Scope) bool {
-			return s == d.Scope || s == d.Scope.Resource().Write()
-		})
-		key := w.key("acme", accounts.Spec{Permissions: permissions})
-		before := w.items.Items()
-		method, path, body := request(t, d, names{}.withDefaults())
-		status, answer := w.send(key, method, path, body)
-		if status != http.StatusForbidden || !strings.Contains(answer, string(d.Scope)) {
-			t.Fatalf("%s", answer)
-		}
-		for key := range w.items.Items() {
-			if _, was := before[key]; !was && !strings.HasPrefix(key.PK, "audit#") {
-				t.Errorf("it wrote %s %s", key.PK, key.SK)
-			}
-		}
+		path, body := target(t, d, p.book.Request(d), p.names)
+		w.Call(key, d.Method, path, body).Want(d.Status)
 	})
 }
 
-// TestForeignAccountReadsLikeAnAbsentOne asks for another account by its name.
-func TestForeignAccountReadsLikeAnAbsentOne(t *testing.T) {
-	each(t, func(t *testing.T, d api.Declaration) {
-		_, path, body := request(t, d, names{"accountName": "globex"}.withDefaults())
-		if !strings.Contains(path+body, "globex") {
-			t.Skip("it names no account")
-		}
-		compare(t, d, func(w *world) string { return w.account("acme") }, func(w *world) names {
-			return populate(w, w.account("globex"), "globex").with("accountName", "globex")
-		})
-	})
-}
-
-// TestForeignObjectsReadLikeAbsentOnes asks for another account's things under
-// one's own account, and by names that hold no account at all.
-func TestForeignObjectsReadLikeAbsentOnes(t *testing.T) {
-	each(t, func(t *testing.T, d api.Declaration) {
-		if !namesAnObject(d) {
-			t.Skip("it names no object")
-		}
-		compare(t, d, func(w *world) string { return w.account("acme") }, func(w *world) names {
-			return populate(w, w.account("globex"), "globex")
-		})
-	})
-}
-
-// TestInvisibleProjectsReadLikeAbsentOnes asks, with a key that is limited to
-// another project, for things of a project of the same account.
-func TestInvisibleProjectsReadLikeAbsentOnes(t *testing.T) {
-	each(t, func(t *testing.T, d api.Declaration) {
-		if !namesAnObject(d) && !strings.Contains(d.Path, "{projectName}") {
-			t.Skip("it names no object")
-		}
-		var full string
-		compare(t, d, func(w *world) string {
-			full = w.account("acme")
-			return w.key("acme", accounts.Spec{Permissions: auth.Permissions{
-				Projects: []string{"blog"}, Environments: environment.Kinds(), Scopes: auth.Scopes(),
-			}})
-		}, func(w *world) names { return populate(w, full, "acme") })
-	})
-}
-
-// namesAnObject reports whether the operation addresses something that has to
-// exist, beside an account and a project.
-func namesAnObject(d api.Declaration) bool {
-	for _, p := range []string{"{bucketName}", "{consumerName}", "{statusId}", "{deploymentName}", "{variableName}"} {
-		if strings.Contains(d.Path, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// compare makes two worlds in which the caller is the same, puts the others'
-// things into one of them, and asks both for those.
-func compare(t *testing.T, d api.Declaration, caller func(*world) string, others func(*world) names) {
-	t.Helper()
-	with, without := newWorld(t), newWorld(t)
-	key := caller(with)
-	if k := caller(without); k != key {
-		t.Fatal("the two worlds do not begin alike")
-	}
-	n := others(with).withDefaults()
-	method, path, body := request(t, d, n)
-	before := with.items.Items()
-	with.now = with.now.Add(time.Hour) // a restarted world's first record has the id of an earlier one
-	without.now = with.now
-	with.restart()
-	without.restart()
-	status, foreign := with.send(key, method, path, body)
-	_, absent := without.send(key, method, path, body)
-	if foreign != absent {
-		t.Errorf("it tells the foreign from the absent:\n%s\n%s", foreign, absent)
-	}
-	if status != http.StatusNotFound {
-		t.Errorf("%s %s: %s", method, path, foreign)
-	}
-	after := with.items.Items()
-	for key, item := range before {
-		if len(after[key]) != len(item) {
-			t.Errorf("it changed %s %s", key.PK, key.SK)
-		}
-	}
-}
-
-func (n names) with(name, value string) names {
-	n[name] = value
-	return n
-}
-
-// populate gives an account one of everything and answers their names.
-func populate(w *world, key, account string) names {
-	w.t.Helper()
-	n := names{"projectName": "shop", "variableName": "A_NAME", "bucketName": "shop-production", "consumerName": "ada"}
-	n["statusId"], n["deploymentName"] = w.deploy(key, account, "shop", "main")
-	prefix := "/v1/accounts/" + account
-	w.ask(key, http.MethodPost, prefix+"/projects/shop/branches/main/variables", `{"name":"A_NAME","isSecret":true,"value":"v"}`)
-	consumers := prefix + "/key-buckets/shop-production/consumers"
-	w.ask(key, http.MethodPost, consumers, `{"name":"ada"}`)
-	n["keyId"], _ = w.ask(key, http.MethodPost, consumers+"/ada/keys", `{}`)["id"].(string)
-	n["managerId"], _ = w.ask(key, http.MethodPost, consumers+"/ada/managers", `{"email":"a@example.com","sub":"a"}`)["id"].(string)
-	return n
-}
-
-// TestSweepCanFail keeps the sweep honest: what it compares does exist in the
-// one world, and its owner sees it.
-func TestSweepCanFail(t *testing.T) { synctest.Test(t, seesItsOwn) }
-
-func seesItsOwn(t *testing.T) {
-	w := newWorld(t)
-	key := w.account("acme")
-	n := populate(w, key, "acme").withDefaults()
+func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
 	for _, g := range functions.Groups() {
 		for _, d := range g.Declarations() {
-			if d.Public || d.Method != http.MethodGet {
-				continue
-			}
-			method, path, body := request(t, d, n)
-			if status, answer := w.send(key, method, path, body); status != http.StatusOK {
-				t.Errorf("%s: %s", d.ID, answer)
+			switch {
+			case d.Public:
+				if d.Unseen != (api.Unseen{}) {
+					t.Errorf("%s is public and hides nothing: leave Unseen out", d.ID)
+				}
+			case d.Unseen.Project == 0 || d.Unseen.Environment == 0:
+				t.Errorf("%s: say in Unseen what a key is answered that does not see what is asked for", d.ID)
+			case len(objects(d)) > 0 && d.Unseen != api.UnseenIsAbsent:
+				t.Errorf("%s names %v: what is not seen has to be answered as absent", d.ID, objects(d))
 			}
 		}
 	}
-	if len(w.items.Items()) < 10 {
-		t.Error("the world is empty")
+}
+
+// stranger is a kind of caller who does not see what the operations are about.
+type stranger struct {
+	name string
+	// limit makes the caller's key of one of acme's, nil a full one.
+	limit func(*auth.Permissions)
+	// owner is whose the things are.
+	owner string
+	// shown is what of them the caller sees.
+	shown []string
+	// named is what the account is called in requests.
+	named string
+	// status is what an operation answers, 0 where the stranger is none to it.
+	status func(d api.Declaration, path, body string) int
+}
+
+func strangers() []stranger {
+	unseenProject := func(d api.Declaration, _, _ string) int { return d.Unseen.Project }
+	unseenEnvironment := func(d api.Declaration, _, _ string) int { return d.Unseen.Environment }
+	previews := func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} }
+	return []stranger{
+		{
+			name: "another account by its name", owner: "globex", named: "globex",
+			status: func(d api.Declaration, path, body string) int {
+				if strings.Contains(path+body, "globex") || len(objects(d)) > 0 {
+					return http.StatusNotFound
+				}
+				return 0
+			},
+		},
+		{
+			name: "another account's things under the caller's own", owner: "globex", named: "acme",
+			status: func(d api.Declaration, path, body string) int {
+				if len(objects(d)) > 0 {
+					return http.StatusNotFound
+				}
+				return 0
+			},
+		},
+		{
+			name: "a key of another project", owner: "acme", named: "acme", status: unseenProject,
+			limit: func(p *auth.Permissions) { p.Projects = []string{"blog"} },
+		},
+		{
+			name: "a key of no project", owner: "acme", named: "acme", status: unseenProject,
+			limit: func(p *auth.Permissions) { p.Projects, p.Environments = []string{}, []environment.Kind{} },
+		},
+		{
+			name: "a key of another kind of environment", owner: "acme", named: "acme", shown: []string{projects},
+			status: unseenEnvironment, limit: previews,
+		},
+		{
+			name: "a key of the project, but another kind of environment", owner: "acme", named: "acme", shown: []string{projects},
+			status: func(d api.Declaration, path, body string) int {
+				if strings.Contains(body, "shop-next") {
+					return http.StatusForbidden // another project, which it would not see
+				}
+				return d.Unseen.Environment
+			},
+			limit: func(p *auth.Permissions) { p.Projects = []string{"shop"}; previews(p) },
+		},
 	}
+}
+
+// worlds are two that begin alike: with has what the stranger does not see.
+type worlds struct {
+	with, without *functionstest.World
+	key           string
+	names         events.Names
+}
+
+func (s stranger) worlds(t *testing.T, book *events.Book) (out worlds) {
+	t.Helper()
+	begin := func(t *testing.T) (w *functionstest.World, key, full string) {
+		w = newWorld(t)
+		full = w.Account("acme")
+		key = w.Key("acme", s.limit)
+		if len(s.shown) > 0 {
+			populate(w, book, full, "acme", s.shown...)
+		}
+		return w, key, full
+	}
+	synctest.Test(t, func(t *testing.T) {
+		with, key, full := begin(t)
+		without, same, _ := begin(t)
+		if key != same {
+			t.Fatal("the two worlds do not begin alike")
+		}
+		if s.owner != "acme" {
+			full = with.Account(s.owner)
+		}
+		var rest []string
+		for _, g := range functions.Groups() {
+			if !slices.Contains(s.shown, g.Name) {
+				rest = append(rest, g.Name)
+			}
+		}
+		out = worlds{with: with, without: without, key: key, names: populate(with, book, full, s.owner, rest...)}
+	})
+	out.names["accountName"] = s.named
+	return out
+}
+
+// TestTheUnseenReadsLikeTheAbsent compares, for each kind of stranger and each
+// operation, a world that has what the stranger must not see with one that does
+// not have it.
+func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
+	book := samples(t)
+	for _, s := range strangers() {
+		t.Run(s.name, func(t *testing.T) {
+			two := s.worlds(t, book)
+			each(t, private, func(t *testing.T, d api.Declaration) {
+				for i, r := range variants(book, d) {
+					path, body := target(t, d, r, two.names)
+					want := s.status(d, path, body)
+					if want == 0 || i > 0 && (len(objects(d)) == 0 || len(r.After) > 0) {
+						continue // what a variant needs is its owner's to make
+					}
+					with, without := two.with.Copy(t), two.without.Copy(t)
+					before := with.Items.Items()
+					unseen := with.Call(two.key, d.Method, path, body)
+					absent := without.Call(two.key, d.Method, path, body)
+					if unseen.Whole != absent.Whole {
+						t.Errorf("it tells the unseen from the absent:\n%s\n%s", unseen.Whole, absent.Whole)
+					}
+					if unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
+						t.Errorf("%s %s %s: want %d, got %s", d.Method, path, body, want, unseen.Whole)
+					}
+					after := with.Items.Items()
+					if unseen.Status >= http.StatusMultipleChoices {
+						unchanged(t, before, after)
+						refusedOnce(with, d, before)
+					}
+					for key, item := range before {
+						if s.owner != "acme" && !reflect.DeepEqual(item, after[key]) {
+							t.Errorf("it changed %s %s of another account", key.PK, key.SK)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBadInputIsRefusedAndRecorded: a body that means nothing is a 400, and a
+// change that it did not make is recorded as refused.
+func TestBadInputIsRefusedAndRecorded(t *testing.T) {
+	p := newPopulated(t)
+	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t)
+		path, _ := target(t, d, p.book.Request(d), p.names)
+		for _, body := range []string{`{`, `"text"`, `17`, `{"a":1,"a":2}`} {
+			w.Restart()
+			w.Now = w.Now.Add(time.Second)
+			before := w.Items.Items()
+			w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest)
+			unchanged(t, before, w.Items.Items())
+			refusedOnce(w, d, before)
+		}
+	})
 }

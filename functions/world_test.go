@@ -1,186 +1,176 @@
 package functions_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
-	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"strings"
+	"maps"
+	"os"
 	"testing"
-	"time"
+	"testing/synctest"
 
-	"github.com/aws/aws-lambda-go/events"
-
+	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/functions/builder"
-	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// world is an installation in memory whose clock stands still.
-type world struct {
-	t       *testing.T
-	parts   installation.Parts
-	items   *store.Memory
-	counts  *counted
-	bucket  *blob.Memory
-	builder *builder.Handler
-	routes  []api.Route
-	http    http.Handler
-	now     time.Time
-}
+// varGroup names the one group that the tests of all groups look at, "" for
+// all: `make test PKG=variables` sets it.
+const varGroup = "GATEWRIGHT_TEST_GROUP"
 
-// fixedKey is a root key for tests.
-type fixedKey struct{}
+// projects is the group whose world is the project that others are in.
+const projects = "projects"
 
-func (fixedKey) Root(context.Context) ([]byte, error) {
-	return bytes.Repeat([]byte{7}, seal.KeyBytes), nil
-}
-
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, items: store.NewMemory(), now: storetest.Epoch}
-	w.counts = &counted{Backend: w.items}
-	clock := func() time.Time { return w.now }
-	w.bucket = blob.NewMemory(clock)
-	random := storetest.Random(t)
-	w.parts = installation.Parts{
-		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
-		Table:  storetest.Over(t, w.counts, storetest.Clock(clock)),
-		Bucket: w.bucket, Key: fixedKey{}, Random: random, Now: clock,
-		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+// newWorld makes an empty world of all groups.
+func newWorld(t *testing.T) *functionstest.World {
+	t.Helper()
+	var binds []functionstest.Bind
+	for _, g := range functions.Groups() {
+		binds = append(binds, g.Bind)
 	}
-	engine, err := durable.Engine(w.parts)
+	return functionstest.New(t, binds...)
+}
+
+// samples are those of all groups.
+func samples(t *testing.T) *events.Book {
+	t.Helper()
+	book, err := events.Open(functions.Described())
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := functions.NewServices(w.parts)
-	w.builder = &builder.Handler{Claims: services.Deployments, Engine: engine, Objects: w.bucket, Log: w.parts.Log}
+	return book
+}
+
+// chosen are the names that no group has of its own.
+func chosen(account string) events.Names {
+	return events.Names{"accountName": account, "projectName": "shop", "branchName": "main"}
+}
+
+// populate makes the worlds of groups in an account, of all when none is named,
+// by one of its keys, and gives what is called how.
+func populate(w *functionstest.World, book *events.Book, key, account string, groups ...string) events.Names {
+	w.Helper()
+	n, err := book.Names(chosen(account))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := book.Make(w.Client(key), n, groups...); err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+// populated is a world whose account acme has one of everything. Building waits
+// until every gateway has heard of it, so that it happens in a bubble, where
+// time passes at once; tests take copies.
+type populated struct {
+	*functionstest.World
+	book  *events.Book
+	key   string
+	names events.Names
+}
+
+func newPopulated(t *testing.T) (p populated) {
+	t.Helper()
+	p.book = samples(t)
+	synctest.Test(t, func(t *testing.T) {
+		p.World = newWorld(t)
+		p.key = p.Account("acme")
+		p.names = populate(p.World, p.book, p.key, "acme")
+	})
+	return p
+}
+
+// each runs a test for every operation that match accepts, in a bubble.
+func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T, d api.Declaration)) {
+	t.Helper()
 	for _, g := range functions.Groups() {
-		w.routes = append(w.routes, g.Bind(services)...)
+		if only := os.Getenv(varGroup); only != "" && only != g.Name {
+			continue
+		}
+		for _, d := range g.Declarations() {
+			if match(d) {
+				t.Run(d.ID, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, d) }) })
+			}
+		}
 	}
-	w.restart()
-	return w
 }
 
-// restart begins request ids anew, so that two worlds with different pasts
-// answer the same request with the same bytes.
-func (w *world) restart() {
-	w.http = api.NewServer(api.Config{
-		Authenticator: w.parts.Accounts(), Audit: w.parts.Table, Log: w.parts.Log, Now: w.parts.Now,
-		IDs: ids.NewSource(rand.NewChaCha8([32]byte{}), w.parts.Now),
-	}, w.routes)
-}
+func every(api.Declaration) bool      { return true }
+func private(d api.Declaration) bool  { return !d.Public }
+func changing(d api.Declaration) bool { return d.Mutates() }
 
-// account makes an account and gives its full-access key.
-func (w *world) account(name string) string {
-	w.t.Helper()
-	_, key, err := w.parts.Accounts().Create(w.t.Context(), name)
+// target fills in a request's path, query and body.
+func target(t *testing.T, d api.Declaration, r events.Request, n events.Names) (path, body string) {
+	t.Helper()
+	path, body, err := r.Target(d, n)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return key
+	return path, body
 }
 
-// key makes a key of an account.
-func (w *world) key(account string, spec accounts.Spec) string {
-	w.t.Helper()
-	_, key, err := w.parts.Accounts().CreateKey(w.t.Context(), account, spec)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return key
+// variants are the good requests of an operation, the first of them the plain
+// one.
+func variants(book *events.Book, d api.Declaration) []events.Request {
+	r := book.Request(d)
+	return append([]events.Request{r}, r.Also...)
 }
 
-// send makes a request and gives the whole answer, headers included.
-func (w *world) send(key, method, path, body string) (status int, answer string) {
-	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body))
-	if key != "" {
-		r.Header.Set("Authorization", "Bearer "+key)
+// good makes one of an operation's good requests in a copy of the world. It
+// gives the copy, which has recorded the uses of this request alone, and what
+// the request is called.
+func (p populated) good(t *testing.T, d api.Declaration, r events.Request) (*functionstest.World, functionstest.Answer, events.Names) {
+	t.Helper()
+	w, n := p.Copy(t), maps.Clone(p.names)
+	if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
+		t.Fatal(err)
 	}
-	out := httptest.NewRecorder()
-	w.http.ServeHTTP(out, r)
-	dump, err := httputil.DumpResponse(out.Result(), true)
-	if err != nil {
-		w.t.Fatal(err)
+	path, body := target(t, d, r, n)
+	w.Now = w.Now.AddDate(0, 0, 1) // its audit record has a day of its own
+	w.Restart()
+	w.Uses.Clear()
+	a := w.Call(p.key, d.Method, path, body)
+	if a.Status != d.Status {
+		t.Fatalf("its good request %s %s is answered %d %s, want %d: mend it in the group's samples.json", path, body, a.Status, a.Body, d.Status)
 	}
-	return out.Code, string(dump)
+	return w, a, n
 }
 
-// ask is send for a request that has to succeed; it decodes the answer.
-func (w *world) ask(key, method, path, body string) map[string]any {
-	w.t.Helper()
-	status, answer := w.send(key, method, path, body)
-	_, text, _ := strings.Cut(answer, "\r\n\r\n")
-	var out map[string]any
-	if status >= http.StatusMultipleChoices || text != "" && json.Unmarshal([]byte(text), &out) != nil {
-		w.t.Fatalf("%s %s: %s", method, path, answer)
+// TestEveryGoodRequestSucceeds keeps the sweep honest: what it compares does
+// exist, and its owner can do everything with it.
+func TestEveryGoodRequestSucceeds(t *testing.T) {
+	p := newPopulated(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		for _, r := range variants(p.book, d) {
+			p.good(t, d, r)
+		}
+	})
+}
+
+// TestEveryObjectIsInTheWorld: a parameter that no step of the world has made
+// would be as absent in the one world as in the other, and the sweep would
+// compare nothing with nothing.
+func TestEveryObjectIsInTheWorld(t *testing.T) {
+	p := newPopulated(t)
+	items := p.Items.Items()
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		for _, name := range objects(d) {
+			if !isSomewhere(t, p.names[name], items) {
+				t.Errorf("{%s} is called %q, and there is no such thing in the table: make it in the world of the group's samples.json", name, p.names[name])
+			}
+		}
+	})
+}
+
+// objects are the path parameters of an operation that name something which has
+// to exist: all but those that say where it is.
+func objects(d api.Declaration) []string {
+	var out []string
+	for _, name := range events.Parameters(d) {
+		switch name {
+		case "accountName", "projectName", "branchName":
+		default:
+			out = append(out, name)
+		}
 	}
 	return out
-}
-
-// deploy uploads a small project and builds it.
-func (w *world) deploy(key, account, project, branch string) (statusID, deployment string) {
-	w.t.Helper()
-	issued := w.ask(key, http.MethodPost, "/v1/deployments/sources",
-		`{"accountName":"`+account+`","projectName":"`+project+`","branchName":"`+branch+`"}`)
-	statusID, _ = issued["deploymentId"].(string)
-	object := w.bucket.Upload(blob.UploadKey(statusID), archive(w.t))
-	event := events.S3Event{Records: []events.S3EventRecord{{
-		EventName: "ObjectCreated:Put", EventTime: w.now,
-		S3: events.S3Entity{Object: events.S3Object{Key: blob.UploadKey(statusID), ETag: object.ETag}},
-	}}}
-	if err := w.builder.Handle(w.t.Context(), event); err != nil {
-		w.t.Fatal(err)
-	}
-	status := w.ask(key, http.MethodGet, "/v1/accounts/"+account+"/projects/"+project+"/deployment-status/"+statusID, "")
-	if status["status"] != "SUCCESS" {
-		w.t.Fatalf("build: %v", status)
-	}
-	url, _ := status["url"].(string)
-	deployment, _, _ = strings.Cut(strings.TrimPrefix(url, "http://"), ".")
-	return statusID, deployment
-}
-
-func archive(t *testing.T) []byte {
-	t.Helper()
-	files := map[string]string{
-		"config/routes.oas.json": `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a",
-			"responses":{"200":{"description":"ok"}},"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlForwardHandler",
-			"module":"$import(@gatewright/runtime)","options":{"baseUrl":"http://upstream.test"}},"policies":{"inbound":[]}}}}}}`,
-		"config/policies.json": `{"policies":[],"corsPolicies":[]}`,
-	}
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	a := tar.NewWriter(z)
-	for _, name := range []string{"config/policies.json", "config/routes.oas.json"} {
-		if err := a.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(a, files[name]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }

@@ -66,7 +66,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	var called []triggers.Function
 	var served *lambdahost.Function
 	for _, t := range functions.Triggered() {
-		f, err := w.function(t)
+		f, err := w.function(t.Function)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 			served = f
 			continue
 		}
-		called = append(called, triggers.Function{Function: t, Handler: f})
+		called = append(called, triggers.Function{Function: t.Function, Handler: f})
 	}
 	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
 	return &product{

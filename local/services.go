@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,21 +18,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // opened is everything that a run has opened.
@@ -133,7 +133,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	if o.parts.Telemetry.Tracer, err = telemetry.Open(s.getenv, "gatewright", log); err != nil {
 		return err
 	}
-	o.accounts = o.parts.Accounts()
+	o.accounts = accounts.Open(o.parts)
 	return nil
 }
 
@@ -165,16 +165,15 @@ type product struct {
 
 // assemble wires every function of the product in this process.
 func assemble(o *opened, apiAddr net.Addr) (*product, error) {
-	services := functions.NewServices(o.parts)
 	var front []apigateway.Function
 	for _, g := range functions.Groups() {
-		front = append(front, apigateway.Function{Group: g.Group, Edge: o.parts.Server(o.accounts, g.Bind(services)).Edge()})
+		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
 	data, err := gateway.New(o.parts)
 	if err != nil {
 		return nil, err
 	}
-	called, err := o.called(services)
+	called, err := o.called()
 	if err != nil {
 		return nil, err
 	}
@@ -211,17 +210,22 @@ func (o *opened) runner(called []triggers.Function) *triggers.Runner {
 	return runner
 }
 
-// called gives the functions that events call, with their handlers.
-func (o *opened) called(services functions.Services) ([]triggers.Function, error) {
-	engine, err := durable.Engine(o.parts)
-	if err != nil {
-		return nil, err
+// called gives the functions that the table, the bucket or a clock calls, with
+// their handlers. Requests have a listener of their own, and what only an
+// operator calls has a command.
+func (o *opened) called() ([]triggers.Function, error) {
+	var out []triggers.Function
+	for _, f := range functions.Triggered() {
+		if !slices.ContainsFunc(f.On, func(e trigger.Event) bool { return !e.Serves && !e.Asked }) {
+			continue
+		}
+		handler, err := f.Open(o.parts)
+		if err != nil {
+			return nil, fmt.Errorf("open the function %s: %w", f.Name, err)
+		}
+		out = append(out, triggers.Function{Function: f.Function, Handler: lambda.NewHandler(handler)})
 	}
-	build := &builder.Handler{Claims: services.Deployments, Engine: engine, Objects: o.bucket, Log: o.parts.Log}
-	return []triggers.Function{
-		{Function: builder.Function, Handler: lambda.NewHandler(build.Handle)},
-		{Function: operations.Function, Handler: lambda.NewHandler(operations.Handler(engine, o.parts.Log))},
-	}, nil
+	return out, nil
 }
 
 // stop drains the gateway and sends the last spans, for a while.

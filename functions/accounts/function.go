@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -64,7 +65,10 @@ type Key interface {
 
 var _ Key = seal.KeySource(nil)
 
-// Handler makes the function's handler, as lambda.Start takes it. The account's
+// Open makes the function's handler, as lambda.Start takes it.
+func Open(p installation.Parts) (any, error) { return Handler(accounts.Open(p), p.Key, p.Log), nil }
+
+// Handler makes the function's handler. The account's
 // key goes to the caller alone: what is logged of a call is the account's id.
 //
 // A call whose answer is lost leaves an account whose key nobody knows: make

@@ -14,6 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -29,6 +31,16 @@ var Function = trigger.Function{
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
+}
+
+// Open makes the function's handler, as lambda.Start takes it.
+func Open(p installation.Parts) (any, error) {
+	engine, err := durable.Engine(p)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{Claims: deployments.Open(p), Engine: engine, Objects: p.Bucket, Log: p.Log}
+	return h.Handle, nil
 }
 
 // Claims takes archives that have arrived as beginnings of builds.

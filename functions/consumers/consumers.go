@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -28,14 +27,10 @@ var Group = api.Group{
 	},
 }
 
-// What the operations do outside. Any of them may be asked about a bucket or a
-// consumer by id, which is a look-up of its own.
+// Any operation may be asked about a bucket or a consumer by its id, which is a
+// look-up of its own.
 var (
-	reads   = []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.RootKey}
-	changes = []api.Use{
-		api.GetItem, api.BatchGetItem, api.Query,
-		api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
-	}
+	reads  = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
 	absent = []int{http.StatusNotFound, http.StatusTooManyRequests}
 	taken  = []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}
 	byTag  = []*huma.Param{api.TagParameter()}
@@ -48,7 +43,7 @@ var list = api.Operation[listIn, listOut]{
 	Summary: "List consumers",
 	Description: "In the order of their names. Keys, managers and invites are left out unless they are asked for; " +
 		"of each consumer's keys the newest 100 are included.",
-	Scope:  auth.KeyBuckets.Read(),
+	Scope: auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: absent, Uses: reads, Parameters: byTag,
 }
 
@@ -56,16 +51,17 @@ var create = api.Operation[createIn, consumerOut]{
 	ID: "ApiKeyConsumersService_create", Method: http.MethodPost, Path: consumersPath,
 	Summary:     "Create a consumer",
 	Description: "With with-api-key=true the consumer gets an API key, which the answer shows in full.",
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.ConsumerCreate,
-	Errors: taken, Uses: changes,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "consumer.create", Resources: []string{"consumer", "api-key"},
+	Errors: taken, Uses: []api.Use{api.UpdateItem, api.RootKey},
 }
 
 var read = api.Operation[readIn, consumerOut]{
 	ID: "ApiKeyConsumersService_read", Method: http.MethodGet, Path: consumerPath,
 	Summary:     "Read a consumer",
 	Description: "Its keys (the newest 100), managers and invites are left out unless they are asked for." + tagNote,
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      absent, Uses: reads, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: absent, Uses: reads, Parameters: byTag,
 }
 
 var update = api.Operation[updateIn, consumerOut]{
@@ -73,16 +69,18 @@ var update = api.Operation[updateIn, consumerOut]{
 	Summary: "Update a consumer",
 	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
 		"New metadata reaches the gateway with the next check of each key." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Audit: audit.ConsumerUpdate,
-	Errors: absent, Uses: changes, Parameters: byTag,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "consumer.update", Resources: []string{"consumer"},
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: byTag,
 }
 
 var remove = api.Operation[consumerIn, api.NoContent]{
 	ID: "ApiKeyConsumersService_delete", Method: http.MethodDelete, Path: consumerPath, Status: http.StatusNoContent,
 	Summary:     "Delete a consumer",
 	Description: "Its managers and API keys are gone with it at once." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.ConsumerDelete,
-	Errors: absent, Uses: changes, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "consumer.delete", Resources: []string{"consumer"},
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: byTag,
 }
 
 var roll = api.Operation[rollIn, api.NoContent]{
@@ -90,21 +88,22 @@ var roll = api.Operation[rollIn, api.NoContent]{
 	Summary: "Roll the keys of a consumer",
 	Description: "Gives expiresOn to every API key of the consumer that has no expiry, and makes one new key without an expiry: " +
 		"the first in the list of keys." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Audit: audit.ConsumerRollKey,
-	Errors: absent, Uses: changes, Parameters: byTag,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "consumer.roll-key", Resources: []string{"consumer", "api-key"},
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: byTag,
 }
 
 // BucketPath and ConsumerPath are embedded in what the operations take, and
 // exported because huma skips what is not.
 type BucketPath struct {
-	AccountName string `path:"accountName" doc:"The account's name."`
-	BucketName  string `path:"bucketName" doc:"The key bucket's name, or its id."`
+	api.AccountPath
+	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`
 }
 
 // ConsumerPath is where a consumer is.
 type ConsumerPath struct {
 	BucketPath
-	ConsumerName string `path:"consumerName" doc:"The consumer's name, or its id."`
+	ConsumerName string `path:"consumerName" maxLength:"256" doc:"The consumer's name, or its id."`
 }
 
 // KeyFormat is the query parameter that says how much of a key is shown.
@@ -124,7 +123,7 @@ type listIn struct {
 	BucketPath
 	api.Page
 	Including
-	ManagerEmail string `query:"manager-email" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
+	ManagerEmail string `query:"manager-email" maxLength:"254" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
 	api.TagQuery
 }
 
@@ -140,7 +139,7 @@ type createIn struct {
 		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"Who it is."`
 		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 5 pairs, for management alone."`
 		Metadata    api.Optional[metadata]          `json:"metadata" required:"false" doc:"The user's data in the gateway, at most 1024 bytes."`
-		Managers    api.Optional[[]newManager]      `json:"managers" required:"false" doc:"At most 50: addresses to invite, or managers."`
+		Managers    api.Optional[[]newManager]      `json:"managers" required:"false" maxItems:"50" doc:"At most 50: addresses to invite, or managers."`
 	} `nameHint:"ConsumerCreate"`
 }
 

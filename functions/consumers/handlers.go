@@ -6,36 +6,13 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 )
 
-// Service is what the operations are made of: package keys' Service. It is
-// named whole here, since the group is its only front.
-type Service interface {
-	ListConsumers(ctx context.Context, at keys.BucketAt, f keys.Filter, page keys.Page, in keys.Include) ([]keys.Consumer, int, error)
-	CreateConsumer(ctx context.Context, at keys.BucketAt, in keys.NewConsumer) (keys.Consumer, error)
-	ReadConsumer(ctx context.Context, at keys.ConsumerAt, in keys.Include) (keys.Consumer, error)
-	UpdateConsumer(ctx context.Context, at keys.ConsumerAt, in keys.ConsumerPatch) (keys.Consumer, error)
-	DeleteConsumer(ctx context.Context, at keys.ConsumerAt) error
-	RollKey(ctx context.Context, at keys.ConsumerAt, expiresOn time.Time) error
-
-	ListKeys(ctx context.Context, at keys.ConsumerAt, page keys.Page, f keys.Format) ([]keys.Key, int, error)
-	CreateKey(ctx context.Context, at keys.ConsumerAt, in keys.NewKey) (keys.Key, error)
-	CreateKeys(ctx context.Context, at keys.ConsumerAt, in []keys.NewKey) ([]keys.Key, error)
-	ReadKey(ctx context.Context, at keys.ConsumerAt, id string, f keys.Format) (keys.Key, error)
-	UpdateKey(ctx context.Context, at keys.ConsumerAt, id string, in keys.KeyPatch) (keys.Key, error)
-	DeleteKey(ctx context.Context, at keys.ConsumerAt, id string) error
-
-	ListManagers(ctx context.Context, at keys.ConsumerAt, page keys.Page) ([]keys.Manager, int, error)
-	AddManager(ctx context.Context, at keys.ConsumerAt, in keys.NewManager) (keys.Manager, error)
-	DeleteManager(ctx context.Context, at keys.ConsumerAt, id string) error
-}
-
-var _ Service = (*keys.Service)(nil)
-
-// Routes binds the group's operations to the service.
-func Routes(s Service) []api.Route {
-	h := handlers{s}
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{keys.Open(p)}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove), roll.To(h.roll),
 		listKeys.To(h.listKeys), createKey.To(h.createKey), createKeys.To(h.createKeys),
@@ -44,7 +21,7 @@ func Routes(s Service) []api.Route {
 	}
 }
 
-type handlers struct{ service Service }
+type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail}

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -23,32 +22,34 @@ var listKeys = api.Operation[listKeysIn, keysOut]{
 	ID: "ApiKeyKeysService_list", Method: http.MethodGet, Path: keysPath,
 	Summary:     "List the API keys of a consumer",
 	Description: "The newest first." + tagNote,
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      absent, Uses: reads, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: absent, Uses: reads, Parameters: byTag,
 }
 
 var createKey = api.Operation[createKeyIn, keyOut]{
 	ID: "ApiKeyKeysService_create", Method: http.MethodPost, Path: keysPath,
 	Summary:     "Create an API key",
 	Description: newKeyNote + "The answer shows the key in full." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyCreate,
-	Errors: taken, Uses: changes, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "api-key.create", Resources: []string{"api-key", "consumer"},
+	Errors: taken, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: byTag,
 }
 
 var createKeys = api.Operation[createKeysIn, createdKeysOut]{
 	ID: "ApiKeyKeysService_bulkCreate", Method: http.MethodPost, Path: keysPath + "/$bulk",
 	Summary:     "Create many API keys",
 	Description: "Up to 1000 keys, all of them or none, in the order of the request. " + newKeyNote + "The answer shows the keys in full." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyBulkCreate,
-	Errors: taken, Uses: changes, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "api-key.bulk-create", Resources: []string{"consumer", "api-key"},
+	Errors: taken, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey}, Parameters: byTag,
 }
 
 var readKey = api.Operation[readKeyIn, keyOut]{
 	ID: "ApiKeyKeysService_get", Method: http.MethodGet, Path: keyPath,
 	Summary:     "Read an API key",
 	Description: "The key itself is masked unless key-format says otherwise." + tagNote,
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      absent, Uses: reads, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.RootKey}, Parameters: byTag,
 }
 
 var updateKey = api.Operation[updateKeyIn, keyOut]{
@@ -56,22 +57,24 @@ var updateKey = api.Operation[updateKeyIn, keyOut]{
 	Summary: "Update an API key",
 	Description: "A field that is given is replaced, null clears it, and what is not given stays. " +
 		"A new key ends the earlier one at once. The answer shows the key masked." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Audit: audit.KeyUpdate,
-	Errors: taken, Uses: changes, Parameters: byTag,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "api-key.update", Resources: []string{"api-key", "consumer"},
+	Errors: taken, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: byTag,
 }
 
 var removeKey = api.Operation[keyIn, api.NoContent]{
 	ID: "ApiKeyKeysService_delete", Method: http.MethodDelete, Path: keyPath, Status: http.StatusNoContent,
 	Summary:     "Delete an API key",
 	Description: "It opens nothing any more, at once and for good." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.KeyDelete,
-	Errors: absent, Uses: changes, Parameters: byTag,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "api-key.delete", Resources: []string{"api-key", "consumer"},
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem}, Parameters: byTag,
 }
 
 // KeyPath is where an API key is.
 type KeyPath struct {
 	ConsumerPath
-	KeyID string `path:"keyId" doc:"The API key's id."`
+	KeyID string `path:"keyId" maxLength:"256" doc:"The API key's id."`
 }
 
 type listKeysIn struct {
@@ -102,7 +105,7 @@ type createKeysIn struct {
 type newKey struct {
 	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
 	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-	Key         api.Optional[string]    `json:"key" required:"false" doc:"A key of your own."`
+	Key         api.Optional[string]    `json:"key" required:"false" minLength:"16" maxLength:"256" doc:"A key of your own."`
 }
 
 type createdKeysOut struct {
@@ -123,7 +126,7 @@ type updateKeyIn struct {
 	Body struct {
 		ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; null for never."`
 		Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-		Key         api.Optional[string]    `json:"key" required:"false" doc:"A key of your own in place of the earlier one."`
+		Key         api.Optional[string]    `json:"key" required:"false" minLength:"16" maxLength:"256" doc:"A key of your own in place of the earlier one."`
 	} `nameHint:"KeyUpdate"`
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/keys"
 )
@@ -18,24 +17,26 @@ var listManagers = api.Operation[listManagersIn, managersOut]{
 	ID: "ApiKeyConsumerManagers_list", Method: http.MethodGet, Path: managersPath,
 	Summary:     "List the managers of a consumer",
 	Description: "The newest first.",
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      absent, Uses: reads,
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: absent, Uses: []api.Use{api.BatchGetItem},
 }
 
 var addManager = api.Operation[addManagerIn, managerOut]{
 	ID: "ApiKeyConsumerManagers_create", Method: http.MethodPost, Path: managersPath,
 	Summary:     "Add a manager to a consumer",
 	Description: "An invite of the same address is taken up by it.",
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.ManagerCreate,
-	Errors: taken, Uses: changes,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "manager.create", Resources: []string{"manager", "consumer"},
+	Errors: taken, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
 var removeManager = api.Operation[managerIn, api.NoContent]{
 	ID: "ApiKeyConsumerManagers_delete", Method: http.MethodDelete, Path: managersPath + "/{managerId}", Status: http.StatusNoContent,
 	Summary:     "Delete a manager of a consumer",
 	Description: "Takes the id of an invite too, which withdraws it.",
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.ManagerDelete,
-	Errors: absent, Uses: changes,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "manager.delete", Resources: []string{"manager", "consumer"},
+	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
 }
 
 type listManagersIn struct {
@@ -50,14 +51,14 @@ type managersOut struct {
 type addManagerIn struct {
 	ConsumerPath
 	Body struct {
-		Email string `json:"email" doc:"The manager's address, unique in the consumer." example:"ada@example.com"`
-		Sub   string `json:"sub" doc:"The manager's identity where managers sign in." example:"auth0|65f1"`
+		Email string `json:"email" maxLength:"254" doc:"The manager's address, unique in the consumer." example:"ada@example.com"`
+		Sub   string `json:"sub" maxLength:"256" doc:"The manager's identity where managers sign in." example:"auth0|65f1"`
 	} `nameHint:"ManagerCreate"`
 }
 
 type managerIn struct {
 	ConsumerPath
-	ManagerID string `path:"managerId" doc:"The id of a manager or an invite."`
+	ManagerID string `path:"managerId" maxLength:"256" doc:"The id of a manager or an invite."`
 }
 
 type managerOut struct {
@@ -77,19 +78,23 @@ type invite struct {
 	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was made."`
 }
 
+// The bounds of a manager's texts: those of the tags of addManagerIn.
+const maxEmail, maxSub = 254, 256
+
 // newManager is an entry of a new consumer's managers: an address to invite, or
 // a manager (contract 3.5).
 type newManager keys.NewManager
 
 // Schema implements huma.SchemaProvider.
 func (newManager) Schema(huma.Registry) *huma.Schema {
-	text := &huma.Schema{Type: huma.TypeString}
 	return &huma.Schema{OneOf: []*huma.Schema{
-		{Type: huma.TypeString, Description: "An address to invite."},
+		{Type: huma.TypeString, Description: "An address to invite.", MaxLength: new(maxEmail)},
 		{
 			Type: huma.TypeObject, Description: "A manager.",
-			Properties: map[string]*huma.Schema{"email": text, "sub": text},
-			Required:   []string{"email", "sub"}, AdditionalProperties: true,
+			Properties: map[string]*huma.Schema{
+				"email": {Type: huma.TypeString, MaxLength: new(maxEmail)}, "sub": {Type: huma.TypeString, MaxLength: new(maxSub)},
+			},
+			Required: []string{"email", "sub"}, AdditionalProperties: true,
 		},
 	}}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -64,12 +64,12 @@ func newWorld(t *testing.T) *world {
 	table := storetest.New(t)
 	now := func() time.Time { return storetest.Epoch }
 	source := ids.NewSource(storetest.Random(t), now)
-	hasher := seal.NewHasher(root{}, "consumer-key")
-	service := keys.New(keys.Options{Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher, IDs: source, Now: now})
-	w := &world{TB: t, verifier: keys.NewVerifier(table, hasher, now)}
+	parts := installation.Parts{Table: table, Key: root{}, IDs: source, Now: now}
+	service := keys.Open(parts)
+	w := &world{TB: t, verifier: keys.OpenVerifier(parts)}
 	w.Handler = api.NewServer(api.Config{
 		Authenticator: callers{}, Audit: table, Log: slog.New(slog.DiscardHandler), IDs: source, Now: now,
-	}, consumers.Routes(service))
+	}, consumers.Bind(parts))
 	ctx := audit.With(t.Context(), &audit.Request{AccountID: "a-1", RequestID: "setting-up", Time: now()})
 	owner := keys.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
 	if _, err := service.CreateBucket(ctx, owner, keys.NewBucket{Name: "orders"}); err != nil {

@@ -7,30 +7,19 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// Service is what the operations are made of.
-type Service interface {
-	IssueUpload(context.Context, deployments.UploadAt) (deployments.Upload, error)
-	ReadStatus(context.Context, deployments.StatusAt) (deployments.Status, error)
-	ListDeployments(ctx context.Context, owner deployments.Owner, project string) ([]deployments.Deployment, error)
-	ReadDeployment(context.Context, deployments.DeploymentAt) (deployments.Deployment, error)
-	DeleteDeployment(context.Context, deployments.DeploymentAt) error
-	Redeploy(context.Context, deployments.DeploymentAt) (statusID string, err error)
-}
-
-var _ Service = (*deployments.Service)(nil)
-
-// Routes binds the group's operations to the service.
-func Routes(s Service) []api.Route {
-	h := handlers{s}
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{deployments.Open(p)}
 	return []api.Route{
 		sources.To(h.sources), sourceURL.To(h.sourceURL), projectSources.To(h.projectSources), status.To(h.status),
 		list.To(h.list), read.To(h.read), remove.To(h.remove), removeFromProject.To(h.removeFromProject), redeploy.To(h.redeploy),
 	}
 }
 
-type handlers struct{ service Service }
+type handlers struct{ service *deployments.Service }
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
 	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -20,11 +19,7 @@ var Group = api.Group{
 	},
 }
 
-var (
-	uploads = []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey, api.PresignUpload}
-	reads   = []api.Use{api.BatchGetItem, api.Query}
-	changes = []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem}
-)
+var uploads = []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey, api.PresignUpload}
 
 const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +
 	"The id in the answer is the statusId under which the build is followed. " +
@@ -33,14 +28,16 @@ const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 
 var sources = api.Operation[sourcesIn, uploadOut]{
 	ID: "DeployService_sources", Method: http.MethodPost, Path: "/v1/deployments/sources",
 	Summary: "Get an upload address for a branch", Description: uploadNote,
-	Scope: auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound}, Uses: uploads,
 }
 
 var sourceURL = api.Operation[sourceURLIn, uploadOut]{
 	ID: "DeployService_sourceUrl", Method: http.MethodPost, Path: "/v1/deployments/source-url",
 	Summary: "Get an upload address for an environment", Description: uploadNote,
-	Scope: auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound}, Uses: uploads,
 }
 
@@ -48,7 +45,8 @@ var projectSources = api.Operation[projectSourcesIn, uploadOut]{
 	ID: "DeployService_projectSources", Method: http.MethodPost, Path: projectPath + "/sources",
 	Summary:     "Get an upload address for a project",
 	Description: "The earlier form of the operation: it deploys the branch main. " + uploadNote,
-	Scope:       auth.Deployments.Write(), Audit: audit.SourceCreate,
+	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound}, Uses: uploads,
 }
 
@@ -56,23 +54,23 @@ var status = api.Operation[statusIn, statusOut]{
 	ID: "V1_deploymentStatus", Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}",
 	Summary:     "Follow a build",
 	Description: "IN_PROGRESS from the moment the upload address is given out, then SUCCESS or ERROR for good.",
-	Scope:       auth.Deployments.Read(),
-	Errors:      []int{http.StatusNotFound}, Uses: reads,
+	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "DeploymentsService_list", Method: http.MethodGet, Path: projectPath + "/deployments",
 	Summary:     "List the deployments of a project",
 	Description: "Production first, then the newest first.",
-	Scope:       auth.Deployments.Read(),
-	Errors:      []int{http.StatusNotFound}, Uses: reads,
+	Scope:       auth.Deployments.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem, api.Query},
 }
 
 var read = api.Operation[nameIn, deploymentOut]{
 	ID: "DeploymentsService_read", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}",
 	Summary: "Read a deployment",
-	Scope:   auth.Deployments.Read(),
-	Errors:  []int{http.StatusNotFound}, Uses: reads,
+	Scope:   auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
 }
 
 const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards."
@@ -80,37 +78,40 @@ const removeNote = "The gateway stops serving it at once; what it leaves behind 
 var remove = api.Operation[nameIn, api.NoContent]{
 	ID: "DeploymentsService_delete", Method: http.MethodDelete, Path: "/v1/deployments/{deploymentName}",
 	Summary: "Delete a deployment", Description: removeNote,
-	Scope: auth.Deployments.Write(), Audit: audit.DeploymentDelete,
-	Errors: []int{http.StatusNotFound}, Uses: changes,
+	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "deployment.delete", Resources: []string{"deployment"},
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
 	ID: "DeploymentsService_deleteFromProject", Method: http.MethodDelete, Path: projectPath + "/deployments/{deploymentName}",
 	Summary: "Delete a deployment of a project", Description: removeNote,
-	Scope: auth.Deployments.Write(), Audit: audit.DeploymentDelete,
-	Errors: []int{http.StatusNotFound}, Uses: changes,
+	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "deployment.delete", Resources: []string{"deployment"},
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var redeploy = api.Operation[nameIn, redeployOut]{
 	ID: "DeployService_redeploy", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/deploy",
 	Summary:     "Deploy the stored sources again",
 	Description: "Builds the sources of the deployment once more, so that new values of variables take effect.",
-	Scope:       auth.Deployments.Write(), Audit: audit.DeploymentDeploy,
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: changes,
+	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "deployment.redeploy", Resources: []string{"deployment", "source"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
 }
 
 type sourcesIn struct {
 	Body struct {
-		AccountName string `json:"accountName" doc:"The account."`
-		ProjectName string `json:"projectName" doc:"The project." example:"lime-fox"`
+		AccountName string `json:"accountName" maxLength:"256" doc:"The account."`
+		ProjectName string `json:"projectName" maxLength:"256" doc:"The project." example:"lime-fox"`
 		BranchName  string `json:"branchName" minLength:"1" maxLength:"255" doc:"The branch; main, master and production are production." example:"main"`
 	} `nameHint:"SourcesRequest"`
 }
 
 type sourceURLIn struct {
 	Body struct {
-		AccountName   string `json:"accountName" doc:"The account."`
-		ProjectName   string `json:"projectName" doc:"The project."`
+		AccountName   string `json:"accountName" maxLength:"256" doc:"The account."`
+		ProjectName   string `json:"projectName" maxLength:"256" doc:"The project."`
 		Environment   string `json:"environment,omitempty" maxLength:"255" doc:"The branch. One of environment and branchName is needed."`
 		BranchName    string `json:"branchName,omitempty" maxLength:"255" doc:"The branch, under its other name."`
 		RepositoryURL string `json:"repositoryUrl,omitempty" maxLength:"2048" doc:"Where the sources come from, for people."`
@@ -119,8 +120,7 @@ type sourceURLIn struct {
 }
 
 type projectSourcesIn struct {
-	AccountName string `path:"accountName"`
-	ProjectName string `path:"projectName"`
+	api.ProjectPath
 }
 
 type uploadOut struct {
@@ -131,9 +131,8 @@ type uploadOut struct {
 }
 
 type statusIn struct {
-	AccountName string `path:"accountName"`
-	ProjectName string `path:"projectName"`
-	StatusID    string `path:"statusId" doc:"The UUID of the uploaded sources."`
+	api.ProjectPath
+	StatusID string `path:"statusId" maxLength:"256" doc:"The UUID of the uploaded sources."`
 }
 
 type statusOut struct {
@@ -166,8 +165,7 @@ type finding struct {
 }
 
 type listIn struct {
-	AccountName string `path:"accountName"`
-	ProjectName string `path:"projectName"`
+	api.ProjectPath
 	api.Page
 }
 
@@ -176,13 +174,12 @@ type listOut struct {
 }
 
 type nameIn struct {
-	DeploymentName string `path:"deploymentName" doc:"The deployment's name: the first label of its host name."`
+	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
 }
 
 type projectNameIn struct {
-	AccountName    string `path:"accountName"`
-	ProjectName    string `path:"projectName"`
-	DeploymentName string `path:"deploymentName" doc:"The deployment's name: the first label of its host name."`
+	api.ProjectPath
+	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
 }
 
 type deploymentOut struct {

@@ -3,13 +3,23 @@ package gateway
 import (
 	"crypto/tls"
 	"net/http"
+	"os"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// Lambda makes the handler that lambda.Start takes of the gateway: one that
-// streams its answers where the installation is set up for that.
+// Open makes the function's handler, as lambda.Start takes it: one that streams
+// its answers where the installation is set up for that.
+func Open(p installation.Parts) (any, error) {
+	service, err := New(p, RuntimeAPI(os.Getenv)...)
+	if err != nil {
+		return nil, err
+	}
+	return Lambda(p, service), nil
+}
+
+// Lambda is Open for a handler that is there.
 func Lambda(p installation.Parts, h http.Handler) any {
 	if p.Config.Streaming {
 		return Stream(p, h)

@@ -65,12 +65,12 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	handler := gateway.New(gateway.Config{
 		Deployments: serving.New(serving.Options{
 			Table:  p.Table,
-			Shelf:  artifacts.New(p.Bucket, p.Sealer(), p.ArtifactHasher()),
+			Shelf:  artifacts.Open(p),
 			Domain: p.Config.DeploymentDomain(),
 			Now:    p.Now,
 			Log:    p.Log,
 		}),
-		Keys:       policy.NewKeyCache(verifier{keys.NewVerifier(p.Table, p.KeyHasher(), p.Now)}, rememberedKeys, secret, p.Now),
+		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, rememberedKeys, secret, p.Now),
 		Allowances: ratelimit.New(book, p.Now),
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},

@@ -5,29 +5,19 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 )
 
-// Service is what the operations are made of.
-type Service interface {
-	ListBuckets(ctx context.Context, owner keys.Owner, page keys.Page) ([]keys.Bucket, int, error)
-	CreateBucket(ctx context.Context, owner keys.Owner, in keys.NewBucket) (keys.Bucket, error)
-	ReadBucket(ctx context.Context, at keys.BucketAt) (keys.Bucket, error)
-	UpdateBucket(ctx context.Context, at keys.BucketAt, in keys.BucketPatch) (keys.Bucket, error)
-	DeleteBucket(ctx context.Context, at keys.BucketAt) error
-}
-
-var _ Service = (*keys.Service)(nil)
-
-// Routes binds the group's operations to the service.
-func Routes(s Service) []api.Route {
-	h := handlers{s}
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{keys.Open(p)}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove),
 	}
 }
 
-type handlers struct{ service Service }
+type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	limit, offset := in.Window()

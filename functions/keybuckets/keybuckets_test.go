@@ -16,8 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -58,12 +57,9 @@ func newServer(t *testing.T) http.Handler {
 	table := storetest.New(t)
 	now := func() time.Time { return storetest.Epoch }
 	source := ids.NewSource(storetest.Random(t), now)
-	service := keys.New(keys.Options{
-		Table: table, Sealer: seal.NewSealer(root{}), Hasher: seal.NewHasher(root{}, "consumer-key"), IDs: source, Now: now,
-	})
 	server := api.NewServer(api.Config{
 		Authenticator: callers{}, Audit: table, Log: slog.New(slog.DiscardHandler), IDs: source, Now: now,
-	}, keybuckets.Routes(service))
+	}, keybuckets.Bind(installation.Parts{Table: table, Key: root{}, IDs: source, Now: now}))
 	if got := call(server, "POST", buckets, "full", `{"name":"orders","description":"d","tags":{"team":"a"}}`); got.Code != http.StatusOK {
 		t.Fatalf("setting up answers %d %s", got.Code, got.Body)
 	}

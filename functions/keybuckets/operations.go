@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -25,9 +24,9 @@ var list = api.Operation[listIn, listOut]{
 	ID: "ApiKeyBucketsService_list", Method: http.MethodGet, Path: bucketsPath,
 	Summary:     "List key buckets",
 	Description: "The key buckets of the account that the account key sees, in the order of their names.",
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      []int{http.StatusNotFound, http.StatusTooManyRequests},
-	Uses:        []api.Use{api.Query},
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsLeftOut,
+	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.Query},
 }
 
 var create = api.Operation[createIn, bucketOut]{
@@ -35,7 +34,8 @@ var create = api.Operation[createIn, bucketOut]{
 	Summary: "Create a key bucket",
 	Description: "The tags project and environmentType (PRODUCTION, PREVIEW or WORKING_COPY) place the bucket for good: " +
 		"account keys that are limited to projects or environments see it accordingly. Such a key has to place the buckets it makes.",
-	Scope: auth.KeyBuckets.Write(), Audit: audit.BucketCreate,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Audit: "key-bucket.create", Resources: []string{"key-bucket"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.RootKey},
 }
@@ -44,9 +44,9 @@ var read = api.Operation[bucketIn, bucketOut]{
 	ID: "ApiKeyBucketsService_read", Method: http.MethodGet, Path: bucketPath,
 	Summary:     "Read a key bucket",
 	Description: "The answer includes the token that connects to the bucket.",
-	Scope:       auth.KeyBuckets.Read(),
-	Errors:      []int{http.StatusNotFound, http.StatusTooManyRequests},
-	Uses:        []api.Use{api.GetItem, api.RootKey},
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.GetItem, api.RootKey},
 }
 
 var update = api.Operation[updateIn, bucketOut]{
@@ -54,7 +54,8 @@ var update = api.Operation[updateIn, bucketOut]{
 	Summary: "Update a key bucket",
 	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
 		"New tags do not place the bucket anew.",
-	Scope: auth.KeyBuckets.Write(), Audit: audit.BucketUpdate,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "key-bucket.update", Resources: []string{"key-bucket"},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem},
 }
@@ -63,7 +64,8 @@ var remove = api.Operation[bucketIn, api.NoContent]{
 	ID: "ApiKeyBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
 	Summary:     "Delete a key bucket",
 	Description: "Its consumers, their managers and API keys are gone with it at once.",
-	Scope:       auth.KeyBuckets.Write(), Audit: audit.BucketDelete,
+	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "key-bucket.delete", Resources: []string{"key-bucket"},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem, api.DeleteItem, api.PutItem},
 }
@@ -71,12 +73,12 @@ var remove = api.Operation[bucketIn, api.NoContent]{
 // BucketPath is embedded in what the operations take, and exported because huma
 // skips what is not.
 type BucketPath struct {
-	AccountName string `path:"accountName" doc:"The account's name."`
-	BucketName  string `path:"bucketName" doc:"The key bucket's name, or its id."`
+	api.AccountPath
+	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`
 }
 
 type listIn struct {
-	AccountName string `path:"accountName" doc:"The account's name."`
+	api.AccountPath
 	api.Page
 }
 
@@ -85,8 +87,8 @@ type listOut struct {
 }
 
 type createIn struct {
-	AccountName string `path:"accountName" doc:"The account's name."`
-	Body        struct {
+	api.AccountPath
+	Body struct {
 		Name          string                          `json:"name" pattern:"^[a-z0-9-]{5,128}$" doc:"The bucket's name, unique in the account." example:"partner-keys"`
 		Description   api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
 		Tags          api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 20 pairs."`

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
@@ -42,6 +44,15 @@ var Function = trigger.Function{
 
 // unowned matches records of operations that no worker has.
 const unowned = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},"NewImage":{"lease":{"M":{"owner":{"S":[{"exists":false}]}}}}}}`
+
+// Open makes the function's handler, as lambda.Start takes it.
+func Open(p installation.Parts) (any, error) {
+	engine, err := durable.Engine(p)
+	if err != nil {
+		return nil, err
+	}
+	return Handler(engine, p.Log), nil
+}
 
 // Engine advances operations.
 type Engine interface {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/installation"
 )
 
 // description is the golden OpenAPI document: what a review has seen is what
@@ -14,8 +15,8 @@ import (
 //go:embed openapi.json
 var description []byte
 
-// Routes binds the group's operations. They need nothing but the caller.
-func Routes() []api.Route {
+// Bind gives the group's routes. They need nothing but the caller.
+func Bind(installation.Parts) []api.Route {
 	return []api.Route{
 		openAPI.To(describe),
 		whoAmI.To(identify),

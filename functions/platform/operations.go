@@ -24,13 +24,14 @@ var whoAmI = api.Operation[struct{}, whoAmIOut]{
 	ID: "V1_whoAmI", Method: "GET", Path: "/v1/who-am-i",
 	Summary:     "Tell who the caller is",
 	Description: "What identifies the bearer of the account key, and the account the key belongs to.",
+	Unseen:      api.UnseenIsLeftOut,
 }
 
 var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	ID: "AccountService_list", Method: "GET", Path: "/v1/accounts",
 	Summary:     "List accounts",
 	Description: "The accounts that the key sees: an account key sees the one it belongs to.",
-	Scope:       auth.Accounts.Read(),
+	Scope:       auth.Accounts.Read(), Unseen: api.UnseenIsLeftOut,
 }
 
 type openAPIOut struct {

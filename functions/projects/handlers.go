@@ -7,23 +7,16 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// Service makes and lists projects.
-type Service interface {
-	CreateProject(ctx context.Context, owner deployments.Owner, name string) (deployments.Project, error)
-	ListProjects(ctx context.Context, owner deployments.Owner) ([]deployments.Project, error)
-}
-
-var _ Service = (*deployments.Service)(nil)
-
-// Routes binds the group's operations to the service.
-func Routes(s Service) []api.Route {
-	h := handlers{s}
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{deployments.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create)}
 }
 
-type handlers struct{ service Service }
+type handlers struct{ service *deployments.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	owner, err := owner(ctx, in.AccountName)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -20,9 +19,9 @@ var list = api.Operation[listIn, listOut]{
 	ID: "ProjectsService_list", Method: http.MethodGet, Path: "/v1/projects",
 	Summary:     "List projects",
 	Description: "The projects of an account that the key sees, in the order of their names.",
-	Scope:       auth.Projects.Read(),
-	Errors:      []int{http.StatusNotFound},
-	Uses:        []api.Use{api.Query},
+	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsLeftOut,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.Query},
 }
 
 var create = api.Operation[createIn, createOut]{
@@ -30,14 +29,14 @@ var create = api.Operation[createIn, createOut]{
 	Summary: "Create a project",
 	Description: "Makes a project with its three key buckets, one for each kind of environment. " +
 		"A name that is in use or not allowed is a 422: choose another and repeat.",
-	Scope:  auth.Projects.Write(),
-	Audit:  audit.ProjectCreate,
+	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusOK},
+	Audit: "project.create", Resources: []string{"project"},
 	Errors: []int{http.StatusNotFound, http.StatusUnprocessableEntity},
 	Uses:   []api.Use{api.BatchGetItem, api.RootKey},
 }
 
 type listIn struct {
-	AccountName string `query:"accountName" doc:"The account; the key's own when it is not given."`
+	AccountName string `query:"accountName" maxLength:"256" doc:"The account; the key's own when it is not given."`
 	api.Page
 }
 
@@ -46,10 +45,10 @@ type listOut struct {
 }
 
 type createIn struct {
-	AccountName string `query:"accountName" doc:"The account; the key's own when it is not given."`
+	AccountName string `query:"accountName" maxLength:"256" doc:"The account; the key's own when it is not given."`
 	Body        struct {
 		// The pattern is the service's: a bad name is a 422, not a 400.
-		Name string `json:"name" doc:"Lower-case letters, digits and hyphens, at most 63; neither first nor last a hyphen." example:"lime-fox"`
+		Name string `json:"name" maxLength:"1024" doc:"Lower-case letters, digits and hyphens, at most 63; neither first nor last a hyphen." example:"lime-fox"`
 	} `nameHint:"ProjectCreate"`
 }
 

@@ -5,24 +5,17 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/installation"
 	service "github.com/gatewright/gatewright/shared/variables"
 )
 
-// Service is what the handlers call: package variables in shared.
-type Service interface {
-	Create(ctx context.Context, at service.Branch, n service.NewVariable) (service.Variable, error)
-	Update(ctx context.Context, at service.Branch, name string, value *string) (service.Variable, error)
-}
-
-var _ Service = (*service.Service)(nil)
-
-// Routes binds the group's operations.
-func Routes(s Service) []api.Route {
-	h := handlers{s}
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{service.Open(p)}
 	return []api.Route{create.To(h.create), update.To(h.update)}
 }
 
-type handlers struct{ service Service }
+type handlers struct{ service *service.Service }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
 	v, err := h.service.Create(ctx, in.at(ctx), service.NewVariable{

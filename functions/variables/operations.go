@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 )
 
@@ -23,7 +22,8 @@ var create = api.Operation[createIn, variableOut]{
 	Summary: "Create an environment variable",
 	Description: "The variable takes effect with the branch's next build. A branch has at most 100 variables, and need not " +
 		"have been deployed yet. Names that begin with GATEWRIGHT_ are reserved, apart from GATEWRIGHT_PUBLIC_.",
-	Scope: auth.Variables.Write(), Audit: audit.VariableCreate,
+	Scope: auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "variable.create", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.CheckItem, api.UpdateItem, api.RootKey},
 }
@@ -32,7 +32,8 @@ var update = api.Operation[updateIn, variableOut]{
 	ID: "VariablesService_update", Method: http.MethodPatch, Path: path + "/{variableName}",
 	Summary:     "Change the value of an environment variable",
 	Description: "The new value takes effect with the branch's next build. Without a value nothing changes.",
-	Scope:       auth.Variables.Write(), Audit: audit.VariableUpdate,
+	Scope:       auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "variable.update", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.UpdateItem, api.RootKey},
 }
@@ -41,9 +42,8 @@ var update = api.Operation[updateIn, variableOut]{
 // skips what is not. It is where variables belong. The branch arrives percent-encoded
 // (feature%2Fx) and is decoded here already.
 type BranchPath struct {
-	AccountName string `path:"accountName"`
-	ProjectName string `path:"projectName"`
-	BranchName  string `path:"branchName" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
+	api.ProjectPath
+	BranchName string `path:"branchName" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
 }
 
 type createIn struct {
@@ -57,7 +57,7 @@ type createIn struct {
 
 type updateIn struct {
 	BranchPath
-	VariableName string `path:"variableName" doc:"The variable's name."`
+	VariableName string `path:"variableName" maxLength:"256" doc:"The variable's name."`
 	Body         struct {
 		Value *string `json:"value,omitempty" maxLength:"5120" doc:"The new value, at most 5120 bytes of UTF-8."`
 	} `nameHint:"VariableUpdate"`

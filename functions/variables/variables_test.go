@@ -16,10 +16,9 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
-	service "github.com/gatewright/gatewright/shared/variables"
 )
 
 // callers is an api.Authenticator with a key for each case.
@@ -67,7 +66,7 @@ func newServer(t *testing.T) http.Handler {
 	server := api.NewServer(api.Config{
 		Authenticator: callers{}, Audit: table, Log: slog.New(slog.DiscardHandler),
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
-	}, variables.Routes(service.New(service.Options{Table: table, Sealer: seal.NewSealer(root{}), Now: now})))
+	}, variables.Bind(installation.Parts{Table: table, Key: root{}, Now: now}))
 	if got := call(server, "POST", main, "full", `{"name":"OLD","isSecret":false,"value":"old"}`); got.Code != http.StatusCreated {
 		t.Fatalf("setting up answers %d %s", got.Code, got.Body)
 	}

@@ -90,8 +90,8 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 
 func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 	m, err := read(fstest.MapFS{
-		keysLedger:       file("      reads  queries\ncheck a key            1        0        0         2.0          0.5\n"),
-		operationsLedger: file("Service_read                       1        1        1       1.0         12.0\n"),
+		keysLedger:                             file("      reads  queries\ncheck a key            1        0        0         2.0          0.5\n"),
+		"functions/things/testdata/ledger.txt": file("Service_read                       1        1        1       1.0         12.0\n"),
 		templateSummary: file("a.template.json\n       2 AWS::KMS::Key\nb.template.json\n      30 AWS::KMS::Key\n\nfunctions\n" +
 			"    GatewayFunction          provided.al2023 arm64, 512 MB, 29 s, tracing Active\n"),
 	})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -46,20 +47,28 @@ type measured struct {
 
 // The goldens, from the root of the repository.
 const (
-	keysLedger       = "shared/keys/testdata/ledger.txt"
-	operationsLedger = "functions/testdata/ledger.txt"
-	templateSummary  = "infra/testdata/template.txt"
+	keysLedger        = "shared/keys/testdata/ledger.txt"
+	operationsLedgers = "functions/*/testdata/ledger.txt"
+	templateSummary   = "infra/testdata/template.txt"
 )
 
 // read reads the goldens.
 func read(root fs.FS) (measured, error) {
-	m := measured{resources: map[string]float64{}, memoryMB: map[string]float64{}}
+	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}}
 	var err error
 	if m.keys, err = readLedger(root, keysLedger); err != nil {
 		return m, err
 	}
-	if m.operations, err = readLedger(root, operationsLedger); err != nil {
-		return m, err
+	ledgers, err := fs.Glob(root, operationsLedgers)
+	if err != nil {
+		return m, fmt.Errorf("find the ledgers of operations: %w", err)
+	}
+	for _, path := range ledgers {
+		rows, err := readLedger(root, path)
+		if err != nil {
+			return m, err
+		}
+		maps.Copy(m.operations, rows)
 	}
 	err = eachMatch(root, templateSummary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) {
 		m.resources[groups[1]] += n[0]

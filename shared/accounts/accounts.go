@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -62,6 +63,12 @@ const (
 // namePattern is that of contract 1.4, with bounds of our own.
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{1,62}$`)
 
+// The actions that are recorded. No operation of the API does them.
+const (
+	createAccount audit.Action = "account.create"
+	createKey     audit.Action = "account-key.create"
+)
+
 // Service makes accounts and keys and recognises keys. It is safe for
 // concurrent use.
 type Service struct {
@@ -70,6 +77,9 @@ type Service struct {
 	now   func() time.Time
 	cache *cache
 }
+
+// Open makes the Service of an installation.
+func Open(p installation.Parts) *Service { return New(p.Table, p.IDs, p.Now) }
 
 // New makes a Service over the table.
 func New(table *store.Table, source *ids.Source, now func() time.Time) *Service {
@@ -86,7 +96,7 @@ func (s *Service) Create(ctx context.Context, name string) (Account, string, err
 	}
 	account := Account{ID: s.ids.UUID(), Name: name, CreatedOn: s.now().UTC()}
 	text, key := s.mint(account, Spec{Label: "Full access key of " + name, Permissions: auth.Full()})
-	ctx = audit.With(ctx, s.request(account, audit.AccountCreate))
+	ctx = audit.With(ctx, s.request(account, createAccount))
 	err := s.table.Commit(ctx,
 		store.Create(store.AccountNameKey(name), account).
 			Else(fault.New(fault.Conflict, "There is an account named %s already.", name)),
@@ -116,7 +126,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 		return Key{}, "", err
 	}
 	text, key := s.mint(account, spec)
-	ctx = audit.With(ctx, s.request(account, audit.AccountKeyCreate))
+	ctx = audit.With(ctx, s.request(account, createKey))
 	err = s.table.Commit(ctx,
 		store.Create(store.CredentialKey(hash(text)), key),
 		audit.Record(ctx, audit.Resource{Type: "account-key", ID: key.ID}))

@@ -177,7 +177,7 @@ func TestAccountsAndKeysAreAudited(t *testing.T) {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
 	actions := map[audit.Action]bool{entries[0].Action: true, entries[1].Action: true}
-	if !actions[audit.AccountCreate] || !actions[audit.AccountKeyCreate] {
+	if !actions["account.create"] || !actions["account-key.create"] {
 		t.Errorf("%v", actions)
 	}
 }

@@ -48,8 +48,15 @@ type Operation[In, Out any] struct {
 	Public bool
 	// Scope that the caller's key needs; "" asks for a valid key alone.
 	Scope auth.Scope
-	// Audit is the action recorded for it, "" for one that changes nothing.
+	// Unseen is what a key is answered that does not see what the request is
+	// about. Every operation that is not public says it.
+	Unseen Unseen
+	// Audit is the action recorded for it, spelled "resource.verb" (contract
+	// 3.3), "" for one that changes nothing.
 	Audit audit.Action
+	// Resources are the types of what the record of a success names: always the
+	// first, the others where the change touched them too.
+	Resources []string
 	// Errors are statuses the operation may answer beside 400, 401, 403, 413
 	// and 500.
 	Errors []int
@@ -59,6 +66,24 @@ type Operation[In, Out any] struct {
 	// Parameters documents what In reads by a Resolver rather than by tags.
 	Parameters []*huma.Param
 }
+
+// Unseen is what an operation answers to a key of the account that does not see
+// what the request is about: the statuses for a key that does not see the
+// project, and for one that sees the project but not that kind of environment.
+//
+// A 404 is word for word the answer to what does not exist. A success holds
+// nothing of what the key does not see, as if it did not exist. A 403 refuses to
+// make what the key itself would not see. What belongs to another account, or
+// names one, is a 404 always.
+type Unseen struct{ Project, Environment int }
+
+// The usual ways.
+var (
+	// UnseenIsAbsent is for operations on what their request names.
+	UnseenIsAbsent = Unseen{http.StatusNotFound, http.StatusNotFound}
+	// UnseenIsLeftOut is for lists, and for what is only about the caller.
+	UnseenIsLeftOut = Unseen{http.StatusOK, http.StatusOK}
+)
 
 // NoContent is the Out of an operation that answers without a body.
 type NoContent struct{}
@@ -107,7 +132,9 @@ type Declaration struct {
 	Summary, Description string
 	Public               bool
 	Scope                auth.Scope
+	Unseen               Unseen
 	Audit                audit.Action
+	Resources            []string
 	Errors               []int
 	Uses                 []Use
 	TakesBody            bool
@@ -132,7 +159,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 	return Declaration{
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
-		Public: o.Public, Scope: o.Scope, Audit: o.Audit,
+		Public: o.Public, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody,
 	}
 }

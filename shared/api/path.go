@@ -5,6 +5,19 @@ import (
 	"strings"
 )
 
+// AccountPath is embedded in the In of an operation of an account. Names in
+// paths are bounded loosely, here and in the groups: what is no name of anything
+// is a 404, like a name that nothing has; what is too long for the table a 400.
+type AccountPath struct {
+	AccountName string `path:"accountName" maxLength:"256" doc:"The account's name."`
+}
+
+// ProjectPath is embedded in the In of an operation of a project.
+type ProjectPath struct {
+	AccountPath
+	ProjectName string `path:"projectName" maxLength:"256" doc:"The project's name."`
+}
+
 // HoldsSlashes reports whether a parameter of a path, in braces, may have
 // values with slashes, such as a branch feature/x. A client writes them as
 // %2F; platforms that decode a path before they route it see more segments

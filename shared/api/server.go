@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
@@ -64,6 +65,14 @@ type Config struct {
 	DecodedPaths bool
 	// Telemetry is what is told of requests beside their lines in the log.
 	Telemetry telemetry.Options
+}
+
+// Open makes the Server of an installation that answers routes.
+func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
+	return NewServer(Config{
+		Authenticator: callers, Audit: p.Table, Log: p.Log, IDs: p.IDs, Now: p.Now,
+		DecodedPaths: p.Config.DecodedPaths, Telemetry: p.Telemetry,
+	}, routes)
 }
 
 // NewServer makes the handler of routes.

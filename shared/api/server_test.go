@@ -84,11 +84,11 @@ var (
 	}
 	changeThing = api.Operation[changeIn, changeOut]{
 		ID: "Things_change", Method: "PATCH", Path: "/v1/accounts/{accountName}/things/{name}",
-		Scope: auth.KeyBuckets.Write(), Audit: audit.BucketUpdate,
+		Scope: auth.KeyBuckets.Write(), Audit: "key-bucket.update",
 	}
 	bulkThings = api.Operation[struct{}, api.NoContent]{
 		ID: "Things_bulk", Method: "POST", Path: "/v1/accounts/{accountName}/things/$bulk", Status: 204,
-		Scope: auth.KeyBuckets.Write(), Audit: audit.KeyBulkCreate,
+		Scope: auth.KeyBuckets.Write(), Audit: "api-key.bulk-create",
 	}
 	projectThing = api.Operation[struct{}, api.NoContent]{
 		ID: "Things_project", Method: "GET", Path: "/v1/accounts/{accountName}/projects/{projectName}", Status: 204,
@@ -393,7 +393,7 @@ func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 				t.Fatalf("%d records (%v)", len(entries), err)
 			}
 			for _, e := range entries {
-				if *e.Success != c.success || e.Action != audit.BucketUpdate || e.Actor.Sub != "akey_1" || (e.Error == nil) != c.success {
+				if *e.Success != c.success || e.Action != "key-bucket.update" || e.Actor.Sub != "akey_1" || (e.Error == nil) != c.success {
 					t.Errorf("record %+v", e)
 				}
 			}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,6 +12,9 @@ import (
 
 // tagPrefix begins the query parameters that filter by tag: tag.account=foo.
 const tagPrefix = "tag."
+
+// maxTagBytes bounds what is asked for: no tag is longer.
+const maxTagBytes = 256
 
 // TagQuery is embedded in the In of an operation that takes tag.<property>=
 // <value> in its query (contract 3.6). All given tags have to match.
@@ -23,7 +28,7 @@ func TagParameter() *huma.Param {
 	return &huma.Param{
 		Name: "tag", In: "query",
 		Description: "Only where the consumer has this tag, spelled tag.<property>=<value>. May be given several times; all have to match.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
+		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
 	}
 }
 
@@ -37,6 +42,9 @@ func (q *TagQuery) Resolve(ctx huma.Context) []error {
 				return []error{&huma.ErrorDetail{Location: "query.tag", Message: "write the parameter as tag.<property>=<value>"}}
 			}
 			continue
+		}
+		if len(property) > maxTagBytes || slices.ContainsFunc(values, func(v string) bool { return len(v) > maxTagBytes }) {
+			return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag's property and its value have at most " + strconv.Itoa(maxTagBytes) + " bytes each"}}
 		}
 		if property == "" {
 			return []error{&huma.ErrorDetail{Location: "query.tag.", Message: "name a property, as in tag.<property>=<value>"}}

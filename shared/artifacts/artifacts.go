@@ -18,6 +18,7 @@ import (
 	"io"
 
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/seal"
 )
@@ -62,6 +63,13 @@ type Shelf struct {
 	sealer  Sealer
 	hasher  Hasher
 }
+
+// hashPurpose keeps the names of artifacts apart from all other hashes. It never
+// changes.
+const hashPurpose = "artifact"
+
+// Open makes the Shelf of an installation.
+func Open(p installation.Parts) *Shelf { return New(p.Bucket, p.Sealer(), p.Hasher(hashPurpose)) }
 
 // New makes a Shelf in a bucket.
 func New(objects Objects, sealer Sealer, hasher Hasher) *Shelf {

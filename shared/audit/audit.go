@@ -9,6 +9,7 @@ package audit
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -16,6 +17,16 @@ import (
 
 // Retention is how long records are kept.
 const Retention = 90 * 24 * time.Hour
+
+// Action is what a change does, spelled "resource.verb" (contract 3.3), such as
+// "key-bucket.create". It is declared with the operation that does it.
+type Action string
+
+// Noun is the type of what the action is done to.
+func (a Action) Noun() string {
+	noun, _, _ := strings.Cut(string(a), ".")
+	return noun
+}
 
 // Entry is one record, in the shape that the API lists.
 type Entry struct {

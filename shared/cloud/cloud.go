@@ -1,6 +1,7 @@
 // Package cloud opens an installation in AWS for its Lambda functions: the one
 // place, beside the packages that speak to a service, where the AWS SDK is set
-// up. A function's main is Start with what it makes of the parts.
+// up. A function's main is Serve with the routes of its group, or Start with what
+// it makes of the parts.
 //
 // What it is not: for the local process, which opens the same parts over its
 // emulators, or for anything with credentials that change while it runs. It
@@ -25,6 +26,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -117,6 +120,13 @@ func sdkConfig(getenv func(string) string) (aws.Config, error) {
 		c.BaseEndpoint = &endpoint
 	}
 	return c, nil
+}
+
+// Serve is Start for a group of operations: bind gives its routes.
+func Serve(bind func(installation.Parts) []api.Route) {
+	Start(func(p installation.Parts) (any, error) {
+		return api.Open(p, accounts.Open(p), bind(p)).Edge(), nil
+	})
 }
 
 // Start runs a Lambda function until the platform ends it: wire gives, of the

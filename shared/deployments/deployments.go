@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -93,6 +94,13 @@ type Options struct {
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct{ Options }
+
+// Open makes the Service of an installation.
+func Open(p installation.Parts) *Service {
+	return New(Options{
+		Table: p.Table, Buckets: keys.Open(p), Uploads: p.Bucket, IDs: p.IDs, Now: p.Now, Origin: p.Config.DeploymentOrigin,
+	})
+}
 
 // New makes a Service.
 func New(o Options) *Service {

@@ -74,7 +74,7 @@ func (w *world) sleep(d time.Duration) {
 
 // ctx is of one request: audit records are one each.
 func (w *world) ctx() context.Context {
-	return audit.With(w.t.Context(), &audit.Request{AccountID: account, Action: audit.SourceCreate, RequestID: w.ids.UUID(), Time: w.now()})
+	return audit.With(w.t.Context(), &audit.Request{AccountID: account, Action: "source.create", RequestID: w.ids.UUID(), Time: w.now()})
 }
 
 const account = "a0000000-0000-4000-8000-000000000000"

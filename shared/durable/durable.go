@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/variables"
 )
 
 // Engine makes the engine of an installation.
@@ -24,8 +25,8 @@ func Definitions(p installation.Parts) []operation.Definition {
 	builder := builds.New(builds.Options{
 		Table:     p.Table,
 		Objects:   p.Bucket,
-		Shelf:     artifacts.New(p.Bucket, p.Sealer(), p.ArtifactHasher()),
-		Variables: p.Variables(),
+		Shelf:     artifacts.Open(p),
+		Variables: variables.Open(p),
 		Compiler:  project.NewCompiler(),
 		Catalogue: gateway.Catalogue{},
 		Verify:    gateway.Verify,

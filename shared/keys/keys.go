@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -75,6 +76,14 @@ func New(o Options) *Service {
 		table: o.Table, seal: o.Sealer, hash: o.Hasher, ids: o.IDs,
 		clock: o.Now, pause: o.Pause, known: newDirectory(),
 	}
+}
+
+// hashPurpose keeps the hashes of keys apart from all others. It never changes.
+const hashPurpose = "consumer-key"
+
+// Open makes the Service of an installation.
+func Open(p installation.Parts) *Service {
+	return New(Options{Table: p.Table, Sealer: p.Sealer(), Hasher: p.Hasher(hashPurpose), IDs: p.IDs, Now: p.Now})
 }
 
 // now is the time as records keep it: UTC, to the millisecond (contract 1.4).

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -42,6 +43,11 @@ type Verifier struct {
 	hash  Hasher
 	now   func() time.Time
 	known *directory
+}
+
+// OpenVerifier makes the Verifier of an installation.
+func OpenVerifier(p installation.Parts) *Verifier {
+	return NewVerifier(p.Table, p.Hasher(hashPurpose), p.Now)
 }
 
 // NewVerifier makes a Verifier.

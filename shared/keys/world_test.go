@@ -127,7 +127,7 @@ var all = keys.Page{Limit: 100_000}
 // request is the context of one request, which is audited.
 func (w *world) request() context.Context {
 	return audit.With(w.Context(), &audit.Request{
-		AccountID: accountID, Action: audit.ConsumerUpdate, Time: w.clock.Now(),
+		AccountID: accountID, Action: "consumer.update", Time: w.clock.Now(),
 		RequestID: fmt.Sprintf("request-%d", w.requests.Add(1)),
 	})
 }

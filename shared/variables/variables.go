@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -50,6 +51,11 @@ type Options struct {
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct{ Options }
+
+// Open makes the Service of an installation.
+func Open(p installation.Parts) *Service {
+	return New(Options{Table: p.Table, Sealer: p.Sealer(), Now: p.Now})
+}
 
 // New makes a Service.
 func New(o Options) *Service { return &Service{o} }

@@ -66,7 +66,7 @@ func at(branch string) variables.Branch {
 // request is the context of one audited request.
 func (w *world) request() context.Context {
 	return audit.With(w.Context(), &audit.Request{
-		AccountID: accountID, Action: audit.VariableCreate, Time: w.now,
+		AccountID: accountID, Action: "variable.create", Time: w.now,
 		RequestID: fmt.Sprint("request-", w.requests.Add(1)),
 	})
 }

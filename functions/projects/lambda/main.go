@@ -5,11 +5,6 @@ package main
 import (
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/shared/cloud"
-	"github.com/gatewright/gatewright/shared/installation"
 )
 
-func main() {
-	cloud.Start(func(p installation.Parts) (any, error) {
-		return p.Server(p.Accounts(), projects.Routes(p.Deployments())).Edge(), nil
-	})
-}
+func main() { cloud.Serve(projects.Bind) }

@@ -1,0 +1,171 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// table is all items of a table.
+type table = map[store.Key]store.Item
+
+func isAudit(k store.Key) bool { return strings.HasPrefix(k.PK, "audit#") }
+
+// recorded are the audit records that a world has and a state of its table
+// before did not.
+func recorded(w *functionstest.World, before table) (out []audit.Entry) {
+	w.Helper()
+	for key := range w.Items.Items() {
+		if _, was := before[key]; was || !isAudit(key) {
+			continue
+		}
+		var e audit.Entry
+		if err := w.Parts.Table.Get(w.Context(), key, &e); err != nil {
+			w.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// unchanged fails unless two states of a table differ in audit records alone.
+func unchanged(t *testing.T, before, after table) {
+	t.Helper()
+	for key, item := range after {
+		was, ok := before[key]
+		switch {
+		case !ok && !isAudit(key):
+			t.Errorf("it wrote %s %s", key.PK, key.SK)
+		case ok && !reflect.DeepEqual(was, item):
+			t.Errorf("it changed %s %s", key.PK, key.SK)
+		}
+	}
+	for key := range before {
+		if _, ok := after[key]; !ok {
+			t.Errorf("it removed %s %s", key.PK, key.SK)
+		}
+	}
+}
+
+// refusedOnce fails unless exactly one record tells of a refused change, and
+// none of a refused look.
+func refusedOnce(w *functionstest.World, d api.Declaration, before table) {
+	t := w.TB
+	t.Helper()
+	records := recorded(w, before)
+	if !d.Mutates() {
+		if len(records) > 0 {
+			t.Errorf("a look is recorded: %+v", records)
+		}
+		return
+	}
+	if len(records) != 1 {
+		t.Fatalf("a refused change left %d audit records, want 1", len(records))
+	}
+	if e := records[0]; *e.Success || e.Action != d.Audit || e.Error == nil || *e.Error == "" || e.Actor.Sub == "" || len(e.Resources) > 0 {
+		t.Errorf("it is recorded as %+v", e)
+	}
+}
+
+// TestEveryChangeLeavesItsOneRecord holds what a change records against its
+// declaration.
+func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
+	p := newPopulated(t)
+	each(t, changing, func(t *testing.T, d api.Declaration) {
+		if len(d.Resources) == 0 {
+			t.Fatal("say in Resources what its audit record names")
+		}
+		named := map[string]bool{}
+		for _, r := range variants(p.book, d) {
+			w, a, n := p.good(t, d, r)
+			before := table{}
+			for key, item := range w.Items.Items() {
+				if !isAudit(key) || !strings.Contains(key.PK, w.Now.UTC().Format("2006-01-02")) {
+					before[key] = item
+				}
+			}
+			records := recorded(w, before)
+			if len(records) != 1 {
+				t.Fatalf("it left %d audit records, want 1", len(records))
+			}
+			e := records[0]
+			if !*e.Success || e.Action != d.Audit || e.Error != nil || !strings.HasPrefix(e.Actor.Sub, "akey_") ||
+				e.RequestID != a.Header.Get("X-Request-Id") || *e.Route.Method != d.Method {
+				t.Errorf("it is recorded as %+v", e)
+			}
+			made := false // something that was not there
+			var text strings.Builder
+			for _, of := range e.Resources {
+				named[of.Type] = true
+				text.WriteString(of.ID + " " + of.Metadata["name"] + " " + of.Metadata["project"] + "\n")
+				was := isSomewhere(t, of.ID, p.Items.Items())
+				if of.ID == "" || !was && !isSomewhere(t, of.ID, w.Items.Items()) {
+					t.Errorf("it names the %s %q, which there is not", of.Type, of.ID)
+				}
+				made = made || !was
+			}
+			if !slices.ContainsFunc(e.Resources, func(of audit.Resource) bool { return of.Type == d.Resources[0] }) {
+				t.Errorf("it names %+v and no %s", e.Resources, d.Resources[0])
+			}
+			if in := objects(d); len(in) > 0 {
+				own := n[in[len(in)-1]]
+				if other, ok := r.Names[in[len(in)-1]]; ok {
+					own = n[strings.Trim(other, "{}")]
+				}
+				if !made && !strings.Contains(text.String(), own) {
+					t.Errorf("it names %s and not %s, which was asked for", text.String(), own)
+				}
+			}
+			if strings.Contains(*e.Route.URL, "?") {
+				t.Errorf("it holds a query string: %s", *e.Route.URL)
+			}
+		}
+		if got, want := slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(d.Resources)); !slices.Equal(got, want) {
+			t.Errorf("its records name %v, declared are %v", got, want)
+		}
+	})
+}
+
+// isSomewhere reports whether a text is in the keys or the records of a table,
+// audit records apart.
+func isSomewhere(t *testing.T, text string, in table) bool {
+	t.Helper()
+	for key, item := range in {
+		if isAudit(key) {
+			continue
+		}
+		record, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(record), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestLooksAreNotRecorded: audit records are of changes.
+func TestLooksAreNotRecorded(t *testing.T) {
+	p := newPopulated(t)
+	each(t, func(d api.Declaration) bool { return !d.Mutates() }, func(t *testing.T, d api.Declaration) {
+		for _, r := range variants(p.book, d) {
+			if len(r.After) > 0 {
+				continue
+			}
+			w, _, _ := p.good(t, d, r)
+			unchanged(t, p.Items.Items(), w.Items.Items())
+			if n := len(recorded(w, p.Items.Items())); n > 0 {
+				t.Errorf("it left %d audit records", n)
+			}
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/api"
+)
+
+// schema is what is read of a JSON schema.
+type schema struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Format     string
+	Pattern    string
+	Enum       []any
+	MaxLength  *int
+	MaxItems   *int
+	Properties map[string]schema
+	Items      *schema
+	OneOf      []schema
+	// AdditionalProperties is a schema or a boolean.
+	AdditionalProperties any
+}
+
+// described is what the OpenAPI document says of an operation's requests.
+type described struct {
+	OperationID string
+	Parameters  []struct {
+		Name, In string
+		Schema   schema
+	}
+	RequestBody struct {
+		Content map[string]struct{ Schema schema }
+	}
+}
+
+// requests reads the OpenAPI document: its operations by id, and its schemas.
+func requests(t *testing.T) (operations map[string]described, schemas map[string]schema) {
+	t.Helper()
+	raw, err := api.Document(functions.Described())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths      map[string]map[string]described
+		Components struct{ Schemas map[string]schema }
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatal(err)
+	}
+	operations = map[string]described{}
+	for _, methods := range document.Paths {
+		for _, o := range methods {
+			operations[o.OperationID] = o
+		}
+	}
+	return operations, document.Components.Schemas
+}
+
+// unbounded lists where a request may hold a text or a list of any length.
+func unbounded(at string, s schema, schemas map[string]schema) (found []string) {
+	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
+		s = schemas[name]
+	}
+	is := func(kind string) bool { return strings.Contains(fmt.Sprint(s.Type), kind) }
+	if is("string") && s.MaxLength == nil && s.Enum == nil && s.Format == "" && !strings.HasSuffix(s.Pattern, "}$") {
+		found = append(found, at)
+	}
+	if is("array") {
+		if s.MaxItems == nil {
+			found = append(found, at+"[]")
+		}
+		if s.Items != nil {
+			found = append(found, unbounded(at+"[]", *s.Items, schemas)...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		found = append(found, unbounded(at+"."+name, s.Properties[name], schemas)...)
+	}
+	for _, one := range s.OneOf {
+		found = append(found, unbounded(at, one, schemas)...)
+	}
+	return found
+}
+
+// TestEveryInputHasABound: no text that a request may hold is without one in
+// its declaration, so that none reaches a service, let alone the table, that is
+// longer than anything of its kind can be. Formats bound themselves; objects of
+// the caller's own are bounded by their services, as a whole.
+func TestEveryInputHasABound(t *testing.T) {
+	operations, schemas := requests(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		o, ok := operations[d.ID]
+		if !ok {
+			t.Fatal("the document does not have it")
+		}
+		var found []string
+		for _, p := range o.Parameters {
+			found = append(found, unbounded(p.In+"."+p.Name, p.Schema, schemas)...)
+		}
+		for _, c := range o.RequestBody.Content {
+			found = append(found, unbounded("body", c.Schema, schemas)...)
+		}
+		if len(found) > 0 {
+			t.Errorf("give these a maxLength, a pattern with a bound, an enum or a format: %v", found)
+		}
+	})
+}
+
+// TestLongInputIsNoFailureOfOurs: whatever is 2,100 characters long in a path or
+// a query is refused or not found; the table takes keys of 2,048 bytes.
+func TestLongInputIsNoFailureOfOurs(t *testing.T) {
+	p := newPopulated(t)
+	operations, _ := requests(t)
+	long := strings.Repeat("a", 2100)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		for _, parameter := range operations[d.ID].Parameters {
+			w, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+			switch parameter.In {
+			case "path":
+				n[parameter.Name] = long
+			case "query":
+				r.Query = parameter.Name + "=" + long
+			default:
+				continue
+			}
+			path, body := target(t, d, r, n)
+			if a := w.Call(p.key, d.Method, path, body); a.Status != http.StatusBadRequest && a.Status != http.StatusNotFound {
+				t.Errorf("a long %s %s is answered %d %s", parameter.In, parameter.Name, a.Status, a.Body)
+			}
+		}
+	})
+}

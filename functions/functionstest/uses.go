@@ -1,0 +1,171 @@
+package functionstest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Uses records what is done outside the process: in the table, in the bucket,
+// with the root key. It is the in-process counterpart of what package cloud
+// records of AWS's SDK, spelled as declarations are.
+type Uses struct {
+	mu   sync.Mutex
+	done map[api.Use]int
+	// Reads, Queries and Commits count calls of the table.
+	Reads, Queries, Commits int
+}
+
+// Clear forgets what was done.
+func (u *Uses) Clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done, u.Reads, u.Queries, u.Commits = nil, 0, 0, 0
+}
+
+// Done lists what was done, each once, sorted.
+func (u *Uses) Done() []api.Use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.done))
+}
+
+func (u *Uses) add(use api.Use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done == nil {
+		u.done = map[api.Use]int{}
+	}
+	u.done[use]++
+}
+
+func (u *Uses) count(n *int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	*n++
+}
+
+func (u *Uses) table(b store.Backend) store.Backend              { return &usedTable{b, u} }
+func (u *Uses) bucket(b installation.Bucket) installation.Bucket { return &usedBucket{b, u} }
+func (u *Uses) key(k seal.KeySource) seal.KeySource              { return &usedKey{k, u} }
+
+type usedTable struct {
+	store.Backend
+	uses *Uses
+}
+
+// Read implements store.Backend.
+func (t *usedTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	t.uses.count(&t.uses.Reads)
+	if len(keys) == 1 {
+		t.uses.add(api.GetItem)
+	} else {
+		t.uses.add(api.BatchGetItem)
+	}
+	return t.Backend.Read(ctx, keys)
+}
+
+// Query implements store.Backend.
+func (t *usedTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	t.uses.count(&t.uses.Queries)
+	if q.Index == store.DueIndex {
+		t.uses.add(api.QueryDue)
+	} else {
+		t.uses.add(api.Query)
+	}
+	return t.Backend.Query(ctx, q)
+}
+
+// Transact implements store.Backend.
+func (t *usedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
+	t.uses.count(&t.uses.Commits)
+	for _, w := range writes {
+		switch w.Kind {
+		case store.PutKind:
+			t.uses.add(api.PutItem)
+		case store.UpdateKind:
+			t.uses.add(api.UpdateItem)
+		case store.DeleteKind:
+			t.uses.add(api.DeleteItem)
+		case store.CheckKind:
+			t.uses.add(api.CheckItem)
+		}
+	}
+	return t.Backend.Transact(ctx, token, writes)
+}
+
+type usedKey struct {
+	seal.KeySource
+	uses *Uses
+}
+
+// Root implements seal.KeySource.
+func (k *usedKey) Root(ctx context.Context) ([]byte, error) {
+	k.uses.add(api.RootKey)
+	return k.KeySource.Root(ctx)
+}
+
+type usedBucket struct {
+	installation.Bucket
+	uses *Uses
+}
+
+// of gives the one of three uses that is for the kind of object at key.
+func of(key string, upload, source, artifact api.Use) api.Use {
+	for prefix, use := range map[string]api.Use{blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact} {
+		if strings.HasPrefix(key, prefix) {
+			return use
+		}
+	}
+	return api.Use(fmt.Sprintf("bucket: %s, which is nothing's place", key))
+}
+
+const neverWritten api.Use = "uploads: write, which only their senders do"
+
+// Put implements installation.Bucket.
+func (b *usedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact))
+	return b.Bucket.Put(ctx, key, body)
+}
+
+// Get implements installation.Bucket.
+func (b *usedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
+	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
+	return b.Bucket.Get(ctx, key, etag, limit)
+}
+
+// Head implements installation.Bucket.
+func (b *usedBucket) Head(ctx context.Context, key string) (blob.Object, error) {
+	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
+	b.uses.add(api.ListObjects)
+	return b.Bucket.Head(ctx, key)
+}
+
+// Delete implements installation.Bucket.
+func (b *usedBucket) Delete(ctx context.Context, key string) error {
+	b.uses.add(of(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact))
+	return b.Bucket.Delete(ctx, key)
+}
+
+// List implements installation.Bucket.
+func (b *usedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+	b.uses.add(api.ListObjects)
+	return b.Bucket.List(ctx, prefix)
+}
+
+// PresignPut implements installation.Bucket.
+func (b *usedBucket) PresignPut(ctx context.Context, key string) (string, error) {
+	b.uses.add(of(key, api.PresignUpload, api.WriteSource, api.WriteArtifact))
+	return b.Bucket.PresignPut(ctx, key)
+}

@@ -1,0 +1,170 @@
+// Package functionstest gives the tests of groups, and of all groups at once,
+// one harness: a world (an installation in memory with the routes of some
+// groups), callers (account keys with any permissions), calls, and what is
+// expected of their answers.
+//
+//	w := functionstest.New(t, variables.Bind)
+//	key := w.Account("acme")
+//	w.Call(key, "GET", "/v1/projects", "").Want(200, `"total":0`)
+//
+// What it is not: a fake. Everything between the request and the table is the
+// product's own; only the table, the bucket and the clock are in memory. The
+// world records what each call did outside its process, so that a declaration
+// can be compared with it.
+//
+// Read world.go, then call.go; samples.go fills a world with what the sample
+// events of package events need, uses.go records.
+package functionstest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// Bind gives the routes of a group, as each group's Bind does.
+type Bind = func(installation.Parts) []api.Route
+
+// World is an installation in memory whose clock stands still unless it is
+// moved. It is used by one goroutine.
+type World struct {
+	testing.TB
+	// Parts are what the services of the world are made of.
+	Parts installation.Parts
+	// Items is what the table holds, Objects what the bucket holds.
+	Items   *store.Memory
+	Objects *blob.Memory
+	// Now is what the clock shows; tests move it.
+	Now time.Time
+	// Uses is what has been done outside the process since it was last cleared.
+	Uses *Uses
+
+	binds   []Bind
+	handler http.Handler
+}
+
+// rootKey is the root key of every world.
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) {
+	return bytes.Repeat([]byte{7}, seal.KeyBytes), nil
+}
+
+// New makes an empty world that answers the operations of some groups. The
+// random numbers of two worlds of one test are the same.
+func New(t testing.TB, binds ...Bind) *World {
+	t.Helper()
+	return newWorld(t, store.NewMemory(), storetest.Epoch, storetest.Random(t), binds)
+}
+
+func newWorld(t testing.TB, items *store.Memory, now time.Time, random io.Reader, binds []Bind) *World {
+	t.Helper()
+	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), binds: binds}
+	clock := func() time.Time { return w.Now }
+	w.Objects = blob.NewMemory(clock)
+	w.Parts = installation.Parts{
+		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
+		Table:  storetest.Over(t, w.Uses.table(items), storetest.Clock(clock)),
+		Bucket: w.Uses.bucket(w.Objects), Key: w.Uses.key(rootKey{}), Random: random, Now: clock,
+		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	w.Restart()
+	return w
+}
+
+// Copy gives a world of the same content an hour later, in which nothing is cached yet: what
+// happens in one is not seen in the other. Its random numbers begin anew, the
+// same in every copy of one test.
+func (w *World) Copy(t testing.TB) *World {
+	t.Helper()
+	ctx := context.WithoutCancel(w.Context()) // the test that made w may be over
+	items := store.NewMemory()
+	for key, item := range w.Items.Items() {
+		if err := items.Transact(ctx, key.PK+"\x00"+key.SK, []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
+			t.Fatalf("copy the table: %v", err)
+		}
+	}
+	out := newWorld(t, items, w.Now.Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
+	for o, err := range w.Objects.List(ctx, "") {
+		if err != nil {
+			t.Fatalf("copy the bucket: %v", err)
+		}
+		body, _, err := w.Objects.Get(ctx, o.Key, "", o.Size)
+		if err != nil {
+			t.Fatalf("copy the bucket: %v", err)
+		}
+		content, err := io.ReadAll(body)
+		if err != nil {
+			t.Fatalf("copy the bucket: %v", err)
+		}
+		out.Objects.Upload(o.Key, content)
+	}
+	return out
+}
+
+// Restart ends the processes of the world and starts them anew: nothing is
+// cached, and ids of requests begin from the first, so that two worlds with
+// different pasts answer the same request with the same bytes.
+func (w *World) Restart() {
+	parts := w.Parts
+	var routes []api.Route
+	for _, bind := range w.binds {
+		routes = append(routes, bind(parts)...)
+	}
+	callers := accounts.Open(parts)
+	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(w.Now.String()))), parts.Now)
+	w.handler = api.Open(parts, callers, routes)
+}
+
+// Account makes an account and gives its full-access key.
+func (w *World) Account(name string) (key string) {
+	w.Helper()
+	_, key, err := accounts.Open(w.Parts).Create(w.Context(), name)
+	if err != nil {
+		w.Fatalf("make the account %s: %v", name, err)
+	}
+	return key
+}
+
+// Key makes a key of an account that allows what full access does after limit
+// has changed it; nil changes nothing.
+func (w *World) Key(account string, limit func(*auth.Permissions)) (key string) {
+	w.Helper()
+	return w.KeyOf(account, accounts.Spec{Permissions: Limited(limit)})
+}
+
+// KeyOf makes a key of an account as spec says.
+func (w *World) KeyOf(account string, spec accounts.Spec) (key string) {
+	w.Helper()
+	_, key, err := accounts.Open(w.Parts).CreateKey(w.Context(), account, spec)
+	if err != nil {
+		w.Fatalf("make a key of %s: %v", account, err)
+	}
+	return key
+}
+
+// Limited gives full permissions as limit has changed them.
+func Limited(limit func(*auth.Permissions)) auth.Permissions {
+	p := auth.Full()
+	if limit != nil {
+		limit(&p)
+	}
+	return p
+}

@@ -1,0 +1,33 @@
+package functions_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/api"
+)
+
+// TestEveryOperationUsesWhatItDeclares compares, both ways, what an operation
+// does outside its process with what its function will be granted. A use that is
+// missing fails in AWS alone; one that is never made is a grant too many, or a
+// case that no sample shows: add it to "also" of the operation's good request.
+func TestEveryOperationUsesWhatItDeclares(t *testing.T) {
+	p := newPopulated(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		var done []api.Use
+		for _, r := range variants(p.book, d) {
+			w, _, _ := p.good(t, d, r)
+			done = append(done, w.Uses.Done()...)
+		}
+		for _, u := range d.Uses {
+			if !slices.Contains(done, u) {
+				t.Errorf("it declares that it does %q, and none of its good requests does", u)
+			}
+		}
+		for _, u := range done {
+			if !slices.Contains(d.Uses, u) {
+				t.Errorf("it does %q, which it does not declare", u)
+			}
+		}
+	})
+}
