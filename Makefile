@@ -106,6 +106,7 @@ invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=event
 	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION) \
 		--payload fileb://$(EVENT) --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
+# Not part of check: its verdict changes with the database of the day, without a change to the code. Run it on a schedule and before a release.
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)
 	$(GOVULNCHECK) ./...
 
@@ -116,6 +117,10 @@ clean: ## remove what make has built and installed, never the data in .gatewrigh
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
 
+# Tools are built from source, at the version in the file's name: a new version above is a new file, and the checksum database verifies
+# it as it does every module. golangci-lint's own project prefers its prebuilt binaries, but they come from a host that not every network
+# lets through; building it took 77 s on two cores, once. A `tool` line in go.mod would bring its 200 modules into the product's version
+# selection and dependency scans. gofumpt, goimports, vet and staticcheck run inside it only: a second run would be a second verdict.
 .bin/golangci-lint-v%:
 	GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
 	mv .bin/golangci-lint $@

@@ -7,6 +7,13 @@
 // into the test's own table. Importing it gives a test binary the flag -update,
 // so only tests import it; `make goldens` runs every package that does.
 //
+// Why committed files: assertions about a few properties are silent about what
+// nobody thought of (a field that vanished, a function that links a new module),
+// and what is generated at build time is never seen in a review. A snapshot
+// library would bring names, folders and review commands of its own for these
+// few lines. A golden is deterministic: sorted, without times or paths of a
+// machine. A merge conflict in one is solved by `make goldens`, not by hand.
+//
 //	golden.Equal(t, "testdata/operations.txt", got)
 package golden
 

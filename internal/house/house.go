@@ -7,6 +7,11 @@
 // imports it; its tests apply every rule to the repository and, to show that
 // each can fail, to small trees that break it.
 //
+// Why functions in Go: a plugin of golangci-lint means building a linter of
+// one's own, which does not read Markdown; a shell script that finds nothing
+// looks like one that looks at nothing. All rules together take 0.5 s, and
+// `go list` gives the import graph in 0.2 s without type-checking the AWS SDK.
+//
 // Read house.go first; source.go has the rules about Go files, prose.go those
 // about documents, imports.go those about the import graph.
 package house

@@ -9,6 +9,12 @@
 //
 // It is not a Markdown parser and no shell: it knows fences and headings. What
 // differs between machines (addresses, folders) is replaced by the caller.
+//
+// Why the text itself is run: a scenario in Go that does the same tests the
+// product, and the text drifts away from it. Why bash and not testscript: its
+// commands have no pipes, functions or loops, and nobody could copy them. The
+// commands read JSON with node, which the local run needs anyway: jq is on few
+// machines. They use no option of curl younger than 7.76 (--json is 7.82).
 package readme
 
 import (

@@ -10,6 +10,12 @@
 // in the table, schema.go what the table is. dynamo.go and memory.go are the
 // two backends (one suite tests both), rules.go what both refuse. The rules are
 // those of design, section 5.
+//
+// Why one table for all: a change and its audit record are one transaction, one
+// stream starts operations, and one query of a partition reads what several
+// tables would need several round trips for. The price: keys are designed by
+// access pattern, no request scans, a grant names the whole table, and one
+// group's traffic can throttle another's.
 package store
 
 import (
