@@ -3,7 +3,10 @@
 //
 // An account key is shown once, when it is made; what is stored is a hash of
 // it. A key has 190 random bits, so a plain SHA-256 suffices: there is nothing
-// to guess offline. Keys are immutable: to change one, make another.
+// to guess offline. A password hash would cost milliseconds and megabytes for
+// each request; an HMAC, as consumer keys have it because customers may choose
+// those, would need the root key in functions that need it for nothing else.
+// Keys are immutable: to change one, make another.
 //
 // Read accounts.go for what is made, authenticate.go for who asks.
 package accounts

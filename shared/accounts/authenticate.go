@@ -14,7 +14,9 @@ import (
 
 // Authenticate tells who bears the account key. A text that is no account key
 // is refused without a look-up; a known one is remembered, so that a busy
-// caller costs no read. Fault: Unauthenticated for an unknown or expired key.
+// caller costs no read. An unknown key costs one read each time and is not
+// remembered: guessing is bounded by the management API's rate limit. Fault:
+// Unauthenticated for an unknown or expired key.
 func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal, error) {
 	if !credential.WellFormed(credential.AccountKey, text) {
 		return auth.Principal{}, refused()

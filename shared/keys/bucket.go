@@ -108,7 +108,8 @@ func (b bucketRecord) resource() audit.Resource {
 	return audit.Resource{Type: "key-bucket", ID: b.ID, Metadata: map[string]string{"name": b.Name}}
 }
 
-// place reads the placement from the tags.
+// place reads the placement from the tags, when the bucket is made. Replacing the
+// tags later changes what a client filters by, not who sees the bucket.
 func (b *bucketRecord) place(tags map[string]string) {
 	b.Project = tags[projectTag]
 	if kind, ok := environment.Parse(tags[environmentTag]); ok {
@@ -317,7 +318,8 @@ func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	return out
 }
 
-// Writes makes those of the buckets that do not exist.
+// Writes makes those of the buckets that do not exist. An existing bucket of the
+// name is taken as it is.
 func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 	var writes []store.Write
 	for i, kind := range d.kinds {

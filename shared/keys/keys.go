@@ -10,7 +10,7 @@
 // round trip) and overlay.go (how a change too large for one transaction shows
 // at once). bucket.go, consumer.go, key.go, manager.go hold the operations;
 // bulk.go, roll.go and the cascades what spans several transactions. The
-// reasons are in decisions 0070 to 0073.
+// reasons are in docs/decisions/0070, 0072 and 0073.
 package keys
 
 import (

@@ -13,8 +13,12 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
-// The bounds of what a caller may store (contract 2.6 and 8; those that the
-// contract leaves open are in decision 0071).
+// The bounds of what a caller may store. Where contract 2.6 and 8 name none, they
+// are ours, each with a 400 that names the field: an item of 400 KB, a partition
+// key of 2,048 bytes and a transaction of 100 items would be bounds all the same,
+// and answer as internal errors. A tag is part of a partition key, in which some
+// characters take three bytes; managers and invites live in the consumer's record
+// and are an index row each in the transaction that deletes it.
 const (
 	// MaxBulk is how many keys one bulk creation makes.
 	MaxBulk = 1000

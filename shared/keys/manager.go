@@ -107,7 +107,8 @@ var (
 	errManagersFull = fault.New(fault.Conflict, "The consumer has %d managers and invites, the most it can have. Delete one first.", maxManagers)
 )
 
-// DeleteManager deletes a manager, or an invite, by its id.
+// DeleteManager deletes a manager, or an invite, by its id: nothing else
+// withdraws an invite.
 func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) error {
 	return s.changeManagers(ctx, at, id, func(c *consumerRecord) error {
 		managers := slices.DeleteFunc(slices.Clone(c.Managers), func(m Manager) bool { return m.ID == id })

@@ -133,7 +133,8 @@ func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInpu
 }
 
 // encodeCursor makes an opaque text of a last evaluated key, whose attributes
-// are all strings; "" of none.
+// are all strings; "" of none. It takes the whole key, since entries of an index
+// may share a sort key (two records that are due in the same millisecond).
 func encodeCursor(last Item) (string, error) {
 	if last == nil {
 		return "", nil

@@ -37,7 +37,9 @@ type IndexDefinition struct {
 //
 // The due index holds keys alone. Whoever reads it must read the record again
 // anyway, since an index is eventually consistent; and a record's other
-// attributes may change without being paid for a second time.
+// attributes, some kilobytes that change at each step of an operation, may
+// change without being paid for a second time. Entries have no ttl attribute
+// either: who reads the record hears that it is gone.
 func Schema() Definition {
 	pk, sk := DueIndex.KeyAttributes()
 	return Definition{
