@@ -30,6 +30,13 @@ const (
 // Staleness is how long after a change a gateway may serve what was before: it
 // looks at a deployment's record that often. A build succeeds only after that
 // time, so that a client that sees SUCCESS also sees what it has deployed.
+//
+// A look for each request would cost a round trip and a read unit each; and
+// gateways cannot be told of changes, since they come and go as Lambdas do, are
+// frozen between requests, and nobody knows them all. The price of the bound: a
+// build takes a second longer, a deleted deployment may be served for a second
+// after its DELETE, and each gateway process reads the record of a busy
+// deployment twice a second.
 const Staleness = time.Second
 
 // BuildInput is what a Build is begun with.

@@ -70,7 +70,11 @@ func label(branch string) string {
 	return text
 }
 
-// deploymentName makes the name of a deployment from 7 hexadecimal digits.
+// deploymentName makes the name of a deployment from 7 hexadecimal digits. They
+// are random, and the tombstone of a deleted deployment keeps its name taken.
+// Builds, events and clean-ups may come late: with digits that are a hash of
+// project and branch, a late one would revive or empty the deployment that was
+// made anew under the name. The price: such a branch gets another address.
 func deploymentName(project, branch, digits string) string {
 	rest := "-" + label(branch) + "-" + digits
 	project = project[:min(len(project), maxDNSLabel-len(rest))]

@@ -63,7 +63,13 @@ const archiveProblems = 50
 // Unpack reads a project's archive: a tar file, compressed with gzip, of the
 // project folder's content. It keeps the files that the compiler reads and only
 // checks the others. It streams: memory is bounded by KeptBytes, work by
-// UnpackedBytes. No file system is touched.
+// UnpackedBytes. No file system is touched: unpacking to a folder would need a
+// disk of UnpackedBytes and a check for every trick with links and paths.
+//
+// What no project needs (links, devices, absolute paths, "..", a path twice,
+// bytes after the end) is refused and not skipped: an archive that two programs
+// read in two ways is a way around checks. Modules and documentation in an
+// archive are not looked at, and not kept.
 //
 // What is wrong with the archive comes as problems, without Files then. The
 // error is r's own, and only r's: a source that cannot be read says nothing

@@ -8,6 +8,11 @@
 // knows no handler or policy by itself (a Catalogue, which package gateway has,
 // checks their options).
 //
+// What contract 4.1 leaves open is an error where serving it anyway would
+// surprise: a misspelt "policies" would serve a route without its key check. It
+// is a warning where it only tells, such as an unknown setting of
+// gatewright.jsonc, which other tools read too. docs/projects.md has the list.
+//
 // Read project.go first, then routes.go; artifact.go is what comes out. The
 // rules are those of contract 4.1 and 4.2 and of design, section 7.
 package project
