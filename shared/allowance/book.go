@@ -129,6 +129,14 @@ func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error)
 // they hear that nothing is left, usually one round trip's worth each; alone,
 // no instance admits more than a.Limit, whatever the table does. The error is
 // nil unless the allowance is no valid one.
+//
+// An instance thus has credit up to the limit. A tenth of it would be a tighter
+// bound, but would refuse a burst at a cold instance while the allowance is
+// untouched. Over n instances at most limit × (n − 1) are too many, if the table
+// is silent for a whole period; four instances with 100 requests a second each
+// over a limit of 1,000 admitted none too many. Credit is charged to the record
+// with the next lease, beyond the limit too, so that what others give back does
+// not hide it; an instance that is killed takes its debt along.
 func (b *Book) TakeAsync(ctx context.Context, a Allowance, n int64) (Decision, error) {
 	if err := a.check(n); err != nil {
 		return Decision{}, err

@@ -174,7 +174,9 @@ func (s *site) find(x *pipeline.Exchange) *siteRoute {
 
 // unmatched answers a request without a route: 404 where the path has none
 // (contract 4.1), 405 where only the method has none (contract 1.2), and OPTIONS
-// from the routes that are there.
+// from the routes that are there. Both sentences of the contract hold if "route"
+// in 4.1 is read as the path; with 404 for both, a client that mistypes a method
+// is sent looking for the path. That a path exists is no secret.
 func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response, *cors) {
 	allowed := s.router.Allowed(x.Path)
 	if len(allowed) == 0 {

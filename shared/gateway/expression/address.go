@@ -20,6 +20,14 @@ var ErrOutside = errors.New("expression: the values of the request lead out of t
 // Address is an upstream address with values of the request in its path and
 // query. Scheme and host are fixed when it is compiled: whatever a request
 // holds, it goes to them. It is immutable.
+//
+// A value fills one path segment or one query value and is escaped for it. In
+// the runtimes that this syntax comes from the whole is a JavaScript template
+// text, so that ${query.next} may add a path, a query or another host: an open
+// proxy wherever an author forgot encodeURIComponent. Comparing the result's
+// host and path would catch these, but not an added ?admin=true. The price: a
+// host made of the request (https://${params.tenant}.example.com) fails the
+// build, and ?${query.filter} is escaped; ${search} passes a query on whole.
 type Address struct {
 	scheme, host string
 	path, query  []part // literals are escaped

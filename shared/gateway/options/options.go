@@ -11,9 +11,18 @@
 //		Mode    string `json:"mode" enum:"strict,async"`
 //	}
 //
-// It is no JSON Schema library (docs/decisions/0031-options.md): it knows the
-// kinds that options have, which are strings, booleans, whole and other
-// numbers, structs, pointers to structs, slices of these and raw JSON.
+// It is no JSON Schema library: it knows the kinds that options have, which are
+// strings, booleans, whole and other numbers, structs, pointers to structs,
+// slices of these and raw JSON. It runs at builds and when an artifact is
+// loaded, never for a request.
+//
+// Why our own: values of variables are strings, so "100" has to do for 100, and a
+// missing option needs the pointer it would have. huma's registry reports a
+// missing property at its parent, in dotted places that are ambiguous for names
+// with dots, takes a quoted number for a type error, and would link the
+// management API's framework into the gateway. santhosh-tekuri/jsonschema has
+// exact pointers, but each option would be declared twice. encoding/json stops
+// at the first fault. Schemas for editors would be derived from these structs.
 //
 // There is only this file.
 package options

@@ -72,9 +72,12 @@ func newAPIKey(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.
 // Inbound checks the key. The details of its 401 are those that clients know
 // (contract 3.4).
 //
-// A header that holds a key of ours goes no further than the gateway: the
-// upstream has no use for it and could use it (docs/decisions/0034). What is no
-// key of ours stays: it may be meant for the upstream.
+// A header that holds a key of ours, or what looks like one (mistyped, or an
+// account's), goes no further than the gateway: upstreams log headers, and who
+// reads the log could use the key against every route of the bucket. What is no
+// key of ours stays: with allowUnauthenticatedRequests it may be the upstream's
+// own token. Later policies of the route still see the header. An upstream that
+// wants to know the consumer gets ${request.user.sub} in its address.
 func (p *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	values := x.Header[p.header]
 	if len(values) == 0 {
