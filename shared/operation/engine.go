@@ -28,7 +28,13 @@ type Options struct {
 	Jitter func(limit time.Duration) time.Duration
 	// Slice is how long HandleStream and Sweep work on one operation before
 	// they give it back, so that a long one keeps no other waiting; 0 means
-	// 20 seconds. The stream brings it round again.
+	// 20 seconds. The stream brings it round again: the write that gives it
+	// back, which is that of its last step, changes its record.
+	//
+	// A Lambda gets the next batch of a shard only when it has answered, so a
+	// cascade that ran to its end would keep every build of the shard waiting.
+	// A step for each stream record would be fair too, and cost an invocation
+	// and a read each; a function for each operation, lost invocations.
 	Slice time.Duration
 	// Patience is the longest pause that a worker waits for itself; a longer
 	// one it leaves to a sweep. 0 means 2 seconds.
@@ -200,6 +206,13 @@ func (e *Engine) mustStop(ctx context.Context, until time.Time) bool {
 
 // leaseMargin is how much longer than a step's timeout its lease is: the time
 // for a commit and the read after it, and for clocks that differ a little.
+//
+// Leases outlast a step instead of being renewed. A heartbeat would need a
+// goroutine, a write every few seconds and two writers of one record in one
+// process, and would go on while the task hangs; and since sweeps run once a
+// minute (no schedule of AWS is shorter), it would replace a dead worker hardly
+// sooner. The price: a dead worker costs its operation the rest of the step's
+// timeout, this margin and up to a minute, so long work is cut into steps.
 const leaseMargin = 10 * time.Second
 
 // maxInterruptions is how often one step may end without a result through no
