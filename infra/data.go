@@ -148,7 +148,11 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 }
 
 // lifecycle removes what nobody asks for any more: uploads after a day (they
-// are copied when they are built), old versions after 30.
+// are copied when they are built), old versions after 30. The builder removes an
+// upload that it has heard of at once; this is for what nobody heard of (put
+// twice, put late, put while the builder failed). A scheduled function would
+// need a grant to list and delete, and code; S3 does this daily and for nothing.
+// Emulators do not run it. Records of uploads expire by the table's ttl.
 func lifecycle() *[]any {
 	rule := func(id, prefix string, days, oldDays float64) any {
 		r := &awss3.CfnBucket_RuleProperty{

@@ -394,7 +394,8 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 }
 
 // TestEmulatorsLackWhatTheDecisionSays keeps what is deployed to an emulator as
-// close to what is deployed to AWS as docs/decisions/0091 tells.
+// close to what is deployed to AWS as docs/emulators.md tells ("What is left out
+// there").
 func TestEmulatorsLackWhatTheDecisionSays(t *testing.T) {
 	count := func(a assembly) map[string]int {
 		out := map[string]int{}

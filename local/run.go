@@ -268,6 +268,12 @@ const (
 // holds a key of it, and answers the key if it had to be made. A process killed
 // between making a key and writing it leaves a key that nobody knows and no
 // file: the next start makes another key.
+//
+// What is there decides at every start, and no marker of how far an earlier one
+// came, which could be wrong too: so a lost file and a new database under an old
+// file mend themselves. Writing the file first would need accounts to be made
+// with a key that somebody else chose. When keys can be revoked, the unknown
+// one should be.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (string, error) {
 	content, err := dir.Read(keyFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
