@@ -16,6 +16,6 @@
 // What it is not: part of the product. Nothing but tests imports it. Read
 // samples.go; events_test.go runs each event through its function's own edge.
 // The shapes are those that AWS documents and that the emulators were seen to
-// send (docs/decisions/0092). The accounts, ids and keys in the files are
-// nobody's.
+// send (docs/decisions/0017-a-route-for-each-operation.md, docs/emulators.md).
+// The accounts, ids and keys in the files are nobody's.
 package events

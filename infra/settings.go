@@ -33,7 +33,7 @@ type Settings struct {
 	LogDays int
 	// WAF puts a web ACL with rate limits before the management API.
 	WAF bool
-	// Emulator is "" for AWS, else localstack or ministack: see emulator.go for
+	// Emulator is "" for AWS, else localstack or ministack: see docs/emulators.md for
 	// what is left out there.
 	Emulator string
 	// Architecture of the functions: arm64, or x86_64 for emulators.

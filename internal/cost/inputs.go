@@ -25,7 +25,7 @@ const (
 	buildWrites      = 50
 	buildPuts        = 3
 	buildGets        = 3
-	admittedPerWrite = 20 // strict limits: docs/decisions/0051
+	admittedPerWrite = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
 	// A deployment's record is read by a gateway process once in half a second,
 	// so before each request when requests are rare: the dearest case.
 	deploymentReads  = 1.0

@@ -17,7 +17,8 @@ const streamRetention = 24 * time.Hour
 // runs: for each write to a table with a stream it asks for the highest sequence
 // number there is, without an index for that, and it never forgets a record. A
 // thousand records made each write 0.09 ms slower, for ever; with the indexes
-// a write costs the same after 40,000 records (docs/decisions/0063).
+// a write costs the same after 40,000 records
+// (docs/decisions/0022-what-the-embedded-dynamodb-lacks.md).
 //
 // A database of another form, of another version, is left as it is.
 func tuneStream(ctx context.Context, path string, now time.Time) error {

@@ -8,7 +8,7 @@
 // at their end) and refuses all others.
 //
 // Read grants.go first, then template.go for the roles. What functions ask is
-// recorded by package cloud (docs/decisions/0101).
+// recorded by package cloud (docs/decisions/0018-grants-are-compared-with-use.md).
 package grants
 
 import (

@@ -7,7 +7,8 @@
 // file system and share /tmp. Their memory is bounded by looking at it, since a
 // control group needs rights that nobody has on a laptop, and a limit on
 // address space (RLIMIT_AS, RLIMIT_DATA) counts what a Go process reserves and
-// never touches (docs/decisions/0100).
+// never touches, which is hundreds of megabytes. Why there is a host of our own:
+// docs/decisions/0021-requests-become-events-locally.md.
 //
 // Read lambdahost.go first, then function.go for the pool of processes,
 // process.go for one of them, runtimeapi.go for what it asks, and memory.go.

@@ -10,7 +10,9 @@ import (
 	"time"
 )
 
-// memoryInterval is the time between two looks at a process that works.
+// memoryInterval is the time between two looks at a process that works. A process
+// is found out by that much late, and a sudden allocation is not bounded: the
+// page that is over the limit is there already.
 const memoryInterval = 20 * time.Millisecond
 
 // memory watches what a process holds, while it works.

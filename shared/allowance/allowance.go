@@ -11,8 +11,8 @@
 // before it lowers granted, and is applied once by a fence that outlives any
 // repeat. Nothing in this speaks of time, so no clock, pause, crash or lost
 // reply lets a strict limit admit one request too many: they can only strand
-// what was leased. Why it is so, and what it costs: docs/decisions/0050 and
-// 0051.
+// what was leased. Why it is so, and what it costs:
+// docs/decisions/0014-leases-without-expiry.md, 0015-sizes-of-leases.md.
 //
 // What it is not: it decides no names, knows no policies and no status codes,
 // and smooths nothing: a period is a fixed window.

@@ -7,7 +7,7 @@ import (
 
 // The sizes of slices. What they trade: a large slice saves writes, and is
 // stranded for others while its holder does not spend it, for good when it
-// dies. docs/decisions/0051 has the measurements.
+// dies. docs/decisions/0015-sizes-of-leases.md has the measurements.
 const (
 	// longestHorizon bounds what an instance that dies takes with it.
 	longestHorizon  = 30 * time.Second

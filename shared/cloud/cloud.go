@@ -7,7 +7,7 @@
 // emulators, or for anything with credentials that change while it runs. It
 // reads what Lambda gives each function in its environment and nothing else: no
 // profile, no file, no metadata service, whose readers would make every binary
-// larger and every start slower (docs/decisions/0090).
+// larger and every start slower (docs/decisions/0016-one-package-opens-aws.md).
 //
 // Read cloud.go, Open and then Start; trace.go sends spans in time, uses.go is for tests of what roles allow.
 package cloud

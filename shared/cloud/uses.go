@@ -26,7 +26,7 @@ type Use struct {
 
 // recorder appends uses to the file that config.VarUsesFile names, each as a JSON
 // line, once a process. No emulator enforces what a role allows, so that a test
-// compares the two instead (docs/decisions/0101).
+// compares the two instead (docs/decisions/0018-grants-are-compared-with-use.md).
 type recorder struct {
 	path, function string
 

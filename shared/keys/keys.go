@@ -10,7 +10,8 @@
 // round trip) and overlay.go (how a change too large for one transaction shows
 // at once). bucket.go, consumer.go, key.go, manager.go hold the operations;
 // bulk.go, roll.go and the cascades what spans several transactions. The
-// reasons are in docs/decisions/0070, 0072 and 0073.
+// reasons are in docs/decisions/0008-large-changes-show-at-one-commit.md and
+// 0009-one-read-and-one-transaction.md.
 package keys
 
 import (

@@ -12,8 +12,9 @@ var (
 )
 
 // checkOpenAPI reports where a document is no valid OpenAPI, by the OpenAPI
-// Initiative's own schemas (decision 0020), and which of its references lead
-// nowhere. It answers whether the document has paths to go on with.
+// Initiative's own schemas, and which of its references lead nowhere. It answers
+// whether the document has paths to go on with. Why these schemas:
+// docs/decisions/0011-openapi-by-its-own-schema.md.
 func (c *compiler) checkOpenAPI(doc *document) bool {
 	root, ok := doc.root.(map[string]any)
 	if !ok {

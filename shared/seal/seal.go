@@ -10,7 +10,7 @@
 // is bound to is said by its owner, who seals and opens it.
 //
 // Read this file first. The rules are those of design, section 5, the reasons
-// in docs/decisions/0013.
+// in docs/decisions/0004-one-root-key.md.
 package seal
 
 import (

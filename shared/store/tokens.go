@@ -8,10 +8,11 @@ import (
 )
 
 // tokens keeps the tokens of running commits in the table itself, for a
-// database that forgets them when it restarts (docs/decisions/0011). Each
-// commit also writes its token into an item of its own, on the condition that
-// it does not stand there yet: when that condition is false, the commit was
-// made before and only its reply was lost.
+// database that forgets them when it restarts
+// (docs/decisions/0022-what-the-embedded-dynamodb-lacks.md). Each commit also
+// writes its token into an item of its own, on the condition that it does not
+// stand there yet: when that condition is false, the commit was made before and
+// only its reply was lost.
 //
 // The items are few: one for each commit that runs at a time, and a slot whose
 // commit has ended is used again.

@@ -21,7 +21,7 @@ import (
 const uploadTime = 5 * time.Second
 
 // uploader sends spans by OTLP over HTTP. The exporter's own client would bring
-// gRPC into every function (docs/decisions/0110).
+// gRPC into every function (docs/decisions/0019-spans-by-an-upload-of-our-own.md).
 type uploader struct {
 	to     string
 	header http.Header

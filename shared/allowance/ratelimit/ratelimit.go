@@ -4,7 +4,8 @@
 //
 // What it is not: the counting, which is package allowance, or the policy,
 // which is package policy of the gateway. It stands between them because the
-// gateway knows no table. The windows are fixed ones: docs/decisions/0050.
+// gateway knows no table. Why the windows are fixed ones:
+// docs/decisions/0014-leases-without-expiry.md.
 package ratelimit
 
 import (

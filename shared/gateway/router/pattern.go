@@ -16,7 +16,7 @@ import (
 type pattern struct {
 	compiled *urlpattern.URLPattern
 	// prefix begins every path that can match. The library needs some 1.7 µs to
-	// say no (docs/decisions/0030-url-patterns.md), this needs none.
+	// say no (docs/decisions/0012-url-patterns.md), this needs none.
 	prefix string
 	route  int
 }

@@ -17,7 +17,7 @@ import (
 // direct does HTTP/1.1 round trips in the goroutine that asks for them: it takes
 // a pooled connection, writes the request, reads the response. http.Transport
 // hands each of these to goroutines of the connection, which is what most of a
-// proxied request's time was (docs/decisions/0035-direct-round-trips.md).
+// proxied request's time was (docs/decisions/0013-direct-round-trips.md).
 //
 // It takes the requests whose sending can't wait for their response, which are
 // those without a body; all others, upgrades and HTTP/2 are http.Transport's.
