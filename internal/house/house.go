@@ -67,7 +67,7 @@ type Package struct {
 	Files map[string]*ast.File
 }
 
-// leftOut are folders that hold no work of ours: what tools put there.
+// leftOut are what tools put into the tree: no work of ours.
 var leftOut = []string{".git", ".bin", "dist", "node_modules", ".gatewright"}
 
 // Read reads the tree below fsys's root.
@@ -78,8 +78,11 @@ func Read(fsys fs.FS) (*Tree, error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && slices.Contains(leftOut, d.Name()) {
-			return fs.SkipDir
+		if slices.Contains(leftOut, d.Name()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil // a linked work tree has a file .git
 		}
 		t.Paths[p] = true
 		if !d.Type().IsRegular() {
