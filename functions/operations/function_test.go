@@ -155,8 +155,8 @@ func TestStreamsFilterLetsEveryWaitingOperationThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		pk, owner := pattern.DynamoDB.Keys.PK.S, pattern.DynamoDB.NewImage.Lease.M.Owner.S
-		if len(pk) != 1 || pk[0].Prefix != store.OperationKey("").PK {
-			t.Errorf("operations' keys begin with %q, the filter is %s", store.OperationKey("").PK, on.Matching)
+		if len(pk) != 1 || pk[0].Prefix != operation.Key("").PK {
+			t.Errorf("operations' keys begin with %q, the filter is %s", operation.Key("").PK, on.Matching)
 		}
 		if len(owner) != 1 || owner[0].Exists == nil || *owner[0].Exists {
 			t.Errorf("the filter is %s", on.Matching)

@@ -8,7 +8,8 @@
 // those, would need the root key in functions that need it for nothing else.
 // Keys are immutable: to change one, make another.
 //
-// Read accounts.go for what is made, authenticate.go for who asks.
+// Read accounts.go for what is made, authenticate.go for who asks,
+// table.go for where they stand in the table.
 package accounts
 
 import (
@@ -101,10 +102,10 @@ func (s *Service) Create(ctx context.Context, name string) (Account, string, err
 	text, key := s.mint(account, Spec{Label: "Full access key of " + name, Permissions: auth.Full()})
 	ctx = audit.With(ctx, s.request(account, createAccount))
 	err := s.table.Commit(ctx,
-		store.Create(store.AccountNameKey(name), account).
+		store.Create(nameKey(name), account).
 			Else(fault.New(fault.Conflict, "There is an account named %s already.", name)),
-		store.Create(store.AccountKey(account.ID), account),
-		store.Create(store.CredentialKey(hash(text)), key),
+		store.Create(accountKey(account.ID), account),
+		store.Create(credentialKey(hash(text)), key),
 		audit.Record(ctx,
 			audit.Resource{Type: "account", ID: account.ID},
 			audit.Resource{Type: "account-key", ID: key.ID}),
@@ -131,7 +132,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 	text, key := s.mint(account, spec)
 	ctx = audit.With(ctx, s.request(account, createKey))
 	err = s.table.Commit(ctx,
-		store.Create(store.CredentialKey(hash(text)), key),
+		store.Create(credentialKey(hash(text)), key),
 		audit.Record(ctx, audit.Resource{Type: "account-key", ID: key.ID}))
 	if err != nil {
 		return Key{}, "", fmt.Errorf("create account key: %w", err)
@@ -142,7 +143,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 // Find reads an account by its name. Fault: NotFound.
 func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 	var account Account
-	err := s.table.Get(ctx, store.AccountNameKey(name), &account)
+	err := s.table.Get(ctx, nameKey(name), &account)
 	if errors.Is(err, store.ErrNotFound) {
 		return Account{}, fault.New(fault.NotFound, "There is no account of this name. Name one that was made, or make it first.")
 	}

@@ -172,7 +172,7 @@ func TestAccountsAndKeysAreAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := f.now.UTC().Format(time.DateOnly)
-	entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: store.AuditPartition(account.ID, day)})
+	entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: audit.Partition(account.ID, day)})
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}

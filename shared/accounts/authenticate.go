@@ -24,7 +24,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal
 	sum := hash(text)
 	key, ok := s.cache.get(sum)
 	if !ok {
-		err := s.table.Get(ctx, store.CredentialKey(sum), &key)
+		err := s.table.Get(ctx, credentialKey(sum), &key)
 		if errors.Is(err, store.ErrNotFound) {
 			return auth.Principal{}, refused()
 		}

@@ -62,7 +62,7 @@ func (l ledger) overdraw(ctx context.Context, p period, n int64) error {
 func (l ledger) giveBack(ctx context.Context, refunds ...refund) error {
 	writes := make([]store.Write, 0, 2*len(refunds))
 	for _, r := range refunds {
-		fence := store.AllowanceReturnKey(r.period.name, r.period.String(), r.id)
+		fence := r.period.returnKey(r.id)
 		writes = append(writes,
 			store.Create(fence, returned{TTL: expiry(r.period)}).Else(errReturned),
 			// A record that is gone must not come back below zero.
@@ -80,7 +80,7 @@ var errReturned = errors.New("allowance: given back already")
 // granted reads how much of the allowance is leased.
 func (l ledger) granted(ctx context.Context, p period) (int64, error) {
 	var r record
-	err := l.table.Get(ctx, store.AllowanceKey(p.name, p.String()), &r)
+	err := l.table.Get(ctx, p.key(), &r)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, fmt.Errorf("read an allowance: %w", err)
 	}
@@ -88,7 +88,7 @@ func (l ledger) granted(ctx context.Context, p period) (int64, error) {
 }
 
 func (l ledger) add(p period, n int64) store.Write {
-	return store.Upsert(store.AllowanceKey(p.name, p.String()),
+	return store.Upsert(p.key(),
 		store.Add(store.At("granted"), n), store.Set(store.At("ttl"), expiry(p)))
 }
 

@@ -388,7 +388,7 @@ func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 			f.fail = c.fail
 			f.do(t, "PATCH", c.target, c.key, c.body)
 			day := storetest.Epoch.Format(time.DateOnly)
-			entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: store.AuditPartition("a-1", day)})
+			entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: audit.Partition("a-1", day)})
 			if err != nil || len(entries) != c.records {
 				t.Fatalf("%d records (%v)", len(entries), err)
 			}
@@ -404,7 +404,7 @@ func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 func TestReadsAreNotRecorded(t *testing.T) {
 	f := newFixture(t)
 	f.do(t, "GET", thing+"x", goodKey, "")
-	n, err := f.table.Count(t.Context(), store.Query{PK: store.AuditPartition("a-1", storetest.Epoch.Format(time.DateOnly))})
+	n, err := f.table.Count(t.Context(), store.Query{PK: audit.Partition("a-1", storetest.Epoch.Format(time.DateOnly))})
 	if err != nil || n != 0 {
 		t.Errorf("%d records, %v", n, err)
 	}

@@ -5,6 +5,9 @@
 // transaction (Record), so neither exists without the other. A change that was
 // refused or failed is recorded afterwards, on its own (Refused). Reads are
 // not recorded. No record holds a secret, a query string or a body.
+//
+// Read this file (audit.go) first; actions.go lists what is recorded, table.go
+// says where records stand.
 package audit
 
 import (
@@ -150,5 +153,5 @@ const timestampFormat = "2006-01-02T15:04:05.000Z"
 // is recorded twice is a defect, and fails.
 func (r *Request) write(e Entry) store.Write {
 	day := r.Time.UTC().Format(time.DateOnly)
-	return store.Create(store.AuditKey(r.AccountID, day, e.Timestamp, r.RequestID), e)
+	return store.Create(key(r.AccountID, day, e.Timestamp, r.RequestID), e)
 }

@@ -213,7 +213,7 @@ func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
 				if err != nil || len(result.Writes) == 0 {
 					return result, err
 				}
-				err = w.Table.Commit(ctx, append(result.Writes, store.Upsert(store.AccountKey("x"), store.Add(store.At("times"), 1)))...)
+				err = w.Table.Commit(ctx, append(result.Writes, store.Upsert(store.Space("x").Key(), store.Add(store.At("times"), 1)))...)
 				result.Writes = nil
 				return result, err
 			}

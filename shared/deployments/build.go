@@ -92,7 +92,7 @@ var errDeleted = fault.New(fault.NotFound, "The deployment was deleted while it 
 // Read gives a deployment's record; a tombstone, or none, is store.ErrNotFound.
 func Read(ctx context.Context, table *store.Table, name string) (Record, error) {
 	var r Record
-	if err := table.Get(ctx, store.DeploymentKey(name), &r); err != nil {
+	if err := table.Get(ctx, Key(name), &r); err != nil {
 		return Record{}, err
 	}
 	if !r.exists() {

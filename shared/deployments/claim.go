@@ -34,7 +34,7 @@ type Arrival struct {
 func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
 	err = s.again(ctx, func() error {
 		var u upload
-		if err := s.Table.Load(ctx, store.Want(store.UploadKey(a.StatusID), &u)); err != nil {
+		if err := s.Table.Load(ctx, store.Want(uploadKey(a.StatusID), &u)); err != nil {
 			return err
 		}
 		now := s.now()
@@ -47,7 +47,7 @@ func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err
 			return ErrUnclaimed
 		}
 		var r Record
-		if err := s.Table.Load(ctx, store.Want(store.DeploymentKey(u.Deployment), &r)); err != nil {
+		if err := s.Table.Load(ctx, store.Want(Key(u.Deployment), &r)); err != nil {
 			return err
 		}
 		if !r.exists() {
@@ -55,7 +55,7 @@ func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err
 		}
 		u.State, u.ETag, u.Number = claimed, a.ETag, r.Latest+1
 		return s.Table.Commit(ctx,
-			store.Update(store.UploadKey(u.ID),
+			store.Update(uploadKey(u.ID),
 				store.Set(store.At("state"), u.State),
 				store.Set(store.At("etag"), u.ETag),
 				store.Set(store.At("number"), u.Number),

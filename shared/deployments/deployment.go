@@ -114,7 +114,7 @@ func (r Record) state() State {
 
 // update is a write to this deployment as long as it exists.
 func (r Record) update(gone error, changes ...store.Change) store.Write {
-	return store.Update(store.DeploymentKey(r.Name), changes...).If(store.Lacks(store.At("deletedOn"))).Else(gone)
+	return store.Update(Key(r.Name), changes...).If(store.Lacks(store.At("deletedOn"))).Else(gone)
 }
 
 // number is the write that gives out the next number of a build.
@@ -148,7 +148,7 @@ func (s *Service) ListDeployments(ctx context.Context, owner Owner, project stri
 	if !owner.Viewer.SeesProject(project) || !IsProjectName(project) {
 		return nil, errNoProject
 	}
-	environments, err := store.Collect[environmentRecord](ctx, s.Table, store.Query{PK: store.EnvironmentPartition(owner.AccountID, project)})
+	environments, err := store.Collect[environmentRecord](ctx, s.Table, store.Query{PK: environmentPartition(owner.AccountID, project)})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (s *Service) ListDeployments(ctx context.Context, owner Owner, project stri
 		records := make([]Record, len(part))
 		wanted := make([]*store.Wanted, len(part))
 		for i, e := range part {
-			wanted[i] = store.Want(store.DeploymentKey(e.Deployment), &records[i])
+			wanted[i] = store.Want(Key(e.Deployment), &records[i])
 		}
 		if err := s.Table.Load(ctx, wanted...); err != nil {
 			return nil, err
@@ -211,7 +211,7 @@ func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
 		return Record{}, errNoDeployment
 	}
 	var r Record
-	if err := s.Table.Load(ctx, store.Want(store.DeploymentKey(at.Deployment), &r)); err != nil {
+	if err := s.Table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
 		return Record{}, err
 	}
 	if !r.seenBy(at.Owner) || !r.begun() || at.Project != "" && at.Project != r.Project {
@@ -247,7 +247,7 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 			store.Remove(store.At("before")),
 			store.Remove(store.At("source")),
 		),
-		store.Delete(store.EnvironmentKey(r.AccountID, r.Project, r.Branch)),
+		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),
 		operation.Begin(operation.Start{
 			ID: "clean-" + r.Name + "-all", Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
 			Input: CleanInput{Deployment: r.Name, All: true},
@@ -280,7 +280,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID strin
 		u.State, u.Number, u.Source = claimed, r.Latest+1, source
 		if err := s.Table.Commit(ctx,
 			r.number(now),
-			store.Create(store.UploadKey(u.ID), u),
+			store.Create(uploadKey(u.ID), u),
 			beginBuild(r, u, now),
 			audit.Record(ctx, r.resource(), u.resource()),
 		); err != nil {

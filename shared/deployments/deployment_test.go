@@ -155,7 +155,7 @@ func TestDeletedDeploymentIsGoneForEveryReader(t *testing.T) {
 		t.Errorf("the name %s is used again", next.Deployment)
 	}
 	var clean operation.Record
-	if err := w.table.Get(t.Context(), store.OperationKey("clean-"+in.Deployment+"-all"), &clean); err != nil {
+	if err := w.table.Get(t.Context(), operation.Key("clean-"+in.Deployment+"-all"), &clean); err != nil {
 		t.Errorf("nothing cleans up: %v", err)
 	}
 }

@@ -58,8 +58,8 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 	}
 	var u upload
 	var r operation.Record
-	build := store.Want(store.OperationKey(at.StatusID), &r)
-	if err := s.Table.Load(ctx, store.Want(store.UploadKey(at.StatusID), &u), build); err != nil {
+	build := store.Want(operation.Key(at.StatusID), &r)
+	if err := s.Table.Load(ctx, store.Want(uploadKey(at.StatusID), &u), build); err != nil {
 		return Status{}, err
 	}
 	if u.ID == "" || u.AccountID != at.AccountID || u.Project != at.Project || !at.Viewer.MaySee(u.Project, u.Kind) {

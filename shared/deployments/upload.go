@@ -122,7 +122,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	buckets := s.buckets(at.Owner, at.Project)
 	wanted := append(buckets.Wanted(),
 		store.Want(store.ProjectKey(at.AccountID, at.Project), &project),
-		store.Want(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), &env))
+		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env))
 	if err := s.Table.Load(ctx, wanted...); err != nil {
 		return upload{}, err
 	}
@@ -150,18 +150,18 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 			Deployment: r.Name, CreatedOn: now,
 		}
 		writes = append(writes,
-			store.Create(store.EnvironmentKey(at.AccountID, at.Project, at.Branch), env).Else(errStale),
+			store.Create(environmentKey(at.AccountID, at.Project, at.Branch), env).Else(errStale),
 			// A name in use, even by a tombstone, is met by other digits.
-			store.Create(store.DeploymentKey(r.Name), r).Else(errStale),
+			store.Create(Key(r.Name), r).Else(errStale),
 		)
 		resources = append(resources, audit.Resource{Type: "environment", ID: r.Name, Metadata: map[string]string{"project": at.Project, "branch": at.Branch}})
 	} else {
-		writes = append(writes, store.Check(store.DeploymentKey(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(errStale))
+		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(errStale))
 	}
 	u := s.newUpload(r, now)
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
 	writes = append(writes,
-		store.Create(store.UploadKey(u.ID), u),
+		store.Create(uploadKey(u.ID), u),
 		audit.Record(ctx, append(resources, u.resource())...),
 	)
 	err := s.Table.Commit(ctx, writes...)

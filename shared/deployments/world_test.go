@@ -168,7 +168,7 @@ func (w *world) record(name string) deployments.Record {
 func (w *world) input(operationID string) deployments.BuildInput {
 	w.t.Helper()
 	var r operation.Record
-	if err := w.table.Get(w.t.Context(), store.OperationKey(operationID), &r); err != nil {
+	if err := w.table.Get(w.t.Context(), operation.Key(operationID), &r); err != nil {
 		w.t.Fatal(err)
 	}
 	var in deployments.BuildInput

@@ -106,7 +106,7 @@ func (e *Engine) Definitions() []Definition {
 // Read gives an operation's record, store.ErrNotFound for none.
 func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
 	var r Record
-	if err := e.table.Get(ctx, store.OperationKey(id), &r); err != nil {
+	if err := e.table.Get(ctx, Key(id), &r); err != nil {
 		return Record{}, fmt.Errorf("read operation %s: %w", id, err)
 	}
 	return r, nil

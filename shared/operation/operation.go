@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strconv"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -82,12 +81,12 @@ func begin(s Start, now time.Time) (Record, error) {
 	return r, nil
 }
 
-func create(r Record) store.Write { return store.Create(store.OperationKey(r.ID), r) }
+func create(r Record) store.Write { return store.Create(Key(r.ID), r) }
 
 // refuse is a write that cannot happen: the commit it is in answers err.
 func refuse(id string, err error) store.Write {
 	never := store.And(store.Exists(), store.Absent())
-	return store.Check(store.OperationKey(id), never).Else(err)
+	return store.Check(Key(id), never).Else(err)
 }
 
 // maxDocumentBytes bounds input and data each, so that a record with both and
@@ -118,13 +117,8 @@ func (d document) decode(into any) error {
 	return json.Unmarshal([]byte(d), into)
 }
 
-// dueKind is the partition kind of operations in the due index.
-const dueKind = "operation"
-
 // dueShards spread the due index: one partition takes 1,000 writes a second.
 const dueShards = 4
-
-func duePartition(shard int) string { return store.DuePartition(dueKind, strconv.Itoa(shard)) }
 
 func shardOf(id string) int {
 	h := fnv.New32a()

@@ -182,7 +182,7 @@ func compact(h []Entry) []Entry {
 // put is the write of this record, which holds only if version before is still
 // the stored one.
 func (r Record) put(before int64) store.Write {
-	return store.Put(store.OperationKey(r.ID), r).
+	return store.Put(Key(r.ID), r).
 		If(store.Equal(store.At("version"), before)).Else(ErrLost)
 }
 

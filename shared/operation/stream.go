@@ -22,7 +22,7 @@ func (e *Engine) HandleStream(ctx context.Context, records []store.StreamRecord)
 	var operations []string
 	places := map[string][]int{}
 	for i, r := range records {
-		id, ok := store.OperationOf(r.Key)
+		id, ok := IDOf(r.Key)
 		if !ok || r.New == nil {
 			continue
 		}
@@ -91,7 +91,7 @@ func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 	}
 	due := make([]string, 0, len(keys))
 	for _, k := range keys {
-		if id, ok := store.OperationOf(k); ok {
+		if id, ok := IDOf(k); ok {
 			due = append(due, id)
 		}
 	}

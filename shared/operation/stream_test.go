@@ -61,7 +61,7 @@ func TestRecordOfWhatIsGoneIsNoFailure(t *testing.T) {
 		w := newWorld(t, steps("a"))
 		records := w.stream()
 		w.begin("op", "steps")
-		w.commit(store.Delete(store.OperationKey("op")))
+		w.commit(store.Delete(operation.Key("op")))
 		if failed := w.engine.HandleStream(t.Context(), records()); failed != nil {
 			t.Errorf("records %v failed", failed)
 		}
@@ -75,7 +75,7 @@ func TestRecordsThatTheStoreKeptFromBeingHandledAreToldApart(t *testing.T) {
 		w.begin("good", "steps")
 		w.begin("bad", "steps")
 		w.begin("late", "steps")
-		engine := w.deafEngine(store.OperationKey("bad"))
+		engine := w.deafEngine(operation.Key("bad"))
 		batch := records()
 		batch = append(batch, batch[1])
 		if failed := engine.HandleStream(t.Context(), batch); !slices.Equal(failed, []int{1, 3}) {
@@ -191,7 +191,7 @@ func TestSweepTellsWhatItCouldNotDo(t *testing.T) {
 		w := newWorld(t, steps("a"))
 		w.begin("good", "steps")
 		w.begin("bad", "steps")
-		engine := w.deafEngine(store.OperationKey("bad"))
+		engine := w.deafEngine(operation.Key("bad"))
 		if err := engine.Sweep(t.Context()); !errors.Is(err, store.ErrRepeat) {
 			t.Errorf("Sweep answers %v", err)
 		}

@@ -81,14 +81,14 @@ func (w *world) serve(artifact string) {
 	if artifact != "" {
 		r.Served = &deployments.Served{Number: 1, BuildID: artifact, Artifact: artifact}
 	}
-	if err := w.table.Commit(w.t.Context(), store.Put(store.DeploymentKey(name), r)); err != nil {
+	if err := w.table.Commit(w.t.Context(), store.Put(deployments.Key(name), r)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) delete() {
 	w.t.Helper()
-	if err := w.table.Commit(w.t.Context(), store.Put(store.DeploymentKey(name), deployments.Record{Name: name, DeletedOn: new(time.Now())})); err != nil {
+	if err := w.table.Commit(w.t.Context(), store.Put(deployments.Key(name), deployments.Record{Name: name, DeletedOn: new(time.Now())})); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -40,37 +40,7 @@ func escape(text string) string {
 	return strings.NewReplacer("%", "%25", "#", "%23").Replace(text)
 }
 
-// Below are all key templates, each with the access pattern it serves.
-
-// CommitTokenKey holds the token of a commit that runs, written by Table alone:
-// it tells, after a restart of a database that forgets tokens, whether the
-// commit was made.
-func CommitTokenKey(process, slot string) Key {
-	return Key{join("commit-token", process, slot), record}
-}
-
-// RootKeyKey holds the installation's root key, wrapped: read once by each
-// process that seals or hashes.
-func RootKeyKey() Key { return Key{"root-key", record} }
-
-// AccountKey is the record of an account, read by its id.
-func AccountKey(accountID string) Key { return Key{join("account", accountID), record} }
-
-// AccountNameKey holds an account's id, read and kept unique by its name.
-func AccountNameKey(name string) Key { return Key{join("account-name", name), record} }
-
-// CredentialKey is an account key, read by the hash of its text.
-func CredentialKey(hash string) Key { return Key{join("credential", hash), record} }
-
-// AuditKey is one audit record. A day's records of an account are a partition,
-// in the order of their times; id makes the key unique.
-func AuditKey(accountID, day, timestamp, id string) Key {
-	return Key{AuditPartition(accountID, day), join(timestamp, id)}
-}
-
-// AuditPartition holds the audit records of an account's day (UTC,
-// "2006-01-02").
-func AuditPartition(accountID, day string) string { return join("audit", accountID, day) }
+// Below are the key templates of package keys.
 
 // BucketKey is the record of a key bucket, read by its name and listed with
 // the account's others in the order of names. A deleted bucket's record stays
@@ -142,71 +112,3 @@ func KeyHashKey(hash string) Key { return Key{join("key-hash", hash), record} }
 // KeyBatchKey is a bulk creation of API keys that is being written, read by its
 // id.
 func KeyBatchKey(batchID string) Key { return Key{join("key-batch", batchID), record} }
-
-// ProjectKey is the record of a project, listed with the account's others in
-// the order of names.
-func ProjectKey(accountID, project string) Key {
-	return Key{ProjectPartition(accountID), project}
-}
-
-// ProjectPartition holds all projects of an account.
-func ProjectPartition(accountID string) string { return join("projects", accountID) }
-
-// EnvironmentKey is the record of a project's branch: which deployment it has.
-func EnvironmentKey(accountID, project, branch string) Key {
-	return Key{EnvironmentPartition(accountID, project), escape(branch)}
-}
-
-// EnvironmentPartition holds all environments of a project.
-func EnvironmentPartition(accountID, project string) string {
-	return join("environments", accountID, project)
-}
-
-// VariableKey is an environment variable, read with the branch's others.
-func VariableKey(accountID, project, branch, name string) Key {
-	return Key{VariablePartition(accountID, project, branch), name}
-}
-
-// VariablePartition holds all variables of a branch.
-func VariablePartition(accountID, project, branch string) string {
-	return join("variables", accountID, project, escape(branch))
-}
-
-// VariableCountKey counts the variables of a branch, which has a limit. It is
-// no item of their partition: they are read whole, and it is written with each.
-func VariableCountKey(accountID, project, branch string) Key {
-	return Key{join("variable-count", accountID, project, escape(branch)), record}
-}
-
-// DeploymentKey is a deployment, read by its name, which is unique in the
-// installation: it is the first label of a host name.
-func DeploymentKey(name string) Key { return Key{join("deployment", name), record} }
-
-// UploadKey is an upload and its build, read by the statusId.
-func UploadKey(statusID string) Key { return Key{join("upload", statusID), record} }
-
-// OperationKey is a durable operation, read by its id.
-func OperationKey(operationID string) Key { return Key{join("operation", operationID), record} }
-
-// OperationOf gives the id of the operation that a key of the stream or the due
-// index is the record of, and whether it is one.
-func OperationOf(k Key) (operationID string, ok bool) {
-	operationID, ok = strings.CutPrefix(k.PK, join("operation", ""))
-	return operationID, ok && k == OperationKey(operationID)
-}
-
-// DuePartition is a partition of DueIndex: one of the shards that the sweep of
-// a kind of record reads.
-func DuePartition(kind, shard string) string { return join(kind, shard) }
-
-// AllowanceKey is one allowance (a rate limit's window, a quota's period),
-// read by its name and period, which is spelled by package allowance alone.
-func AllowanceKey(name, period string) Key {
-	return Key{join("allowance", escape(name), period), record}
-}
-
-// AllowanceReturnKey remembers that a lease was given back to an allowance, so
-// that it never is twice.
-func AllowanceReturnKey(name, period, returnID string) Key {
-	return Key{join("allowance", escape(name), period), join("return", returnID)}
-}

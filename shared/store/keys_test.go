@@ -22,14 +22,8 @@ type keyTemplate struct {
 	key  func(a []string) store.Key
 }
 
-// templates are all key templates.
+// templates are those of keys.go.
 var templates = []keyTemplate{
-	{"CommitToken", 2, "", func(a []string) store.Key { return store.CommitTokenKey(a[0], a[1]) }},
-	{"RootKey", 0, "", func([]string) store.Key { return store.RootKeyKey() }},
-	{"Account", 1, "", func(a []string) store.Key { return store.AccountKey(a[0]) }},
-	{"AccountName", 1, "", func(a []string) store.Key { return store.AccountNameKey(a[0]) }},
-	{"Credential", 1, "", func(a []string) store.Key { return store.CredentialKey(a[0]) }},
-	{"Audit", 4, "", func(a []string) store.Key { return store.AuditKey(a[0], a[1], a[2], a[3]) }},
 	{"Bucket", 2, "", func(a []string) store.Key { return store.BucketKey(a[0], a[1]) }},
 	{"BucketID", 1, "", func(a []string) store.Key { return store.BucketIDKey(a[0]) }},
 	{"Consumer", 4, "", func(a []string) store.Key { return store.ConsumerKey(generation(a), a[3]) }},
@@ -39,15 +33,6 @@ var templates = []keyTemplate{
 	{"ConsumerKey", 5, "", func(a []string) store.Key { return store.ConsumerKeyKey(generation(a), a[3], a[4]) }},
 	{"KeyHash", 1, "", func(a []string) store.Key { return store.KeyHashKey(a[0]) }},
 	{"KeyBatch", 1, "", func(a []string) store.Key { return store.KeyBatchKey(a[0]) }},
-	{"Project", 2, "", func(a []string) store.Key { return store.ProjectKey(a[0], a[1]) }},
-	{"Environment", 3, "2", func(a []string) store.Key { return store.EnvironmentKey(a[0], a[1], a[2]) }},
-	{"Variable", 4, "2", func(a []string) store.Key { return store.VariableKey(a[0], a[1], a[2], a[3]) }},
-	{"VariableCount", 3, "2", func(a []string) store.Key { return store.VariableCountKey(a[0], a[1], a[2]) }},
-	{"Deployment", 1, "", func(a []string) store.Key { return store.DeploymentKey(a[0]) }},
-	{"Upload", 1, "", func(a []string) store.Key { return store.UploadKey(a[0]) }},
-	{"Operation", 1, "", func(a []string) store.Key { return store.OperationKey(a[0]) }},
-	{"Allowance", 2, "01", func(a []string) store.Key { return store.AllowanceKey(a[0], a[1]) }},
-	{"AllowanceReturn", 3, "01", func(a []string) store.Key { return store.AllowanceReturnKey(a[0], a[1], a[2]) }},
 }
 
 func generation(a []string) store.Generation {
@@ -95,29 +80,14 @@ func TestPartitionsHoldTheKeysOfTheirRecords(t *testing.T) {
 		partition string
 		key       store.Key
 	}{
-		{store.AuditPartition("a", "d"), store.AuditKey("a", "d", "t", "i")},
 		{store.BucketPartition("a"), store.BucketKey("a", "b")},
 		{store.ConsumerPartition(g), store.ConsumerKey(g, "c")},
 		{store.ConsumerIndexPartition(g, "tag", "k=v#"), store.ConsumerIndexKey(g, "tag", "k=v#", "c")},
 		{store.ConsumerCountPartition(g), store.ConsumerCountKey(g, "1")},
 		{store.ConsumerKeyPartition(g, "c"), store.ConsumerKeyKey(g, "c", "k")},
-		{store.ProjectPartition("a"), store.ProjectKey("a", "p")},
-		{store.EnvironmentPartition("a", "p"), store.EnvironmentKey("a", "p", "feature/x#1")},
-		{store.VariablePartition("a", "p", "feature/x#1"), store.VariableKey("a", "p", "feature/x#1", "V")},
 	} {
 		if test.key.PK != test.partition {
 			t.Errorf("the partition %q does not hold %v", test.partition, test.key)
-		}
-	}
-}
-
-func TestOperationOfReadsOperationKeysAlone(t *testing.T) {
-	if id, ok := store.OperationOf(store.OperationKey("op_1")); !ok || id != "op_1" {
-		t.Errorf("%q, %v", id, ok)
-	}
-	for _, k := range []store.Key{store.UploadKey("op_1"), store.AccountKey("operation"), {}} {
-		if id, ok := store.OperationOf(k); ok {
-			t.Errorf("%v is the operation %q", k, id)
 		}
 	}
 }

@@ -1,13 +1,15 @@
 // Package store is the single table: every record of the product lives in it
-// under the key templates of keys.go, and every change goes through
+// under a key that begins with a Space, and every change goes through
 // Table.Commit, which is one DynamoDB transaction.
 //
-// What it is not: it knows no resource. Records are structs of the packages
-// that own them, encoded by their dynamodbav tags; what a failed condition
-// means is said by the writer with Write.Else.
+// What it is not: it knows no resource. A package that owns records declares
+// their spaces and keys itself, in a file named after the table, so that a new
+// resource touches nothing here (project.go is the one exception, with its
+// reason). Records are structs of those packages, encoded by their dynamodbav
+// tags; what a failed condition means is said by the writer with Write.Else.
 //
-// Read store.go first, then write.go and condition.go; keys.go lists what is
-// in the table, schema.go what the table is. dynamo.go and memory.go are the
+// Read store.go first, then write.go and condition.go; space.go says how keys
+// are made, schema.go what the table is. dynamo.go and memory.go are the
 // two backends (one suite tests both), rules.go what both refuse. The rules are
 // those of design, section 5.
 //

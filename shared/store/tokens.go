@@ -25,6 +25,10 @@ type tokens struct {
 	used int
 }
 
+// tokenSpace has a slot of a process for each commit that runs: it tells, after
+// a restart of a database that forgets tokens, whether the commit was made.
+const tokenSpace Space = "commit-token"
+
 // tokenRecord is the item of a slot.
 type tokenRecord struct {
 	Token string `dynamodbav:"token"`
@@ -39,7 +43,7 @@ const tokenLifetime = time.Hour
 // has ended.
 func (k *tokens) guard(token string, writes []Write) (guarded []Write, done func()) {
 	slot := k.take()
-	write := Put(CommitTokenKey(k.process, strconv.Itoa(slot)), tokenRecord{token, k.now().Add(tokenLifetime).Unix()}).
+	write := Put(tokenSpace.Key(k.process, strconv.Itoa(slot)), tokenRecord{token, k.now().Add(tokenLifetime).Unix()}).
 		If(NotEqual(At("token"), token))
 	return append(slices.Clip(writes), write), func() { k.release(slot) }
 }

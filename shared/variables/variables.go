@@ -9,7 +9,7 @@
 // What it is not: it does not know where a build may use a variable (package
 // project does), and it speaks no HTTP.
 //
-// Read this file first, then name.go.
+// Read this file first, then table.go and name.go.
 package variables
 
 import (
@@ -142,7 +142,7 @@ func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variabl
 	if err := s.Table.Commit(ctx,
 		store.Check(store.ProjectKey(at.AccountID, at.Project), store.Exists()).Else(errNoProject),
 		store.Create(at.key(n.Name), r).Else(errNameInUse),
-		store.Upsert(store.VariableCountKey(at.AccountID, at.Project, at.Branch), store.Add(count, 1)).
+		store.Upsert(at.countKey(), store.Add(count, 1)).
 			If(store.Or(store.Lacks(count), store.Less(count, MaxVariables))).Else(errTooMany),
 		audit.Record(ctx, at.resource(n.Name)),
 	); err != nil {
@@ -196,7 +196,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 // for a build of it. It is one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
 	at := Branch{AccountID: accountID, Project: project, Branch: branch}
-	all, err := store.Collect[record](ctx, s.Table, store.Query{PK: store.VariablePartition(accountID, project, branch)})
+	all, err := store.Collect[record](ctx, s.Table, store.Query{PK: at.partition()})
 	if err != nil {
 		return nil, fmt.Errorf("read the variables of a branch: %w", err)
 	}
@@ -219,10 +219,6 @@ func (s *Service) open(ctx context.Context, at Branch, r record) (string, error)
 
 // now is the time as records keep it: UTC, to the millisecond (contract 1.4).
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Millisecond) }
-
-func (b Branch) key(name string) store.Key {
-	return store.VariableKey(b.AccountID, b.Project, b.Branch, name)
-}
 
 func (b Branch) resource(name string) audit.Resource {
 	return audit.Resource{Type: "variable", ID: name, Metadata: map[string]string{"project": b.Project, "branch": b.Branch}}

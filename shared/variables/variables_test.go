@@ -360,13 +360,13 @@ func TestSealedValueOpensOnlyInItsPlace(t *testing.T) {
 	var stolen struct {
 		Sealed []byte `dynamodbav:"sealed"`
 	}
-	if err := w.table.Get(t.Context(), store.VariableKey(accountID, project, "main", "A"), &stolen); err != nil {
+	if err := w.table.Get(t.Context(), at("main").Key("A"), &stolen); err != nil {
 		t.Fatal(err)
 	}
 	// Whoever can write to the table must not make a secret readable by
 	// putting it where values are shown.
 	w.create("main", variables.NewVariable{Name: "B", Value: "x"})
-	if err := w.table.Commit(t.Context(), store.Update(store.VariableKey(accountID, project, "main", "B"), store.Set(store.At("sealed"), stolen.Sealed))); err != nil {
+	if err := w.table.Commit(t.Context(), store.Update(at("main").Key("B"), store.Set(store.At("sealed"), stolen.Sealed))); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := w.Update(w.request(), at("main"), "B", nil); !errors.Is(err, seal.ErrSealed) {

@@ -30,7 +30,7 @@ type ending struct {
 func (s *simulation) outcome() outcome {
 	o := outcome{items: s.memory.Items(), operations: map[string]ending{}}
 	for key, item := range o.items {
-		if id, ok := store.OperationOf(key); ok {
+		if id, ok := operation.IDOf(key); ok {
 			delete(o.items, key)
 			r, err := s.calm.Engine.Read(s.ctx, id)
 			if err != nil {

@@ -106,7 +106,7 @@ type unconditional struct{ store.Backend }
 func (u unconditional) Transact(ctx context.Context, token string, writes []store.Write) error {
 	writes = slices.Clone(writes)
 	for i, w := range writes {
-		if _, ok := store.OperationOf(w.Key); ok {
+		if _, ok := operation.IDOf(w.Key); ok {
 			writes[i].Condition = nil
 		}
 	}
@@ -120,7 +120,7 @@ type split struct {
 }
 
 func (s split) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if _, ok := store.OperationOf(writes[0].Key); !ok || len(writes) == 1 {
+	if _, ok := operation.IDOf(writes[0].Key); !ok || len(writes) == 1 {
 		return s.Backend.Transact(ctx, token, writes)
 	}
 	parts := [][]store.Write{writes[:1], writes[1:]}

@@ -158,7 +158,7 @@ func (s *simulation) hire() error {
 func (s *simulation) changed(r store.StreamRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id, ok := store.OperationOf(r.Key); ok {
+	if id, ok := operation.IDOf(r.Key); ok {
 		s.operations[id] = true
 		s.undelivered = append(s.undelivered, r)
 	}

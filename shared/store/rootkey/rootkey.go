@@ -70,6 +70,10 @@ func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	return out.Plaintext, nil
 }
 
+// space has one record, the root key as KMS has wrapped it. Each process that
+// seals or hashes reads it once.
+const space store.Space = "root-key"
+
 // shelf is a seal.Shelf over the table.
 type shelf struct {
 	table *store.Table
@@ -86,7 +90,7 @@ type rootKeyRecord struct {
 
 func (s shelf) Kept(ctx context.Context) ([]byte, error) {
 	var r rootKeyRecord
-	err := s.table.Get(ctx, store.RootKeyKey(), &r)
+	err := s.table.Get(ctx, space.Key(), &r)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -94,7 +98,7 @@ func (s shelf) Kept(ctx context.Context) ([]byte, error) {
 }
 
 func (s shelf) Keep(ctx context.Context, wrapped []byte) ([]byte, error) {
-	err := s.table.Commit(ctx, store.Create(store.RootKeyKey(), rootKeyRecord{wrapped, s.now().UTC()}))
+	err := s.table.Commit(ctx, store.Create(space.Key(), rootKeyRecord{wrapped, s.now().UTC()}))
 	if err == nil || errors.Is(err, store.ErrCondition) {
 		return s.Kept(ctx)
 	}

@@ -1,0 +1,30 @@
+package deployments
+
+import "github.com/gatewright/gatewright/shared/store"
+
+// Projects stand in store.ProjectPartition, which package variables reads too.
+const (
+	// environmentSpace has the environments. Those of a project are a
+	// partition, in the order of their branches: lists read it whole, an upload
+	// one of them by its branch.
+	environmentSpace store.Space = "environments"
+	// deploymentSpace has the deployments by their names, which it keeps unique
+	// in the installation: a name is the first label of a host name, by which
+	// gateways read it.
+	deploymentSpace store.Space = "deployment"
+	// uploadSpace has the uploads by their statusIds.
+	uploadSpace store.Space = "upload"
+)
+
+func environmentPartition(accountID, project string) string {
+	return environmentSpace.Partition(accountID, project)
+}
+
+func environmentKey(accountID, project, branch string) store.Key {
+	return store.In(environmentPartition(accountID, project), branch)
+}
+
+// Key is the key of a deployment's Record.
+func Key(name string) store.Key { return deploymentSpace.Key(name) }
+
+func uploadKey(statusID string) store.Key { return uploadSpace.Key(statusID) }
