@@ -18,6 +18,13 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		}
 		return text
 	}
+	const storeImport = `"github.com/gatewright/gatewright/shared/store"`
+	spaces := func(a, b string) map[string]string {
+		return map[string]string{
+			"shared/a/a.go": "package a\nimport " + storeImport + "\n" + a,
+			"shared/b/b.go": "package b\nimport " + storeImport + "\n\n" + b,
+		}
+	}
 	for _, c := range []struct {
 		name string
 		rule Rule
@@ -48,6 +55,18 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a local variable", PackageState, source("var n = 1\nfunc f() int { n := 2; n++; var m int; m = n; return m }"), nil},
 		{"a parameter", PackageState, source("var n = 1\nfunc f(n int) { n = 2 }"), nil},
 		{"a test's package variable", PackageState, map[string]string{"k/k_test.go": "package k\nvar n int\nfunc f() { n = 1 }"}, nil},
+
+		{"spaces of two packages", KeySpaces, spaces("// A has.\nconst a store.Space = \"a-b\"", "const (\n// B has.\nb store.Space = \"b\"\n)"), nil},
+		{"a space of two packages", KeySpaces, spaces("// A has.\nconst a store.Space = \"x\"", "// B has.\nconst b store.Space = \"x\""), []string{"shared/b/b.go:5: the space \"x\" stands in shared/a/a.go"}},
+		{"a space of the store's own", KeySpaces, map[string]string{"shared/store/s.go": "package store\ntype Space string\nconst a Space = \"#\"\nvar b = Space(\"b\")"}, []string{"the space a is no"}},
+		{"a space under another name of the package", KeySpaces, map[string]string{"k/k.go": "package k\nimport table " + storeImport + "\nconst a table.Space = \"a\""}, []string{"a has no comment"}},
+		{"a space that needs escaping", KeySpaces, spaces("// A has.\nconst a store.Space = \"a%b\"", ""), []string{"the space a is no"}},
+		{"a space without an access pattern", KeySpaces, spaces("// All have.\nconst (\na store.Space = \"a\"\n)", ""), []string{"a has no comment"}},
+		{"a space that repeats another", KeySpaces, spaces("const (\n// A has.\na store.Space = \"a\"\n// B has.\nb\nc = 1\n)", ""), []string{"the space b is no"}},
+		{"a space that can change", KeySpaces, spaces("// A has.\nvar a store.Space = \"a\"", ""), []string{"the space a is no"}},
+		{"a space made from a text", KeySpaces, spaces("func f(s string) store.Space { return store.Space(s) }", ""), []string{"made from a text"}},
+		{"a space made from a text in a test", KeySpaces, map[string]string{"k/k_test.go": "package k\nimport " + storeImport + "\nvar a = store.Space(\"a\")"}, nil},
+		{"another package's type Space", KeySpaces, map[string]string{"k/k.go": "package k\ntype Space string\nvar a = Space(\"#\")"}, nil},
 
 		{"500 lines", FileLengths, source(strings.Repeat("\n", 498)), nil},
 		{"501 lines", FileLengths, source(strings.Repeat("\n", 499)), []string{"has 501 lines"}},
