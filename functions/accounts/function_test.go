@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // function is the handler as Lambda calls it, and what it has logged.
@@ -32,7 +33,7 @@ func newFunction(t *testing.T) *function {
 	t.Helper()
 	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 	random := rand.NewChaCha8([32]byte{1})
-	table := store.New(store.NewMemory(), store.Options{Random: random, Now: now})
+	table := store.New(memory.New(), store.Options{Random: random, Now: now})
 	f := &function{service: records.New(table, ids.NewSource(random, now), now)}
 	f.call = lambda.NewHandler(accounts.Handler(f.service, root{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
 	return f

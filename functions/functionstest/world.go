@@ -36,6 +36,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -49,7 +50,7 @@ type World struct {
 	// Parts are what the services of the world are made of.
 	Parts installation.Parts
 	// Items is what the table holds, Objects what the bucket holds.
-	Items   *store.Memory
+	Items   *memory.Backend
 	Objects *blob.Memory
 	// Now is what the clock shows; tests move it.
 	Now time.Time
@@ -71,10 +72,10 @@ func (rootKey) Root(context.Context) ([]byte, error) {
 // random numbers of two worlds of one test are the same.
 func New(t testing.TB, binds ...Bind) *World {
 	t.Helper()
-	return newWorld(t, store.NewMemory(), storetest.Epoch, storetest.Random(t), binds)
+	return newWorld(t, memory.New(), storetest.Epoch, storetest.Random(t), binds)
 }
 
-func newWorld(t testing.TB, items *store.Memory, now time.Time, random io.Reader, binds []Bind) *World {
+func newWorld(t testing.TB, items *memory.Backend, now time.Time, random io.Reader, binds []Bind) *World {
 	t.Helper()
 	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), binds: binds}
 	clock := func() time.Time { return w.Now }
@@ -95,7 +96,7 @@ func newWorld(t testing.TB, items *store.Memory, now time.Time, random io.Reader
 func (w *World) Copy(t testing.TB) *World {
 	t.Helper()
 	ctx := context.WithoutCancel(w.Context()) // the test that made w may be over
-	items := store.NewMemory()
+	items := memory.New()
 	for key, item := range w.Items.Items() {
 		if err := items.Transact(ctx, key.PK+"\x00"+key.SK, []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
 			t.Fatalf("copy the table: %v", err)

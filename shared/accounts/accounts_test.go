@@ -14,18 +14,19 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 type fixture struct {
 	*accounts.Service
 	table *store.Table
-	items *store.Memory
+	items *memory.Backend
 	now   time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{items: store.NewMemory(), now: storetest.Epoch}
+	f := &fixture{items: memory.New(), now: storetest.Epoch}
 	clock := func() time.Time { return f.now }
 	f.table = storetest.Over(t, f.items, storetest.Clock(clock))
 	f.Service = accounts.New(f.table, ids.NewSource(storetest.Random(t), clock), clock)

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // backend is a table in memory whose calls a test can count, hold up and fail.
 type backend struct {
-	*store.Memory
+	*memory.Backend
 	before func(ctx context.Context) error // nil lets all calls through
 	// instead is what a commit does, if it is set, once.
 	instead       func(token string, writes []store.Write) error
@@ -27,7 +28,7 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 			return nil, err
 		}
 	}
-	return b.Memory.Read(ctx, keys)
+	return b.Backend.Read(ctx, keys)
 }
 
 func (b *backend) Transact(ctx context.Context, token string, writes []store.Write) error {
@@ -41,10 +42,10 @@ func (b *backend) Transact(ctx context.Context, token string, writes []store.Wri
 		b.instead = nil
 		return instead(token, writes)
 	}
-	return b.Memory.Transact(ctx, token, writes)
+	return b.Backend.Transact(ctx, token, writes)
 }
 
-func newBackend() *backend { return &backend{Memory: store.NewMemory()} }
+func newBackend() *backend { return &backend{Backend: memory.New()} }
 
 // open makes an instance; nth tells it from others of the same test.
 func (b *backend) open(nth byte, change ...func(*Options)) *Book {

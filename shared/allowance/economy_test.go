@@ -11,24 +11,25 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // counted is a table that takes 5 ms for each call and counts changed records.
 type counted struct {
-	*store.Memory
+	*memory.Backend
 	writes, reads atomic.Int64
 }
 
 func (c *counted) Transact(ctx context.Context, token string, writes []store.Write) error {
 	time.Sleep(5 * time.Millisecond)
 	c.writes.Add(int64(len(writes)))
-	return c.Memory.Transact(ctx, token, writes)
+	return c.Backend.Transact(ctx, token, writes)
 }
 
 func (c *counted) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	time.Sleep(5 * time.Millisecond)
 	c.reads.Add(1)
-	return c.Memory.Read(ctx, keys)
+	return c.Backend.Read(ctx, keys)
 }
 
 // fleet is some instances under steady traffic in a synctest bubble.
@@ -44,7 +45,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, limit int64, span time.Duration) *fleet {
-	return &fleet{t: t, table: &counted{Memory: store.NewMemory()}, span: span, limit: limit, strict: true}
+	return &fleet{t: t, table: &counted{Backend: memory.New()}, span: span, limit: limit, strict: true}
 }
 
 // serve runs one instance that is asked rate times a second until ctx ends,

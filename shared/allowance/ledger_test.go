@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -101,7 +102,7 @@ func TestUnitsBeyondTheLimitAreCounted(t *testing.T) {
 
 // flaky is a backend that fails at random: before a commit, or after it.
 type flaky struct {
-	*store.Memory
+	*memory.Backend
 	mu     sync.Mutex
 	random *rand.Rand
 }
@@ -114,12 +115,12 @@ func (f *flaky) Transact(ctx context.Context, token string, writes []store.Write
 	case 0:
 		return fmt.Errorf("%w: throttled", store.ErrRepeat)
 	case 1:
-		if err := f.Memory.Transact(ctx, token, writes); err != nil {
+		if err := f.Backend.Transact(ctx, token, writes); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: the reply was lost", store.ErrRepeat)
 	}
-	return f.Memory.Transact(ctx, token, writes)
+	return f.Backend.Transact(ctx, token, writes)
 }
 
 // The record is a counter with a bound, whatever concurrent callers and lost
@@ -153,7 +154,7 @@ func TestRecordIsLinearizable(t *testing.T) {
 		Equal: func(a, b any) bool { return a == b },
 	}
 	for seed := range uint64(40) {
-		backend := &flaky{Memory: store.NewMemory(), random: rand.New(rand.NewPCG(seed, 1))}
+		backend := &flaky{Backend: memory.New(), random: rand.New(rand.NewPCG(seed, 1))}
 		l, p := ledger{storetest.Over(t, backend)}, somePeriod()
 		var mu sync.Mutex
 		var history []porcupine.Operation

@@ -178,7 +178,7 @@ func TestReturnThatFailedIsMadeLater(t *testing.T) {
 		// nothing goes through.
 		table.instead = func(token string, writes []store.Write) error {
 			table.before = func(context.Context) error { return broken }
-			return errors.Join(broken, table.Memory.Transact(t.Context(), token+" late", writes[:2]))
+			return errors.Join(broken, table.Backend.Transact(t.Context(), token+" late", writes[:2]))
 		}
 		if err := b.Drain(t.Context()); !errors.Is(err, broken) {
 			t.Fatalf("a return to a broken table answers %v", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 var (
@@ -24,7 +25,7 @@ func run(t *testing.T, seed uint64, sabotage sabotage) (digest uint64, err error
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		r := &simulation{
-			t: t, sabotage: sabotage, random: random, memory: store.NewMemory(), admitted: map[period]int64{},
+			t: t, sabotage: sabotage, random: random, memory: memory.New(), admitted: map[period]int64{},
 			harsh: seed%2 == 0, limit: 1 + random.Int64N(60),
 			span: time.Duration(1+random.IntN(60)) * time.Second,
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // A simulated run: some instances with clocks of their own share a few
@@ -24,7 +25,7 @@ import (
 type simulation struct {
 	t      *testing.T
 	random *rand.Rand
-	memory *store.Memory
+	memory *memory.Backend
 	// harsh runs have what loses leases: crashes, timeouts, failures whose
 	// effect is unknown, transaction tokens that are no longer remembered.
 	harsh bool

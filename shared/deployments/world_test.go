@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -26,7 +27,7 @@ import (
 type world struct {
 	*deployments.Service
 	t      *testing.T
-	memory *store.Memory
+	memory *memory.Backend
 	table  *store.Table
 	bucket *blob.Memory
 	keys   *keys.Service
@@ -45,7 +46,7 @@ var root = [seal.KeyBytes]byte{1, 2, 3}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, memory: store.NewMemory(), clock: storetest.Epoch}
+	w := &world{t: t, memory: memory.New(), clock: storetest.Epoch}
 	w.table = storetest.Over(t, w.memory, storetest.Clock(w.now))
 	w.bucket = blob.NewMemory(w.now)
 	w.ids = ids.NewSource(rand.Reader, w.now)

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 func TestBulkShowsAllKeysInOrder(t *testing.T) {
@@ -117,7 +118,7 @@ func (b *interrupted) Transact(ctx context.Context, token string, writes []store
 
 func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
 	b := &interrupted{}
-	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 	w.bucket()
 	w.consumer("alice")
 	first := w.key("alice", keys.NewKey{})
@@ -210,7 +211,7 @@ func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
 		for _, n := range []int{2, 50} {
 			t.Run(fmt.Sprintf("%s with %d keys", test.name, n), func(t *testing.T) {
 				b := &interrupted{}
-				w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+				w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 				w.bucket()
 				w.consumer("alice")
 				before := w.bulk("alice", n)

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // between does something after the rows of a consumer's keys were queried and
@@ -88,7 +89,7 @@ func TestKeyMadeBetweenTwoReadsIsNotMissed(t *testing.T) {
 			for _, replaced := range []bool{false, true} {
 				t.Run(test.name, func(t *testing.T) {
 					b := &between{}
-					w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+					w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 					w.bucket()
 					w.consumer("alice")
 					var some []keys.Key
@@ -116,7 +117,7 @@ func TestKeyMadeBetweenTwoReadsIsNotMissed(t *testing.T) {
 
 func TestExpiryClearedBetweenTwoReadsIsRolled(t *testing.T) {
 	b := &between{}
-	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 	w.bucket()
 	w.consumer("alice")
 	k := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(time.Hour))})
@@ -131,7 +132,7 @@ func TestExpiryClearedBetweenTwoReadsIsRolled(t *testing.T) {
 // write while a later update is made and carried out.
 func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
 	b := &between{}
-	w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 	w.bucket()
 	w.consumer("alice")
 	made := w.bulk("alice", 60)
@@ -210,7 +211,7 @@ func (b *late) Query(ctx context.Context, q store.Query) ([]store.Item, string, 
 func lateWorld(t *testing.T) (*world, *late) {
 	t.Helper()
 	b := &late{}
-	return worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b }), b
+	return worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b }), b
 }
 
 // TestWhatACreationLeavesInADeletedBucketIsSwept has requests read the bucket

@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // sizes are numbers of keys on both sides of what one transaction takes.
@@ -243,7 +244,7 @@ func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
 
 func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
 	broken := errors.New("the table is on fire")
-	w := worldOver(t, store.NewMemory(), func(store.Backend) store.Backend { return failing{broken} })
+	w := worldOver(t, memory.New(), func(store.Backend) store.Backend { return failing{broken} })
 	_, err := w.verifier.Verify(w.Context(), ref(), "a-key-that-is-well-formed")
 	if !errors.Is(err, broken) || errors.Is(err, keys.ErrRefused) {
 		t.Fatalf("got %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // torn is a table whose reads are far apart: it reads buckets first, then has
@@ -102,7 +103,7 @@ func TestReaderWithAnOldBucketSeesNothingOfABatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &torn{}
-			w := worldOver(t, store.NewMemory(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+			w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 			w.bucket()
 			w.consumer("alice")
 			batch := make([]keys.NewKey, 60)

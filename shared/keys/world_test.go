@@ -16,13 +16,14 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 // world is the service over a table in memory, with a clock that a test moves.
 type world struct {
 	testing.TB
-	memory *store.Memory
+	memory *memory.Backend
 	table  *store.Table
 	keys   *keys.Service
 	// instances are keys and another process's, which remembers other things.
@@ -35,11 +36,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return worldOver(t, store.NewMemory(), nil)
+	return worldOver(t, memory.New(), nil)
 }
 
 // worldOver makes a world whose table goes through wrap, nil for none.
-func worldOver(t testing.TB, memory *store.Memory, wrap func(store.Backend) store.Backend) *world {
+func worldOver(t testing.TB, memory *memory.Backend, wrap func(store.Backend) store.Backend) *world {
 	t.Helper()
 	c := &clock{now: storetest.Epoch}
 	var backend store.Backend = memory

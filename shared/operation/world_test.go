@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -18,7 +19,7 @@ import (
 // clock is the bubble's.
 type world struct {
 	t       testing.TB
-	backend *store.Memory
+	backend *memory.Backend
 	table   *store.Table
 	engine  *operation.Engine
 	log     *logged
@@ -26,7 +27,7 @@ type world struct {
 
 func newWorld(t testing.TB, definitions ...operation.Definition) *world {
 	t.Helper()
-	w := &world{t: t, backend: store.NewMemory(), log: &logged{}}
+	w := &world{t: t, backend: memory.New(), log: &logged{}}
 	w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
 	w.engine = w.engineOf(definitions...)
 	return w

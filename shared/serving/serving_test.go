@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/serving"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -35,7 +36,7 @@ func (s *shelf) Get(_ context.Context, name string) (*project.Artifact, error) {
 
 // backend is a table that can be away, slow, and counted.
 type backend struct {
-	*store.Memory
+	*memory.Backend
 	reads atomic.Int64
 	away  atomic.Bool
 	slow  time.Duration
@@ -47,7 +48,7 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 	if b.away.Load() {
 		return nil, errors.New("the table is away")
 	}
-	return b.Memory.Read(ctx, keys)
+	return b.Backend.Read(ctx, keys)
 }
 
 type world struct {
@@ -64,7 +65,7 @@ func bubble(t *testing.T, f func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		w := &world{t: t, backend: &backend{Memory: store.NewMemory()}, shelf: &shelf{}}
+		w := &world{t: t, backend: &backend{Backend: memory.New()}, shelf: &shelf{}}
 		w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
 		w.resolver = serving.New(serving.Options{
 			Table: w.table, Shelf: w.shelf, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),

@@ -64,7 +64,7 @@ func (d *DynamoDB) Read(ctx context.Context, keys []Key) ([]Item, error) {
 	}
 	wanted := make([]Item, len(keys))
 	for i, k := range keys {
-		wanted[i] = keyItem(k)
+		wanted[i] = k.Item()
 	}
 	var found []Item
 	for len(wanted) > 0 {
@@ -72,7 +72,7 @@ func (d *DynamoDB) Read(ctx context.Context, keys []Key) ([]Item, error) {
 			RequestItems:           map[string]types.KeysAndAttributes{d.table: {Keys: wanted, ConsistentRead: aws.Bool(true)}},
 			ReturnConsumedCapacity: capacityWanted(ctx),
 		})
-		charge(ctx, reading, readCapacity(out), 0)
+		ChargeRead(ctx, readCapacity(out))
 		if err != nil {
 			return nil, failure(ctx, err)
 		}
@@ -89,14 +89,14 @@ func (d *DynamoDB) Read(ctx context.Context, keys []Key) ([]Item, error) {
 
 func (d *DynamoDB) readOne(ctx context.Context, key Key) ([]Item, error) {
 	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &d.table, Key: keyItem(key), ConsistentRead: aws.Bool(true),
+		TableName: &d.table, Key: key.Item(), ConsistentRead: aws.Bool(true),
 		ReturnConsumedCapacity: capacityWanted(ctx),
 	})
 	if err != nil {
-		charge(ctx, reading, 0, 0)
+		ChargeRead(ctx, 0)
 		return nil, failure(ctx, err)
 	}
-	charge(ctx, reading, units(out.ConsumedCapacity), 0)
+	ChargeRead(ctx, units(out.ConsumedCapacity))
 	if len(out.Item) == 0 {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (d *DynamoDB) Transact(ctx context.Context, token string, writes []Write) e
 	}
 	out, err := d.client.TransactWriteItems(ctx, in)
 	if err != nil {
-		charge(ctx, committing, 0, 0)
+		ChargeCommit(ctx, 0, 0)
 		return failure(ctx, err)
 	}
 	var read, write float64
@@ -124,7 +124,7 @@ func (d *DynamoDB) Transact(ctx context.Context, token string, writes []Write) e
 		read += aws.ToFloat64(c.ReadCapacityUnits)
 		write += units(&c) - aws.ToFloat64(c.ReadCapacityUnits)
 	}
-	charge(ctx, committing, read, write)
+	ChargeCommit(ctx, read, write)
 	return nil
 }
 
@@ -139,28 +139,21 @@ func (d *DynamoDB) transactItem(w Write) types.TransactWriteItem {
 		}}
 	case UpdateKind:
 		return types.TransactWriteItem{Update: &types.Update{
-			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition, UpdateExpression: e.update(w.Changes),
+			TableName: &d.table, Key: w.Key.Item(), ConditionExpression: condition, UpdateExpression: e.update(w.Changes),
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		}}
 	case DeleteKind:
 		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition,
+			TableName: &d.table, Key: w.Key.Item(), ConditionExpression: condition,
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		}}
 	case CheckKind:
 		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-			TableName: &d.table, Key: keyItem(w.Key), ConditionExpression: condition,
+			TableName: &d.table, Key: w.Key.Item(), ConditionExpression: condition,
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		}}
 	}
 	return types.TransactWriteItem{}
-}
-
-func keyItem(k Key) Item {
-	return Item{
-		pkAttribute: &types.AttributeValueMemberS{Value: k.PK},
-		skAttribute: &types.AttributeValueMemberS{Value: k.SK},
-	}
 }
 
 // capacityWanted asks for the capacity used where somebody counts it.

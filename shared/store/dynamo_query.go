@@ -19,7 +19,7 @@ func (d *DynamoDB) Query(ctx context.Context, q Query) (items []Item, next strin
 	if err != nil || in == nil {
 		return nil, "", err
 	}
-	if q.Offset > 0 && q.cursor == "" {
+	if q.Offset > 0 && q.Cursor == "" {
 		if in.ExclusiveStartKey, err = d.skip(ctx, q); err != nil {
 			return nil, "", err
 		}
@@ -41,7 +41,7 @@ func (d *DynamoDB) Query(ctx context.Context, q Query) (items []Item, next strin
 // skip gives the key behind the first q.Offset items, which it has counted and
 // not sent, or nil when there are no more.
 func (d *DynamoDB) skip(ctx context.Context, q Query) (Item, error) {
-	q.keysOnly = false // counting has no projection
+	q.KeysOnly = false // counting has no projection
 	in, err := d.queryInput(ctx, q)
 	if err != nil {
 		return nil, err
@@ -68,10 +68,10 @@ func pageLimit(n int) *int32 {
 func (d *DynamoDB) query(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 	out, err := d.client.Query(ctx, in)
 	if err != nil {
-		charge(ctx, querying, 0, 0)
+		ChargeQuery(ctx, 0)
 		return nil, failure(ctx, err)
 	}
-	charge(ctx, querying, units(out.ConsumedCapacity), 0)
+	ChargeQuery(ctx, units(out.ConsumedCapacity))
 	return out, nil
 }
 
@@ -111,16 +111,16 @@ func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInpu
 		return nil, nil // BETWEEN refuses bounds that cross
 	}
 	switch {
-	case q.cursor != "":
-		start, err := decodeCursor(q.cursor)
+	case q.Cursor != "":
+		start, err := decodeCursor(q.Cursor)
 		if err != nil {
 			return nil, err
 		}
 		in.ExclusiveStartKey = start
 	case q.Index == "" && inside:
-		in.ExclusiveStartKey = keyItem(Key{PK: q.PK, SK: q.After})
+		in.ExclusiveStartKey = Key{PK: q.PK, SK: q.After}.Item()
 	}
-	if q.keysOnly {
+	if q.KeysOnly {
 		projection := e.name(pkAttribute) + ", " + e.name(skAttribute)
 		if q.Index == "" { // an index holds no ttl
 			projection += ", " + e.name(ttlAttribute)

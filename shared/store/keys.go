@@ -1,6 +1,10 @@
 package store
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
 
 // The attributes that every item may have beside its record.
 const (
@@ -27,6 +31,27 @@ func (i Index) KeyAttributes() (pk, sk string) {
 
 // Key is the primary key of an item.
 type Key struct{ PK, SK string }
+
+// Item is the item with that key and nothing else.
+func (k Key) Item() Item {
+	return Item{
+		pkAttribute: &types.AttributeValueMemberS{Value: k.PK},
+		skAttribute: &types.AttributeValueMemberS{Value: k.SK},
+	}
+}
+
+// Entry gives what an index holds of an item: its key in the index, and those
+// of its attributes that the index has. ok is false where it has no entry.
+func (i Index) Entry(item Item) (key Key, projected Item, ok bool) {
+	pk, sk := i.KeyAttributes()
+	key = Key{PK: textOf(item[pk]), SK: textOf(item[sk])}
+	if key.PK == "" || key.SK == "" {
+		return Key{}, nil, false
+	}
+	projected = KeyOf(item).Item()
+	projected[pk], projected[sk] = item[pk], item[sk]
+	return key, projected, true
+}
 
 // record is the sort key of an item that is alone in its partition.
 const record = "."

@@ -39,25 +39,35 @@ func meterOf(ctx context.Context) *Meter {
 	return m
 }
 
-// charge counts one call to the database and the capacity it used. Backends
-// call it, once for each request that really leaves the process.
-func charge(ctx context.Context, action action, read, write float64) {
+// ChargeRead counts one request for items by their keys and the read units it
+// used. Backends call this and the two below once for each request that really
+// leaves the process, also for one that fails.
+func ChargeRead(ctx context.Context, units float64) {
+	charge(ctx, Usage{Reads: 1, ReadUnits: units})
+}
+
+// ChargeQuery counts one request for a page and the read units it used.
+func ChargeQuery(ctx context.Context, units float64) {
+	charge(ctx, Usage{Queries: 1, ReadUnits: units})
+}
+
+// ChargeCommit counts one transaction and the units it used.
+func ChargeCommit(ctx context.Context, read, write float64) {
+	charge(ctx, Usage{Commits: 1, ReadUnits: read, WriteUnits: write})
+}
+
+func charge(ctx context.Context, used Usage) {
 	m := meterOf(ctx)
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch action {
-	case reading:
-		m.u.Reads++
-	case querying:
-		m.u.Queries++
-	case committing:
-		m.u.Commits++
-	}
-	m.u.ReadUnits += read
-	m.u.WriteUnits += write
+	m.u.Reads += used.Reads
+	m.u.Queries += used.Queries
+	m.u.Commits += used.Commits
+	m.u.ReadUnits += used.ReadUnits
+	m.u.WriteUnits += used.WriteUnits
 }
 
 // action is what a call to the database does.

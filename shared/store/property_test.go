@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -212,7 +213,7 @@ func TestBackendsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		partition := fmt.Sprint("run-", run, "-")
-		memory := store.NewMemory()
+		memory := memory.New()
 		var last []store.Write
 		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			token := fmt.Sprint(partition, step)

@@ -31,11 +31,12 @@ type Query struct {
 	// Limit is the most items to give; 0 means all.
 	Limit int
 
-	// cursor is where a backend's last page ended, in that backend's words; it
-	// replaces After and Offset.
-	cursor string
-	// keysOnly asks for the key and the ttl of each item alone.
-	keysOnly bool
+	// Cursor is for backends: where the last page ended, in the backend's own
+	// words. It replaces After and Offset.
+	Cursor string
+	// KeysOnly is for backends: it asks for no more of each item than its key
+	// and its ttl.
+	KeysOnly bool
 }
 
 // check refuses what no backend can do.
@@ -65,6 +66,39 @@ func (q Query) cut() (empty, inside bool) {
 		below, above = above, below
 	}
 	return above, !above && !below
+}
+
+// Range gives the sort keys of q, from low to below high; "" is no bound.
+// empty says that no sort key can be among them. It looks at neither Offset nor
+// Cursor.
+func (q Query) Range() (low, high string, empty bool) {
+	low = q.Prefix
+	if q.Prefix != "" {
+		high = q.Prefix + "\xff" // no UTF-8 text with the prefix lies above
+	}
+	if q.UpTo != "" {
+		high = q.UpTo + "\x00" // the next possible key
+	}
+	empty, inside := q.cut()
+	switch {
+	case inside && q.Descending:
+		high = q.After
+	case inside:
+		low = q.After + "\x00"
+	}
+	return low, high, empty
+}
+
+// Project gives what q answers of an item that it has found: a copy.
+func (q Query) Project(item Item) Item {
+	if !q.KeysOnly {
+		return Clone(item)
+	}
+	keys := KeyOf(item).Item()
+	if ttl, ok := item[ttlAttribute]; ok {
+		keys[ttlAttribute] = ttl
+	}
+	return keys
 }
 
 // Collect reads all items of q into records of type T, as many as q.Limit
@@ -114,7 +148,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 		if next == "" {
 			return nil
 		}
-		q.cursor = next
+		q.Cursor = next
 		if q.Limit > 0 {
 			q.Limit = left
 		}
@@ -125,7 +159,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 // their content's way here.
 func (t *Table) Count(ctx context.Context, q Query) (int, error) {
 	n := 0
-	q.keysOnly = true
+	q.KeysOnly = true
 	err := t.Each(ctx, q, func(Item) (bool, error) {
 		n++
 		return true, nil
@@ -136,7 +170,7 @@ func (t *Table) Count(ctx context.Context, q Query) (int, error) {
 // Keys gives the primary key of every item of q.
 func (t *Table) Keys(ctx context.Context, q Query) ([]Key, error) {
 	var out []Key
-	q.keysOnly = true
+	q.KeysOnly = true
 	err := t.Each(ctx, q, func(item Item) (bool, error) {
 		out = append(out, KeyOf(item))
 		return true, nil

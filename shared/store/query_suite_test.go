@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -170,7 +171,7 @@ func (p smallPages) Query(ctx context.Context, q store.Query) ([]store.Item, str
 
 func TestPageThatEndsAmongEqualSortKeysLosesNone(t *testing.T) {
 	_, client, name := storetest.NewDynamoDB(t)
-	for backend, b := range map[string]store.Backend{"memory": store.NewMemory(), "dynamodb": store.NewDynamoDB(client, name)} {
+	for backend, b := range map[string]store.Backend{"memory": memory.New(), "dynamodb": store.NewDynamoDB(client, name)} {
 		table := storetest.Over(t, smallPages{b})
 		fill(t, table) // three entries share each sort key of the index
 		for _, q := range []store.Query{

@@ -7,10 +7,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Limits of DynamoDB. That of 4 MB for a whole transaction depends on what is
-// stored, and so does an item's after an update: the backends know them.
+// Limits of DynamoDB that depend on what is stored: backends refuse what goes
+// beyond them.
 const (
-	maxItemBytes         = 400 << 10
+	// MaxItemBytes bounds the Size of an item, also after an update.
+	MaxItemBytes = 400 << 10
+	// MaxTransactionBytes bounds the sum of what a transaction leaves behind.
+	MaxTransactionBytes = 4 << 20
+)
+
+// Limits of DynamoDB that are refused here.
+const (
 	maxPartitionKeyBytes = 2048
 	maxSortKeyBytes      = 1024
 	maxExpressionBytes   = 4096
@@ -48,8 +55,8 @@ func (w Write) valid() error {
 	}
 	switch w.Kind {
 	case PutKind:
-		if size := itemSize(w.Item); size > maxItemBytes {
-			return tooLarge(size)
+		if size := Size(w.Item); size > MaxItemBytes {
+			return TooLarge(size)
 		}
 		for name, v := range w.Item {
 			if err := validIndexKey(name, v); err != nil {
@@ -155,6 +162,7 @@ func validCondition(c Condition) error {
 	return nil
 }
 
-func tooLarge(size int) error {
-	return fmt.Errorf("store: an item of %d bytes, at most %d are possible", size, maxItemBytes)
+// TooLarge refuses an item beyond MaxItemBytes.
+func TooLarge(size int) error {
+	return fmt.Errorf("store: an item of %d bytes, at most %d are possible", size, MaxItemBytes)
 }

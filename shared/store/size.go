@@ -6,15 +6,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// readUnits is what a consistent read of size bytes costs, at least 1.
-func readUnits(size int) float64 { return float64(max(1, (size+4095)/4096)) }
+// ReadUnits is what a consistent read of size bytes costs, at least 1.
+func ReadUnits(size int) float64 { return float64(max(1, (size+4095)/4096)) }
 
-// writeUnits is what a write of size bytes costs outside transactions, at
+// WriteUnits is what a write of size bytes costs outside transactions, at
 // least 1.
-func writeUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
+func WriteUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
 
-// itemSize is the size that DynamoDB bills: names and values in UTF-8.
-func itemSize(item Item) int {
+// Size is what DynamoDB bills an item by, in bytes: names and values in UTF-8.
+func Size(item Item) int {
 	n := 0
 	for name, v := range item {
 		n += len(name) + valueSize(v)

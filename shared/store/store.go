@@ -9,9 +9,11 @@
 // tags; what a failed condition means is said by the writer with Write.Else.
 //
 // Read store.go first, then write.go and condition.go; space.go says how keys
-// are made, schema.go what the table is. dynamo.go and memory.go are the
-// two backends (one suite tests both), rules.go what both refuse. The rules are
-// those of design, section 5.
+// are made, schema.go what the table is. backend.go is what a database has to
+// do, with what backends share: evaluate.go says what a write does to an
+// item, size.go what it costs, rules.go what is refused before any of them.
+// dynamo.go is one backend, package memory another; one suite tests both. The
+// rules are those of design, section 5.
 //
 // Why one table for all: a change and its audit record are one transaction, one
 // stream starts operations, and one query of a partition reads what several
@@ -54,38 +56,6 @@ type Value = types.AttributeValue
 
 // Item is an encoded record with its key.
 type Item = map[string]Value
-
-// Backend is what a Table needs of a database. Implementations are the
-// DynamoDB client (dynamo.go), the in-memory one (memory.go) and the simulators
-// that inject faults. All calls are safe for concurrent use.
-//
-// A backend answers a failed condition with *ConditionError, and a failure that
-// may be repeated with an error that wraps ErrRepeat.
-type Backend interface {
-	// Read gets 1 to MaxKeys items, no two keys alike, each with a consistent
-	// read; items that are absent are left out. Order is free.
-	Read(ctx context.Context, keys []Key) ([]Item, error)
-	// Query gets one page of a partition and, in the backend's own words,
-	// where the next one begins, "" at the end.
-	Query(ctx context.Context, q Query) (items []Item, next string, err error)
-	// Transact applies all writes or none. Repeated with the same token after a
-	// success it answers success and changes nothing.
-	Transact(ctx context.Context, token string, writes []Write) error
-}
-
-// ErrRepeat marks a failure of a backend after which the same call may be made
-// again: throttling, a conflict with another transaction, a lost reply.
-var ErrRepeat = errors.New("store: repeat the call")
-
-// ConditionError tells which writes of a transaction had a false condition.
-type ConditionError struct {
-	// Failed holds their indexes in rising order.
-	Failed []int
-}
-
-func (e *ConditionError) Error() string {
-	return fmt.Sprintf("store: the conditions of writes %v are false", e.Failed)
-}
 
 // Table is the product's table. It is safe for concurrent use.
 type Table struct {

@@ -16,13 +16,14 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 // forgetful is a database that restarts after each commit: the reply is lost,
 // and the token forgotten.
 type forgetful struct {
-	*store.Memory
+	*memory.Backend
 
 	mu       sync.Mutex
 	restarts int // still to come
@@ -33,7 +34,7 @@ func (f *forgetful) Transact(ctx context.Context, token string, writes []store.W
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	err := f.Memory.Transact(ctx, fmt.Sprint(token, f.calls), writes)
+	err := f.Backend.Transact(ctx, fmt.Sprint(token, f.calls), writes)
 	if err == nil && f.restarts > 0 {
 		f.restarts--
 		return fmt.Errorf("%w: connection reset", store.ErrRepeat)
@@ -46,7 +47,7 @@ func keepTokens(o *store.Options) { o.KeepTokens = true }
 func TestKeptTokenTellsThatACommitWasMade(t *testing.T) {
 	for name, keep := range map[string]bool{"kept": true, "forgotten": false} {
 		t.Run(name, func(t *testing.T) {
-			f := &forgetful{Memory: store.NewMemory(), restarts: 2}
+			f := &forgetful{Backend: memory.New(), restarts: 2}
 			table := storetest.Over(t, f, func(o *store.Options) { o.KeepTokens = keep })
 			err := table.Commit(t.Context(), store.Upsert(key("counter"), store.Add(store.At("count"), 1)))
 			got := get(t, table, key("counter"))
@@ -62,7 +63,7 @@ func TestKeptTokenTellsThatACommitWasMade(t *testing.T) {
 }
 
 func TestKeptTokenHidesNoFalseCondition(t *testing.T) {
-	f := &forgetful{Memory: store.NewMemory()}
+	f := &forgetful{Backend: memory.New()}
 	table := storetest.Over(t, f, keepTokens)
 	errTaken := errors.New("taken")
 	create := store.Create(key("a"), thing{}).Else(errTaken)
@@ -127,7 +128,7 @@ func TestKeptTokenSurvivesTheDeathOfTheEmbeddedDatabase(t *testing.T) {
 }
 
 func TestTokensAreAsManyAsCommitsRunAtATime(t *testing.T) {
-	f := &forgetful{Memory: store.NewMemory()}
+	f := &forgetful{Backend: memory.New()}
 	table := storetest.Over(t, f, keepTokens)
 	const workers, rounds = 4, 50
 	var wg sync.WaitGroup

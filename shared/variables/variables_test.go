@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 	"github.com/gatewright/gatewright/shared/variables"
 )
@@ -25,14 +26,14 @@ const accountID, project = "a-1", "shop"
 type world struct {
 	*testing.T
 	*variables.Service
-	memory   *store.Memory
+	memory   *memory.Backend
 	table    *store.Table
 	now      time.Time
 	requests atomic.Int64
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, memory: store.NewMemory(), now: storetest.Epoch}
+	w := &world{T: t, memory: memory.New(), now: storetest.Epoch}
 	w.table = storetest.Over(t, w.memory, storetest.Pause(store.Backoff))
 	w.Service = variables.New(variables.Options{
 		Table: w.table, Sealer: seal.NewSealer(root{}), Now: func() time.Time { return w.now },

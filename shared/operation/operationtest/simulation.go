@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // simulation is one run: the world and the scheduler that decides what happens
@@ -23,7 +24,7 @@ type simulation struct {
 	scenario Scenario
 	plan     plan
 	ctx      context.Context //nolint:containedctx // the run's life
-	memory   *store.Memory
+	memory   *memory.Backend
 	calm     *Worker // sees the table without disturbance
 	rng      *rand.Rand
 	begun    time.Time
@@ -71,7 +72,7 @@ const (
 
 func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 	sim := &simulation{
-		scenario: s, plan: p, ctx: ctx, memory: store.NewMemory(), begun: time.Now(),
+		scenario: s, plan: p, ctx: ctx, memory: memory.New(), begun: time.Now(),
 		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: a repeatable run is the point
 		operations: map[string]bool{}, disturbed: map[int]bool{},
 	}

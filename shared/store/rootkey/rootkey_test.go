@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
 	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -82,7 +82,7 @@ func TestAllProcessesOfAnInstallationShareOneRootKey(t *testing.T) {
 }
 
 func TestRootKeyStandsInTheTableWrappedOnly(t *testing.T) {
-	service, items := &keyService{keyID: "key"}, store.NewMemory()
+	service, items := &keyService{keyID: "key"}, memory.New()
 	if _, err := rootkey.New(service, "key", storetest.Over(t, items), time.Now).Root(t.Context()); err != nil {
 		t.Fatal(err)
 	}

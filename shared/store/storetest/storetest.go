@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // Epoch is what the clock of a test's table shows unless Clock says otherwise.
@@ -36,10 +37,10 @@ func Pause(p store.Pause) Option {
 // New makes an empty table in memory.
 func New(t testing.TB, options ...Option) *store.Table {
 	t.Helper()
-	return Over(t, store.NewMemory(), options...)
+	return Over(t, memory.New(), options...)
 }
 
-// Over makes a table over a backend: a store.Memory whose content or stream
+// Over makes a table over a backend: a memory.Backend whose content or stream
 // the test looks at, or one that injects faults.
 func Over(t testing.TB, b store.Backend, options ...Option) *store.Table {
 	t.Helper()

@@ -1,4 +1,12 @@
-package store
+// Package memory is the table in memory, for tests and simulators: it has
+// DynamoDB's transactions, tokens, conditions, pages, due index and stream, and
+// bills what DynamoDB would, without a process to start.
+//
+// What it is not: a fake. The suite of package store holds it and DynamoDB to
+// the same answers (docs/decisions/0012). It keeps nothing beyond its process.
+//
+// Read memory.go first, then query.go.
+package memory
 
 import (
 	"context"
@@ -8,91 +16,82 @@ import (
 	"sync"
 
 	"github.com/google/btree"
+
+	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Memory is a backend in memory, for tests and simulators: transactions,
-// tokens, conditions, the due index, the stream and the capacity that DynamoDB
-// would bill, without a process to start. A partition may hold 100,000 items.
-type Memory struct {
+// Backend is a store.Backend. A partition may hold 100,000 items. It is safe
+// for concurrent use.
+type Backend struct {
 	mu     sync.Mutex
-	items  map[Key]*stored
+	items  map[store.Key]*stored
 	runs   map[runKey]*btree.BTreeG[entry]
 	nodes  *btree.FreeListG[entry]
 	tokens map[string]uint64 // a digest of what was committed, by token
 	seed   maphash.Seed
-	stream func(StreamRecord)
+	stream func(store.StreamRecord)
 }
 
 // stored is an item with its size. Neither changes: a write makes another.
 type stored struct {
-	item Item
+	item store.Item
 	size int
 }
 
-// StreamRecord is one change of an item, as the table's stream tells it.
-type StreamRecord struct {
-	Key Key
-	// Old and New are the item before and after, nil where it was not there.
-	Old, New Item
-}
+var _ store.Backend = (*Backend)(nil)
 
-var _ Backend = (*Memory)(nil)
-
-// NewMemory makes an empty backend.
-func NewMemory() *Memory {
+// New makes an empty backend.
+func New() *Backend {
 	const freeNodes = 256
-	return &Memory{
-		items: map[Key]*stored{}, tokens: map[string]uint64{}, seed: maphash.MakeSeed(),
+	return &Backend{
+		items: map[store.Key]*stored{}, tokens: map[string]uint64{}, seed: maphash.MakeSeed(),
 		runs: map[runKey]*btree.BTreeG[entry]{}, nodes: btree.NewFreeListG[entry](freeNodes),
 	}
 }
 
 // OnChange has f called after each commit with every item it changed, in the
 // order of the commits. f must not call the backend.
-func (m *Memory) OnChange(f func(StreamRecord)) {
+func (m *Backend) OnChange(f func(store.StreamRecord)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stream = f
 }
 
 // Items gives a copy of the whole content, for a test to compare.
-func (m *Memory) Items() map[Key]Item {
+func (m *Backend) Items() map[store.Key]store.Item {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make(map[Key]Item, len(m.items))
+	out := make(map[store.Key]store.Item, len(m.items))
 	for key, s := range m.items {
-		out[key] = clone(s.item)
+		out[key] = store.Clone(s.item)
 	}
 	return out
 }
 
 // Read implements Backend.
-func (m *Memory) Read(ctx context.Context, keys []Key) ([]Item, error) {
+func (m *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []Item
+	var out []store.Item
 	var units float64
 	for _, k := range keys {
 		s, ok := m.items[k]
 		if !ok {
-			units += readUnits(0)
+			units += store.ReadUnits(0)
 			continue
 		}
-		units += readUnits(s.size)
-		out = append(out, clone(s.item))
+		units += store.ReadUnits(s.size)
+		out = append(out, store.Clone(s.item))
 	}
-	charge(ctx, reading, units, 0)
+	store.ChargeRead(ctx, units)
 	return out, nil
 }
 
-// maxTransactionBytes is a limit of DynamoDB.
-const maxTransactionBytes = 4 << 20
-
 // Transact implements Backend.
-func (m *Memory) Transact(ctx context.Context, token string, writes []Write) error {
+func (m *Backend) Transact(ctx context.Context, token string, writes []store.Write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -103,20 +102,20 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 		return errors.New("store: a token was used for another transaction before")
 	} else if ok {
 		// DynamoDB bills a repeat as a read of what it would have written.
-		charge(ctx, committing, float64(2*len(writes)), 0)
+		store.ChargeCommit(ctx, float64(2*len(writes)), 0)
 		return nil
 	}
 	if err := m.failedConditions(writes); err != nil {
-		charge(ctx, committing, 0, 0)
+		store.ChargeCommit(ctx, 0, 0)
 		return err
 	}
-	changes := make([]memoryChange, len(writes))
+	changes := make([]change, len(writes))
 	var units float64
 	total := 0
 	for i, w := range writes {
 		c, err := m.change(w)
 		if err != nil {
-			charge(ctx, committing, 0, 0)
+			store.ChargeCommit(ctx, 0, 0)
 			return err
 		}
 		units += c.units()
@@ -125,12 +124,12 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 		}
 		changes[i] = c
 	}
-	if total > maxTransactionBytes {
-		charge(ctx, committing, 0, 0)
-		return fmt.Errorf("store: a transaction of %d bytes, at most %d are possible", total, maxTransactionBytes)
+	if total > store.MaxTransactionBytes {
+		store.ChargeCommit(ctx, 0, 0)
+		return fmt.Errorf("store: a transaction of %d bytes, at most %d are possible", total, store.MaxTransactionBytes)
 	}
 	m.tokens[token] = digest
-	charge(ctx, committing, 0, units)
+	store.ChargeCommit(ctx, 0, units)
 	for _, c := range changes {
 		m.apply(c)
 	}
@@ -138,7 +137,7 @@ func (m *Memory) Transact(ctx context.Context, token string, writes []Write) err
 }
 
 // digest tells transactions apart by what they do to which items.
-func (m *Memory) digest(writes []Write) uint64 {
+func (m *Backend) digest(writes []store.Write) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	for _, w := range writes {
@@ -148,14 +147,14 @@ func (m *Memory) digest(writes []Write) uint64 {
 	return h.Sum64()
 }
 
-func (m *Memory) failedConditions(writes []Write) error {
+func (m *Backend) failedConditions(writes []store.Write) error {
 	var failed []int
 	for i, w := range writes {
-		var item Item
+		var item store.Item
 		if s := m.items[w.Key]; s != nil {
 			item = s.item
 		}
-		ok, err := holds(w.Condition, item)
+		ok, err := w.Holds(item)
 		if err != nil {
 			return err
 		}
@@ -164,48 +163,48 @@ func (m *Memory) failedConditions(writes []Write) error {
 		}
 	}
 	if failed != nil {
-		return &ConditionError{Failed: failed}
+		return &store.ConditionError{Failed: failed}
 	}
 	return nil
 }
 
-// memoryChange is what one write does to one item.
-type memoryChange struct {
-	key           Key
+// change is what one write does to one item.
+type change struct {
+	key           store.Key
 	before, after *stored // nil where there is no item
 }
 
-func (m *Memory) change(w Write) (memoryChange, error) {
-	c := memoryChange{key: w.Key, before: m.items[w.Key]}
-	if w.Kind == CheckKind {
+func (m *Backend) change(w store.Write) (change, error) {
+	c := change{key: w.Key, before: m.items[w.Key]}
+	if w.Kind == store.CheckKind {
 		c.after = c.before
 		return c, nil
 	}
-	var before Item
+	var before store.Item
 	if c.before != nil {
 		before = c.before.item
 	}
-	after, err := applied(w, before)
+	after, err := w.Apply(before)
 	if err != nil || after == nil {
 		return c, err
 	}
-	c.after = &stored{after, itemSize(after)}
-	if c.after.size > maxItemBytes {
-		return c, tooLarge(c.after.size)
+	c.after = &stored{after, store.Size(after)}
+	if c.after.size > store.MaxItemBytes {
+		return c, store.TooLarge(c.after.size)
 	}
 	return c, nil
 }
 
 // units is what the change costs: twice a write of the larger of the item
 // before and after, and what the index is written besides.
-func (c memoryChange) units() float64 {
+func (c change) units() float64 {
 	size := 0
 	for _, s := range []*stored{c.before, c.after} {
 		if s != nil {
 			size = max(size, s.size)
 		}
 	}
-	units := 2 * writeUnits(size)
+	units := 2 * store.WriteUnits(size)
 	before, wasThere := indexEntry(c.key, c.before)
 	after, isThere := indexEntry(c.key, c.after)
 	switch {
@@ -213,16 +212,16 @@ func (c memoryChange) units() float64 {
 		// The index holds keys alone, which do not change.
 	default:
 		if wasThere {
-			units += writeUnits(before.value.size)
+			units += store.WriteUnits(before.value.size)
 		}
 		if isThere {
-			units += writeUnits(after.value.size)
+			units += store.WriteUnits(after.value.size)
 		}
 	}
 	return units
 }
 
-func (m *Memory) apply(c memoryChange) {
+func (m *Backend) apply(c change) {
 	if c.before == c.after {
 		return // a check, or a delete of nothing
 	}
@@ -238,15 +237,15 @@ func (m *Memory) apply(c memoryChange) {
 	if m.stream == nil {
 		return
 	}
-	record := StreamRecord{Key: c.key}
+	record := store.StreamRecord{Key: c.key}
 	if c.before != nil {
-		record.Old = clone(c.before.item)
+		record.Old = store.Clone(c.before.item)
 	}
 	if c.after != nil {
-		record.New = clone(c.after.item)
+		record.New = store.Clone(c.after.item)
 	}
 	// As in DynamoDB, a write that leaves an item as it was is in no stream.
-	if record.Old == nil || record.New == nil || !equalItems(record.Old, record.New) {
+	if record.Old == nil || record.New == nil || !store.EqualItems(record.Old, record.New) {
 		m.stream(record)
 	}
 }

@@ -11,22 +11,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// applied gives the item after w.
-func applied(w Write, before Item) (Item, error) {
+// Holds reports whether the write's condition holds for the item as it is
+// before, nil for none.
+func (w Write) Holds(before Item) (bool, error) { return holds(w.Condition, before) }
+
+// Apply gives the item after the write, nil for none, whether or not its
+// condition holds. It leaves before alone, and nobody may change what it gives:
+// that of a put is the write's own.
+func (w Write) Apply(before Item) (Item, error) {
 	switch w.Kind {
 	case PutKind:
-		return w.Item, nil // nobody changes what Put made
+		return w.Item, nil
 	case DeleteKind:
 		return nil, nil
 	case CheckKind:
 		return before, nil
 	case UpdateKind:
-		after := clone(before)
+		after := Clone(before)
 		if after == nil {
-			after = Item{
-				pkAttribute: &types.AttributeValueMemberS{Value: w.Key.PK},
-				skAttribute: &types.AttributeValueMemberS{Value: w.Key.SK},
-			}
+			after = w.Key.Item()
 		}
 		for _, c := range w.Changes {
 			if err := change(after, c); err != nil {
@@ -161,7 +164,7 @@ func equal(a, b types.AttributeValue) bool {
 		return ok
 	case *types.AttributeValueMemberM:
 		b, ok := b.(*types.AttributeValueMemberM)
-		return ok && equalItems(a.Value, b.Value)
+		return ok && EqualItems(a.Value, b.Value)
 	case *types.AttributeValueMemberL:
 		b, ok := b.(*types.AttributeValueMemberL)
 		return ok && slices.EqualFunc(a.Value, b.Value, equal)
@@ -172,7 +175,9 @@ func equal(a, b types.AttributeValue) bool {
 	return false // number and binary sets are not used
 }
 
-func equalItems(a, b Item) bool { return maps.EqualFunc(a, b, equal) }
+// EqualItems reports whether DynamoDB takes a and b for the same item: a write
+// that makes one of the other is in no stream.
+func EqualItems(a, b Item) bool { return maps.EqualFunc(a, b, equal) }
 
 func lookup(item Item, path Path) types.AttributeValue {
 	for i, name := range path {
@@ -217,15 +222,16 @@ func textOf(v types.AttributeValue) string {
 	return ""
 }
 
-// clone copies an item so deep that no change to the copy reaches it.
-func clone(item Item) Item {
+// Clone copies an item so deep that no change to the copy reaches it, as far
+// as a Write can change one: values but maps are shared.
+func Clone(item Item) Item {
 	if item == nil {
 		return nil
 	}
 	out := make(Item, len(item))
 	for name, v := range item {
 		if m, ok := v.(*types.AttributeValueMemberM); ok {
-			v = &types.AttributeValueMemberM{Value: clone(m.Value)}
+			v = &types.AttributeValueMemberM{Value: Clone(m.Value)}
 			if m.Value == nil {
 				v = &types.AttributeValueMemberM{Value: Item{}}
 			}

@@ -1,4 +1,4 @@
-package store
+package memory
 
 import (
 	"cmp"
@@ -8,18 +8,20 @@ import (
 	"strings"
 
 	"github.com/google/btree"
+
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // runKey names a partition of the table (index "") or of an index.
 type runKey struct {
-	index Index
+	index store.Index
 	pk    string
 }
 
 // entry is an item in the order of a partition.
 type entry struct {
 	sk    string
-	key   Key // of the item in the table: it orders an index's equal sort keys
+	key   store.Key // of the item in the table: it orders an index's equal sort keys
 	pk    string
 	value *stored
 }
@@ -31,29 +33,22 @@ func (e entry) compare(other entry) int {
 func (e entry) sameKey(other entry) bool { return e.pk == other.pk && e.sk == other.sk }
 
 // indexEntry gives the entry of an item in the due index, if it has one.
-func indexEntry(key Key, s *stored) (entry, bool) {
+func indexEntry(key store.Key, s *stored) (entry, bool) {
 	if s == nil {
 		return entry{}, false
 	}
-	pk, sk := DueIndex.KeyAttributes()
-	e := entry{pk: textOf(s.item[pk]), sk: textOf(s.item[sk]), key: key}
-	if e.pk == "" || e.sk == "" {
-		return entry{}, false
-	}
-	projected := keyItem(key)
-	projected[pk], projected[sk] = s.item[pk], s.item[sk]
-	e.value = &stored{projected, itemSize(projected)}
-	return e, true
+	due, projected, ok := store.DueIndex.Entry(s.item)
+	return entry{pk: due.PK, sk: due.SK, key: key, value: &stored{projected, store.Size(projected)}}, ok
 }
 
-func (m *Memory) list(key Key, s *stored) {
+func (m *Backend) list(key store.Key, s *stored) {
 	m.run(runKey{pk: key.PK}).ReplaceOrInsert(entry{sk: key.SK, key: key, value: s})
 	if e, ok := indexEntry(key, s); ok {
-		m.run(runKey{DueIndex, e.pk}).ReplaceOrInsert(e)
+		m.run(runKey{store.DueIndex, e.pk}).ReplaceOrInsert(e)
 	}
 }
 
-func (m *Memory) unlist(key Key, s *stored) {
+func (m *Backend) unlist(key store.Key, s *stored) {
 	remove := func(k runKey, e entry) {
 		run := m.run(k)
 		if run.Delete(e); run.Len() == 0 {
@@ -62,11 +57,11 @@ func (m *Memory) unlist(key Key, s *stored) {
 	}
 	remove(runKey{pk: key.PK}, entry{sk: key.SK, key: key})
 	if e, ok := indexEntry(key, s); ok {
-		remove(runKey{DueIndex, e.pk}, e)
+		remove(runKey{store.DueIndex, e.pk}, e)
 	}
 }
 
-func (m *Memory) run(k runKey) *btree.BTreeG[entry] {
+func (m *Backend) run(k runKey) *btree.BTreeG[entry] {
 	run, ok := m.runs[k]
 	if !ok {
 		const degree = 16
@@ -77,18 +72,18 @@ func (m *Memory) run(k runKey) *btree.BTreeG[entry] {
 }
 
 // Query implements Backend.
-func (m *Memory) Query(ctx context.Context, q Query) (items []Item, next string, err error) {
+func (m *Backend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if empty, _ := q.cut(); empty {
+	if _, _, empty := q.Range(); empty {
 		return nil, "", nil
 	}
 	var from *entry
-	if q.cursor != "" {
-		if from, err = decodeEntry(q.cursor); err != nil {
+	if q.Cursor != "" {
+		if from, err = decodeEntry(q.Cursor); err != nil {
 			return nil, "", err
 		}
 	} else if q.Offset > 0 {
@@ -103,15 +98,7 @@ func (m *Memory) Query(ctx context.Context, q Query) (items []Item, next string,
 	}
 	found, last := m.page(ctx, q, from, q.Limit)
 	for _, e := range found {
-		if !q.keysOnly {
-			items = append(items, clone(e.value.item))
-			continue
-		}
-		item := keyItem(e.key)
-		if ttl, ok := e.value.item[ttlAttribute]; ok {
-			item[ttlAttribute] = ttl
-		}
-		items = append(items, item)
+		items = append(items, q.Project(e.value.item))
 	}
 	if last != nil {
 		next, err = encodeEntry(*last)
@@ -126,10 +113,10 @@ const pageBytes = 1 << 20
 // entries (0: all) or 1 MB, and gives the entry to go on behind, nil at the
 // end. As in DynamoDB, a page that is full by its limit does not know whether
 // there is more.
-func (m *Memory) page(ctx context.Context, q Query, from *entry, limit int) (found []entry, last *entry) {
+func (m *Backend) page(ctx context.Context, q store.Query, from *entry, limit int) (found []entry, last *entry) {
 	size := 0
 	if run := m.runs[runKey{q.Index, q.PK}]; run != nil {
-		q.each(run, from, func(e entry) bool {
+		each(q, run, from, func(e entry) bool {
 			if len(found) > 0 && size+e.value.size > pageBytes {
 				last = &found[len(found)-1]
 				return false
@@ -142,30 +129,17 @@ func (m *Memory) page(ctx context.Context, q Query, from *entry, limit int) (fou
 			return len(found) != limit
 		})
 	}
-	units := readUnits(size)
+	units := store.ReadUnits(size)
 	if q.Index != "" {
 		units /= 2 // an index is read with eventual consistency
 	}
-	charge(ctx, querying, units, 0)
+	store.ChargeQuery(ctx, units)
 	return found, last
 }
 
 // each visits the entries of q behind from in q's order.
-func (q Query) each(run *btree.BTreeG[entry], from *entry, visit func(entry) bool) {
-	low, high := q.Prefix, "" // [low, high), "" is no bound
-	if q.Prefix != "" {
-		high = q.Prefix + "\xff" // no UTF-8 text with the prefix lies above
-	}
-	if q.UpTo != "" {
-		high = q.UpTo + "\x00" // the next possible key
-	}
-	_, inside := q.cut()
-	switch {
-	case inside && q.Descending:
-		high = q.After
-	case inside:
-		low = q.After + "\x00"
-	}
+func each(q store.Query, run *btree.BTreeG[entry], from *entry, visit func(entry) bool) {
+	low, high, _ := q.Range()
 	bounded := func(e entry) bool {
 		switch {
 		case from != nil && e.compare(*from) == 0:
@@ -203,5 +177,5 @@ func decodeEntry(cursor string) (*entry, error) {
 	if err := json.Unmarshal([]byte(cursor), &parts); err != nil {
 		return nil, fmt.Errorf("decode a cursor: %w", err)
 	}
-	return &entry{sk: parts[0], key: Key{PK: parts[1], SK: parts[2]}}, nil
+	return &entry{sk: parts[0], key: store.Key{PK: parts[1], SK: parts[2]}}, nil
 }

@@ -1,21 +1,53 @@
-package store_test
+package memory_test
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
+type thing struct {
+	Name  string            `dynamodbav:"name,omitempty"`
+	Tags  map[string]string `dynamodbav:"tags,omitempty"`
+	DuePK string            `dynamodbav:"duePk,omitempty"`
+	DueSK string            `dynamodbav:"dueSk,omitempty"`
+}
+
+func key(pk string, sk ...string) store.Key {
+	if len(sk) == 0 {
+		return store.Key{PK: pk, SK: "."}
+	}
+	return store.Key{PK: pk, SK: strings.Join(sk, "")}
+}
+
+func commit(t testing.TB, table *store.Table, writes ...store.Write) {
+	t.Helper()
+	if err := table.Commit(t.Context(), writes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t testing.TB, table *store.Table, k store.Key) thing {
+	t.Helper()
+	var got thing
+	if err := table.Get(t.Context(), k, &got); err != nil {
+		t.Fatalf("get %v: %v", k, err)
+	}
+	return got
+}
+
 func TestStreamTellsEachChangeInOrder(t *testing.T) {
-	memory := store.NewMemory()
-	table := storetest.Over(t, memory)
+	backend := memory.New()
+	table := storetest.Over(t, backend)
 	var told []string
-	memory.OnChange(func(r store.StreamRecord) {
+	backend.OnChange(func(r store.StreamRecord) {
 		name := func(item store.Item) string {
 			if item == nil {
 				return "-"
@@ -39,8 +71,8 @@ func TestStreamTellsEachChangeInOrder(t *testing.T) {
 }
 
 func TestWhatReadersGetIsTheirOwn(t *testing.T) {
-	memory := store.NewMemory()
-	table := storetest.Over(t, memory)
+	backend := memory.New()
+	table := storetest.Over(t, backend)
 	record := thing{Name: "kept", Tags: map[string]string{"k": "kept"}}
 	write := store.Put(key("a"), record)
 	commit(t, table, write)
@@ -50,7 +82,7 @@ func TestWhatReadersGetIsTheirOwn(t *testing.T) {
 		tags, _ := item["tags"].(*types.AttributeValueMemberM)
 		tags.Value["k"] = spoilt
 	}
-	spoil(memory.Items()[key("a")])
+	spoil(backend.Items()[key("a")])
 	err := table.Each(t.Context(), store.Query{PK: "a"}, func(item store.Item) (bool, error) { spoil(item); return true, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -64,14 +96,14 @@ func TestWhatReadersGetIsTheirOwn(t *testing.T) {
 }
 
 func TestTokenOfAnotherTransactionIsRefused(t *testing.T) {
-	memory := store.NewMemory()
+	backend := memory.New()
 	first, second := []store.Write{store.Put(key("a"), thing{})}, []store.Write{store.Put(key("b"), thing{})}
 	for _, writes := range [][]store.Write{first, first} {
-		if err := memory.Transact(t.Context(), "token", writes); err != nil {
+		if err := backend.Transact(t.Context(), "token", writes); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := memory.Transact(t.Context(), "token", second); err == nil {
+	if err := backend.Transact(t.Context(), "token", second); err == nil {
 		t.Error("accepted")
 	}
 }
