@@ -25,6 +25,7 @@ type Memory struct {
 	objects map[string]memoryObject
 }
 
+// memoryObject is an object, which never changes: an upload makes another.
 type memoryObject struct {
 	Object
 	body []byte
@@ -33,6 +34,23 @@ type memoryObject struct {
 // NewMemory makes an empty bucket whose clock is now.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, objects: map[string]memoryObject{}}
+}
+
+// Clone makes another bucket with the same objects and the same clock. What
+// happens to one does not happen to the other.
+func (m *Memory) Clone() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &Memory{now: m.now, objects: maps.Clone(m.objects)}
+}
+
+// Restore gives the bucket the objects of another, as Clone does, and keeps its
+// own clock: so a test goes back to a world that it has made once.
+func (m *Memory) Restore(from *Memory) {
+	c := from.Clone()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.objects = c.objects
 }
 
 // Upload stores body at key, whatever was there, as the client of a presigned

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"sync"
 
 	"github.com/google/btree"
@@ -47,6 +48,30 @@ func New() *Backend {
 		items: map[store.Key]*stored{}, tokens: map[string]uint64{}, seed: maphash.MakeSeed(),
 		runs: map[runKey]*btree.BTreeG[entry]{}, nodes: btree.NewFreeListG[entry](freeNodes),
 	}
+}
+
+// Clone makes another backend with the same content, which neither changes for
+// the other. It costs a map's entry for each item and copies none. The copy's
+// changes are told to nobody (OnChange).
+func (m *Backend) Clone() *Backend {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := New()
+	c.items, c.tokens, c.seed = maps.Clone(m.items), maps.Clone(m.tokens), m.seed
+	for key, run := range m.runs {
+		c.runs[key] = run.Clone()
+	}
+	return c
+}
+
+// Restore gives the backend the content of another, as Clone does: so a test
+// goes back to a world that it has made once. OnChange stays as it was and
+// hears nothing of it.
+func (m *Backend) Restore(from *Backend) {
+	c := from.Clone()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.items, m.runs, m.nodes, m.tokens, m.seed = c.items, c.runs, c.nodes, c.tokens, c.seed
 }
 
 // OnChange has f called after each commit with every item it changed, in the

@@ -2,11 +2,14 @@ package memory_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -105,6 +108,117 @@ func TestTokenOfAnotherTransactionIsRefused(t *testing.T) {
 	}
 	if err := backend.Transact(t.Context(), "token", second); err == nil {
 		t.Error("accepted")
+	}
+}
+
+// TestCloneAndItsOriginalDoNotShareChanges writes to both, and compares each
+// with what it was to be.
+func TestCloneAndItsOriginalDoNotShareChanges(t *testing.T) {
+	original := memory.New()
+	table := storetest.Over(t, original)
+	told := 0
+	original.OnChange(func(store.StreamRecord) { told++ })
+	commit(t, table,
+		store.Put(key("p", "kept"), thing{Tags: map[string]string{"k": "1"}, DuePK: "due", DueSK: "1"}),
+		store.Put(key("p", "gone"), thing{DuePK: "due", DueSK: "2"}))
+	if err := original.Transact(t.Context(), "token", []store.Write{store.Put(key("q"), thing{})}); err != nil {
+		t.Fatal(err)
+	}
+	told = 0
+	clone := original.Clone()
+	want := clone.Items()
+
+	copied := storetest.Over(t, clone)
+	commit(t, copied,
+		store.Update(key("p", "kept"), store.Set(store.At("tags", "k"), "2"), store.Set(store.At("dueSk"), "3")),
+		store.Delete(key("p", "gone")), store.Put(key("p", "new"), thing{DuePK: "due", DueSK: "4"}))
+	if diff := cmp.Diff(want, original.Items(), unexported); diff != "" || told != 0 {
+		t.Errorf("the clone's changes are in the original (-want +got), which told of %d:\n%s", told, diff)
+	}
+	if got := dueIn(t, table); got != "kept gone" {
+		t.Errorf("due in the original are %s", got)
+	}
+	if got := dueIn(t, copied); got != "kept new" {
+		t.Errorf("due in the clone are %s", got)
+	}
+
+	want = clone.Items()
+	commit(t, table, store.Delete(key("p", "kept")), store.Put(key("p", "late"), thing{}))
+	if diff := cmp.Diff(want, clone.Items(), unexported); diff != "" {
+		t.Errorf("the original's changes are in the clone (-want +got):\n%s", diff)
+	}
+	// The clone knows the transactions that made it.
+	if err := clone.Transact(t.Context(), "token", []store.Write{store.Put(key("r"), thing{})}); err == nil {
+		t.Error("a token of before was accepted for another transaction")
+	}
+}
+
+var unexported = cmp.Exporter(func(reflect.Type) bool { return true })
+
+func dueIn(t *testing.T, table *store.Table) string {
+	t.Helper()
+	keys, err := table.Keys(t.Context(), store.Query{Index: store.DueIndex, PK: "due"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.SK
+	}
+	return strings.Join(names, " ")
+}
+
+func TestRestoreGoesBackAsOftenAsItIsAsked(t *testing.T) {
+	world := memory.New()
+	table := storetest.Over(t, world)
+	commit(t, table, store.Put(key("p", "a"), thing{Name: "first"}))
+	snapshot := world.Clone()
+	told := 0
+	world.OnChange(func(store.StreamRecord) { told++ })
+	for range 2 {
+		commit(t, table, store.Update(key("p", "a"), store.Set(store.At("name"), "second")), store.Put(key("p", "b"), thing{}))
+		world.Restore(snapshot)
+		if n, err := table.Count(t.Context(), store.Query{PK: "p"}); err != nil || n != 1 || get(t, table, key("p", "a")).Name != "first" {
+			t.Errorf("%d items, %v", n, err)
+		}
+	}
+	if told != 4 {
+		t.Errorf("told of %d changes, want those of the two commits alone", told)
+	}
+	world.Restore(world)
+	if len(world.Items()) != 1 {
+		t.Errorf("restored from itself, it has %v", world.Items())
+	}
+}
+
+// TestClonesAreMadeAndUsedAtTheSameTime finds, under the race detector, what
+// clones share.
+func TestClonesAreMadeAndUsedAtTheSameTime(t *testing.T) {
+	world := memory.New()
+	table := storetest.Over(t, world)
+	fillPartition(t, table, 200)
+	snapshot := world.Clone()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			mine := world
+			if i%2 == 0 {
+				mine = snapshot.Clone()
+			}
+			own := storetest.Over(t, mine)
+			for j := range 50 {
+				if err := own.Commit(t.Context(), store.Put(key("p", fmt.Sprintf("%06d", j)), thing{Name: fmt.Sprint(i)}), store.Delete(key("p", fmt.Sprintf("%06d", 199-j)))); err != nil {
+					t.Error(err)
+				}
+			}
+			if i%2 == 0 {
+				mine.Restore(snapshot)
+			}
+		})
+	}
+	all.Wait()
+	if n, err := storetest.Over(t, snapshot).Count(t.Context(), store.Query{PK: "p"}); err != nil || n != 200 {
+		t.Errorf("the snapshot has %d items, %v", n, err)
 	}
 }
 
