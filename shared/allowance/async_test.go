@@ -80,7 +80,7 @@ func TestAsyncDebtOutlivesAFailure(t *testing.T) {
 		}
 		table.before = nil
 		time.Sleep(time.Second)
-		_ = b.Sweep(t.Context())
+		_ = b.sweep(t.Context())
 		synctest.Wait()
 		if got, _ := b.ledger.granted(t.Context(), a.period()); got < 4 {
 			t.Errorf("%d are counted, 4 were admitted", got)

@@ -46,7 +46,7 @@ type Book struct {
 	maxShard int
 
 	owed  owed
-	swept atomic.Int64 // when Sweep last began, in nanoseconds since 1970
+	swept atomic.Int64 // when sweep last began, in nanoseconds since 1970
 }
 
 // shardCount keeps instances with many cores from meeting at one lock.

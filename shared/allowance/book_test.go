@@ -157,7 +157,7 @@ func TestManyGoroutinesKeepTheLimit(t *testing.T) {
 					other := a
 					other.Name = fmt.Sprint(g, "-", k)
 					_, _ = b.TakeAsync(t.Context(), other, 1)
-					_ = b.Sweep(t.Context())
+					_ = b.sweep(t.Context())
 				}
 			}
 		})

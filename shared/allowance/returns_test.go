@@ -147,7 +147,7 @@ func TestOverPeriodsAreForgotten(t *testing.T) {
 		for range 10 {
 			mustTake(t, b, minute(10), 1)
 			time.Sleep(time.Minute)
-			_ = b.Sweep(t.Context())
+			_ = b.sweep(t.Context())
 		}
 		n := 0
 		for i := range b.shards {
@@ -184,7 +184,7 @@ func TestReturnThatFailedIsMadeLater(t *testing.T) {
 			t.Fatalf("a return to a broken table answers %v", err)
 		}
 		table.before = nil
-		if err := b.Sweep(t.Context()); err != nil {
+		if err := b.sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {

@@ -268,7 +268,7 @@ func (r *simulation) step() {
 		time.Sleep(time.Duration(r.random.IntN(int(r.span / 20))))
 	case n < 91:
 		r.note("sweep %d", i.index)
-		go func() { _ = i.Sweep(r.t.Context()) }()
+		go func() { _ = i.sweep(r.t.Context()) }()
 	case n < 93:
 		i.skew = time.Duration(r.random.IntN(8000)-4000) * time.Millisecond
 		r.note("clock of %d jumps to %v", i.index, i.skew)

@@ -20,7 +20,7 @@ func (b *Book) Run(ctx context.Context, interval time.Duration) {
 	for {
 		select {
 		case <-ticker.C:
-			b.report(ctx, b.Sweep(ctx))
+			b.report(ctx, b.sweep(ctx))
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
@@ -41,13 +41,13 @@ func (b *Book) sweepWhenDue(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.patience)
 	defer cancel()
-	b.report(ctx, b.Sweep(ctx))
+	b.report(ctx, b.sweep(ctx))
 }
 
-// Sweep forgets periods that are over and gives back what this instance has
+// sweep forgets periods that are over and gives back what this instance has
 // not spent for a while (a quarter of the period, at most 30 s). What could not
 // be given back is kept for the next time.
-func (b *Book) Sweep(ctx context.Context) error {
+func (b *Book) sweep(ctx context.Context) error {
 	b.swept.Store(b.now().UnixNano())
 	b.collect(ctx, false)
 	return b.settleDebts(ctx)

@@ -23,12 +23,9 @@ import (
 	"github.com/gatewright/gatewright/shared/seal"
 )
 
-// MaxBytes is the largest sealed artifact that is read. The one of the GitHub
+// maxBytes is the largest sealed artifact that is read. The one of the GitHub
 // REST API's 1,223 operations has 0.5 MB.
-const MaxBytes = 64 << 20
-
-// ErrNotFound is what Get answers for an artifact that is not there.
-var ErrNotFound = blob.ErrNotFound
+const maxBytes = 64 << 20
 
 // Objects is the bucket.
 type Objects interface {
@@ -98,10 +95,10 @@ func (s *Shelf) Put(ctx context.Context, deployment string, a *project.Artifact)
 	return name, nil
 }
 
-// Get loads an artifact by its name. It answers ErrNotFound for one that is
+// Get loads an artifact by its name. It answers blob.ErrNotFound for one that is
 // not there and project.ErrFormat for one of another release's format.
 func (s *Shelf) Get(ctx context.Context, name string) (*project.Artifact, error) {
-	r, _, err := s.objects.Get(ctx, blob.ArtifactKey(name), "", MaxBytes)
+	r, _, err := s.objects.Get(ctx, blob.ArtifactKey(name), "", maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("load an artifact: %w", err)
 	}

@@ -37,7 +37,7 @@ func TestArtifactIsSealedAndComesBack(t *testing.T) {
 	if err != nil || !strings.HasPrefix(name, "hello-main-0a1b2c3/") {
 		t.Fatalf("name %q, error %v", name, err)
 	}
-	r, _, err := bucket.Get(t.Context(), blob.ArtifactKey(name), "", artifacts.MaxBytes)
+	r, _, err := bucket.Get(t.Context(), blob.ArtifactKey(name), "", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func TestNameFollowsTheContentAndHidesIt(t *testing.T) {
 func TestUnreadableArtifactsAreErrors(t *testing.T) {
 	bucket := blob.NewMemory(time.Now)
 	s := shelf(bucket, &rootKey{1})
-	if _, err := s.Get(t.Context(), "a/none"); !errors.Is(err, artifacts.ErrNotFound) {
+	if _, err := s.Get(t.Context(), "a/none"); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("an absent one: %v", err)
 	}
 	one, err := s.Put(t.Context(), "a", artifact("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, _, err := bucket.Get(t.Context(), blob.ArtifactKey(one), "", artifacts.MaxBytes)
+	r, _, err := bucket.Get(t.Context(), blob.ArtifactKey(one), "", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Retention is how long records are kept.
-const Retention = 90 * 24 * time.Hour
+// retention is how long records are kept.
+const retention = 90 * 24 * time.Hour
 
 // Action is what a change does, spelled "resource.verb" (contract 3.3), such as
 // "key-bucket.create". It is declared with the operation that does it.
@@ -142,7 +142,7 @@ func (r *Request) entry(success bool, reason *string, resources []Resource) Entr
 		RequestID: r.RequestID,
 		Success:   &success,
 		Error:     reason,
-		TTL:       r.Time.Add(Retention).Unix(),
+		TTL:       r.Time.Add(retention).Unix(),
 	}
 }
 

@@ -56,8 +56,7 @@ type Variables interface {
 	Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error)
 }
 
-// Options are what a Builder takes from outside; all are needed but TempDir and
-// Limits.
+// Options are what a Builder takes from outside; all are needed but TempDir.
 type Options struct {
 	Table     *store.Table
 	Objects   Objects
@@ -71,13 +70,12 @@ type Options struct {
 	// TempDir holds one archive for each build that downloads; "" means the
 	// system's folder for temporary files.
 	TempDir string
-	// Limits bound archives; nil means project.DefaultLimits.
-	Limits *project.Limits
 }
 
 // Builder carries out builds. It is safe for concurrent use.
 type Builder struct {
-	o Options
+	o      Options
+	limits project.Limits
 
 	mu sync.Mutex
 	// compiled is the last result of validate, which saves the next state of
@@ -94,10 +92,7 @@ type compiled struct {
 
 // New makes a Builder.
 func New(o Options) *Builder {
-	if o.Limits == nil {
-		o.Limits = new(project.DefaultLimits())
-	}
-	return &Builder{o: o}
+	return &Builder{o: o, limits: project.DefaultLimits()}
 }
 
 // Definitions gives the operations' definitions.

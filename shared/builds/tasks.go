@@ -33,7 +33,7 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrChanged):
 		return b.refuse(ctx, s, in, data, "The archive was replaced before it could be read. Ask for a new upload address, and PUT one archive to it, once.")
 	case errors.Is(err, blob.ErrTooLarge):
-		return b.refuse(ctx, s, in, data, fmt.Sprintf("The archive has more than %d MiB. Leave out what the gateway does not need, such as node_modules and .git.", b.o.Limits.CompressedBytes>>20))
+		return b.refuse(ctx, s, in, data, fmt.Sprintf("The archive has more than %d MiB. Leave out what the gateway does not need, such as node_modules and .git.", b.limits.CompressedBytes>>20))
 	case err != nil:
 		return operation.Result{}, err
 	}
@@ -49,7 +49,7 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 // what one deployment leaves behind is never another's. The digest is known
 // once all is read, so that the archive passes through a file.
 func (b *Builder) keep(ctx context.Context, in deployments.BuildInput) (source string, err error) {
-	r, _, err := b.o.Objects.Get(ctx, blob.UploadKey(in.StatusID), in.ETag, b.o.Limits.CompressedBytes)
+	r, _, err := b.o.Objects.Get(ctx, blob.UploadKey(in.StatusID), in.ETag, b.limits.CompressedBytes)
 	if err != nil {
 		return "", fmt.Errorf("get an upload: %w", err)
 	}
@@ -162,7 +162,7 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 // project unpacks and compiles a stored archive.
 func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source string) (*compiled, error) {
 	c := &compiled{statusID: in.StatusID}
-	r, _, err := b.o.Objects.Get(ctx, blob.SourceKey(source), "", b.o.Limits.CompressedBytes)
+	r, _, err := b.o.Objects.Get(ctx, blob.SourceKey(source), "", b.limits.CompressedBytes)
 	if errors.Is(err, blob.ErrNotFound) {
 		c.result.Errors = []project.Problem{{Message: "The stored sources are gone. Upload them again."}}
 		return c, nil
@@ -170,7 +170,7 @@ func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source
 	if err != nil {
 		return nil, fmt.Errorf("get sources: %w", err)
 	}
-	files, problems, err := project.Unpack(r, *b.o.Limits)
+	files, problems, err := project.Unpack(r, b.limits)
 	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, fmt.Errorf("read sources: %w", err)
 	}

@@ -162,8 +162,7 @@ func (s *Service) ListDeployments(ctx context.Context, owner Owner, project stri
 		}
 	}
 	var out []Deployment
-	const page = 100 // as many as one read takes
-	for part := range slices.Chunk(environments, page) {
+	for part := range slices.Chunk(environments, store.MaxKeys) {
 		records := make([]Record, len(part))
 		wanted := make([]*store.Wanted, len(part))
 		for i, e := range part {

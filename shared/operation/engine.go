@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/ids"
@@ -36,15 +33,18 @@ type Options struct {
 	// A step for each stream record would be fair too, and cost an invocation
 	// and a read each; a function for each operation, lost invocations.
 	Slice time.Duration
-	// Patience is the longest pause that a worker waits for itself; a longer
-	// one it leaves to a sweep. 0 means 2 seconds.
-	Patience time.Duration
 	// Parallel is how many operations HandleStream and Sweep each advance at a
 	// time; 0 means 8.
 	Parallel int
-	// Retention is how long an ended operation stays readable; 0 means 30 days.
-	Retention time.Duration
 }
+
+const (
+	// patience is the longest pause that a worker waits for itself; a longer
+	// one it leaves to a sweep.
+	patience = 2 * time.Second
+	// retention is how long an ended operation stays readable.
+	retention = 30 * 24 * time.Hour
+)
 
 // Engine advances operations. It keeps nothing between calls and is safe for
 // concurrent use, in one process and in many.
@@ -75,14 +75,9 @@ func New(table *store.Table, definitions []Definition, o Options) (*Engine, erro
 }
 
 func (o Options) filled() Options {
-	set := func(d *time.Duration, standard time.Duration) {
-		if *d == 0 {
-			*d = standard
-		}
+	if o.Slice == 0 {
+		o.Slice = 20 * time.Second
 	}
-	set(&o.Slice, 20*time.Second)
-	set(&o.Patience, 2*time.Second)
-	set(&o.Retention, 30*24*time.Hour)
 	if o.Parallel == 0 {
 		o.Parallel = 8
 	}
@@ -95,13 +90,6 @@ func (o Options) filled() Options {
 }
 
 func (e *Engine) now() time.Time { return e.options.Now() }
-
-// Definitions gives the engine's definitions in the order of their kinds.
-func (e *Engine) Definitions() []Definition {
-	return slices.SortedFunc(maps.Values(e.definitions), func(a, b Definition) int {
-		return strings.Compare(a.Kind, b.Kind)
-	})
-}
 
 // Read gives an operation's record, store.ErrNotFound for none.
 func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
@@ -154,7 +142,7 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 			return r, nil
 		default:
 			wait := r.DueOn.Sub(e.now())
-			if wait > 0 && (r.Lease != nil || wait > e.options.Patience) {
+			if wait > 0 && (r.Lease != nil || wait > patience) {
 				return r, nil
 			}
 			if wait > 0 && !rested(ctx, wait) {

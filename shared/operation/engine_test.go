@@ -392,37 +392,3 @@ func TestEndedRecordIsKeptForItsRetention(t *testing.T) {
 		}
 	})
 }
-
-func TestDerivedIDIsTheSameInEachAttemptAndNowhereElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		seen := map[string][]string{}
-		w := newWorld(t, one(operation.State{Retry: operation.Retry{First: time.Millisecond}, Task: func(_ context.Context, s operation.Step) (operation.Result, error) {
-			for _, label := range []string{"a", "b"} {
-				id := s.DeriveID("thing", 24, label)
-				if len(id) != len("thing_")+24 {
-					t.Errorf("the id is %s", id)
-				}
-				place := fmt.Sprint(s.ID, s.Number, label)
-				if !slices.Contains(seen[id], place) {
-					seen[id] = append(seen[id], place)
-				}
-			}
-			if s.Attempt < 3 {
-				return operation.Result{}, errors.New("once more")
-			}
-			return operation.Result{Again: s.Number < 4}, nil
-		}}))
-		for _, id := range []string{"one", "two"} {
-			w.begin(id, "one")
-			w.run(id)
-		}
-		if len(seen) != 2*5*2 {
-			t.Errorf("%d ids for 2 operations of 5 steps with 2 labels", len(seen))
-		}
-		for id, places := range seen {
-			if len(places) != 1 {
-				t.Errorf("id %s is that of %v", id, places)
-			}
-		}
-	})
-}

@@ -2,13 +2,10 @@ package operation
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,20 +48,6 @@ func (s Step) Data(into any) error {
 		return fmt.Errorf("read the data of %s: %w", s.Kind, err)
 	}
 	return nil
-}
-
-// DeriveID makes prefix_ and n base62 digits, at most 40, for an effect of this
-// step: the same in every attempt at it, and in no other step or label.
-func (s Step) DeriveID(prefix string, n int, label string) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{s.ID, strconv.Itoa(s.Number), label}, "\x00")))
-	const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	left, digit, base := new(big.Int).SetBytes(sum[:]), new(big.Int), big.NewInt(62)
-	b := make([]byte, n)
-	for i := range b {
-		left.DivMod(left, base, digit)
-		b[i] = base62[digit.Int64()]
-	}
-	return prefix + "_" + string(b)
 }
 
 func stepOf(r Record, now time.Time) Step {
@@ -175,13 +158,13 @@ func (e *Engine) moved(next *Record, target string, now time.Time) {
 			next.Message, next.Details = "", ""
 		}
 		next.enter(next.State, now)
-		next.finish(Success, now, e.options.Retention)
+		next.finish(Success, now, retention)
 	case Fail:
 		if next.Details == "" {
 			next.Details = next.where()
 		}
 		next.enter(next.State, now)
-		next.finish(Failure, now, e.options.Retention)
+		next.finish(Failure, now, retention)
 	default:
 		next.enter(target, now)
 	}

@@ -95,7 +95,7 @@ func (w *world) deafEngine(key store.Key) *operation.Engine {
 	table := storetest.Over(w.t, deafTo{w.backend, key}, storetest.Clock(time.Now), func(o *store.Options) {
 		o.Random = rand.NewChaCha8([32]byte{1}) // two tables may not make the same tokens
 	})
-	engine, err := operation.New(table, w.engine.Definitions(), w.options())
+	engine, err := operation.New(table, w.kinds, w.options())
 	if err != nil {
 		w.t.Fatal(err)
 	}

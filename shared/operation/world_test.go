@@ -22,12 +22,13 @@ type world struct {
 	backend *memory.Backend
 	table   *store.Table
 	engine  *operation.Engine
+	kinds   []operation.Definition // that engine knows
 	log     *logged
 }
 
 func newWorld(t testing.TB, definitions ...operation.Definition) *world {
 	t.Helper()
-	w := &world{t: t, backend: memory.New(), log: &logged{}}
+	w := &world{t: t, backend: memory.New(), kinds: definitions, log: &logged{}}
 	w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
 	w.engine = w.engineOf(definitions...)
 	return w

@@ -62,8 +62,8 @@ type cachedCipher struct {
 // NewSealer makes a Sealer. It asks the source when it is first used.
 func NewSealer(source KeySource) *Sealer { return &Sealer{source: source} }
 
-// Overhead is by how many bytes a sealed value is longer than its text.
-const Overhead = 1 + 12 + 16
+// overhead is by how many bytes a sealed value is longer than its text.
+const overhead = 1 + 12 + 16
 
 // Seal encrypts plaintext and binds it to context: a text such as
 // "consumer-key/<id>" that names the one record the value belongs to. The
@@ -73,7 +73,7 @@ func (s *Sealer) Seal(ctx context.Context, plaintext []byte, context string) ([]
 	if err != nil {
 		return nil, fmt.Errorf("seal a value: %w", err)
 	}
-	sealed := make([]byte, 1, len(plaintext)+Overhead)
+	sealed := make([]byte, 1, len(plaintext)+overhead)
 	sealed[0] = version
 	return aead.Seal(sealed, nil, plaintext, associated(context)), nil
 }
@@ -85,7 +85,7 @@ func (s *Sealer) Open(ctx context.Context, sealed []byte, context string) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("open a sealed value: %w", err)
 	}
-	if len(sealed) < Overhead || sealed[0] != version {
+	if len(sealed) < overhead || sealed[0] != version {
 		return nil, ErrSealed
 	}
 	plaintext, err := aead.Open(nil, nil, sealed[1:], associated(context))

@@ -60,9 +60,6 @@ func Less(path Path, value any) Condition { return compare(path, "<", value) }
 // AtMost holds when the attribute is there and not above value.
 func AtMost(path Path, value any) Condition { return compare(path, "<=", value) }
 
-// Greater holds when the attribute is there and above value.
-func Greater(path Path, value any) Condition { return compare(path, ">", value) }
-
 // AtLeast holds when the attribute is there and not below value.
 func AtLeast(path Path, value any) Condition { return compare(path, ">=", value) }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Namespace is where CloudWatch shows the metrics.
-const Namespace = "Gatewright"
+// namespace is where CloudWatch shows the metrics.
+const namespace = "Gatewright"
 
 // Metrics gives the attribute that makes metrics of a line of JSON in a
 // Lambda's log: latency (in milliseconds), errors, readUnits and writeUnits, for
@@ -22,7 +22,7 @@ func Metrics(at time.Time) slog.Attr {
 	return slog.Any("_aws", metadata{ //nolint:sloglint // the name is the format's
 		Timestamp: at.UnixMilli(),
 		CloudWatchMetrics: []directive{{
-			Namespace:  Namespace,
+			Namespace:  namespace,
 			Dimensions: [][]string{{"operation"}},
 			Metrics: []metric{
 				{Name: "latency", Unit: "Milliseconds"},

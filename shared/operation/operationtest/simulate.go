@@ -37,7 +37,7 @@ import (
 // Scenario is a world and what happens in it. Each run gets a fresh one, so that
 // what its functions share belongs to that run. What ends up in the table may
 // not depend on chance: identifiers come from a source with a fixed seed, or
-// from Step.DeriveID.
+// from the step's ID and Number.
 type Scenario struct {
 	// Definitions gives the definitions as one worker has them. What their
 	// tasks touch comes from w: its Table, its clock, and w.Call around

@@ -1,47 +1,36 @@
 // Package stream turns the records of the table's stream, as a Lambda is
-// handed them or as the streams API gives them, into store.StreamRecord.
+// handed them, into store.StreamRecord.
 //
-// What it is not: it reads no stream. Who is called with a batch of records,
-// or polls for one, converts them here and acts on what they say.
+// What it is not: it reads no stream. Who is called with a batch of records
+// converts them here and acts on what they say.
 //
-// Read this file first; lambda.go has the values of Lambda's events. The
-// stream's kind (old and new images) is declared in store.Schema.
+// This file is all of it. The stream's kind (old and new images) is declared in
+// store.Schema.
 package stream
 
 import (
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// FromStreams converts a record of the streams API.
-func FromStreams(r types.Record) (store.StreamRecord, error) {
-	if r.Dynamodb == nil {
-		return store.StreamRecord{}, errNoKey
-	}
-	return record(r.Dynamodb.Keys, r.Dynamodb.OldImage, r.Dynamodb.NewImage,
-		func(v types.AttributeValue) (store.Value, error) { return attributevalue.FromDynamoDBStreams(v) })
-}
-
-var errNoKey = errors.New("stream: a record without a key")
-
-// record converts the three items of a change, value by value.
-func record[V any](keys, before, after map[string]V, convert func(V) (store.Value, error)) (store.StreamRecord, error) {
+// FromLambda converts a record of the event that a Lambda is called with.
+func FromLambda(r events.DynamoDBEventRecord) (store.StreamRecord, error) {
 	items := [3]store.Item{}
-	for i, from := range []map[string]V{keys, before, after} {
+	for i, from := range []map[string]events.DynamoDBAttributeValue{r.Change.Keys, r.Change.OldImage, r.Change.NewImage} {
 		for name, v := range from {
-			value, err := convert(v)
+			converted, err := value(v)
 			if err != nil {
 				return store.StreamRecord{}, fmt.Errorf("decode %s of a stream record: %w", name, err)
 			}
 			if items[i] == nil {
 				items[i] = make(store.Item, len(from))
 			}
-			items[i][name] = value
+			items[i][name] = converted
 		}
 	}
 	out := store.StreamRecord{Key: store.KeyOf(items[0]), Old: items[1], New: items[2]}
@@ -49,4 +38,46 @@ func record[V any](keys, before, after map[string]V, convert func(V) (store.Valu
 		return store.StreamRecord{}, errNoKey
 	}
 	return out, nil
+}
+
+var errNoKey = errors.New("stream: a record without a key")
+
+func value(v events.DynamoDBAttributeValue) (store.Value, error) {
+	switch v.DataType() {
+	case events.DataTypeBinary:
+		return &types.AttributeValueMemberB{Value: v.Binary()}, nil
+	case events.DataTypeBoolean:
+		return &types.AttributeValueMemberBOOL{Value: v.Boolean()}, nil
+	case events.DataTypeBinarySet:
+		return &types.AttributeValueMemberBS{Value: v.BinarySet()}, nil
+	case events.DataTypeList:
+		out := &types.AttributeValueMemberL{Value: make([]store.Value, len(v.List()))}
+		for i, e := range v.List() {
+			var err error
+			if out.Value[i], err = value(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case events.DataTypeMap:
+		out := &types.AttributeValueMemberM{Value: make(store.Item, len(v.Map()))}
+		for name, e := range v.Map() {
+			var err error
+			if out.Value[name], err = value(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case events.DataTypeNumber:
+		return &types.AttributeValueMemberN{Value: v.Number()}, nil
+	case events.DataTypeNumberSet:
+		return &types.AttributeValueMemberNS{Value: v.NumberSet()}, nil
+	case events.DataTypeNull:
+		return &types.AttributeValueMemberNULL{Value: true}, nil
+	case events.DataTypeString:
+		return &types.AttributeValueMemberS{Value: v.String()}, nil
+	case events.DataTypeStringSet:
+		return &types.AttributeValueMemberSS{Value: v.StringSet()}, nil
+	}
+	return nil, fmt.Errorf("stream: unknown type %d of a value", v.DataType())
 }
