@@ -35,7 +35,6 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -72,14 +71,17 @@ func (rootKey) Root(context.Context) ([]byte, error) {
 // random numbers of two worlds of one test are the same.
 func New(t testing.TB, binds ...Bind) *World {
 	t.Helper()
-	return newWorld(t, memory.New(), storetest.Epoch, storetest.Random(t), binds)
+	return newWorld(t, memory.New(), nil, storetest.Epoch, storetest.Random(t), binds)
 }
 
-func newWorld(t testing.TB, items *memory.Backend, now time.Time, random io.Reader, binds []Bind) *World {
+func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, binds []Bind) *World {
 	t.Helper()
 	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), binds: binds}
 	clock := func() time.Time { return w.Now }
 	w.Objects = blob.NewMemory(clock)
+	if objects != nil {
+		w.Objects.Restore(objects)
+	}
 	w.Parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
 		Table:  storetest.Over(t, w.Uses.table(items), storetest.Clock(clock)),
@@ -95,29 +97,7 @@ func newWorld(t testing.TB, items *memory.Backend, now time.Time, random io.Read
 // same in every copy of one test.
 func (w *World) Copy(t testing.TB) *World {
 	t.Helper()
-	ctx := context.WithoutCancel(w.Context()) // the test that made w may be over
-	items := memory.New()
-	for key, item := range w.Items.Items() {
-		if err := items.Transact(ctx, key.PK+"\x00"+key.SK, []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
-			t.Fatalf("copy the table: %v", err)
-		}
-	}
-	out := newWorld(t, items, w.Now.Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
-	for o, err := range w.Objects.List(ctx, "") {
-		if err != nil {
-			t.Fatalf("copy the bucket: %v", err)
-		}
-		body, _, err := w.Objects.Get(ctx, o.Key, "", o.Size)
-		if err != nil {
-			t.Fatalf("copy the bucket: %v", err)
-		}
-		content, err := io.ReadAll(body)
-		if err != nil {
-			t.Fatalf("copy the bucket: %v", err)
-		}
-		out.Objects.Upload(o.Key, content)
-	}
-	return out
+	return newWorld(t, w.Items.Clone(), w.Objects, w.Now.Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
 }
 
 // Restart ends the processes of the world and starts them anew: nothing is

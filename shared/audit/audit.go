@@ -6,8 +6,7 @@
 // refused or failed is recorded afterwards, on its own (Refused). Reads are
 // not recorded. No record holds a secret, a query string or a body.
 //
-// Read this file (audit.go) first; actions.go lists what is recorded, table.go
-// says where records stand.
+// Read audit.go; table.go says where records stand.
 package audit
 
 import (
