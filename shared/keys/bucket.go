@@ -91,7 +91,7 @@ func (b bucketRecord) seenBy(v Viewer) bool {
 
 // update is a write to this very bucket as long as it exists.
 func (b bucketRecord) update(changes ...store.Change) store.Write {
-	return store.Update(store.BucketKey(b.AccountID, b.Name), changes...).
+	return store.Update(bucketKey(b.AccountID, b.Name), changes...).
 		If(store.Equal(store.At("id"), b.ID)).
 		If(store.Lacks(store.At("deletedOn"))).
 		Else(errNoBucket)
@@ -132,7 +132,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner Owner, in NewBucket) (
 	var made bucketRecord
 	err := s.again(ctx, func() error {
 		var old bucketRecord
-		if err := s.table.Load(ctx, store.Want(store.BucketKey(owner.AccountID, in.Name), &old)); err != nil {
+		if err := s.table.Load(ctx, store.Want(bucketKey(owner.AccountID, in.Name), &old)); err != nil {
 			return err
 		}
 		var err error
@@ -177,14 +177,14 @@ func tokenContext(bucketID string) string { return "key-bucket-token/" + bucketI
 // create are the writes of a new bucket where old, its name's record, is absent
 // or a tombstone; raced is answered when that has changed.
 func (b bucketRecord) create(old bucketRecord, raced error) []store.Write {
-	key := store.BucketKey(b.AccountID, b.Name)
+	key := bucketKey(b.AccountID, b.Name)
 	record := store.Create(key, b)
 	if old.ID != "" {
 		record = store.Put(key, b).If(store.Equal(store.At("id"), old.ID)).If(store.Has(store.At("deletedOn")))
 	}
 	return []store.Write{
 		record.Else(raced),
-		store.Create(store.BucketIDKey(b.ID), bucketPointer{AccountID: b.AccountID, Name: b.Name}),
+		store.Create(bucketIDKey(b.ID), bucketPointer{AccountID: b.AccountID, Name: b.Name}),
 	}
 }
 
@@ -206,7 +206,7 @@ func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
 // ListBuckets gives a part of the account's buckets that the caller sees, in
 // the order of names, and how many there are in all.
 func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bucket, int, error) {
-	records, err := store.Collect[bucketRecord](ctx, s.table, store.Query{PK: store.BucketPartition(owner.AccountID)})
+	records, err := store.Collect[bucketRecord](ctx, s.table, store.Query{PK: bucketPartition(owner.AccountID)})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -281,7 +281,7 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 			store.Remove(store.At("token")),
 			store.Add(store.At("version"), 1),
 		),
-		store.Delete(store.BucketIDKey(b.ID)),
+		store.Delete(bucketIDKey(b.ID)),
 		s.begin(emptyBucket, s.ids.Ordered("kop", 24), b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
 		audit.Record(ctx, b.resource()),
 	)
@@ -313,7 +313,7 @@ func (s *Service) DefaultBuckets(owner Owner, project string) *DefaultBuckets {
 func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	var out []*store.Wanted
 	for i, kind := range d.kinds {
-		out = append(out, store.Want(store.BucketKey(d.owner.AccountID, DefaultBucketName(d.project, kind)), &d.old[i]))
+		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucketName(d.project, kind)), &d.old[i]))
 	}
 	return out
 }

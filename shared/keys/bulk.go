@@ -122,7 +122,7 @@ func (b *bulk) mark(ctx context.Context) error {
 	}
 	b.id, b.seen, b.made = id, v, made
 	return b.s.table.Commit(ctx, entry,
-		store.Create(store.KeyBatchKey(id), batchRecord{State: batchWriting}),
+		store.Create(keyBatchKey(id), batchRecord{State: batchWriting}),
 		b.s.beginAfter(patience, createBatch, id, v.consumer.ID, v.cascade()))
 }
 
@@ -130,7 +130,7 @@ func (b *bulk) mark(ctx context.Context) error {
 func (b *bulk) write(ctx context.Context) error {
 	for portion := range slices.Chunk(b.made, atOnce) {
 		writes := append([]store.Write{
-			store.Check(store.KeyBatchKey(b.id), store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
+			store.Check(keyBatchKey(b.id), store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
 		}, createKeys(b.seen.g, b.seen.consumer.Name, portion)...)
 		if err := b.s.table.Commit(ctx, writes...); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (b *bulk) show(ctx context.Context) error {
 			v.consumer.touch(v.g,
 				store.Add(store.At("keyCount"), int64(len(b.made))),
 				store.Set(store.At("lastKeyId"), last)),
-			store.Update(store.KeyBatchKey(b.id), store.Set(store.At("state"), batchDone)).
+			store.Update(keyBatchKey(b.id), store.Set(store.At("state"), batchDone)).
 				If(store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
 			v.bucket.leave(b.id),
 			audit.Record(ctx, b.resource(v.consumer)),
@@ -221,6 +221,6 @@ func (b *bulk) resource(c consumerRecord) audit.Resource {
 
 // giveUp is the write after which nothing more of a batch is written.
 func giveUp(batch string) store.Write {
-	return store.Update(store.KeyBatchKey(batch), store.Set(store.At("state"), batchGivenUp)).
+	return store.Update(keyBatchKey(batch), store.Set(store.At("state"), batchGivenUp)).
 		If(store.Equal(store.At("state"), batchWriting)).Else(errNotWriting)
 }

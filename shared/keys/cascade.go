@@ -35,12 +35,12 @@ func (v seen) cascade() cascade {
 	}
 }
 
-func (c cascade) generation() store.Generation {
+func (c cascade) generation() generation {
 	return nameInAccount{c.AccountID, c.Bucket}.generation(c.Generation)
 }
 
 // keys is the partition of the consumer's keys.
-func (c cascade) keys() string { return store.ConsumerKeyPartition(c.generation(), c.ConsumerName) }
+func (c cascade) keys() string { return consumerKeyPartition(c.generation(), c.ConsumerName) }
 
 // begin is the write that starts an operation.
 func (s *Service) begin(kind, id, subject string, c cascade) store.Write {
@@ -131,7 +131,7 @@ func wait(context.Context, operation.Step) (operation.Result, error) {
 func (c Cascades) consumers() operation.Task {
 	return operation.Items[consumerRecord]{
 		Table: c.table,
-		Query: partition(func(in cascade) string { return store.ConsumerPartition(in.generation()) }),
+		Query: partition(func(in cascade) string { return consumerPartition(in.generation()) }),
 		Change: func(ctx context.Context, s operation.Step, r consumerRecord, write operation.Group) error {
 			var in cascade
 			if err := s.Input(&in); err != nil {
@@ -139,7 +139,7 @@ func (c Cascades) consumers() operation.Task {
 			}
 			g := in.generation()
 			if r.KeyCount > 0 {
-				rows, err := store.Collect[keyRecord](ctx, c.table, store.Query{PK: store.ConsumerKeyPartition(g, r.Name)})
+				rows, err := store.Collect[keyRecord](ctx, c.table, store.Query{PK: consumerKeyPartition(g, r.Name)})
 				if err != nil {
 					return err
 				}
@@ -155,18 +155,18 @@ func (c Cascades) consumers() operation.Task {
 				}
 			}
 			return write(
-				store.Delete(store.ConsumerIDKey(g, r.ID)),
-				store.Delete(store.ConsumerKey(g, r.Name)).If(store.Equal(store.At("version"), r.Version)))
+				store.Delete(consumerIDKey(g, r.ID)),
+				store.Delete(consumerKey(g, r.Name)).If(store.Equal(store.At("version"), r.Version)))
 		},
 	}.Drain()
 }
 
 // sweep deletes a dead key. Its text may be another key's by now.
-func (k keyRecord) sweep(g store.Generation, consumer string, write operation.Group) error {
-	if err := write(store.Delete(store.KeyHashKey(k.Hash)).If(store.Equal(store.At("keyId"), k.ID))); err != nil {
+func (k keyRecord) sweep(g generation, consumer string, write operation.Group) error {
+	if err := write(store.Delete(keyHashKey(k.Hash)).If(store.Equal(store.At("keyId"), k.ID))); err != nil {
 		return err
 	}
-	return write(store.Delete(store.ConsumerKeyKey(g, consumer, k.ID)))
+	return write(store.Delete(consumerKeyKey(g, consumer, k.ID)))
 }
 
 // partition makes the query of a whole partition.
@@ -186,13 +186,13 @@ type shard struct {
 func (c Cascades) counts() operation.Task {
 	return operation.Items[shard]{
 		Table: c.table,
-		Query: partition(func(in cascade) string { return store.ConsumerCountPartition(in.generation()) }),
+		Query: partition(func(in cascade) string { return consumerCountPartition(in.generation()) }),
 		Change: func(_ context.Context, s operation.Step, row shard, write operation.Group) error {
 			var in cascade
 			if err := s.Input(&in); err != nil {
 				return err
 			}
-			return write(store.Delete(store.ConsumerCountKey(in.generation(), row.SK)))
+			return write(store.Delete(consumerCountKey(in.generation(), row.SK)))
 		},
 	}.Drain()
 }
@@ -245,7 +245,7 @@ func (c Cascades) bucketOf(ctx context.Context, s operation.Step) (bucketRecord,
 		return bucketRecord{}, in, err
 	}
 	var b bucketRecord
-	err := c.table.Load(ctx, store.Want(store.BucketKey(in.AccountID, in.Bucket), &b))
+	err := c.table.Load(ctx, store.Want(bucketKey(in.AccountID, in.Bucket), &b))
 	if err != nil || !b.exists() || b.Generation != in.Generation {
 		return bucketRecord{}, in, err
 	}
@@ -266,9 +266,9 @@ func (c Cascades) roll(ctx context.Context, s operation.Step) (operation.Result,
 		expiry := store.Set(store.At("expiresOn"), l.ExpiresOn)
 		// A key that was changed since settled its expiry itself.
 		return write(
-			store.Update(store.ConsumerKeyKey(in.generation(), in.ConsumerName, k.ID), expiry).
+			store.Update(consumerKeyKey(in.generation(), in.ConsumerName, k.ID), expiry).
 				If(store.Equal(store.At("revision"), k.Revision)).If(store.Lacks(store.At("expiresOn"))),
-			store.Update(store.KeyHashKey(k.Hash), expiry).
+			store.Update(keyHashKey(k.Hash), expiry).
 				If(store.Equal(store.At("keyId"), k.ID)).If(store.Lacks(store.At("expiresOn"))))
 	})
 }
@@ -297,7 +297,7 @@ var errNotWriting = errors.New("keys: the batch is no longer being written")
 // watch ends a bulk creation that is neither finished nor given up.
 func (c Cascades) watch(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var b batchRecord
-	if err := c.table.Load(ctx, store.Want(store.KeyBatchKey(s.ID), &b)); err != nil {
+	if err := c.table.Load(ctx, store.Want(keyBatchKey(s.ID), &b)); err != nil {
 		return operation.Result{}, err
 	}
 	switch b.State {
@@ -307,7 +307,7 @@ func (c Cascades) watch(ctx context.Context, s operation.Step) (operation.Result
 		return operation.Result{}, nil
 	case batchDone:
 	}
-	return operation.Result{Writes: []store.Write{store.Delete(store.KeyBatchKey(s.ID))}, Next: operation.Succeed}, nil
+	return operation.Result{Writes: []store.Write{store.Delete(keyBatchKey(s.ID))}, Next: operation.Succeed}, nil
 }
 
 // leave takes the operation's entry out of the overlay, if it is still there.
@@ -321,7 +321,7 @@ func (c Cascades) leave(ctx context.Context, s operation.Step) (operation.Result
 		writes = append(writes, b.leave(s.ID))
 	}
 	if s.Kind == createBatch {
-		writes = append(writes, store.Delete(store.KeyBatchKey(s.ID)))
+		writes = append(writes, store.Delete(keyBatchKey(s.ID)))
 	}
 	return operation.Result{Writes: writes}, nil
 }

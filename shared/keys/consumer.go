@@ -119,9 +119,9 @@ func (c consumerRecord) consumer(in Include) Consumer {
 
 // touch is a write to this very consumer, which fails as stale when it, or one
 // of its keys, has changed since it was read.
-func (c consumerRecord) touch(g store.Generation, changes ...store.Change) store.Write {
+func (c consumerRecord) touch(g generation, changes ...store.Change) store.Write {
 	changes = append(changes, store.Set(store.At("version"), c.Version+1))
-	return store.Update(store.ConsumerKey(g, c.Name), changes...).
+	return store.Update(consumerKey(g, c.Name), changes...).
 		If(store.Equal(store.At("id"), c.ID)).
 		If(store.Equal(store.At("version"), c.Version)).
 		Else(errStale)
@@ -168,8 +168,8 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 			resources = append(resources, made[0].record.resource())
 		}
 		writes := []store.Write{
-			store.Create(store.ConsumerKey(v.g, c.Name), c).Else(errConsumerNameInUse),
-			store.Create(store.ConsumerIDKey(v.g, c.ID), consumerPointer{Name: c.Name}),
+			store.Create(consumerKey(v.g, c.Name), c).Else(errConsumerNameInUse),
+			store.Create(consumerIDKey(v.g, c.ID), consumerPointer{Name: c.Name}),
 			count(v.g, c.Name, 1),
 			audit.Record(ctx, resources...),
 		}
@@ -275,10 +275,10 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 		}
 		c := v.consumer
 		writes := []store.Write{
-			store.Delete(store.ConsumerKey(v.g, c.Name)).
+			store.Delete(consumerKey(v.g, c.Name)).
 				If(store.Equal(store.At("id"), c.ID)).
 				If(store.Equal(store.At("version"), c.Version)).Else(errStale),
-			store.Delete(store.ConsumerIDKey(v.g, c.ID)),
+			store.Delete(consumerIDKey(v.g, c.ID)),
 			count(v.g, c.Name, -1),
 			audit.Record(ctx, c.resource()),
 		}

@@ -38,7 +38,7 @@ func (s *Service) sweepDead(ctx context.Context, in []NewKey) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("hash an API key: %w", err)
 		}
-		texts = append(texts, store.KeyHashKey(hash))
+		texts = append(texts, keyHashKey(hash))
 	}
 	swept := false
 	for portion := range slices.Chunk(texts, store.MaxWrites) {
@@ -70,7 +70,7 @@ func (s *Service) dead(ctx context.Context, portion []store.Key) ([]store.Write,
 	var buckets []*store.Wanted
 	for i, h := range found {
 		if h.KeyID != "" {
-			buckets = append(buckets, store.Want(store.BucketKey(h.AccountID, h.Bucket), &owners[i]))
+			buckets = append(buckets, store.Want(bucketKey(h.AccountID, h.Bucket), &owners[i]))
 		}
 	}
 	if len(buckets) == 0 {

@@ -11,8 +11,8 @@ import (
 )
 
 // generation names one life of the bucket's name for the key templates.
-func (n nameInAccount) generation(number int) store.Generation {
-	return store.Generation(fmt.Sprintf("%s/%s/%d", n.accountID, n.name, number))
+func (n nameInAccount) generation(number int) generation {
+	return generation(fmt.Sprintf("%s/%s/%d", n.accountID, n.name, number))
 }
 
 // look says what a request needs to read beside the bucket.
@@ -24,7 +24,7 @@ type look struct {
 	keyID string
 	// beside runs at the same time as the reading, with the consumer's name,
 	// and again when the bucket's generation was guessed wrong. It may be nil.
-	beside func(ctx context.Context, g store.Generation, consumer string) error
+	beside func(ctx context.Context, g generation, consumer string) error
 }
 
 // seen is what a request has read. Everything but a query beside is consistent
@@ -32,7 +32,7 @@ type look struct {
 // writes make up for.
 type seen struct {
 	bucket   bucketRecord
-	g        store.Generation
+	g        generation
 	consumer consumerRecord
 	key      keyRecord
 }
@@ -103,7 +103,7 @@ func (s *Service) whereIs(ctx context.Context, at BucketAt) (nameInAccount, erro
 	where, ok := s.known.bucket(at.Bucket)
 	if !ok {
 		var p bucketPointer
-		err := s.table.Get(ctx, store.BucketIDKey(at.Bucket), &p)
+		err := s.table.Get(ctx, bucketIDKey(at.Bucket), &p)
 		if errors.Is(err, store.ErrNotFound) {
 			return nameInAccount{}, errNoBucket
 		}
@@ -122,13 +122,13 @@ func (s *Service) whereIs(ctx context.Context, at BucketAt) (nameInAccount, erro
 // read reads everything under a guessed generation.
 func (s *Service) read(ctx context.Context, where nameInAccount, number int, l look) (seen, error) {
 	v := seen{g: where.generation(number)}
-	wanted := []*store.Wanted{store.Want(store.BucketKey(where.accountID, where.name), &v.bucket)}
+	wanted := []*store.Wanted{store.Want(bucketKey(where.accountID, where.name), &v.bucket)}
 	consumer := l.consumer
 	if consumerID.MatchString(consumer) {
 		name, ok := s.known.consumer(consumer)
 		if !ok {
 			var p consumerPointer
-			if err := s.table.Load(ctx, append(wanted, store.Want(store.ConsumerIDKey(v.g, consumer), &p))...); err != nil {
+			if err := s.table.Load(ctx, append(wanted, store.Want(consumerIDKey(v.g, consumer), &p))...); err != nil {
 				return v, err
 			}
 			if p.Name == "" {
@@ -142,9 +142,9 @@ func (s *Service) read(ctx context.Context, where nameInAccount, number int, l l
 	}
 	known := consumerName.MatchString(consumer)
 	if known {
-		wanted = append(wanted, store.Want(store.ConsumerKey(v.g, consumer), &v.consumer))
+		wanted = append(wanted, store.Want(consumerKey(v.g, consumer), &v.consumer))
 		if keyID.MatchString(l.keyID) {
-			wanted = append(wanted, store.Want(store.ConsumerKeyKey(v.g, consumer, l.keyID), &v.key))
+			wanted = append(wanted, store.Want(consumerKeyKey(v.g, consumer, l.keyID), &v.key))
 		}
 	}
 	load := func() error { return s.table.Load(ctx, wanted...) }

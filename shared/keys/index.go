@@ -51,7 +51,7 @@ type indexRow struct {
 
 // indexed are the writes that bring the consumer's index rows from those of old
 // to those of c. They depend on the version of the consumer's own write.
-func (c consumerRecord) indexed(g store.Generation, old consumerRecord) []store.Write {
+func (c consumerRecord) indexed(g generation, old consumerRecord) []store.Write {
 	before, after := old.properties(), c.properties()
 	var writes []store.Write
 	for _, p := range ordered(before) {
@@ -67,8 +67,8 @@ func (c consumerRecord) indexed(g store.Generation, old consumerRecord) []store.
 	return writes
 }
 
-func (p property) row(g store.Generation, consumer string) store.Key {
-	return store.ConsumerIndexKey(g, p.kind, p.value, consumer)
+func (p property) row(g generation, consumer string) store.Key {
+	return consumerIndexKey(g, p, consumer)
 }
 
 func ordered(set map[property]bool) []property {
@@ -87,9 +87,9 @@ type countRow struct {
 }
 
 // count adds n to the shard of the consumer.
-func count(g store.Generation, consumer string, n int64) store.Write {
+func count(g generation, consumer string, n int64) store.Write {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(consumer))
 	shard := strconv.Itoa(int(h.Sum32() % countShards))
-	return store.Upsert(store.ConsumerCountKey(g, shard), store.Add(store.At("consumers"), n))
+	return store.Upsert(consumerCountKey(g, shard), store.Add(store.At("consumers"), n))
 }

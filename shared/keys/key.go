@@ -78,11 +78,11 @@ func (k keyRecord) key() Key {
 }
 
 // remove are the writes that delete a key, if it is as it was read.
-func (k keyRecord) remove(g store.Generation, consumer string) []store.Write {
+func (k keyRecord) remove(g generation, consumer string) []store.Write {
 	return []store.Write{
-		store.Delete(store.ConsumerKeyKey(g, consumer, k.ID)).
+		store.Delete(consumerKeyKey(g, consumer, k.ID)).
 			If(store.Equal(store.At("revision"), k.Revision)).Else(errStale),
-		store.Delete(store.KeyHashKey(k.Hash)).
+		store.Delete(keyHashKey(k.Hash)).
 			If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
 	}
 }
@@ -218,19 +218,19 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 
 // replace are the writes that bring a key from old to k, whose text may differ.
 func (v seen) replace(old, k keyRecord) []store.Write {
-	key := store.ConsumerKeyKey(v.g, v.consumer.Name, k.ID)
+	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	writes := []store.Write{
 		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(errStale),
 	}
 	if old.Hash == k.Hash {
-		return append(writes, store.Update(store.KeyHashKey(k.Hash),
+		return append(writes, store.Update(keyHashKey(k.Hash),
 			store.Set(store.At("revision"), k.Revision),
 			setOrRemove("expiresOn", k.ExpiresOn, k.ExpiresOn == nil),
 		).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
 	}
 	return append(writes,
-		store.Create(store.KeyHashKey(k.Hash), v.hashOf(k, k.Revision)).Else(errKeyInUse),
-		store.Delete(store.KeyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
+		store.Create(keyHashKey(k.Hash), v.hashOf(k, k.Revision)).Else(errKeyInUse),
+		store.Delete(keyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
 }
 
 // DeleteKey deletes a key at once.

@@ -13,10 +13,10 @@ const atOnce = 40
 
 // newest queries up to most of a consumer's rows of keys, the newest first, for
 // look.beside; 0 means all.
-func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, store.Generation, string) error {
-	return func(ctx context.Context, g store.Generation, consumer string) (err error) {
+func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, generation, string) error {
+	return func(ctx context.Context, g generation, consumer string) (err error) {
 		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
-			PK: store.ConsumerKeyPartition(g, consumer), Descending: true, Limit: most,
+			PK: consumerKeyPartition(g, consumer), Descending: true, Limit: most,
 		})
 		return err
 	}
@@ -89,9 +89,9 @@ func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Form
 		var rows []keyRecord
 		v, err := s.glance(ctx, at.BucketAt, look{
 			consumer: at.Consumer, tags: at.Tags,
-			beside: func(ctx context.Context, g store.Generation, consumer string) (err error) {
+			beside: func(ctx context.Context, g generation, consumer string) (err error) {
 				rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
-					PK: store.ConsumerKeyPartition(g, consumer), Descending: true,
+					PK: consumerKeyPartition(g, consumer), Descending: true,
 					Offset: page.Offset, Limit: page.Limit,
 				})
 				return err
@@ -182,17 +182,17 @@ func (s *Service) includedInList(ctx context.Context, v seen, c consumerRecord, 
 // unfiltered reads the page, the count and the bucket at once: what it costs
 // does not depend on how many consumers there are.
 func (s *Service) unfiltered(ctx context.Context, at BucketAt, page Page) (v seen, records []consumerRecord, total int, err error) {
-	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g store.Generation, _ string) error {
+	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g generation, _ string) error {
 		records, total = nil, 0
 		return together(
 			func() (err error) {
 				records, err = store.Collect[consumerRecord](ctx, s.table, store.Query{
-					PK: store.ConsumerPartition(g), Offset: page.Offset, Limit: page.Limit,
+					PK: consumerPartition(g), Offset: page.Offset, Limit: page.Limit,
 				})
 				return err
 			},
 			func() error {
-				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: store.ConsumerCountPartition(g)})
+				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: consumerCountPartition(g)})
 				for _, r := range rows {
 					total += r.Consumers
 				}
@@ -207,10 +207,10 @@ func (s *Service) unfiltered(ctx context.Context, at BucketAt, page Page) (v see
 // page. A record that has changed in between is left out.
 func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, page Page) (v seen, records []consumerRecord, total int, err error) {
 	var names []string
-	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g store.Generation, _ string) error {
+	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g generation, _ string) error {
 		found := make([][]string, len(wanted))
 		err := inParallel(len(wanted), func(i int) error {
-			rows, err := s.table.Keys(ctx, store.Query{PK: store.ConsumerIndexPartition(g, wanted[i].kind, wanted[i].value)})
+			rows, err := s.table.Keys(ctx, store.Query{PK: consumerIndexPartition(g, wanted[i])})
 			for _, k := range rows {
 				found[i] = append(found[i], k.SK)
 			}
@@ -232,7 +232,7 @@ func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, 
 		portions = append(portions, func() error {
 			wanted := make([]*store.Wanted, 0, to-from)
 			for i := from; i < to; i++ {
-				wanted = append(wanted, store.Want(store.ConsumerKey(v.g, names[i]), &all[i]))
+				wanted = append(wanted, store.Want(consumerKey(v.g, names[i]), &all[i]))
 			}
 			return s.table.Load(ctx, wanted...)
 		})

@@ -106,12 +106,12 @@ func above(last, id string) string {
 }
 
 // createKeys are the writes of new keys: two items each.
-func createKeys(g store.Generation, consumer string, made []newKey) []store.Write {
+func createKeys(g generation, consumer string, made []newKey) []store.Write {
 	writes := make([]store.Write, 0, 2*len(made))
 	for _, k := range made {
 		writes = append(writes,
-			store.Create(store.KeyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
-			store.Create(store.ConsumerKeyKey(g, consumer, k.record.ID), k.record).Else(errStale))
+			store.Create(keyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
+			store.Create(consumerKeyKey(g, consumer, k.record.ID), k.record).Else(errStale))
 	}
 	return writes
 }

@@ -60,7 +60,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 // rolled are the writes that give a key an expiry unless it has one; in either
 // case they hold only for the key as it was read.
 func (k keyRecord) rolled(v seen, revision int64, expiresOn time.Time) []store.Write {
-	key := store.ConsumerKeyKey(v.g, v.consumer.Name, k.ID)
+	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	asRead := store.Equal(store.At("revision"), k.Revision)
 	if k.ExpiresOn != nil {
 		return []store.Write{store.Check(key, asRead).Else(errStale)}
@@ -71,7 +71,7 @@ func (k keyRecord) rolled(v seen, revision int64, expiresOn time.Time) []store.W
 	}
 	return []store.Write{
 		store.Update(key, changes...).If(asRead).Else(errStale),
-		store.Update(store.KeyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
+		store.Update(keyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata 
 
 // stamped is the write that gives the gateway's record of a key new metadata.
 func (k keyRecord) stamped(metadata string, revision int64) store.Write {
-	return store.Update(store.KeyHashKey(k.Hash),
+	return store.Update(keyHashKey(k.Hash),
 		setOrRemove("metadata", metadata, metadata == ""),
 		store.Set(store.At("stamped"), revision),
 	).If(store.Equal(store.At("keyId"), k.ID))

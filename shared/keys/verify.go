@@ -74,8 +74,8 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		var h hashRecord
 		var b bucketRecord
 		err := v.table.Load(ctx,
-			store.Want(store.KeyHashKey(hash), &h),
-			store.Want(store.BucketKey(ref.AccountID, name), &b))
+			store.Want(keyHashKey(hash), &h),
+			store.Want(bucketKey(ref.AccountID, name), &b))
 		if err != nil {
 			return Identity{}, fmt.Errorf("look up an API key: %w", err)
 		}
@@ -117,7 +117,7 @@ func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
 		return nameOfOwn(where, ref)
 	}
 	var p bucketPointer
-	err := v.table.Get(ctx, store.BucketIDKey(ref.ID), &p)
+	err := v.table.Get(ctx, bucketIDKey(ref.ID), &p)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", ErrRefused
 	}
