@@ -51,7 +51,7 @@ func sections(binaries string) []section {
 		{
 			title: "What an operation asks of the database",
 			intro: "Round trips and capacity units per operation. Kept by `shared/keys`' tests as a golden: a change of it is a change of code.\n" +
-				"Each is measured in a bucket of 1,000 and in one of 100,000 consumers, and has to cost the same in both.",
+				"Each is measured in a bucket of 1,000 and in one of 10,000 consumers, and has to cost the same in both.",
 			golden: "shared/keys/testdata/ledger.txt",
 		},
 		{

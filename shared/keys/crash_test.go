@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -25,10 +26,13 @@ func fixed(ctx context.Context, id string) context.Context {
 	return audit.With(ctx, &audit.Request{AccountID: accountID, Time: storetest.Epoch, RequestID: id})
 }
 
+var simulations = flag.Int("simulations", runs, "how many disturbed runs each large change gets")
+
 // TestLargeChangesSurviveEverything kills, repeats and re-orders each change
 // that spans transactions: in the end all of it is there or nothing, and at no
 // time may a reader see a part of it.
 func TestLargeChangesSurviveEverything(t *testing.T) {
+	t.Parallel()
 	const before, batch = 41, 41
 	frozen := func() time.Time { return storetest.Epoch }
 	for _, test := range []struct {
@@ -126,7 +130,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 					},
 					Ignore: []string{"createdOn", "updatedOn", "deletedOn", "seq", "token", "sealed", "timestamp", "ttl"},
 				}
-			}, runs)
+			}, *simulations)
 		})
 	}
 }

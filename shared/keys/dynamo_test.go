@@ -16,6 +16,7 @@ import (
 // protocol: what the expressions of the other tests' conditions, nested paths
 // and offsets become is judged by a database here.
 func TestLargeChangesOverDynamoDB(t *testing.T) {
+	t.Parallel()
 	c := &clock{now: storetest.Epoch}
 	table, _, _ := storetest.NewDynamoDB(t, storetest.Clock(c.Now), storetest.Pause(store.Backoff))
 	w := worldOn(t, table, c)

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,18 +15,24 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
+// smallCrowd is how many consumers the ledger's small bucket has.
+const smallCrowd = 1_000
+
+var consumers = flag.Int("consumers", crowd, "how many consumers the ledger's large bucket has")
+
 // TestLedgerOfRequestsAndUnits says what each operation asks of the database:
 // a change is one read round trip (a read and what is queried beside it at the
 // same time) and one transaction, whatever the bucket's size.
 func TestLedgerOfRequestsAndUnits(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-52s %6s %8s %8s %11s %12s\n", "", "reads", "queries", "commits", "read units", "write units")
-	small, large := crowd(t, crowds[0]), crowd(t, crowds[1])
+	small, large := crowded(t, smallCrowd), crowded(t, *consumers)
 	for _, entry := range ledger() {
 		a, b := small.cost(entry), large.cost(entry)
 		fmt.Fprintf(&out, "%-52s %6d %8d %8d %11.1f %12.1f\n", entry.name, a.Reads, a.Queries, a.Commits, a.ReadUnits, a.WriteUnits)
 		if a != b {
-			t.Errorf("%s costs %+v among %d consumers and %+v among %d", entry.name, a, crowds[0], b, crowds[1])
+			t.Errorf("%s costs %+v among %d consumers and %+v among %d", entry.name, a, smallCrowd, b, *consumers)
 		}
 	}
 	golden.Equal(t, "testdata/ledger.txt", out.String())
@@ -51,8 +58,8 @@ type entry struct {
 	do     func(ctx context.Context, w *world) error
 }
 
-// crowd is a bucket with n consumers, of which alice has a key.
-func crowd(t *testing.T, n int) *world {
+// crowded is a bucket with n consumers, of which alice has a key.
+func crowded(t *testing.T, n int) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.bucket()

@@ -354,6 +354,7 @@ func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
 }
 
 func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
+	tt.Parallel()
 	rapid.Check(tt, func(t *rapid.T) {
 		m := &machine{world: newWorld(tt), model: model{dead: map[string]bool{}}}
 		m.CreateBucket(t)

@@ -2,7 +2,9 @@
 
 package keys_test
 
-// Runs one at a time, which the race detector only makes slower.
-const runs = 20
-
-var crowds = [2]int{1_000, 2_000}
+// In a run one thing happens at a time, which the race detector only makes
+// slower.
+const (
+	runs  = 20
+	crowd = 2_000
+)
