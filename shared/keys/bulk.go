@@ -30,7 +30,7 @@ const (
 	batchGivenUp batchState = "given-up"
 )
 
-// CreateKeys makes 1 to MaxBulk keys, all or none, and shows their texts in the
+// CreateKeys makes 1 to maxBulk keys, all or none, and shows their texts in the
 // order of in.
 //
 // Up to atOnce keys are one transaction. More are written in portions under a
@@ -54,8 +54,8 @@ func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([
 
 func checkBulk(in []NewKey) error {
 	var wrong problems
-	if len(in) == 0 || len(in) > MaxBulk {
-		wrong.add("body", "has to hold 1 to %d keys", MaxBulk)
+	if len(in) == 0 || len(in) > maxBulk {
+		wrong.add("body", "has to hold 1 to %d keys", maxBulk)
 		return wrong.err()
 	}
 	met := make(map[string]bool)

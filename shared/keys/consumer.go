@@ -21,7 +21,7 @@ type Consumer struct {
 	Metadata             json.RawMessage
 	CreatedOn, UpdatedOn time.Time
 	// Keys, Managers and Invites are nil unless they were asked for. Keys are
-	// the newest first, at most MaxIncludedKeys.
+	// the newest first, at most maxIncludedKeys.
 	Keys     []Key
 	Managers []Manager
 	Invites  []Invite
@@ -34,9 +34,9 @@ type Include struct {
 	Format Format
 }
 
-// MaxIncludedKeys is how many keys a consumer in a list or a read carries at
+// maxIncludedKeys is how many keys a consumer in a list or a read carries at
 // most; the list of its keys gives all.
-const MaxIncludedKeys = 100
+const maxIncludedKeys = 100
 
 // NewConsumer is what a consumer is made from.
 type NewConsumer struct {
@@ -196,7 +196,7 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 		var rows []keyRecord
 		l := look{consumer: at.Consumer, tags: at.Tags}
 		if in.Keys {
-			l.beside = s.newest(&rows, MaxIncludedKeys)
+			l.beside = s.newest(&rows, maxIncludedKeys)
 		}
 		v, err := s.glance(ctx, at.BucketAt, l)
 		if err != nil {

@@ -3,7 +3,6 @@ package keys_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"sync/atomic"
@@ -170,7 +169,7 @@ func look(ctx context.Context, table *store.Table, old []keys.Key, judge func(vi
 		switch _, err := v.Verify(ctx, ref(), old[i].Text); {
 		case err == nil:
 			open++
-		case !errors.Is(err, keys.ErrRefused):
+		case !fault.Is(err, fault.Unauthenticated):
 			return err
 		}
 	}

@@ -108,7 +108,7 @@ func (p *problems) newKey(at string, in NewKey) {
 	p.description(at+"description", in.Description)
 	p.expiry(at+"expiresOn", in.ExpiresOn)
 	if in.Text != "" {
-		*p = append(*p, checkCustom(at+"key", in.Text)...)
+		p.customKey(at+"key", in.Text)
 	}
 }
 

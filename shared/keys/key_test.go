@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
@@ -35,7 +36,7 @@ func TestKeyFormats(t *testing.T) {
 			made := must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(test.bucket), keys.NewConsumer{Name: name, WithKey: true}))
 			at := keys.ConsumerAt{BucketAt: in(test.bucket), Consumer: name}
 			k := made.Keys[0]
-			if !keys.WellFormed(k.Text) {
+			if !credential.WellFormed(credential.ConsumerKey, k.Text) {
 				t.Fatal("the creation does not show the key")
 			}
 			read := must[keys.Key](t)(w.keys.ReadKey(w.Context(), at, k.ID, test.format))

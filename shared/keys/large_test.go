@@ -246,7 +246,7 @@ func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
 	broken := errors.New("the table is on fire")
 	w := worldOver(t, memory.New(), func(store.Backend) store.Backend { return failing{broken} })
 	_, err := w.verifier.Verify(w.Context(), ref(), "a-key-that-is-well-formed")
-	if !errors.Is(err, broken) || errors.Is(err, keys.ErrRefused) {
+	if !errors.Is(err, broken) || fault.Is(err, fault.Unauthenticated) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 // characters take three bytes; managers and invites live in the consumer's record
 // and are an index row each in the transaction that deletes it.
 const (
-	// MaxBulk is how many keys one bulk creation makes.
-	MaxBulk = 1000
+	// maxBulk is how many keys one bulk creation makes.
+	maxBulk = 1000
 
 	maxDescription  = 1024 // characters
 	maxBucketTags   = 20

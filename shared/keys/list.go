@@ -66,7 +66,7 @@ func (s *Service) included(ctx context.Context, v seen, rows []keyRecord, f Form
 	if err != nil {
 		return nil, err
 	}
-	return s.showAll(ctx, rows[:min(len(rows), MaxIncludedKeys)], f)
+	return s.showAll(ctx, rows[:min(len(rows), maxIncludedKeys)], f)
 }
 
 func (s *Service) showAll(ctx context.Context, rows []keyRecord, f Format) ([]Key, error) {
@@ -173,7 +173,7 @@ func (s *Service) includedInList(ctx context.Context, v seen, c consumerRecord, 
 	}
 	v.consumer = c
 	var rows []keyRecord
-	if err := s.newest(&rows, MaxIncludedKeys)(ctx, v.g, c.Name); err != nil {
+	if err := s.newest(&rows, maxIncludedKeys)(ctx, v.g, c.Name); err != nil {
 		return nil, err
 	}
 	return s.included(ctx, v, rows, f)

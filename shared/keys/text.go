@@ -4,11 +4,10 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/fault"
 )
 
 // The bounds of a key that its owner chose (contract 3.4). What is shorter can
-// be guessed, what is longer does not fit beside others in a header.
+// be guessed, what is longer does not fit into a header with others.
 const (
 	minKeyBytes = 16
 	maxKeyBytes = 256
@@ -27,33 +26,28 @@ const (
 // newText makes the text of a key.
 func (s *Service) newText() string { return credential.New(credential.ConsumerKey, s.ids) }
 
-// WellFormed reports whether text can be a key at all, without a look-up: one
+// wellFormed reports whether text can be a key at all, without a request: one
 // with our prefix has a right checksum, one that its owner chose has 16 to 256
 // printable ASCII characters and no space.
-func WellFormed(text string) bool {
+func wellFormed(text string) bool {
 	if credential.HasPrefix(credential.ConsumerKey, text) {
 		return credential.WellFormed(credential.ConsumerKey, text)
 	}
 	return len(text) >= minKeyBytes && len(text) <= maxKeyBytes && printable(text)
 }
 
-// checkCustom says what is wrong with a key that its owner chose. The text
-// itself is in no message.
-func checkCustom(location, text string) []fault.Detail {
-	detail := func(message string) []fault.Detail {
-		return []fault.Detail{{Location: location, Message: message}}
-	}
+// customKey checks a key that its owner chose.
+func (p *problems) customKey(location, text string) {
 	switch {
 	case len(text) < minKeyBytes || len(text) > maxKeyBytes:
-		return detail("has to be 16 to 256 characters long; leave it out to have one made")
+		p.add(location, "has to be %d to %d characters long; leave it out to have one made", minKeyBytes, maxKeyBytes)
 	case !printable(text):
-		return detail("may hold printable ASCII characters only, and no space")
+		p.add(location, "may hold printable ASCII characters only, and no space")
 	case credential.HasPrefix(credential.AccountKey, text), credential.HasPrefix(credential.BucketToken, text):
-		return detail("begins like a credential of another kind; choose another text")
+		p.add(location, "begins like a credential of another kind; choose another text")
 	case credential.HasPrefix(credential.ConsumerKey, text) && !credential.WellFormed(credential.ConsumerKey, text):
-		return detail("begins like a key of ours but has a wrong checksum; choose another text or leave it out to have one made")
+		p.add(location, "begins like a key of ours but has a wrong checksum; choose another text or leave it out to have one made")
 	}
-	return nil
 }
 
 func printable(text string) bool {

@@ -15,15 +15,16 @@ func TestMadeKeysAreWellFormedAndOneWrongCharacterIsNoticed(t *testing.T) {
 	s := &Service{ids: ids.NewSource(storetest.Random(t), func() time.Time { return storetest.Epoch })}
 	rapid.Check(t, func(t *rapid.T) {
 		text := s.newText()
-		if !WellFormed(text) {
+		if !wellFormed(text) {
 			t.Fatal("a made key is not well formed")
 		}
-		if checkCustom("body.key", text) != nil {
+		var wrong problems
+		if wrong.customKey("body.key", text); wrong != nil {
 			t.Fatal("a made key may not be imported")
 		}
 		at := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "at")
 		other := rapid.SampledFrom(strings.Split("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-", "")).Draw(t, "other")
-		if typo := text[:at] + other + text[at+1:]; typo != text && WellFormed(typo) {
+		if typo := text[:at] + other + text[at+1:]; typo != text && wellFormed(typo) {
 			t.Fatal("a mistyped key is well formed")
 		}
 	})
@@ -49,11 +50,12 @@ func TestCustomKeysHaveBounds(t *testing.T) {
 		{"a bucket's token", "gwb_0123456789abcdef0123456789abcdef_00000000", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wrong := checkCustom("body.key", test.text)
+			var wrong problems
+			wrong.customKey("body.key", test.text)
 			if (wrong == nil) != test.ok {
 				t.Fatalf("got %v, want ok %v", wrong, test.ok)
 			}
-			if test.ok && !WellFormed(test.text) {
+			if test.ok && !wellFormed(test.text) {
 				t.Fatal("a key that may be chosen is refused at the gateway")
 			}
 			for _, d := range wrong {

@@ -12,9 +12,9 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// ErrRefused is what Verify answers for a key that opens nothing, whatever the
+// errRefused is what Verify answers for a key that opens nothing, whatever the
 // reason: a caller learns no more (contract 3.4).
-var ErrRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
+var errRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
 
 // BucketRef is the bucket whose keys a route accepts.
 type BucketRef struct {
@@ -55,12 +55,12 @@ func NewVerifier(t *store.Table, h Hasher, now func() time.Time) *Verifier {
 	return &Verifier{table: t, hash: h, now: now, known: newDirectory()}
 }
 
-// Verify says whose key text is, if it opens the bucket now, and ErrRefused
-// otherwise; any other error means that nobody knows. It takes one round trip,
-// and none for a text that cannot be a key.
+// Verify says whose key text is, if it opens the bucket now, and answers an
+// Unauthenticated fault if it does not; any other error means that it is not
+// known. It takes one round trip, and none for a text that cannot be a key.
 func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Identity, error) {
-	if !WellFormed(text) {
-		return Identity{}, ErrRefused
+	if !wellFormed(text) {
+		return Identity{}, errRefused
 	}
 	hash, err := v.hash.Hash(ctx, text)
 	if err != nil {
@@ -80,17 +80,17 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 			return Identity{}, fmt.Errorf("look up an API key: %w", err)
 		}
 		if ref.ID != "" && b.ID != ref.ID {
-			return Identity{}, ErrRefused
+			return Identity{}, errRefused
 		}
 		if h.KeyID == "" || h.BucketID != b.ID || h.dead(b) {
-			return Identity{}, ErrRefused
+			return Identity{}, errRefused
 		}
 		if h.Since > b.Seq {
 			continue // the bucket was read before the key's batch began
 		}
 		l, there := b.Changes.apply(h.life)
 		if !there || l.expiredAt(v.now()) {
-			return Identity{}, ErrRefused
+			return Identity{}, errRefused
 		}
 		return h.identity(b, l), nil
 	}
@@ -119,7 +119,7 @@ func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
 	var p bucketPointer
 	err := v.table.Get(ctx, bucketIDKey(ref.ID), &p)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", ErrRefused
+		return "", errRefused
 	}
 	if err != nil {
 		return "", fmt.Errorf("look up a key bucket: %w", err)
@@ -131,7 +131,7 @@ func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
 
 func nameOfOwn(where nameInAccount, ref BucketRef) (string, error) {
 	if where.accountID != ref.AccountID {
-		return "", ErrRefused
+		return "", errRefused
 	}
 	return where.name, nil
 }
