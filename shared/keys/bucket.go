@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -71,8 +72,8 @@ type bucketRecord struct {
 	DeletedOn   *time.Time       `dynamodbav:"deletedOn,omitempty"`
 	Version     int64            `dynamodbav:"version"`
 	// Seq counts the entries that Changes ever had.
-	Seq     int64   `dynamodbav:"seq"`
-	Changes overlay `dynamodbav:"changes"`
+	Seq     int64           `dynamodbav:"seq"`
+	Changes overlay.Changes `dynamodbav:"changes"`
 }
 
 // bucketPointer leads from a bucket's id to its name.
@@ -163,7 +164,7 @@ func (s *Service) newBucket(ctx context.Context, accountID string, in NewBucket,
 	b := bucketRecord{
 		ID: s.ids.New("bckt", 32), AccountID: accountID, Name: in.Name, Generation: generation,
 		Description: in.Description, Tags: maps.Clone(in.Tags), Retrievable: !in.Unretrievable,
-		CreatedOn: now, UpdatedOn: now, Version: 1, Changes: overlay{},
+		CreatedOn: now, UpdatedOn: now, Version: 1, Changes: overlay.Changes{},
 	}
 	b.place(in.Tags)
 	token := credential.New(credential.BucketToken, s.ids)
@@ -275,7 +276,7 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 		b.update(
 			store.Set(store.At("deletedOn"), now),
 			store.Set(store.At("updatedOn"), now),
-			store.Set(store.At("changes"), overlay{}),
+			store.Set(store.At("changes"), overlay.Changes{}),
 			store.Remove(store.At("description")),
 			store.Remove(store.At("tags")),
 			store.Remove(store.At("token")),

@@ -2,9 +2,8 @@ package keys
 
 import (
 	"context"
-	"errors"
-	"time"
 
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -18,40 +17,18 @@ const (
 	createBatch   = "api-key-bulk-create"
 )
 
-// cascade is the input of all of them.
-type cascade struct {
-	AccountID  string `json:"accountId"`
-	Bucket     string `json:"bucket"`
-	Generation int    `json:"generation"`
-	// The consumer, "" when the whole bucket is meant.
-	ConsumerID   string `json:"consumerId,omitempty"`
-	ConsumerName string `json:"consumerName,omitempty"`
-}
-
-func (v seen) cascade() cascade {
-	return cascade{
-		AccountID: v.bucket.AccountID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
-		ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
+// cascadeOf is the kind of operation that writes out a kind of change.
+func cascadeOf(k overlay.Kind) string {
+	switch k {
+	case overlay.Deleting:
+		return emptyConsumer
+	case overlay.Rolling:
+		return rollKeys
+	case overlay.Stamping:
+		return stampKeys
+	case overlay.Creating:
 	}
-}
-
-func (c cascade) generation() generation {
-	return nameInAccount{c.AccountID, c.Bucket}.generation(c.Generation)
-}
-
-// keys is the partition of the consumer's keys.
-func (c cascade) keys() string { return consumerKeyPartition(c.generation(), c.ConsumerName) }
-
-// begin is the write that starts an operation.
-func (s *Service) begin(kind, id, subject string, c cascade) store.Write {
-	return s.beginAfter(0, kind, id, subject, c)
-}
-
-func (s *Service) beginAfter(delay time.Duration, kind, id, subject string, c cascade) store.Write {
-	now := s.clock()
-	return operation.Begin(operation.Start{
-		ID: id, Kind: kind, Subject: subject, AccountID: c.AccountID, Input: c, NotBefore: now.Add(delay),
-	}, now)
+	return createBatch
 }
 
 // Cascades are the tasks of those operations.
@@ -122,51 +99,7 @@ func (c Cascades) Definitions() []operation.Definition {
 }
 
 func wait(context.Context, operation.Step) (operation.Result, error) {
-	return operation.Result{After: grace}, nil
-}
-
-// consumers deletes all consumers of a bucket's generation, each after its
-// keys. The consumer's own record goes only if it is as it was read: a key may
-// have been created meanwhile, and the record is how it is found.
-func (c Cascades) consumers() operation.Task {
-	return operation.Items[consumerRecord]{
-		Table: c.table,
-		Query: partition(func(in cascade) string { return consumerPartition(in.generation()) }),
-		Change: func(ctx context.Context, s operation.Step, r consumerRecord, write operation.Group) error {
-			var in cascade
-			if err := s.Input(&in); err != nil {
-				return err
-			}
-			g := in.generation()
-			if r.KeyCount > 0 {
-				rows, err := store.Collect[keyRecord](ctx, c.table, store.Query{PK: consumerKeyPartition(g, r.Name)})
-				if err != nil {
-					return err
-				}
-				for _, k := range rows {
-					if err := k.sweep(g, r.Name, write); err != nil {
-						return err
-					}
-				}
-			}
-			for _, w := range (consumerRecord{Name: r.Name}).indexed(g, r) {
-				if err := write(w); err != nil {
-					return err
-				}
-			}
-			return write(
-				store.Delete(consumerIDKey(g, r.ID)),
-				store.Delete(consumerKey(g, r.Name)).If(store.Equal(store.At("version"), r.Version)))
-		},
-	}.Drain()
-}
-
-// sweep deletes a dead key. Its text may be another key's by now.
-func (k keyRecord) sweep(g generation, consumer string, write operation.Group) error {
-	if err := write(store.Delete(keyHashKey(k.Hash)).If(store.Equal(store.At("keyId"), k.ID))); err != nil {
-		return err
-	}
-	return write(store.Delete(consumerKeyKey(g, consumer, k.ID)))
+	return operation.Result{After: overlay.Grace}, nil
 }
 
 // partition makes the query of a whole partition.
@@ -178,25 +111,6 @@ func partition(of func(cascade) string) func(context.Context, operation.Step) (s
 	}
 }
 
-// shard is a row of any partition, known by its sort key.
-type shard struct {
-	SK string `dynamodbav:"sk"`
-}
-
-func (c Cascades) counts() operation.Task {
-	return operation.Items[shard]{
-		Table: c.table,
-		Query: partition(func(in cascade) string { return consumerCountPartition(in.generation()) }),
-		Change: func(_ context.Context, s operation.Step, row shard, write operation.Group) error {
-			var in cascade
-			if err := s.Input(&in); err != nil {
-				return err
-			}
-			return write(store.Delete(consumerCountKey(in.generation(), row.SK)))
-		},
-	}.Drain()
-}
-
 // walk visits the rows of the consumer's keys.
 func (c Cascades) walk(ctx context.Context, s operation.Step, change func(keyRecord, operation.Group) error) (operation.Result, error) {
 	return operation.Items[keyRecord]{
@@ -206,35 +120,6 @@ func (c Cascades) walk(ctx context.Context, s operation.Step, change func(keyRec
 			return change(k, write)
 		},
 	}.Walk(func(k keyRecord) string { return k.ID })(ctx, s)
-}
-
-// consumerKeys deletes the keys of a deleted consumer; a later one of its name
-// keeps its keys in the same partition.
-func (c Cascades) consumerKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
-	var in cascade
-	if err := s.Input(&in); err != nil {
-		return operation.Result{}, err
-	}
-	return c.walk(ctx, s, func(k keyRecord, write operation.Group) error {
-		if k.ConsumerID != in.ConsumerID {
-			return nil
-		}
-		return k.sweep(in.generation(), in.ConsumerName, write)
-	})
-}
-
-// batchKeys deletes the keys of a batch that was given up.
-func (c Cascades) batchKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
-	var in cascade
-	if err := s.Input(&in); err != nil {
-		return operation.Result{}, err
-	}
-	return c.walk(ctx, s, func(k keyRecord, write operation.Group) error {
-		if k.Batch != s.ID {
-			return nil
-		}
-		return k.sweep(in.generation(), in.ConsumerName, write)
-	})
 }
 
 // bucketOf reads the bucket, and gives a zero record when it was deleted: its
@@ -252,64 +137,6 @@ func (c Cascades) bucketOf(ctx context.Context, s operation.Step) (bucketRecord,
 	return b, in, nil
 }
 
-// roll writes the expiry that the overlay gives each key into the key.
-func (c Cascades) roll(ctx context.Context, s operation.Step) (operation.Result, error) {
-	b, in, err := c.bucketOf(ctx, s)
-	if err != nil || b.ID == "" {
-		return operation.Result{}, err
-	}
-	return c.walk(ctx, s, func(k keyRecord, write operation.Group) error {
-		l, there := b.Changes.apply(k.life)
-		if !there || k.ConsumerID != in.ConsumerID || k.ExpiresOn != nil || l.ExpiresOn == nil {
-			return nil
-		}
-		expiry := store.Set(store.At("expiresOn"), l.ExpiresOn)
-		// A key that was changed since settled its expiry itself.
-		return write(
-			store.Update(consumerKeyKey(in.generation(), in.ConsumerName, k.ID), expiry).
-				If(store.Equal(store.At("revision"), k.Revision)).If(store.Lacks(store.At("expiresOn"))),
-			store.Update(keyHashKey(k.Hash), expiry).
-				If(store.Equal(store.At("keyId"), k.ID)).If(store.Lacks(store.At("expiresOn"))))
-	})
-}
-
-// stamp writes the metadata of the operation's entry into the keys that have
-// older metadata. An entry that is gone was replaced by a newer one.
-func (c Cascades) stamp(ctx context.Context, s operation.Step) (operation.Result, error) {
-	b, in, err := c.bucketOf(ctx, s)
-	if err != nil {
-		return operation.Result{}, err
-	}
-	entry, there := b.Changes[s.ID]
-	if !there {
-		return operation.Result{}, nil
-	}
-	return c.walk(ctx, s, func(k keyRecord, write operation.Group) error {
-		if k.ConsumerID != in.ConsumerID {
-			return nil
-		}
-		return write(k.stamped(entry.Metadata, entry.Revision).If(store.Less(store.At("stamped"), entry.Revision)))
-	})
-}
-
-var errNotWriting = errors.New("keys: the batch is no longer being written")
-
-// watch ends a bulk creation that is neither finished nor given up.
-func (c Cascades) watch(ctx context.Context, s operation.Step) (operation.Result, error) {
-	var b batchRecord
-	if err := c.table.Load(ctx, store.Want(keyBatchKey(s.ID), &b)); err != nil {
-		return operation.Result{}, err
-	}
-	switch b.State {
-	case batchWriting:
-		return operation.Result{Writes: []store.Write{giveUp(s.ID)}}, nil
-	case batchGivenUp:
-		return operation.Result{}, nil
-	case batchDone:
-	}
-	return operation.Result{Writes: []store.Write{store.Delete(keyBatchKey(s.ID))}, Next: operation.Succeed}, nil
-}
-
 // leave takes the operation's entry out of the overlay, if it is still there.
 func (c Cascades) leave(ctx context.Context, s operation.Step) (operation.Result, error) {
 	b, _, err := c.bucketOf(ctx, s)
@@ -318,7 +145,7 @@ func (c Cascades) leave(ctx context.Context, s operation.Step) (operation.Result
 	}
 	var writes []store.Write
 	if _, there := b.Changes[s.ID]; there {
-		writes = append(writes, b.leave(s.ID))
+		writes = append(writes, b.removeChange(s.ID))
 	}
 	if s.Kind == createBatch {
 		writes = append(writes, store.Delete(keyBatchKey(s.ID)))

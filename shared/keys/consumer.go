@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -293,12 +294,11 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 				writes = append(writes, k.remove(v.g, c.Name)...)
 			}
 		default:
-			id := s.ids.Ordered("kop", 24)
-			entry, err := v.bucket.enter(id, change{Kind: deleting, ConsumerID: c.ID, ConsumerName: c.Name})
+			deletion, err := s.large(v, overlay.Change{Kind: overlay.Deleting})
 			if err != nil {
 				return err
 			}
-			writes = append(writes, entry, s.begin(emptyConsumer, id, c.ID, v.cascade()))
+			writes = append(writes, deletion...)
 		}
 		return s.table.Commit(ctx, writes...)
 	})

@@ -65,7 +65,7 @@ func (s *Service) glance(ctx context.Context, at BucketAt, l look) (seen, error)
 		switch {
 		case out.bucket.Generation != number && out.bucket.exists():
 			s.known.sawGeneration(where, out.bucket.Generation)
-		case out.key.Since > out.bucket.Seq:
+		case out.key.NewerThan(out.bucket.Seq):
 			// The bucket was read before the key's batch began, the key after.
 		default:
 			return out, out.missing(at, l)
@@ -86,7 +86,7 @@ func (v seen) missing(at BucketAt, l look) error {
 	case l.keyID == "":
 		return nil
 	}
-	if _, there := v.bucket.Changes.apply(v.key.life); !there || v.key.ID == "" || v.key.ConsumerID != v.consumer.ID {
+	if _, there := v.bucket.Changes.Apply(v.key.KeyState); !there || v.key.ID == "" || v.key.ConsumerID != v.consumer.ID {
 		return errNoKey
 	}
 	return nil
@@ -157,7 +157,7 @@ func (s *Service) read(ctx context.Context, where nameInAccount, number int, l l
 // asItIs gives a key as it is under the changes in flight.
 func (v seen) asItIs(k keyRecord) (keyRecord, bool) {
 	var there bool
-	k.life, there = v.bucket.Changes.apply(k.life)
+	k.KeyState, there = v.bucket.Changes.Apply(k.KeyState)
 	return k, there && k.ConsumerID == v.consumer.ID
 }
 
@@ -166,7 +166,7 @@ func (v seen) asItIs(k keyRecord) (keyRecord, bool) {
 func (v seen) visible(rows []keyRecord) ([]keyRecord, error) {
 	out := make([]keyRecord, 0, len(rows))
 	for _, k := range rows {
-		if k.Since > v.bucket.Seq {
+		if k.NewerThan(v.bucket.Seq) {
 			return nil, errStale
 		}
 		if k, there := v.asItIs(k); there {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -41,7 +42,7 @@ type KeyPatch struct {
 
 // keyRecord is a key as its owner sees it, with the consumer's others.
 type keyRecord struct {
-	life
+	overlay.KeyState
 	ID          string `dynamodbav:"id"`
 	Description string `dynamodbav:"description,omitempty"`
 	// Hash leads to the hashRecord.
@@ -57,7 +58,7 @@ type keyRecord struct {
 // hashRecord is a key as the gateway sees it: all that a check needs but the
 // bucket's own state.
 type hashRecord struct {
-	life
+	overlay.KeyState
 	KeyID        string `dynamodbav:"keyId"`
 	AccountID    string `dynamodbav:"accountId"`
 	BucketID     string `dynamodbav:"bucketId"`

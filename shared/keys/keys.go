@@ -6,12 +6,19 @@
 // caller has the scope is decided before; what of an account a caller may see
 // is asked of its Viewer here.
 //
-// Read keys.go, then glance.go (how a request reads everything it needs in one
-// round trip) and overlay.go (how a change too large for one transaction shows
-// at once). bucket.go, consumer.go, key.go, manager.go hold the operations;
-// bulk.go, roll.go and the cascades what spans several transactions. The
-// reasons are in docs/decisions/0008-large-changes-show-at-one-commit.md and
+// Read keys.go first, then glance.go: how a request reads everything it needs in
+// one round trip. The operations are in bucket.go, consumer.go, key.go, bulk.go,
+// roll.go, manager.go and list.go, the gateway's question in verify.go; table.go
+// has the keys of the records. The reasons are in
+// docs/decisions/0008-large-changes-show-at-one-commit.md and
 // 0009-one-read-and-one-transaction.md.
+//
+// A change of more keys than a transaction takes is a large change. Package
+// overlay has readers see it whole; large.go begins it, large_bulk.go creates
+// keys in portions, and cascade.go has the durable operations that finish it.
+// An operation needs of all this one call, to Service.large. These files are
+// no package of their own because they write the same records: it would have
+// five types of record and their keys exported to everybody.
 package keys
 
 import (

@@ -7,10 +7,6 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// atOnce is how many keys one transaction changes, two items each, beside the
-// consumer, its index rows and the audit record.
-const atOnce = 40
-
 // newest queries up to most of a consumer's rows of keys, the newest first, for
 // look.beside; 0 means all.
 func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, generation, string) error {
@@ -25,39 +21,12 @@ func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, gene
 // visibleOf gives the consumer's visible keys, the newest first. rows are the
 // partition's first ones; when others may hide among them all are read.
 func (s *Service) visibleOf(ctx context.Context, v seen, rows []keyRecord) ([]keyRecord, error) {
-	if v.bucket.Changes.mixes(v.consumer.Name) {
+	if v.bucket.Changes.Hides(v.consumer.Name) {
 		if err := s.newest(&rows, 0)(ctx, v.g, v.consumer.Name); err != nil {
 			return nil, err
 		}
 	}
 	return v.visible(rows)
-}
-
-// portion is the keys of a consumer as far as one transaction takes them.
-type portion struct {
-	keys []keyRecord
-	// complete is whether these are all; keys is empty otherwise.
-	complete bool
-}
-
-// allOf gives all keys of the consumer if they are at most most.
-//
-// The rows were read beside the consumer's record, not with it. They are all of
-// its keys nevertheless when their number is the record's KeyCount, each still
-// exists as read when the change commits, and the record still has its version:
-// the writes have those conditions.
-func (s *Service) allOf(ctx context.Context, v seen, rows []keyRecord, most int) (portion, error) {
-	if v.consumer.KeyCount > most {
-		return portion{}, nil
-	}
-	keys, err := s.visibleOf(ctx, v, rows)
-	if err != nil {
-		return portion{}, err
-	}
-	if len(keys) != v.consumer.KeyCount {
-		return portion{}, errStale
-	}
-	return portion{keys: keys, complete: true}, nil
 }
 
 // included gives the newest keys of a consumer in a format.
@@ -102,7 +71,7 @@ func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Form
 		}
 		total = v.consumer.KeyCount
 		from := 0
-		if v.bucket.Changes.mixes(v.consumer.Name) {
+		if v.bucket.Changes.Hides(v.consumer.Name) {
 			from = page.Offset // all rows are read then, and counted here
 		}
 		if rows, err = s.visibleOf(ctx, v, rows); err != nil {

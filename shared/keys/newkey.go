@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -40,12 +41,12 @@ func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision in
 			text = s.newText()
 		}
 		last = above(last, s.ids.Ordered("key", 24))
-		l := life{
+		l := overlay.KeyState{
 			ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision,
 			Batch: b.batch, Since: b.since,
 		}
 		k := keyRecord{
-			life: l, ID: last, Description: n.Description, Custom: n.Text != "",
+			KeyState: l, ID: last, Description: n.Description, Custom: n.Text != "",
 			CreatedOn: now, UpdatedOn: now,
 		}
 		if err := s.write(ctx, v.bucket, &k, text); err != nil {
@@ -75,7 +76,7 @@ func (s *Service) write(ctx context.Context, b bucketRecord, k *keyRecord, text 
 // hashOf makes the gateway's record of a key.
 func (v seen) hashOf(k keyRecord, stamped int64) hashRecord {
 	return hashRecord{
-		life: k.life, KeyID: k.ID,
+		KeyState: k.KeyState, KeyID: k.ID,
 		AccountID: v.bucket.AccountID, BucketID: v.bucket.ID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
 		ConsumerName: v.consumer.Name, Metadata: v.consumer.Metadata, Stamped: stamped,
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -45,15 +46,14 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 			}
 			return s.table.Commit(ctx, writes...)
 		}
-		id := s.ids.Ordered("kop", 24)
-		entry, err := v.bucket.enter(id, change{
-			Kind: rolling, ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
-			Revision: revision, ExpiresOn: &expiresOn, Except: v.bucket.Changes.batches(v.consumer.ID),
+		roll, err := s.large(v, overlay.Change{
+			Kind: overlay.Rolling, Revision: revision, ExpiresOn: &expiresOn,
+			Except: v.bucket.Changes.Of(v.consumer.ID, overlay.Creating),
 		})
 		if err != nil {
 			return err
 		}
-		return s.table.Commit(ctx, append(writes, entry, s.begin(rollKeys, id, v.consumer.ID, v.cascade()))...)
+		return s.table.Commit(ctx, append(writes, roll...)...)
 	})
 }
 
@@ -73,45 +73,4 @@ func (k keyRecord) rolled(v seen, revision int64, expiresOn time.Time) []store.W
 		store.Update(key, changes...).If(asRead).Else(errStale),
 		store.Update(keyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
 	}
-}
-
-// stamp are the writes that bring the consumer's new metadata to its keys: all
-// of them, or an entry of the overlay that stands for them. An entry for
-// earlier metadata is replaced, and its operation finds nothing to do.
-func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata string) ([]store.Write, error) {
-	revision := v.consumer.Version + 1
-	var pending []string
-	for id, c := range v.bucket.Changes {
-		if c.Kind == stamping && c.ConsumerID == v.consumer.ID {
-			pending = append(pending, id)
-		}
-	}
-	all, err := s.allOf(ctx, v, rows, atOnce)
-	if err != nil {
-		return nil, err
-	}
-	if all.complete && len(pending) == 0 {
-		var writes []store.Write
-		for _, k := range all.keys {
-			writes = append(writes, k.stamped(metadata, revision).Else(errStale))
-		}
-		return writes, nil
-	}
-	id := s.ids.Ordered("kop", 24)
-	entry, err := v.bucket.enter(id, change{
-		Kind: stamping, ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
-		Revision: revision, Metadata: metadata,
-	}, pending...)
-	if err != nil {
-		return nil, err
-	}
-	return []store.Write{entry, s.begin(stampKeys, id, v.consumer.ID, v.cascade())}, nil
-}
-
-// stamped is the write that gives the gateway's record of a key new metadata.
-func (k keyRecord) stamped(metadata string, revision int64) store.Write {
-	return store.Update(keyHashKey(k.Hash),
-		setOrRemove("metadata", metadata, metadata == ""),
-		store.Set(store.At("stamped"), revision),
-	).If(store.Equal(store.At("keyId"), k.ID))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -85,11 +86,11 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		if h.KeyID == "" || h.BucketID != b.ID || h.dead(b) {
 			return Identity{}, errRefused
 		}
-		if h.Since > b.Seq {
+		if h.NewerThan(b.Seq) {
 			continue // the bucket was read before the key's batch began
 		}
-		l, there := b.Changes.apply(h.life)
-		if !there || l.expiredAt(v.now()) {
+		l, there := b.Changes.Apply(h.KeyState)
+		if !there || l.ExpiredAt(v.now()) {
 			return Identity{}, errRefused
 		}
 		return h.identity(b, l), nil
@@ -97,12 +98,12 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 	return Identity{}, busy("The key bucket changes too often to check a key. Repeat the request after the time in Retry-After.", time.Second)
 }
 
-func (h hashRecord) identity(b bucketRecord, l life) Identity {
+func (h hashRecord) identity(b bucketRecord, l overlay.KeyState) Identity {
 	out := Identity{
 		KeyID: h.KeyID, Sub: h.ConsumerName, ConsumerID: h.ConsumerID,
 		BucketID: h.BucketID, ExpiresOn: l.ExpiresOn,
 	}
-	if data := b.Changes.metadata(h.ConsumerID, h.Metadata, h.Stamped); data != "" {
+	if data := b.Changes.Metadata(h.ConsumerID, h.Metadata, h.Stamped); data != "" {
 		out.Data = json.RawMessage(data)
 	}
 	return out

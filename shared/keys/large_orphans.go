@@ -93,10 +93,5 @@ func (h hashRecord) dead(b bucketRecord) bool {
 	if !b.exists() || b.Generation != h.Generation {
 		return true
 	}
-	for _, c := range b.Changes {
-		if c.Kind == deleting && c.ConsumerID == h.ConsumerID {
-			return true
-		}
-	}
-	return false
+	return b.Changes.Deletes(h.ConsumerID)
 }

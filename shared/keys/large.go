@@ -1,0 +1,112 @@
+package keys
+
+import (
+	"context"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// atOnce is how many keys one transaction changes, two items each,
+// with the consumer, its index rows and the audit record. A change of more keys
+// is a large one: see package overlay.
+const atOnce = 40
+
+// portion is all keys of a consumer, as far as one transaction takes them.
+type portion struct {
+	keys []keyRecord
+	// complete is whether these are all; keys is empty otherwise.
+	complete bool
+}
+
+// allOf gives all keys of the consumer if they are at most limit.
+//
+// The rows were queried while the consumer's record was read, and are no
+// snapshot with it. They are all of its keys nevertheless when their number is
+// the record's KeyCount, each still exists as read when the change commits, and
+// the record still has its version: the writes have those conditions.
+func (s *Service) allOf(ctx context.Context, v seen, rows []keyRecord, limit int) (portion, error) {
+	if v.consumer.KeyCount > limit {
+		return portion{}, nil
+	}
+	keys, err := s.visibleOf(ctx, v, rows)
+	if err != nil {
+		return portion{}, err
+	}
+	if len(keys) != v.consumer.KeyCount {
+		return portion{}, errStale
+	}
+	return portion{keys: keys, complete: true}, nil
+}
+
+// large are the writes that make a change of all keys of the consumer in v: its
+// entry in the bucket's overlay, in place of those of the operations replaced,
+// and the operation that writes the change into the keys.
+func (s *Service) large(v seen, c overlay.Change, replaced ...string) ([]store.Write, error) {
+	id := s.ids.Ordered("kop", 24)
+	entry, err := v.addChange(id, c, replaced...)
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{entry, s.begin(cascadeOf(c.Kind), id, v.consumer.ID, v.cascade())}, nil
+}
+
+// addChange is the write that adds an entry to the bucket's overlay and removes
+// those that it replaces. It fails as stale when any other entry was added since
+// the bucket was read, so that Seq and the number of entries are exact.
+func (v seen) addChange(id string, c overlay.Change, replaced ...string) (store.Write, error) {
+	if len(v.bucket.Changes)-len(replaced) >= overlay.MaxChanges {
+		return store.Write{}, busy("Too many large changes of this key bucket are in progress. Repeat the request after the time in Retry-After.", overlay.Grace)
+	}
+	c.ConsumerID, c.ConsumerName = v.consumer.ID, v.consumer.Name
+	changes := []store.Change{store.Set(store.At("changes", id), c), store.Add(store.At("seq"), 1)}
+	for _, old := range replaced {
+		changes = append(changes, store.Remove(store.At("changes", old)))
+	}
+	return v.bucket.update(changes...).If(store.Equal(store.At("seq"), v.bucket.Seq)).Else(errStale), nil
+}
+
+// removeChange is the write that removes an entry from the bucket's overlay.
+func (b bucketRecord) removeChange(id string) store.Write {
+	return b.update(store.Remove(store.At("changes", id))).
+		If(store.Has(store.At("changes", id))).Else(errStale)
+}
+
+// cascade is the input of every operation of this package: which keys it is
+// about.
+type cascade struct {
+	AccountID  string `json:"accountId"`
+	Bucket     string `json:"bucket"`
+	Generation int    `json:"generation"`
+	// The consumer, "" when the whole bucket is meant.
+	ConsumerID   string `json:"consumerId,omitempty"`
+	ConsumerName string `json:"consumerName,omitempty"`
+}
+
+func (v seen) cascade() cascade {
+	return cascade{
+		AccountID: v.bucket.AccountID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
+		ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
+	}
+}
+
+func (c cascade) generation() generation {
+	return nameInAccount{c.AccountID, c.Bucket}.generation(c.Generation)
+}
+
+// keys is the partition of the consumer's keys.
+func (c cascade) keys() string { return consumerKeyPartition(c.generation(), c.ConsumerName) }
+
+// begin is the write that starts an operation.
+func (s *Service) begin(kind, id, subject string, c cascade) store.Write {
+	return s.beginAfter(0, kind, id, subject, c)
+}
+
+func (s *Service) beginAfter(delay time.Duration, kind, id, subject string, c cascade) store.Write {
+	now := s.clock()
+	return operation.Begin(operation.Start{
+		ID: id, Kind: kind, Subject: subject, AccountID: c.AccountID, Input: c, NotBefore: now.Add(delay),
+	}, now)
+}

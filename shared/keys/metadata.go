@@ -1,0 +1,36 @@
+package keys
+
+import (
+	"context"
+
+	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// stamp are the writes that bring the consumer's new metadata to its keys: all
+// of them, or an entry of the overlay that stands for them. An entry for
+// earlier metadata is replaced, and its operation finds nothing to do.
+func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata string) ([]store.Write, error) {
+	revision := v.consumer.Version + 1
+	pending := v.bucket.Changes.Of(v.consumer.ID, overlay.Stamping)
+	all, err := s.allOf(ctx, v, rows, atOnce)
+	if err != nil {
+		return nil, err
+	}
+	if all.complete && len(pending) == 0 {
+		var writes []store.Write
+		for _, k := range all.keys {
+			writes = append(writes, k.stamped(metadata, revision).Else(errStale))
+		}
+		return writes, nil
+	}
+	return s.large(v, overlay.Change{Kind: overlay.Stamping, Revision: revision, Metadata: metadata}, pending...)
+}
+
+// stamped is the write that gives the gateway's record of a key new metadata.
+func (k keyRecord) stamped(metadata string, revision int64) store.Write {
+	return store.Update(keyHashKey(k.Hash),
+		setOrRemove("metadata", metadata, metadata == ""),
+		store.Set(store.At("stamped"), revision),
+	).If(store.Equal(store.At("keyId"), k.ID))
+}
