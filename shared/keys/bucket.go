@@ -45,7 +45,7 @@ type BucketPatch struct {
 }
 
 // The tags that place a bucket, and the one that the three buckets of a
-// project carry beside (contract 2.5).
+// project carry as well (contract 2.5).
 const (
 	projectTag     = "project"
 	environmentTag = "environmentType"
@@ -82,11 +82,11 @@ type bucketPointer struct {
 	Name      string `dynamodbav:"name"`
 }
 
-func (b bucketRecord) at() nameInAccount { return nameInAccount{b.AccountID, b.Name} }
+func (b bucketRecord) qualifiedName() qualifiedName { return qualifiedName{b.AccountID, b.Name} }
 
 func (b bucketRecord) exists() bool { return b.ID != "" && b.DeletedOn == nil }
 
-func (b bucketRecord) seenBy(v Viewer) bool {
+func (b bucketRecord) visibleTo(v Viewer) bool {
 	return b.exists() && v.MaySee(b.Project, string(b.Environment))
 }
 
@@ -152,7 +152,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner Owner, in NewBucket) (
 	if err != nil {
 		return Bucket{}, err
 	}
-	s.known.sawGeneration(made.at(), made.Generation)
+	s.known.setGeneration(made.qualifiedName(), made.Generation)
 	return made.bucket(), nil
 }
 
@@ -191,12 +191,12 @@ func (b bucketRecord) create(old bucketRecord, raced error) []store.Write {
 
 // ReadBucket gives a bucket with its token.
 func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
-	seen, err := s.glance(ctx, at, look{})
+	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return Bucket{}, err
 	}
-	out := seen.bucket.bucket()
-	token, err := s.seal.Open(ctx, seen.bucket.Token, tokenContext(out.ID))
+	out := v.bucket.bucket()
+	token, err := s.seal.Open(ctx, v.bucket.Token, tokenContext(out.ID))
 	if err != nil {
 		return Bucket{}, err
 	}
@@ -214,7 +214,7 @@ func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bu
 	var out []Bucket
 	total := 0
 	for _, b := range records {
-		if !b.seenBy(owner.Viewer) {
+		if !b.visibleTo(owner.Viewer) {
 			continue
 		}
 		if total++; total > page.Offset && len(out) < page.Limit {
@@ -227,26 +227,26 @@ func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bu
 // UpdateBucket changes the description and the tags. The placement stays.
 func (s *Service) UpdateBucket(ctx context.Context, at BucketAt, in BucketPatch) (Bucket, error) {
 	var wrong problems
-	wrong.description("body.description", in.Description.over(""))
-	wrong.tags(in.Tags.over(nil), maxBucketTags)
+	wrong.description("body.description", in.Description.applyTo(""))
+	wrong.tags(in.Tags.applyTo(nil), maxBucketTags)
 	if err := wrong.err(); err != nil {
 		return Bucket{}, err
 	}
-	seen, err := s.glance(ctx, at, look{})
+	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return Bucket{}, err
 	}
-	b := seen.bucket
+	b := v.bucket
 	b.UpdatedOn = s.now()
 	// Each field is replaced by itself, so that two updates of different
 	// fields both last without a condition on the version.
 	changes := []store.Change{store.Set(store.At("updatedOn"), b.UpdatedOn), store.Add(store.At("version"), 1)}
 	if in.Description.Set {
-		b.Description = in.Description.over("")
+		b.Description = in.Description.applyTo("")
 		changes = append(changes, setOrRemove("description", b.Description, b.Description == ""))
 	}
 	if in.Tags.Set {
-		b.Tags = in.Tags.over(nil)
+		b.Tags = in.Tags.applyTo(nil)
 		changes = append(changes, setOrRemove("tags", b.Tags, len(b.Tags) == 0))
 	}
 	if err := s.table.Commit(ctx, b.update(changes...), audit.Record(ctx, b.resource())); err != nil {
@@ -266,11 +266,11 @@ func setOrRemove(attribute string, value any, empty bool) store.Change {
 // are gone for every reader when it returns; a durable operation empties the
 // table afterwards.
 func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
-	seen, err := s.glance(ctx, at, look{})
+	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return err
 	}
-	b := seen.bucket
+	b := v.bucket
 	now := s.now()
 	return s.table.Commit(ctx,
 		b.update(

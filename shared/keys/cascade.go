@@ -31,41 +31,41 @@ func cascadeOf(k overlay.Kind) string {
 	return createBatch
 }
 
-// Cascades are the tasks of those operations.
+// Cascades are the definitions of those operations.
 type Cascades struct{ table *store.Table }
 
 // NewCascades makes them for a table.
 func NewCascades(t *store.Table) Cascades { return Cascades{table: t} }
 
-// tireless has a task repeated for days: what it leaves undone stays in the
+// retryForDays has a task repeated for days: what it leaves undone stays in the
 // table for ever.
-var tireless = operation.Retry{Attempts: 10_000}
+var retryForDays = operation.Retry{Attempts: 10_000}
 
 // Definitions lists the operations, for the engine that runs them.
 func (c Cascades) Definitions() []operation.Definition {
 	settle := func(next string) operation.State {
 		return operation.State{
-			Does: "wait until no reader has an older view", Task: wait, Next: next, Retry: tireless,
+			Does: "wait until no reader has an older view", Task: wait, Next: next, Retry: retryForDays,
 		}
 	}
 	leave := operation.State{
-		Does: "take the entry out of the bucket's overlay", Task: c.leave, Next: operation.Succeed, Retry: tireless,
+		Does: "take the entry out of the bucket's overlay", Task: c.leave, Next: operation.Succeed, Retry: retryForDays,
 	}
 	return []operation.Definition{
 		{
 			Kind: emptyBucket, First: "consumers",
 			States: map[string]operation.State{
-				"consumers":      {Does: "delete the consumers with all that hangs on them", Task: c.consumers(), Next: "counts", Retry: tireless},
-				"counts":         {Does: "delete the counts of consumers", Task: c.counts(), Next: "settle", Retry: tireless},
+				"consumers":      {Does: "delete the consumers with all that hangs on them", Task: c.consumers(), Next: "counts", Retry: retryForDays},
+				"counts":         {Does: "delete the counts of consumers", Task: c.counts(), Next: "settle", Retry: retryForDays},
 				"settle":         settle("late-consumers"),
-				"late-consumers": {Does: "delete what was created while the bucket was deleted", Task: c.consumers(), Next: "late-counts", Retry: tireless},
-				"late-counts":    {Does: "delete the counts of those", Task: c.counts(), Next: operation.Succeed, Retry: tireless},
+				"late-consumers": {Does: "delete what was created while the bucket was deleted", Task: c.consumers(), Next: "late-counts", Retry: retryForDays},
+				"late-counts":    {Does: "delete the counts of those", Task: c.counts(), Next: operation.Succeed, Retry: retryForDays},
 			},
 		},
 		{
 			Kind: emptyConsumer, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "delete the consumer's keys", Task: c.consumerKeys, Next: "settle", Retry: tireless},
+				"keys":   {Does: "delete the consumer's keys", Task: c.consumerKeys, Next: "settle", Retry: retryForDays},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -73,7 +73,7 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: rollKeys, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "write the expiry into the keys", Task: c.roll, Next: "settle", Retry: tireless},
+				"keys":   {Does: "write the expiry into the keys", Task: c.roll, Next: "settle", Retry: retryForDays},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -81,7 +81,7 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: stampKeys, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "write the consumer's metadata into the keys", Task: c.stamp, Next: "settle", Retry: tireless},
+				"keys":   {Does: "write the consumer's metadata into the keys", Task: c.stamp, Next: "settle", Retry: retryForDays},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -89,8 +89,8 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: createBatch, First: "watch",
 			States: map[string]operation.State{
-				"watch":  {Does: "see whether the creation was finished, and end it otherwise", Task: c.watch, Next: "keys", Or: []string{operation.Succeed}, Retry: tireless},
-				"keys":   {Does: "delete the keys that were written", Task: c.batchKeys, Next: "settle", Retry: tireless},
+				"watch":  {Does: "see whether the creation was finished, and end it otherwise", Task: c.watch, Next: "keys", Or: []string{operation.Succeed}, Retry: retryForDays},
+				"keys":   {Does: "delete the keys that were written", Task: c.batchKeys, Next: "settle", Retry: retryForDays},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -123,7 +123,7 @@ func (c Cascades) walk(ctx context.Context, s operation.Step, change func(keyRec
 }
 
 // bucketOf reads the bucket, and gives a zero record when it was deleted: its
-// own cascade takes everything then.
+// own cascade deletes everything then.
 func (c Cascades) bucketOf(ctx context.Context, s operation.Step) (bucketRecord, cascade, error) {
 	var in cascade
 	if err := s.Input(&in); err != nil {

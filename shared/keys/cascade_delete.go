@@ -26,12 +26,12 @@ func (c Cascades) consumers() operation.Task {
 					return err
 				}
 				for _, k := range rows {
-					if err := k.sweep(g, r.Name, write); err != nil {
+					if err := k.purge(g, r.Name, write); err != nil {
 						return err
 					}
 				}
 			}
-			for _, w := range (consumerRecord{Name: r.Name}).indexed(g, r) {
+			for _, w := range (consumerRecord{Name: r.Name}).indexWrites(g, r) {
 				if err := write(w); err != nil {
 					return err
 				}
@@ -43,8 +43,9 @@ func (c Cascades) consumers() operation.Task {
 	}.Drain()
 }
 
-// sweep deletes a dead key. Its text may be another key's by now.
-func (k keyRecord) sweep(g generation, consumer string, write operation.Group) error {
+// purge deletes both records of a key that no reader sees. Its text may be another
+// key's by now.
+func (k keyRecord) purge(g generation, consumer string, write operation.Group) error {
 	if err := write(store.Delete(keyHashKey(k.Hash)).If(store.Equal(store.At("keyId"), k.ID))); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (c Cascades) consumerKeys(ctx context.Context, s operation.Step) (operation
 		if k.ConsumerID != in.ConsumerID {
 			return nil
 		}
-		return k.sweep(in.generation(), in.ConsumerName, write)
+		return k.purge(in.generation(), in.ConsumerName, write)
 	})
 }
 
@@ -95,6 +96,6 @@ func (c Cascades) batchKeys(ctx context.Context, s operation.Step) (operation.Re
 		if k.Batch != s.ID {
 			return nil
 		}
-		return k.sweep(in.generation(), in.ConsumerName, write)
+		return k.purge(in.generation(), in.ConsumerName, write)
 	})
 }

@@ -28,7 +28,7 @@ type Consumer struct {
 	Invites  []Invite
 }
 
-// Include says what of a consumer a reader wants beside its own fields.
+// Include says what of a consumer a reader wants besides its own fields.
 type Include struct {
 	Keys, Managers, Invites bool
 	// Format of the keys.
@@ -134,7 +134,7 @@ func (c consumerRecord) touch(g generation, changes ...store.Change) store.Write
 // No write depends on the bucket's record: it would be part of every creation,
 // and DynamoDB refuses one of two transactions that share an item. A consumer
 // that is made while its bucket is deleted is in a dead generation, which
-// nobody reads; the operation that empties it looks a second time.
+// nobody reads; the operation that empties it reads it a second time.
 func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsumer) (Consumer, error) {
 	var wrong problems
 	wrong.consumerName(in.Name)
@@ -147,7 +147,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 	}
 	var out Consumer
 	err := s.again(ctx, func() error {
-		v, err := s.glance(ctx, at, look{})
+		v, err := s.loadBucket(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 		resources := []audit.Resource{c.resource()}
 		var made []newKey
 		if in.WithKey {
-			if made, err = s.makeKeys(ctx, v, []NewKey{{}}, c.Version, birth{}); err != nil {
+			if made, err = s.makeKeys(ctx, v, []NewKey{{}}, c.Version, batch{}); err != nil {
 				return err
 			}
 			c.KeyCount, c.LastKeyID = 1, made[0].record.ID
@@ -174,14 +174,14 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 			count(v.g, c.Name, 1),
 			audit.Record(ctx, resources...),
 		}
-		writes = append(writes, c.indexed(v.g, consumerRecord{})...)
+		writes = append(writes, c.indexWrites(v.g, consumerRecord{})...)
 		writes = append(writes, createKeys(v.g, c.Name, made)...)
 		if err := s.table.Commit(ctx, writes...); err != nil {
 			return err
 		}
 		out = c.consumer(Include{})
 		for _, k := range made {
-			out.Keys = append(out.Keys, k.shown())
+			out.Keys = append(out.Keys, k.withText())
 		}
 		return nil
 	})
@@ -195,11 +195,11 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 	var out Consumer
 	err := s.again(ctx, func() error {
 		var rows []keyRecord
-		l := look{consumer: at.Consumer, tags: at.Tags}
+		t := target{ConsumerAt: at}
 		if in.Keys {
-			l.beside = s.newest(&rows, maxIncludedKeys)
+			t.query = s.newest(&rows, Page{Limit: maxIncludedKeys})
 		}
-		v, err := s.glance(ctx, at.BucketAt, l)
+		v, err := s.load(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 		if !in.Keys {
 			return nil
 		}
-		out.Keys, err = s.included(ctx, v, rows, in.Format)
+		out.Keys, err = s.includedKeys(ctx, v, rows, in.Format)
 		return err
 	})
 	return out, err
@@ -217,26 +217,26 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 // the same commit.
 func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in ConsumerPatch) (Consumer, error) {
 	var wrong problems
-	wrong.description("body.description", in.Description.over(""))
-	wrong.tags(in.Tags.over(nil), maxConsumerTags)
-	metadata := wrong.metadata(in.Metadata.over(nil))
+	wrong.description("body.description", in.Description.applyTo(""))
+	wrong.tags(in.Tags.applyTo(nil), maxConsumerTags)
+	metadata := wrong.metadata(in.Metadata.applyTo(nil))
 	if err := wrong.err(); err != nil {
 		return Consumer{}, err
 	}
 	var out Consumer
 	err := s.again(ctx, func() error {
 		var rows []keyRecord
-		l := look{consumer: at.Consumer, tags: at.Tags}
+		t := target{ConsumerAt: at}
 		if in.Metadata.Set {
-			l.beside = s.newest(&rows, atOnce+1)
+			t.query = s.newest(&rows, Page{Limit: keysPerTransaction + 1})
 		}
-		v, err := s.glance(ctx, at.BucketAt, l)
+		v, err := s.load(ctx, t)
 		if err != nil {
 			return err
 		}
 		old, c := v.consumer, v.consumer
-		c.Description = in.Description.over(old.Description)
-		c.Tags = in.Tags.over(old.Tags)
+		c.Description = in.Description.applyTo(old.Description)
+		c.Tags = in.Tags.applyTo(old.Tags)
 		if in.Metadata.Set {
 			c.Metadata = metadata
 		}
@@ -248,7 +248,7 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 				setOrRemove("metadata", c.Metadata, c.Metadata == ""),
 				store.Set(store.At("updatedOn"), c.UpdatedOn)),
 			audit.Record(ctx, c.resource()),
-		}, c.indexed(v.g, old)...)
+		}, c.indexWrites(v.g, old)...)
 		if c.Metadata != old.Metadata {
 			stamps, err := s.stamp(ctx, v, rows, c.Metadata)
 			if err != nil {
@@ -270,7 +270,7 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 	return s.again(ctx, func() error {
 		var rows []keyRecord
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, beside: s.newest(&rows, atOnce+1)})
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
 			return err
 		}
@@ -283,9 +283,9 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 			count(v.g, c.Name, -1),
 			audit.Record(ctx, c.resource()),
 		}
-		writes = append(writes, consumerRecord{Name: c.Name}.indexed(v.g, c)...)
+		writes = append(writes, consumerRecord{Name: c.Name}.indexWrites(v.g, c)...)
 		room := store.MaxWrites - len(writes)
-		all, err := s.allOf(ctx, v, rows, min(atOnce, room/2))
+		all, err := s.allKeys(ctx, v, rows, min(keysPerTransaction, room/2))
 		switch {
 		case err != nil:
 			return err
@@ -294,7 +294,7 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 				writes = append(writes, k.remove(v.g, c.Name)...)
 			}
 		default:
-			deletion, err := s.large(v, overlay.Change{Kind: overlay.Deleting})
+			deletion, err := s.largeChange(v, overlay.Change{Kind: overlay.Deleting})
 			if err != nil {
 				return err
 			}

@@ -122,7 +122,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 						if test.always == nil || !changed.since() {
 							return nil
 						}
-						return look(ctx, table, old, test.always)
+						return checkReaders(ctx, table, old, test.always)
 					},
 					Sabotage: func(b store.Backend) store.Backend {
 						return watched{Backend: b, changes: changed}
@@ -135,12 +135,12 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 }
 
 // changes tells whether anything was committed since it was last asked, which
-// saves looking again at what is the same.
-type changes struct{ made, seen atomic.Int64 }
+// saves checking again what is the same.
+type changes struct{ made, checked atomic.Int64 }
 
 func (c *changes) since() bool {
 	made := c.made.Load()
-	return c.seen.Swap(made) != made
+	return c.checked.Swap(made) != made
 }
 
 // watched counts the commits.
@@ -154,9 +154,9 @@ func (w watched) Transact(ctx context.Context, token string, writes []store.Writ
 	return w.Backend.Transact(ctx, token, writes)
 }
 
-// look counts what a reader sees of alice's keys, and which of old the gateway
+// checkReaders counts what a reader sees of alice's keys, and which of old the gateway
 // lets in.
-func look(ctx context.Context, table *store.Table, old []keys.Key, judge func(visible, open int) error) error {
+func checkReaders(ctx context.Context, table *store.Table, old []keys.Key, judge func(visible, open int) error) error {
 	now := func() time.Time { return storetest.Epoch }
 	s := keys.New(keys.Options{Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(), IDs: ids.NewSource(nil, now), Now: now})
 	got, _, err := s.ListKeys(ctx, of("alice"), all, keys.None)

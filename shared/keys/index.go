@@ -44,14 +44,14 @@ func (c consumerRecord) properties() map[property]bool {
 	return out
 }
 
-// indexRow is a consumer that has a property; its key says all.
+// indexRow is a consumer that has a property; its sort key is the name.
 type indexRow struct {
 	Name string `dynamodbav:"name"`
 }
 
-// indexed are the writes that bring the consumer's index rows from those of old
-// to those of c. They depend on the version of the consumer's own write.
-func (c consumerRecord) indexed(g generation, old consumerRecord) []store.Write {
+// indexWrites are the writes that bring the consumer's index rows from those of
+// old to those of c. They depend on the version of the consumer's own write.
+func (c consumerRecord) indexWrites(g generation, old consumerRecord) []store.Write {
 	before, after := old.properties(), c.properties()
 	var writes []store.Write
 	for _, p := range ordered(before) {

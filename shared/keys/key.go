@@ -128,29 +128,29 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key,
 	if err := wrong.err(); err != nil {
 		return Key{}, err
 	}
-	out, err := s.createAtOnce(ctx, at, []NewKey{in})
+	out, err := s.createInOneTransaction(ctx, at, []NewKey{in})
 	if err != nil {
 		return Key{}, err
 	}
 	return out[0], nil
 }
 
-// createAtOnce makes at most atOnce keys in one transaction.
-func (s *Service) createAtOnce(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
+// createInOneTransaction makes at most keysPerTransaction keys.
+func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	var out []Key
 	change := func() error {
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags})
+		v, err := s.load(ctx, target{ConsumerAt: at})
 		if err != nil {
 			return err
 		}
-		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1, birth{})
+		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1, batch{})
 		if err != nil {
 			return err
 		}
 		out = out[:0]
 		resources := []audit.Resource{v.consumer.resource()}
 		for _, k := range made {
-			out = append(out, k.shown())
+			out = append(out, k.withText())
 			resources = append(resources, k.record.resource())
 		}
 		writes := append([]store.Write{
@@ -161,45 +161,45 @@ func (s *Service) createAtOnce(ctx context.Context, at ConsumerAt, in []NewKey) 
 		}, createKeys(v.g, v.consumer.Name, made)...)
 		return s.table.Commit(ctx, writes...)
 	}
-	err := s.retaking(ctx, in, func() error { return s.again(ctx, change) })
+	err := s.retryTextInUse(ctx, in, func() error { return s.again(ctx, change) })
 	return out, err
 }
 
 // ReadKey gives a key.
 func (s *Service) ReadKey(ctx context.Context, at ConsumerAt, id string, f Format) (Key, error) {
-	v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+	v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 	if err != nil {
 		return Key{}, err
 	}
-	k, _ := v.asItIs(v.key)
+	k, _ := v.effective(v.key)
 	return s.show(ctx, k, f)
 }
 
 // UpdateKey changes a key and answers it masked.
 func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in KeyPatch) (Key, error) {
 	var wrong problems
-	wrong.newKey("body.", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.over(""), Text: in.Text})
+	wrong.newKey("body.", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.applyTo(""), Text: in.Text})
 	if err := wrong.err(); err != nil {
 		return Key{}, err
 	}
 	var out Key
 	change := func() error {
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 		if err != nil {
 			return err
 		}
 		// The expiry that a roll in flight gave the key is written with the
 		// change, and the new revision puts the key out of the roll's reach.
-		k, _ := v.asItIs(v.key)
+		k, _ := v.effective(v.key)
 		k.Revision = v.consumer.Version + 1
-		k.Description = in.Description.over(k.Description)
+		k.Description = in.Description.applyTo(k.Description)
 		k.UpdatedOn = s.now()
 		if in.ExpiresOn.Set {
 			k.ExpiresOn = instantOf(in.ExpiresOn.Value)
 		}
 		if in.Text != "" {
 			k.Custom = true
-			if err := s.write(ctx, v.bucket, &k, in.Text); err != nil {
+			if err := s.setText(ctx, v.bucket, &k, in.Text); err != nil {
 				return err
 			}
 		}
@@ -213,12 +213,12 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		out, err = s.show(ctx, k, Masked)
 		return err
 	}
-	err := s.retaking(ctx, []NewKey{{Text: in.Text}}, func() error { return s.again(ctx, change) })
+	err := s.retryTextInUse(ctx, []NewKey{{Text: in.Text}}, func() error { return s.again(ctx, change) })
 	return out, err
 }
 
 // replace are the writes that bring a key from old to k, whose text may differ.
-func (v seen) replace(old, k keyRecord) []store.Write {
+func (v view) replace(old, k keyRecord) []store.Write {
 	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	writes := []store.Write{
 		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(errStale),
@@ -237,7 +237,7 @@ func (v seen) replace(old, k keyRecord) []store.Write {
 // DeleteKey deletes a key at once.
 func (s *Service) DeleteKey(ctx context.Context, at ConsumerAt, id string) error {
 	return s.again(ctx, func() error {
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, keyID: id})
+		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 		if err != nil {
 			return err
 		}

@@ -1,22 +1,22 @@
-// Package keys is the service of key buckets, their consumers, the consumers'
-// API keys and managers (specification 2, 4.5 and 4.6; contract 2.5, 2.6 and
-// 3.4 to 3.6), and the Verifier that the gateway asks about a key.
+// Package keys keeps key buckets, their consumers, and the consumers' API keys
+// and managers, and verifies API keys for the gateway (specification 2, 4.5 and
+// 4.6; contract 2.5, 2.6 and 3.4 to 3.6).
 //
 // What it is not: it speaks no HTTP and keeps no cache of keys. Whether a
 // caller has the scope is decided before; what of an account a caller may see
 // is asked of its Viewer here.
 //
-// Read keys.go first, then glance.go: how a request reads everything it needs in
-// one round trip. The operations are in bucket.go, consumer.go, key.go, bulk.go,
-// roll.go, manager.go and list.go, the gateway's question in verify.go; table.go
-// has the keys of the records. The reasons are in
+// Read keys.go and load.go first: an operation is one read round trip, by load,
+// and one transaction. The operations are in bucket.go, consumer.go, key.go,
+// bulk.go, roll.go, manager.go and list.go, the gateway's question in verify.go;
+// table.go has the keys of the records. The reasons are in
 // docs/decisions/0008-large-changes-show-at-one-commit.md and
 // 0009-one-read-and-one-transaction.md.
 //
 // A change of more keys than a transaction takes is a large change. Package
 // overlay has readers see it whole; large.go begins it, large_bulk.go creates
 // keys in portions, and cascade.go has the durable operations that finish it.
-// An operation needs of all this one call, to Service.large. These files are
+// An operation needs of all this one call, to Service.largeChange. These files are
 // no package of their own because they write the same records: it would have
 // five types of record and their keys exported to everybody.
 package keys
@@ -146,8 +146,8 @@ func To[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: &v} }
 // Clear empties a field.
 func Clear[T any]() Patch[T] { return Patch[T]{Set: true} }
 
-// over gives the field's value after the patch, the zero value when cleared.
-func (p Patch[T]) over(old T) T {
+// applyTo gives the field's value after the patch, the zero value when cleared.
+func (p Patch[T]) applyTo(old T) T {
 	if !p.Set {
 		return old
 	}
@@ -158,24 +158,24 @@ func (p Patch[T]) over(old T) T {
 	return *p.Value
 }
 
-// errStale is what a commit answers when something changed after it was read:
-// the change is made again from the start.
+// errStale is what a commit answers when something has changed since it was
+// read.
 var errStale = errors.New("keys: what was read has changed since")
 
-// again makes a change until nothing else got in between.
+// again makes a change, from the start each time that it answers errStale.
 func (s *Service) again(ctx context.Context, change func() error) error {
 	return store.Again(ctx, s.pause, errStale, change)
 }
 
-// busy is the fault of a request that shall be repeated later.
-func busy(text string, after time.Duration) error {
+// throttled is the fault of a request that shall be repeated later.
+func throttled(text string, after time.Duration) error {
 	f := fault.New(fault.Throttled, "%s", text)
 	f.RetryAfter = after
 	return f
 }
 
-// together runs calls at the same time, so that they cost one round trip.
-func together(calls ...func() error) error {
+// concurrently runs calls at the same time, so that they cost one round trip.
+func concurrently(calls ...func() error) error {
 	errs := make([]error, len(calls))
 	var group sync.WaitGroup
 	for i, call := range calls[1:] {

@@ -9,42 +9,42 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// atOnce is how many keys one transaction changes, two items each,
+// keysPerTransaction is how many keys one transaction changes, two items each,
 // with the consumer, its index rows and the audit record. A change of more keys
 // is a large one: see package overlay.
-const atOnce = 40
+const keysPerTransaction = 40
 
-// portion is all keys of a consumer, as far as one transaction takes them.
-type portion struct {
+// keySet is all keys of a consumer, as far as one transaction takes them.
+type keySet struct {
 	keys []keyRecord
 	// complete is whether these are all; keys is empty otherwise.
 	complete bool
 }
 
-// allOf gives all keys of the consumer if they are at most limit.
+// allKeys gives all keys of the consumer if they are at most limit.
 //
 // The rows were queried while the consumer's record was read, and are no
 // snapshot with it. They are all of its keys nevertheless when their number is
 // the record's KeyCount, each still exists as read when the change commits, and
 // the record still has its version: the writes have those conditions.
-func (s *Service) allOf(ctx context.Context, v seen, rows []keyRecord, limit int) (portion, error) {
+func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit int) (keySet, error) {
 	if v.consumer.KeyCount > limit {
-		return portion{}, nil
+		return keySet{}, nil
 	}
-	keys, err := s.visibleOf(ctx, v, rows)
+	keys, err := s.visibleKeys(ctx, v, rows)
 	if err != nil {
-		return portion{}, err
+		return keySet{}, err
 	}
 	if len(keys) != v.consumer.KeyCount {
-		return portion{}, errStale
+		return keySet{}, errStale
 	}
-	return portion{keys: keys, complete: true}, nil
+	return keySet{keys: keys, complete: true}, nil
 }
 
-// large are the writes that make a change of all keys of the consumer in v: its
+// largeChange are the writes that make a change of all keys of the consumer in v: its
 // entry in the bucket's overlay, in place of those of the operations replaced,
 // and the operation that writes the change into the keys.
-func (s *Service) large(v seen, c overlay.Change, replaced ...string) ([]store.Write, error) {
+func (s *Service) largeChange(v view, c overlay.Change, replaced ...string) ([]store.Write, error) {
 	id := s.ids.Ordered("kop", 24)
 	entry, err := v.addChange(id, c, replaced...)
 	if err != nil {
@@ -56,9 +56,9 @@ func (s *Service) large(v seen, c overlay.Change, replaced ...string) ([]store.W
 // addChange is the write that adds an entry to the bucket's overlay and removes
 // those that it replaces. It fails as stale when any other entry was added since
 // the bucket was read, so that Seq and the number of entries are exact.
-func (v seen) addChange(id string, c overlay.Change, replaced ...string) (store.Write, error) {
+func (v view) addChange(id string, c overlay.Change, replaced ...string) (store.Write, error) {
 	if len(v.bucket.Changes)-len(replaced) >= overlay.MaxChanges {
-		return store.Write{}, busy("Too many large changes of this key bucket are in progress. Repeat the request after the time in Retry-After.", overlay.Grace)
+		return store.Write{}, throttled("Too many large changes of this key bucket are in progress. Repeat the request after the time in Retry-After.", overlay.Grace)
 	}
 	c.ConsumerID, c.ConsumerName = v.consumer.ID, v.consumer.Name
 	changes := []store.Change{store.Set(store.At("changes", id), c), store.Add(store.At("seq"), 1)}
@@ -85,7 +85,7 @@ type cascade struct {
 	ConsumerName string `json:"consumerName,omitempty"`
 }
 
-func (v seen) cascade() cascade {
+func (v view) cascade() cascade {
 	return cascade{
 		AccountID: v.bucket.AccountID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
 		ConsumerID: v.consumer.ID, ConsumerName: v.consumer.Name,
@@ -93,7 +93,7 @@ func (v seen) cascade() cascade {
 }
 
 func (c cascade) generation() generation {
-	return nameInAccount{c.AccountID, c.Bucket}.generation(c.Generation)
+	return qualifiedName{c.AccountID, c.Bucket}.generation(c.Generation)
 }
 
 // keys is the partition of the consumer's keys.

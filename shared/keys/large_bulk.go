@@ -12,9 +12,9 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// patience is how long a bulk creation may write before its operation takes it
-// for dead and removes what there is. Far longer than a request lives.
-const patience = 2 * time.Minute
+// batchTimeout is how long a bulk creation may write before its operation gives
+// it up and deletes what there is. It is far longer than any request.
+const batchTimeout = 2 * time.Minute
 
 // batchRecord says how far a bulk creation is. Each of its transactions holds
 // only while it is writing, so that nothing is written once it was given up.
@@ -30,27 +30,30 @@ const (
 	batchGivenUp batchState = "given-up"
 )
 
-// bulk is one creation of more than atOnce keys.
+// bulk is one creation of more than keysPerTransaction keys. It writes them in
+// portions under an entry of the bucket's overlay that hides them; the commit
+// that removes the entry makes them all visible. When the process dies before,
+// an operation deletes what was written.
 type bulk struct {
 	s  *Service
 	at ConsumerAt
 	in []NewKey
 
 	id   string
-	seen seen
+	view view
 	made []newKey
 	// written is how many of made are in the table.
 	written int
 }
 
-// create does the whole of it.
+// create makes the keys, all or none.
 func (b *bulk) create(ctx context.Context) ([]Key, error) {
-	if err := b.s.again(ctx, func() error { return b.mark(ctx) }); err != nil {
+	if err := b.s.again(ctx, func() error { return b.begin(ctx) }); err != nil {
 		return nil, err
 	}
 	err := b.write(ctx)
 	if err == nil {
-		err = b.show(ctx)
+		err = b.publish(ctx)
 	}
 	if err != nil {
 		b.undo(ctx)
@@ -58,16 +61,14 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 	}
 	out := make([]Key, len(b.made))
 	for i, k := range b.made {
-		out[i] = k.shown()
+		out[i] = k.withText()
 	}
 	return out, nil
 }
 
-func (b *bulk) look() look { return look{consumer: b.at.Consumer, tags: b.at.Tags} }
-
-// mark hides the batch before there is any of it.
-func (b *bulk) mark(ctx context.Context) error {
-	v, err := b.s.glance(ctx, b.at.BucketAt, b.look())
+// begin adds the entry that hides the batch, before there is any of it.
+func (b *bulk) begin(ctx context.Context) error {
+	v, err := b.s.load(ctx, target{ConsumerAt: b.at})
 	if err != nil {
 		return err
 	}
@@ -76,22 +77,22 @@ func (b *bulk) mark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := b.s.makeKeys(ctx, v, b.in, v.consumer.Version+1, birth{batch: id, since: v.bucket.Seq + 1})
+	made, err := b.s.makeKeys(ctx, v, b.in, v.consumer.Version+1, batch{id: id, since: v.bucket.Seq + 1})
 	if err != nil {
 		return err
 	}
-	b.id, b.seen, b.made = id, v, made
+	b.id, b.view, b.made = id, v, made
 	return b.s.table.Commit(ctx, entry,
 		store.Create(keyBatchKey(id), batchRecord{State: batchWriting}),
-		b.s.beginAfter(patience, createBatch, id, v.consumer.ID, v.cascade()))
+		b.s.beginAfter(batchTimeout, createBatch, id, v.consumer.ID, v.cascade()))
 }
 
 // write stores the keys, in portions.
 func (b *bulk) write(ctx context.Context) error {
-	for portion := range slices.Chunk(b.made, atOnce) {
+	for portion := range slices.Chunk(b.made, keysPerTransaction) {
 		writes := append([]store.Write{
 			store.Check(keyBatchKey(b.id), store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
-		}, createKeys(b.seen.g, b.seen.consumer.Name, portion)...)
+		}, createKeys(b.view.g, b.view.consumer.Name, portion)...)
 		if err := b.s.table.Commit(ctx, writes...); err != nil {
 			return err
 		}
@@ -107,10 +108,10 @@ func (b *bulk) undo(ctx context.Context) {
 	if b.s.table.Commit(ctx, giveUp(b.id)) != nil {
 		return
 	}
-	for portion := range slices.Chunk(b.made[:b.written], atOnce) {
+	for portion := range slices.Chunk(b.made[:b.written], keysPerTransaction) {
 		var writes []store.Write
 		for _, k := range portion {
-			writes = append(writes, k.record.remove(b.seen.g, b.seen.consumer.Name)...)
+			writes = append(writes, k.record.remove(b.view.g, b.view.consumer.Name)...)
 		}
 		if b.s.table.Commit(ctx, writes...) != nil {
 			return
@@ -120,18 +121,18 @@ func (b *bulk) undo(ctx context.Context) {
 
 var errGivenUp = fault.New(fault.Unavailable, "The keys could not be written in time, and none was made. Repeat the request.")
 
-// show makes all keys visible in one commit. The consumer may have changed
-// since the mark: its new metadata is written into the keys first.
-func (b *bulk) show(ctx context.Context) error {
-	stamped := b.seen.consumer.Metadata
-	v, fresh := b.seen, true
+// publish makes all keys visible in one commit. The consumer may have changed
+// since begin: its new metadata is written into the keys first.
+func (b *bulk) publish(ctx context.Context) error {
+	stamped := b.view.consumer.Metadata
+	v, first := b.view, true
 	return b.s.again(ctx, func() error {
-		if !fresh {
+		if !first {
 			var err error
-			if v, err = b.s.glance(ctx, b.at.BucketAt, b.look()); err != nil {
+			if v, err = b.s.load(ctx, target{ConsumerAt: b.at}); err != nil {
 				return err
 			}
-			if v.consumer.ID != b.seen.consumer.ID {
+			if v.consumer.ID != b.view.consumer.ID {
 				return errNoConsumer
 			}
 			if v.consumer.Metadata != stamped {
@@ -141,7 +142,7 @@ func (b *bulk) show(ctx context.Context) error {
 				stamped = v.consumer.Metadata
 			}
 		}
-		fresh = false
+		first = false
 		last := max(v.consumer.LastKeyID, b.made[len(b.made)-1].record.ID)
 		return b.s.table.Commit(ctx,
 			v.consumer.touch(v.g,
@@ -157,7 +158,7 @@ func (b *bulk) show(ctx context.Context) error {
 
 // stamp writes the consumer's metadata into keys that nobody sees yet.
 func (b *bulk) stamp(ctx context.Context, c consumerRecord) error {
-	for portion := range slices.Chunk(b.made, 2*atOnce) {
+	for portion := range slices.Chunk(b.made, 2*keysPerTransaction) {
 		writes := make([]store.Write, len(portion))
 		for i, k := range portion {
 			writes[i] = k.record.stamped(c.Metadata, c.Version).Else(errStale)
@@ -169,8 +170,8 @@ func (b *bulk) stamp(ctx context.Context, c consumerRecord) error {
 	return nil
 }
 
-// resource tells the audit log the consumer and which keys it got: a thousand
-// of them each by itself would make a record that nobody reads.
+// resource is the consumer with the range of its new keys, for the audit record:
+// a thousand resources would make one that nobody reads.
 func (b *bulk) resource(c consumerRecord) audit.Resource {
 	r := c.resource()
 	r.Metadata["keys"] = strconv.Itoa(len(b.made))

@@ -95,9 +95,9 @@ func TestBulkIsCheckedAsAWhole(t *testing.T) {
 // interrupted runs do once each time n keys have been written by a bulk.
 type interrupted struct {
 	store.Backend
-	mu    sync.Mutex
-	armed func(portion int)
-	seen  int
+	mu       sync.Mutex
+	armed    func(portion int)
+	portions int
 }
 
 func (b *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
@@ -105,10 +105,10 @@ func (b *interrupted) Transact(ctx context.Context, token string, writes []store
 	b.mu.Lock()
 	do := b.armed
 	if do != nil && err == nil && len(writes) > 40 {
-		b.seen++
+		b.portions++
 		b.armed = nil
 		b.mu.Unlock()
-		do(b.seen)
+		do(b.portions)
 		b.mu.Lock()
 		b.armed = do
 	}
@@ -126,9 +126,9 @@ func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
 	for i := range batch {
 		batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
 	}
-	looks := 0
+	checks := 0
 	b.armed = func(portion int) {
-		looks++
+		checks++
 		if got := w.list("alice"); len(got) != 1 {
 			t.Errorf("after portion %d the list holds %d keys", portion, len(got))
 		}
@@ -142,8 +142,8 @@ func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
 	}
 	made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch))
 	b.armed = nil
-	if looks != 3 {
-		t.Fatalf("looked %d times", looks)
+	if checks != 3 {
+		t.Fatalf("checked %d times", checks)
 	}
 	w.wantOpen(true, append(made, first)...)
 }
@@ -215,7 +215,7 @@ func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
 				w.bucket()
 				w.consumer("alice")
 				before := w.bulk("alice", n)
-				b.seen = 0
+				b.portions = 0
 				b.armed = func(portion int) {
 					if portion == 2 {
 						b.armed = nil

@@ -9,26 +9,26 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// retaking makes a change that takes the texts of keys. A text that is in use
-// may be that of a key which is gone for every reader and only not yet swept
-// from the table: such keys are removed, and the change is made once more.
-func (s *Service) retaking(ctx context.Context, in []NewKey, change func() error) error {
+// retryTextInUse makes a change that needs the texts of in for keys. A text in
+// use may be that of an orphan, a key whose bucket or consumer was deleted and
+// that is still in the table: orphans are deleted, and the change made again.
+func (s *Service) retryTextInUse(ctx context.Context, in []NewKey, change func() error) error {
 	err := change()
 	if !errors.Is(err, errKeyInUse) {
 		return err
 	}
-	switch swept, sweepErr := s.sweepDead(ctx, in); {
-	case sweepErr != nil:
-		return sweepErr
-	case !swept:
+	switch found, deleteErr := s.deleteOrphans(ctx, in); {
+	case deleteErr != nil:
+		return deleteErr
+	case !found:
 		return err
 	}
 	return change()
 }
 
-// sweepDead removes what is left of dead keys that have one of the texts, and
-// reports whether there was any.
-func (s *Service) sweepDead(ctx context.Context, in []NewKey) (bool, error) {
+// deleteOrphans deletes the hash records of orphans that have one of the texts,
+// so that these are free, and reports whether there was any.
+func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) {
 	var texts []store.Key
 	for _, n := range in {
 		if n.Text == "" {
@@ -40,23 +40,23 @@ func (s *Service) sweepDead(ctx context.Context, in []NewKey) (bool, error) {
 		}
 		texts = append(texts, keyHashKey(hash))
 	}
-	swept := false
+	found := false
 	for portion := range slices.Chunk(texts, store.MaxWrites) {
-		dead, err := s.dead(ctx, portion)
+		orphans, err := s.orphans(ctx, portion)
 		if err != nil {
 			return false, err
 		}
-		if err := s.table.Commit(ctx, dead...); err != nil {
+		if err := s.table.Commit(ctx, orphans...); err != nil {
 			return false, err
 		}
-		swept = swept || len(dead) > 0
+		found = found || len(orphans) > 0
 	}
-	return swept, nil
+	return found, nil
 }
 
-// dead gives the writes that remove those of the keys whose bucket or consumer
-// was deleted.
-func (s *Service) dead(ctx context.Context, portion []store.Key) ([]store.Write, error) {
+// orphans gives the writes that delete those of the hash records that are of
+// orphans.
+func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Write, error) {
 	found := make([]hashRecord, len(portion))
 	wanted := make([]*store.Wanted, len(portion))
 	for i, key := range portion {
@@ -81,15 +81,15 @@ func (s *Service) dead(ctx context.Context, portion []store.Key) ([]store.Write,
 	}
 	var writes []store.Write
 	for i, h := range found {
-		if h.KeyID != "" && h.dead(owners[i]) {
+		if h.KeyID != "" && h.orphaned(owners[i]) {
 			writes = append(writes, store.Delete(portion[i]).If(store.Equal(store.At("keyId"), h.KeyID)).Else(errKeyInUse))
 		}
 	}
 	return writes, nil
 }
 
-// dead reports whether the key's bucket or consumer was deleted.
-func (h hashRecord) dead(b bucketRecord) bool {
+// orphaned reports whether the key's bucket or consumer was deleted.
+func (h hashRecord) orphaned(b bucketRecord) bool {
 	if !b.exists() || b.Generation != h.Generation {
 		return true
 	}

@@ -21,8 +21,8 @@ const smallCrowd = 1_000
 var consumers = flag.Int("consumers", crowd, "how many consumers the ledger's large bucket has")
 
 // TestLedgerOfRequestsAndUnits says what each operation asks of the database:
-// a change is one read round trip (a read and what is queried beside it at the
-// same time) and one transaction, whatever the bucket's size.
+// a change is one read round trip (a read and what is queried at the same time)
+// and one transaction, whatever the bucket's size.
 func TestLedgerOfRequestsAndUnits(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

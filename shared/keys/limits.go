@@ -35,11 +35,11 @@ const (
 )
 
 var (
-	bucketName   = regexp.MustCompile(`^[a-z0-9-]{5,128}$`)
-	consumerName = regexp.MustCompile(`^[a-z0-9_-]{1,128}$`)
-	bucketID     = regexp.MustCompile(`^bckt_[0-9A-Za-z]{32}$`)
-	consumerID   = regexp.MustCompile(`^csmr_[0-9A-Za-z]{24}$`)
-	keyID        = regexp.MustCompile(`^key_[0-9A-Za-z]{24}$`)
+	bucketNamePattern   = regexp.MustCompile(`^[a-z0-9-]{5,128}$`)
+	consumerNamePattern = regexp.MustCompile(`^[a-z0-9_-]{1,128}$`)
+	bucketIDPattern     = regexp.MustCompile(`^bckt_[0-9A-Za-z]{32}$`)
+	consumerIDPattern   = regexp.MustCompile(`^csmr_[0-9A-Za-z]{24}$`)
+	keyIDPattern        = regexp.MustCompile(`^key_[0-9A-Za-z]{24}$`)
 )
 
 // problems gathers everything that is wrong with an input, so that a caller
@@ -65,16 +65,16 @@ func (p problems) err() error {
 }
 
 func (p *problems) bucketName(name string) {
-	if !bucketName.MatchString(name) {
+	if !bucketNamePattern.MatchString(name) {
 		p.add("body.name", "has to be 5 to 128 of the characters a-z, 0-9 and -")
 	}
 }
 
 func (p *problems) consumerName(name string) {
 	switch {
-	case !consumerName.MatchString(name):
+	case !consumerNamePattern.MatchString(name):
 		p.add("body.name", "has to be 1 to 128 of the characters a-z, 0-9, _ and -")
-	case consumerID.MatchString(name):
+	case consumerIDPattern.MatchString(name):
 		// A path may hold a name or an id, and must never mean two consumers.
 		p.add("body.name", "looks like the id of a consumer; choose another name")
 	}

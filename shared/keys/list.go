@@ -7,31 +7,31 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// newest queries up to most of a consumer's rows of keys, the newest first, for
-// look.beside; 0 means all.
-func (s *Service) newest(rows *[]keyRecord, most int) func(context.Context, generation, string) error {
+// newest is a target's query for a page of the consumer's rows of keys, the
+// newest first; the zero Page is all of them.
+func (s *Service) newest(rows *[]keyRecord, page Page) func(context.Context, generation, string) error {
 	return func(ctx context.Context, g generation, consumer string) (err error) {
 		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
-			PK: consumerKeyPartition(g, consumer), Descending: true, Limit: most,
+			PK: consumerKeyPartition(g, consumer), Descending: true, Offset: page.Offset, Limit: page.Limit,
 		})
 		return err
 	}
 }
 
-// visibleOf gives the consumer's visible keys, the newest first. rows are the
-// partition's first ones; when others may hide among them all are read.
-func (s *Service) visibleOf(ctx context.Context, v seen, rows []keyRecord) ([]keyRecord, error) {
+// visibleKeys gives the consumer's visible keys, the newest first. rows are the
+// partition's first ones; when some may be hidden, all are read.
+func (s *Service) visibleKeys(ctx context.Context, v view, rows []keyRecord) ([]keyRecord, error) {
 	if v.bucket.Changes.Hides(v.consumer.Name) {
-		if err := s.newest(&rows, 0)(ctx, v.g, v.consumer.Name); err != nil {
+		if err := s.newest(&rows, Page{})(ctx, v.g, v.consumer.Name); err != nil {
 			return nil, err
 		}
 	}
 	return v.visible(rows)
 }
 
-// included gives the newest keys of a consumer in a format.
-func (s *Service) included(ctx context.Context, v seen, rows []keyRecord, f Format) ([]Key, error) {
-	rows, err := s.visibleOf(ctx, v, rows)
+// includedKeys gives the newest keys of a consumer in a format.
+func (s *Service) includedKeys(ctx context.Context, v view, rows []keyRecord, f Format) ([]Key, error) {
+	rows, err := s.visibleKeys(ctx, v, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -56,16 +56,7 @@ func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Form
 	var total int
 	err := s.again(ctx, func() error {
 		var rows []keyRecord
-		v, err := s.glance(ctx, at.BucketAt, look{
-			consumer: at.Consumer, tags: at.Tags,
-			beside: func(ctx context.Context, g generation, consumer string) (err error) {
-				rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
-					PK: consumerKeyPartition(g, consumer), Descending: true,
-					Offset: page.Offset, Limit: page.Limit,
-				})
-				return err
-			},
-		})
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, page)})
 		if err != nil {
 			return err
 		}
@@ -74,7 +65,7 @@ func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Form
 		if v.bucket.Changes.Hides(v.consumer.Name) {
 			from = page.Offset // all rows are read then, and counted here
 		}
-		if rows, err = s.visibleOf(ctx, v, rows); err != nil {
+		if rows, err = s.visibleKeys(ctx, v, rows); err != nil {
 			return err
 		}
 		rows = rows[min(from, len(rows)):]
@@ -84,7 +75,7 @@ func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Form
 	return out, total, err
 }
 
-// Filter says which consumers a list holds; those that match all of it.
+// Filter selects consumers: those that match all of it.
 type Filter struct {
 	// Tags that the consumer carries.
 	Tags map[string]string
@@ -111,12 +102,12 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 	var total int
 	err := s.again(ctx, func() error {
 		var records []consumerRecord
-		var v seen
+		var v view
 		var err error
 		if wanted := f.properties(); len(wanted) > 0 {
-			v, records, total, err = s.filtered(ctx, at, wanted, page)
+			v, records, total, err = s.listFiltered(ctx, at, wanted, page)
 		} else {
-			v, records, total, err = s.unfiltered(ctx, at, page)
+			v, records, total, err = s.listAll(ctx, at, page)
 		}
 		if err != nil {
 			return err
@@ -136,24 +127,24 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 	return out, total, err
 }
 
-func (s *Service) includedInList(ctx context.Context, v seen, c consumerRecord, f Format) ([]Key, error) {
+func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, f Format) ([]Key, error) {
 	if c.KeyCount == 0 {
 		return []Key{}, nil
 	}
 	v.consumer = c
 	var rows []keyRecord
-	if err := s.newest(&rows, maxIncludedKeys)(ctx, v.g, c.Name); err != nil {
+	if err := s.newest(&rows, Page{Limit: maxIncludedKeys})(ctx, v.g, c.Name); err != nil {
 		return nil, err
 	}
-	return s.included(ctx, v, rows, f)
+	return s.includedKeys(ctx, v, rows, f)
 }
 
-// unfiltered reads the page, the count and the bucket at once: what it costs
-// does not depend on how many consumers there are.
-func (s *Service) unfiltered(ctx context.Context, at BucketAt, page Page) (v seen, records []consumerRecord, total int, err error) {
-	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g generation, _ string) error {
+// listAll reads the page, the count and the bucket concurrently: its cost does not
+// depend on how many consumers there are.
+func (s *Service) listAll(ctx context.Context, at BucketAt, page Page) (v view, records []consumerRecord, total int, err error) {
+	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		records, total = nil, 0
-		return together(
+		return concurrently(
 			func() (err error) {
 				records, err = store.Collect[consumerRecord](ctx, s.table, store.Query{
 					PK: consumerPartition(g), Offset: page.Offset, Limit: page.Limit,
@@ -172,11 +163,11 @@ func (s *Service) unfiltered(ctx context.Context, at BucketAt, page Page) (v see
 	return v, records, total, err
 }
 
-// filtered reads the index rows of every property, and then the records of the
-// page. A record that has changed in between is left out.
-func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, page Page) (v seen, records []consumerRecord, total int, err error) {
+// listFiltered reads the index rows of every property, and then the records of
+// the page. A record that has changed in between is left out.
+func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page Page) (v view, records []consumerRecord, total int, err error) {
 	var names []string
-	v, err = s.glance(ctx, at, look{beside: func(ctx context.Context, g generation, _ string) error {
+	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		found := make([][]string, len(wanted))
 		err := inParallel(len(wanted), func(i int) error {
 			rows, err := s.table.Keys(ctx, store.Query{PK: consumerIndexPartition(g, wanted[i])})
@@ -185,7 +176,7 @@ func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, 
 			}
 			return err
 		})
-		names = common(found)
+		names = intersection(found)
 		return err
 	}})
 	if err != nil {
@@ -218,8 +209,8 @@ func (s *Service) filtered(ctx context.Context, at BucketAt, wanted []property, 
 	return v, records, total, nil
 }
 
-// common gives what all of the sorted lists hold.
-func common(lists [][]string) []string {
+// intersection gives what all of the sorted lists hold.
+func intersection(lists [][]string) []string {
 	out := lists[0]
 	for _, other := range lists[1:] {
 		out = slices.DeleteFunc(out, func(name string) bool {
@@ -241,7 +232,7 @@ func inParallel(n int, do func(i int) error) error {
 		for i := from; i < min(from+parallel, n); i++ {
 			calls = append(calls, func() error { return do(i) })
 		}
-		if err := together(calls...); err != nil {
+		if err := concurrently(calls...); err != nil {
 			return err
 		}
 	}

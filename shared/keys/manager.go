@@ -39,7 +39,7 @@ func (p *problems) managers(in []NewManager) {
 		p.add("body.managers", "has more than %d entries", maxManagers)
 		return
 	}
-	met := make(map[string]bool)
+	used := make(map[string]bool)
 	for i, m := range in {
 		location := fmt.Sprintf("body.managers[%d]", i)
 		if m.Invite {
@@ -49,10 +49,10 @@ func (p *problems) managers(in []NewManager) {
 			p.sub(location+".sub", m.Sub)
 		}
 		address := strings.ToLower(m.Email)
-		if met[address] {
+		if used[address] {
 			p.add(location, "repeats the address of another entry")
 		}
-		met[address] = true
+		used[address] = true
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Service) addManagers(c *consumerRecord, in []NewManager, now time.Time)
 // ListManagers gives a part of a consumer's managers, the newest first, and how
 // many there are in all.
 func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page Page) ([]Manager, int, error) {
-	v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags})
+	v, err := s.load(ctx, target{ConsumerAt: at})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) e
 
 func (s *Service) changeManagers(ctx context.Context, at ConsumerAt, id string, edit func(*consumerRecord) error) error {
 	return s.again(ctx, func() error {
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags})
+		v, err := s.load(ctx, target{ConsumerAt: at})
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *Service) changeManagers(ctx context.Context, at ConsumerAt, id string, 
 				setOrRemove("invites", c.Invites, len(c.Invites) == 0),
 				store.Set(store.At("updatedOn"), s.now())),
 			audit.Record(ctx, audit.Resource{Type: "manager", ID: id}, c.resource()),
-		}, c.indexed(v.g, v.consumer)...)
+		}, c.indexWrites(v.g, v.consumer)...)
 		return s.table.Commit(ctx, writes...)
 	})
 }

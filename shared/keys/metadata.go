@@ -10,10 +10,10 @@ import (
 // stamp are the writes that bring the consumer's new metadata to its keys: all
 // of them, or an entry of the overlay that stands for them. An entry for
 // earlier metadata is replaced, and its operation finds nothing to do.
-func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata string) ([]store.Write, error) {
+func (s *Service) stamp(ctx context.Context, v view, rows []keyRecord, metadata string) ([]store.Write, error) {
 	revision := v.consumer.Version + 1
 	pending := v.bucket.Changes.Of(v.consumer.ID, overlay.Stamping)
-	all, err := s.allOf(ctx, v, rows, atOnce)
+	all, err := s.allKeys(ctx, v, rows, keysPerTransaction)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (s *Service) stamp(ctx context.Context, v seen, rows []keyRecord, metadata 
 		}
 		return writes, nil
 	}
-	return s.large(v, overlay.Change{Kind: overlay.Stamping, Revision: revision, Metadata: metadata}, pending...)
+	return s.largeChange(v, overlay.Change{Kind: overlay.Stamping, Revision: revision, Metadata: metadata}, pending...)
 }
 
 // stamped is the write that gives the gateway's record of a key new metadata.

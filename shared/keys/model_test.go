@@ -78,8 +78,9 @@ func (m *machine) text(t *rapid.T) string {
 	return ""
 }
 
-// known reports what a call about a consumer has to answer.
-func (m *machine) known(t *rapid.T, name string, err error) *modelConsumer {
+// expect gives the consumer that a call is about, nil when there is none; the
+// call has to have answered accordingly.
+func (m *machine) expect(t *rapid.T, name string, err error) *modelConsumer {
 	c := m.model.consumers[name]
 	if !m.model.exists || c == nil {
 		if !fault.Is(err, fault.NotFound) {
@@ -170,7 +171,7 @@ func (m *machine) UpdateConsumer(t *rapid.T) {
 		patch.Metadata = keys.To(json.RawMessage(metadata))
 	}
 	_, err := m.keys.UpdateConsumer(m.request(), m.at(t, name), patch)
-	if c := m.known(t, name, err); c != nil {
+	if c := m.expect(t, name, err); c != nil {
 		if setTags {
 			c.tags = tags
 		}
@@ -182,7 +183,7 @@ func (m *machine) UpdateConsumer(t *rapid.T) {
 
 func (m *machine) DeleteConsumer(t *rapid.T) {
 	name := consumerNames.Draw(t, "name")
-	if c := m.known(t, name, m.keys.DeleteConsumer(m.request(), m.at(t, name))); c != nil {
+	if c := m.expect(t, name, m.keys.DeleteConsumer(m.request(), m.at(t, name))); c != nil {
 		for _, k := range c.keys {
 			m.model.kill(k)
 		}
@@ -193,7 +194,7 @@ func (m *machine) DeleteConsumer(t *rapid.T) {
 func (m *machine) CreateKey(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), keys.NewKey{ExpiresOn: m.expiry(t), Text: m.text(t)}
 	made, err := m.keys.CreateKey(m.request(), m.at(t, name), n)
-	if c := m.known(t, name, err); c != nil {
+	if c := m.expect(t, name, err); c != nil {
 		c.keys = append(c.keys, modelKey{id: made.ID, text: made.Text, expiresOn: n.ExpiresOn})
 		delete(m.model.dead, made.Text)
 	}
@@ -202,7 +203,7 @@ func (m *machine) CreateKey(t *rapid.T) {
 func (m *machine) CreateKeys(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "n")
 	made, err := m.keys.CreateKeys(m.request(), m.at(t, name), make([]keys.NewKey, n))
-	if c := m.known(t, name, err); c != nil {
+	if c := m.expect(t, name, err); c != nil {
 		for _, k := range made {
 			c.keys = append(c.keys, modelKey{id: k.ID, text: k.Text})
 		}
@@ -216,7 +217,7 @@ func (m *machine) RollKey(t *rapid.T) {
 	if fault.Is(err, fault.Throttled) {
 		t.Skip("too many large changes")
 	}
-	c := m.known(t, name, err)
+	c := m.expect(t, name, err)
 	if c == nil {
 		return
 	}

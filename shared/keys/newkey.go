@@ -16,22 +16,23 @@ type newKey struct {
 	text   string
 }
 
-// shown is the key as its creation shows it.
-func (k newKey) shown() Key {
+// withText is the key as its creation shows it.
+func (k newKey) withText() Key {
 	out := k.record.key()
 	out.Text = k.text
 	return out
 }
 
-// birth says by which batch a key is made.
-type birth struct {
-	batch string
+// batch is the bulk creation that makes a key, zero for none: its id, and the
+// bucket's Seq when it began.
+type batch struct {
+	id    string
 	since int64
 }
 
 // makeKeys prepares keys of the consumer in v, for a commit that brings the
 // consumer to version revision. Their ids rise above all earlier ones.
-func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision int64, b birth) ([]newKey, error) {
+func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision int64, b batch) ([]newKey, error) {
 	now := s.now()
 	last := v.consumer.LastKeyID
 	out := make([]newKey, len(in))
@@ -40,16 +41,16 @@ func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision in
 		if text == "" {
 			text = s.newText()
 		}
-		last = above(last, s.ids.Ordered("key", 24))
+		last = idAfter(last, s.ids.Ordered("key", 24))
 		l := overlay.KeyState{
 			ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision,
-			Batch: b.batch, Since: b.since,
+			Batch: b.id, Since: b.since,
 		}
 		k := keyRecord{
 			KeyState: l, ID: last, Description: n.Description, Custom: n.Text != "",
 			CreatedOn: now, UpdatedOn: now,
 		}
-		if err := s.write(ctx, v.bucket, &k, text); err != nil {
+		if err := s.setText(ctx, v.bucket, &k, text); err != nil {
 			return nil, err
 		}
 		out[i] = newKey{record: k, hash: v.hashOf(k, revision), text: text}
@@ -57,8 +58,8 @@ func (s *Service) makeKeys(ctx context.Context, v seen, in []NewKey, revision in
 	return out, nil
 }
 
-// write puts a text into a key's record.
-func (s *Service) write(ctx context.Context, b bucketRecord, k *keyRecord, text string) error {
+// setText puts a text into a key's record.
+func (s *Service) setText(ctx context.Context, b bucketRecord, k *keyRecord, text string) error {
 	var err error
 	if k.Hash, err = s.hash.Hash(ctx, text); err != nil {
 		return fmt.Errorf("hash an API key: %w", err)
@@ -74,7 +75,7 @@ func (s *Service) write(ctx context.Context, b bucketRecord, k *keyRecord, text 
 }
 
 // hashOf makes the gateway's record of a key.
-func (v seen) hashOf(k keyRecord, stamped int64) hashRecord {
+func (v view) hashOf(k keyRecord, stamped int64) hashRecord {
 	return hashRecord{
 		KeyState: k.KeyState, KeyID: k.ID,
 		AccountID: v.bucket.AccountID, BucketID: v.bucket.ID, Bucket: v.bucket.Name, Generation: v.bucket.Generation,
@@ -82,8 +83,8 @@ func (v seen) hashOf(k keyRecord, stamped int64) hashRecord {
 	}
 }
 
-// above gives id, or when a clock went back the next id above last.
-func above(last, id string) string {
+// idAfter gives id, or when a clock went back the next id after last.
+func idAfter(last, id string) string {
 	const from, to = len("key_"), len("key_") + 8 // the digits of the time
 	if id > last {
 		return id

@@ -21,12 +21,12 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 	expiresOn = instant(expiresOn)
 	return s.again(ctx, func() error {
 		var rows []keyRecord
-		v, err := s.glance(ctx, at.BucketAt, look{consumer: at.Consumer, tags: at.Tags, beside: s.newest(&rows, atOnce+1)})
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
 			return err
 		}
 		revision := v.consumer.Version + 1
-		made, err := s.makeKeys(ctx, v, []NewKey{{}}, revision, birth{})
+		made, err := s.makeKeys(ctx, v, []NewKey{{}}, revision, batch{})
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 				store.Set(store.At("lastKeyId"), made[0].record.ID)),
 			audit.Record(ctx, v.consumer.resource(), made[0].record.resource()),
 		}, createKeys(v.g, v.consumer.Name, made)...)
-		all, err := s.allOf(ctx, v, rows, atOnce)
+		all, err := s.allKeys(ctx, v, rows, keysPerTransaction)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 			}
 			return s.table.Commit(ctx, writes...)
 		}
-		roll, err := s.large(v, overlay.Change{
+		roll, err := s.largeChange(v, overlay.Change{
 			Kind: overlay.Rolling, Revision: revision, ExpiresOn: &expiresOn,
 			Except: v.bucket.Changes.Of(v.consumer.ID, overlay.Creating),
 		})
@@ -59,7 +59,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 
 // rolled are the writes that give a key an expiry unless it has one; in either
 // case they hold only for the key as it was read.
-func (k keyRecord) rolled(v seen, revision int64, expiresOn time.Time) []store.Write {
+func (k keyRecord) rolled(v view, revision int64, expiresOn time.Time) []store.Write {
 	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	asRead := store.Equal(store.At("revision"), k.Revision)
 	if k.ExpiresOn != nil {

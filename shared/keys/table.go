@@ -30,7 +30,7 @@ func bucketIDKey(bucketID string) store.Key { return bucketIDSpace.Key(bucketID)
 
 // generation is one life of a bucket's name: the consumers of a deleted bucket
 // never meet those of a later one with the same name. It is spelled
-// "account/bucket/n" by nameInAccount.generation alone.
+// "account/bucket/n" by qualifiedName.generation alone.
 type generation string
 
 // consumerKey is a consumerRecord, read by its name and listed with the

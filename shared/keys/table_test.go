@@ -9,7 +9,7 @@ import (
 // TestRecordsStayWhereTheyAre: what is stored by one version of the product is
 // read by the next.
 func TestRecordsStayWhereTheyAre(t *testing.T) {
-	g := nameInAccount{"a", "b"}.generation(2)
+	g := qualifiedName{"a", "b"}.generation(2)
 	for name, test := range map[string]struct {
 		got store.Key
 		// partition, if not "", lists the records of this kind.

@@ -84,9 +84,9 @@ func TestIDsOfKeysRiseWhenTheClockGoesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		digits := rapid.StringMatching(`key_[0-9A-Za-y][0-9A-Za-z]{23}`)
 		last, id := digits.Draw(t, "last"), digits.Draw(t, "id")
-		got := above(last, id)
-		if got <= last || !keyID.MatchString(got) {
-			t.Fatalf("above(%s, %s) = %s", last, id, got)
+		got := idAfter(last, id)
+		if got <= last || !keyIDPattern.MatchString(got) {
+			t.Fatalf("idAfter(%s, %s) = %s", last, id, got)
 		}
 		if id > last && got != id {
 			t.Fatalf("%s was above %s, and became %s", id, last, got)

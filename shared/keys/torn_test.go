@@ -18,10 +18,10 @@ import (
 // something happen, then reads the rest. It also lets a process die.
 type torn struct {
 	store.Backend
-	mu   sync.Mutex
-	do   func()
-	read func()        // to call when the bucket was read
-	met  chan struct{} // closed by it
+	mu         sync.Mutex
+	do         func()
+	read       func()        // to call when the bucket was read
+	bucketRead chan struct{} // closed by it
 	// mortal is whether a bulk's first portion is its last.
 	mortal, dead bool
 }
@@ -31,9 +31,9 @@ var errDead = errors.New("the process is dead")
 func (b *torn) arm(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	met := make(chan struct{})
-	b.do, b.met, b.mortal = do, met, true
-	b.read = sync.OnceFunc(func() { close(met) })
+	bucketRead := make(chan struct{})
+	b.do, b.bucketRead, b.mortal = do, bucketRead, true
+	b.read = sync.OnceFunc(func() { close(bucketRead) })
 }
 
 func (b *torn) take() func() {
@@ -66,8 +66,8 @@ func (b *torn) Read(ctx context.Context, wanted []store.Key) ([]store.Item, erro
 }
 
 func (b *torn) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
-	if b.met != nil {
-		<-b.met
+	if b.bucketRead != nil {
+		<-b.bucketRead
 		if do := b.take(); do != nil {
 			do()
 		}
@@ -88,7 +88,7 @@ func (b *torn) Transact(ctx context.Context, token string, writes []store.Write)
 // TestReaderWithAnOldBucketSeesNothingOfABatch is about a reader that got the
 // bucket before the batch's mark was there and the keys after they were.
 func TestReaderWithAnOldBucketSeesNothingOfABatch(t *testing.T) {
-	for name, look := range map[string]func(w *world) int{
+	for name, count := range map[string]func(w *world) int{
 		"gateway": func(w *world) int {
 			if _, open := w.opens("custom-key-number-0000"); open {
 				return 1
@@ -115,7 +115,7 @@ func TestReaderWithAnOldBucketSeesNothingOfABatch(t *testing.T) {
 					t.Errorf("the bulk answered %v", err)
 				}
 			})
-			if n := look(w); n != 0 {
+			if n := count(w); n != 0 {
 				t.Fatalf("%d keys of the batch show", n)
 			}
 			if !b.dead {
@@ -123,7 +123,7 @@ func TestReaderWithAnOldBucketSeesNothingOfABatch(t *testing.T) {
 			}
 			b.mortal, b.dead = false, false
 			w.settle()
-			if n := look(w); n != 0 {
+			if n := count(w); n != 0 {
 				t.Fatalf("%d keys of the batch show when it was given up", n)
 			}
 			must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch[:30]))

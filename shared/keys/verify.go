@@ -21,11 +21,11 @@ var errRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
 type BucketRef struct {
 	AccountID string
 	// Name or ID, or both, which then have to agree. The name is the quicker:
-	// an id takes a look-up of its own, once in this process.
+	// an id takes a request of its own, once in this process.
 	Name, ID string
 }
 
-// Identity is whose key it is.
+// Identity is the consumer that a key belongs to.
 type Identity struct {
 	KeyID string
 	// Sub is the consumer's name, Data its metadata, nil for none.
@@ -33,12 +33,12 @@ type Identity struct {
 	Data       json.RawMessage
 	ConsumerID string
 	BucketID   string
-	// ExpiresOn is when the answer ends to be true, nil for never.
+	// ExpiresOn is when the key expires, nil for never.
 	ExpiresOn *time.Time
 }
 
-// Verifier answers the gateway. It keeps no answers: how long one is believed
-// is the gateway's decision. It is safe for concurrent use.
+// Verifier verifies keys for the gateway. It keeps no answers: how long one is
+// valid is the gateway's decision. It is safe for concurrent use.
 type Verifier struct {
 	table *store.Table
 	hash  Hasher
@@ -67,11 +67,11 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 	if err != nil {
 		return Identity{}, fmt.Errorf("hash an API key: %w", err)
 	}
-	name, err := v.nameOf(ctx, ref)
+	name, err := v.bucketName(ctx, ref)
 	if err != nil {
 		return Identity{}, err
 	}
-	for range guesses {
+	for range loadAttempts {
 		var h hashRecord
 		var b bucketRecord
 		err := v.table.Load(ctx,
@@ -83,7 +83,7 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		if ref.ID != "" && b.ID != ref.ID {
 			return Identity{}, errRefused
 		}
-		if h.KeyID == "" || h.BucketID != b.ID || h.dead(b) {
+		if h.KeyID == "" || h.BucketID != b.ID || h.orphaned(b) {
 			return Identity{}, errRefused
 		}
 		if h.NewerThan(b.Seq) {
@@ -95,7 +95,7 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		}
 		return h.identity(b, l), nil
 	}
-	return Identity{}, busy("The key bucket changes too often to check a key. Repeat the request after the time in Retry-After.", time.Second)
+	return Identity{}, throttled("The key bucket changes too often to check a key. Repeat the request after the time in Retry-After.", time.Second)
 }
 
 func (h hashRecord) identity(b bucketRecord, l overlay.KeyState) Identity {
@@ -109,13 +109,13 @@ func (h hashRecord) identity(b bucketRecord, l overlay.KeyState) Identity {
 	return out
 }
 
-// nameOf gives the bucket's name, which the table knows by its id for ever.
-func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
+// bucketName gives the bucket's name, which never changes for an id.
+func (v *Verifier) bucketName(ctx context.Context, ref BucketRef) (string, error) {
 	if ref.Name != "" {
 		return ref.Name, nil
 	}
-	if where, ok := v.known.bucket(ref.ID); ok {
-		return nameOfOwn(where, ref)
+	if bucket, ok := v.known.bucket(ref.ID); ok {
+		return ref.nameOf(bucket)
 	}
 	var p bucketPointer
 	err := v.table.Get(ctx, bucketIDKey(ref.ID), &p)
@@ -125,14 +125,15 @@ func (v *Verifier) nameOf(ctx context.Context, ref BucketRef) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look up a key bucket: %w", err)
 	}
-	where := nameInAccount{p.AccountID, p.Name}
-	v.known.sawBucket(ref.ID, where)
-	return nameOfOwn(where, ref)
+	bucket := qualifiedName{p.AccountID, p.Name}
+	v.known.setBucket(ref.ID, bucket)
+	return ref.nameOf(bucket)
 }
 
-func nameOfOwn(where nameInAccount, ref BucketRef) (string, error) {
-	if where.accountID != ref.AccountID {
+// nameOf gives the name of a bucket that has the id, if it is of the account.
+func (r BucketRef) nameOf(bucket qualifiedName) (string, error) {
+	if bucket.accountID != r.AccountID {
 		return "", errRefused
 	}
-	return where.name, nil
+	return bucket.name, nil
 }

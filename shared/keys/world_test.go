@@ -220,7 +220,7 @@ func (w *world) wantOpen(want bool, made ...keys.Key) {
 	}
 }
 
-// leftovers lists the partitions that still hold something beside records that
+// leftovers lists the partitions that still hold something besides records that
 // stay for ever.
 func (w *world) leftovers() []string {
 	var out []string
