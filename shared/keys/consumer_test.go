@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -206,5 +207,73 @@ func TestGatewaySeesTheConsumersNameAndMetadata(t *testing.T) {
 	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))}))
 	if id, _ = w.opens(made.Keys[0].Text); string(id.Data) != `{"plan":"tin"}` {
 		t.Fatalf("after the update: %s", id.Data)
+	}
+}
+
+func TestChangesOfOneConsumerAtOnceAllLast(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var made []keys.Key
+	for range 6 {
+		group.Go(func() {
+			for range 5 {
+				k, err := w.keys.CreateKey(w.request(), of("alice"), keys.NewKey{})
+				if fault.Is(err, fault.Throttled) {
+					continue // told to come again
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				made = append(made, k)
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 10 {
+		group.Go(func() {
+			_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
+			if err != nil && !fault.Is(err, fault.Throttled) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := w.list("alice"); len(got) != len(made) {
+		t.Fatalf("%d keys are listed, %d were made", len(got), len(made))
+	}
+	c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}))
+	for _, k := range made {
+		if id, ok := w.opens(k.Text); !ok || string(id.Data) != string(c.Metadata) {
+			t.Fatalf("a key has the metadata %s, its consumer %s", id.Data, c.Metadata)
+		}
+	}
+}
+
+func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 8 {
+		group.Go(func() {
+			_, err := w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if !fault.Is(err, fault.Conflict) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); won != 1 || total != 1 || err != nil {
+		t.Fatalf("%d made it, %d are counted, %v", won, total, err)
 	}
 }

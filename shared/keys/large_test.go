@@ -1,18 +1,13 @@
 package keys_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // sizes are numbers of keys on both sides of what one transaction takes.
@@ -174,88 +169,43 @@ func TestTooManyLargeChangesAtOnceAreThrottled(t *testing.T) {
 	must0(t, roll())
 }
 
-func TestChangesOfOneConsumerAtOnceAllLast(t *testing.T) {
-	w := newWorld(t)
+// TestOlderMetadataNeverReplacesNewer has the operation of one update begin to
+// write while a later update is made and carried out.
+func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
+	w, b := lateWorld(t)
 	w.bucket()
 	w.consumer("alice")
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	var made []keys.Key
-	for range 6 {
-		group.Go(func() {
-			for range 5 {
-				k, err := w.keys.CreateKey(w.request(), of("alice"), keys.NewKey{})
-				if fault.Is(err, fault.Throttled) {
-					continue // told to come again
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				made = append(made, k)
-				mu.Unlock()
-			}
-		})
+	made := w.bulk("alice", 60)
+	update := func(metadata string) {
+		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
 	}
-	for i := range 10 {
-		group.Go(func() {
-			_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
-			if err != nil && !fault.Is(err, fault.Throttled) {
-				t.Error(err)
-			}
-		})
+	update(`{"n":1}`)
+	b.afterQuery = func() {
+		update(`{"n":2}`)
+		w.settle()
 	}
-	group.Wait()
-	if got := w.list("alice"); len(got) != len(made) {
-		t.Fatalf("%d keys are listed, %d were made", len(got), len(made))
+	w.settle()
+	if b.afterQuery != nil {
+		t.Fatal("nothing happened in between")
 	}
-	c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}))
 	for _, k := range made {
-		if id, ok := w.opens(k.Text); !ok || string(id.Data) != string(c.Metadata) {
-			t.Fatalf("a key has the metadata %s, its consumer %s", id.Data, c.Metadata)
+		if id, _ := w.opens(k.Text); string(id.Data) != `{"n":2}` {
+			t.Fatalf("the gateway sees %s", id.Data)
 		}
 	}
 }
 
-func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
-	w := newWorld(t)
+func TestOverlayNeverHoldsMoreThanItsBound(t *testing.T) {
+	w, b := lateWorld(t)
 	w.bucket()
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	won := 0
-	for range 8 {
-		group.Go(func() {
-			_, err := w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice"})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if !fault.Is(err, fault.Conflict) {
-				t.Error(err)
-			}
-		})
+	for _, name := range []string{"alice", "bob"} {
+		w.consumer(name)
+		w.bulk(name, 41)
 	}
-	group.Wait()
-	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); won != 1 || total != 1 || err != nil {
-		t.Fatalf("%d made it, %d are counted, %v", won, total, err)
+	roll := func(name string) error { return w.keys.RollKey(w.request(), of(name), w.clock.Now()) }
+	for range 63 {
+		must0(t, roll("alice"))
 	}
+	b.beforeCommit = func() { must0(t, roll("bob")) }
+	wantFault(t, roll("alice"), fault.Throttled)
 }
-
-func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
-	broken := errors.New("the table is on fire")
-	w := worldOver(t, memory.New(), func(store.Backend) store.Backend { return failing{broken} })
-	_, err := w.verifier.Verify(w.Context(), ref(), "a-key-that-is-well-formed")
-	if !errors.Is(err, broken) || fault.Is(err, fault.Unauthenticated) {
-		t.Fatalf("got %v", err)
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Read(context.Context, []store.Key) ([]store.Item, error) { return nil, f.err }
-
-func (f failing) Query(context.Context, store.Query) ([]store.Item, string, error) {
-	return nil, "", f.err
-}
-func (f failing) Transact(context.Context, string, []store.Write) error { return f.err }

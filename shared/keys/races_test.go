@@ -128,61 +128,6 @@ func TestExpiryClearedBetweenTwoReadsIsRolled(t *testing.T) {
 	w.wantOpen(false, k)
 }
 
-// TestOlderMetadataNeverReplacesNewer has the operation of one update begin to
-// write while a later update is made and carried out.
-func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
-	b := &between{}
-	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
-	w.bucket()
-	w.consumer("alice")
-	made := w.bulk("alice", 60)
-	update := func(metadata string) {
-		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
-	}
-	update(`{"n":1}`)
-	once := &atQuery{between: b, do: func() {
-		update(`{"n":2}`)
-		w.settle()
-	}}
-	b.Backend = once.wrap(b.Backend)
-	w.settle()
-	if !once.done {
-		t.Fatal("nothing happened in between")
-	}
-	for _, k := range made {
-		if id, _ := w.opens(k.Text); string(id.Data) != `{"n":2}` {
-			t.Fatalf("the gateway sees %s", id.Data)
-		}
-	}
-}
-
-// atQuery does something once, after the first query of a consumer's keys.
-type atQuery struct {
-	*between
-	inner store.Backend
-	do    func()
-	done  bool
-}
-
-func (a *atQuery) wrap(inner store.Backend) store.Backend { a.inner = inner; return a }
-
-func (a *atQuery) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	return a.inner.Read(ctx, keys)
-}
-
-func (a *atQuery) Transact(ctx context.Context, token string, writes []store.Write) error {
-	return a.inner.Transact(ctx, token, writes)
-}
-
-func (a *atQuery) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
-	items, next, err := a.inner.Query(ctx, q)
-	if !a.done && strings.HasPrefix(q.PK, "consumer-keys#") {
-		a.done = true
-		a.do()
-	}
-	return items, next, err
-}
-
 // late does something before the next commit reaches the table, as if the
 // process that makes it had paused; and after the next query of a consumer's
 // keys.
@@ -263,19 +208,4 @@ func TestWhatACreationLeavesInADeletedBucketIsSwept(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestOverlayNeverHoldsMoreThanItsBound(t *testing.T) {
-	w, b := lateWorld(t)
-	w.bucket()
-	for _, name := range []string{"alice", "bob"} {
-		w.consumer(name)
-		w.bulk(name, 41)
-	}
-	roll := func(name string) error { return w.keys.RollKey(w.request(), of(name), w.clock.Now()) }
-	for range 63 {
-		must0(t, roll("alice"))
-	}
-	b.beforeCommit = func() { must0(t, roll("bob")) }
-	wantFault(t, roll("alice"), fault.Throttled)
 }

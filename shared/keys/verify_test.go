@@ -1,0 +1,81 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+)
+
+func TestExpiredKeyIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	soon := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(time.Minute))})
+	past := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(-time.Minute))})
+	ever := w.key("alice", keys.NewKey{})
+	w.wantOpen(true, soon, ever)
+	w.wantOpen(false, past)
+	w.clock.add(time.Minute)
+	w.wantOpen(false, soon)
+	w.wantOpen(true, ever)
+	// An update that clears the expiry opens again, one that sets it closes.
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), soon.ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), ever.ID, keys.KeyPatch{ExpiresOn: keys.To(w.clock.Now())}))
+	w.wantOpen(true, soon)
+	w.wantOpen(false, ever)
+}
+
+func TestKeyOfAnotherBucketIsRefused(t *testing.T) {
+	w := newWorld(t)
+	b := w.bucket()
+	w.consumer("alice")
+	k := w.key("alice", keys.NewKey{})
+	other := must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: "other"}))
+	for _, test := range []struct {
+		ref  keys.BucketRef
+		want bool
+	}{
+		{keys.BucketRef{AccountID: accountID, Name: bucket}, true},
+		{keys.BucketRef{AccountID: accountID, ID: b.ID}, true},
+		{keys.BucketRef{AccountID: accountID, Name: bucket, ID: b.ID}, true},
+		{keys.BucketRef{AccountID: accountID, Name: bucket, ID: other.ID}, false},
+		{keys.BucketRef{AccountID: accountID, Name: "other"}, false},
+		{keys.BucketRef{AccountID: accountID, ID: other.ID}, false},
+		{keys.BucketRef{AccountID: "another", ID: b.ID}, false},
+		{keys.BucketRef{AccountID: "another", Name: bucket}, false},
+		{keys.BucketRef{AccountID: accountID, Name: "nothing"}, false},
+		{keys.BucketRef{AccountID: accountID, ID: "bckt_nothing"}, false},
+	} {
+		_, err := w.verifier.Verify(w.Context(), test.ref, k.Text)
+		if test.want != (err == nil) {
+			t.Errorf("%+v: %v", test.ref, err)
+		}
+		if err != nil {
+			wantFault(t, err, fault.Unauthenticated)
+		}
+	}
+}
+
+func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
+	broken := errors.New("the table is on fire")
+	w := worldOver(t, memory.New(), func(store.Backend) store.Backend { return failing{broken} })
+	_, err := w.verifier.Verify(w.Context(), ref(), "a-key-that-is-well-formed")
+	if !errors.Is(err, broken) || fault.Is(err, fault.Unauthenticated) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read(context.Context, []store.Key) ([]store.Item, error) { return nil, f.err }
+
+func (f failing) Query(context.Context, store.Query) ([]store.Item, string, error) {
+	return nil, "", f.err
+}
+func (f failing) Transact(context.Context, string, []store.Write) error { return f.err }
