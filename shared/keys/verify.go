@@ -32,7 +32,6 @@ type Identity struct {
 	Sub        string
 	Data       json.RawMessage
 	ConsumerID string
-	BucketID   string
 	// ExpiresOn is when the key expires, nil for never.
 	ExpiresOn *time.Time
 }
@@ -101,7 +100,7 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 func (h hashRecord) identity(b bucketRecord, l overlay.KeyState) Identity {
 	out := Identity{
 		KeyID: h.KeyID, Sub: h.ConsumerName, ConsumerID: h.ConsumerID,
-		BucketID: h.BucketID, ExpiresOn: l.ExpiresOn,
+		ExpiresOn: l.ExpiresOn,
 	}
 	if data := b.Changes.Metadata(h.ConsumerID, h.Metadata, h.Stamped); data != "" {
 		out.Data = json.RawMessage(data)
