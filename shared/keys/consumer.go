@@ -162,7 +162,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 		resources := []audit.Resource{c.resource()}
 		var made []newKey
 		if in.WithKey {
-			if made, err = s.makeKeys(ctx, v, []NewKey{{}}, c.Version, batch{}); err != nil {
+			if made, err = s.makeKeys(ctx, v, []NewKey{{}}, c.Version); err != nil {
 				return err
 			}
 			c.KeyCount, c.LastKeyID = 1, made[0].record.ID

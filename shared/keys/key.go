@@ -143,7 +143,7 @@ func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in 
 		if err != nil {
 			return err
 		}
-		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1, batch{})
+		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1)
 		if err != nil {
 			return err
 		}

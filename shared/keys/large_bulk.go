@@ -77,14 +77,24 @@ func (b *bulk) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := b.s.makeKeys(ctx, v, b.in, v.consumer.Version+1, batch{id: id, since: v.bucket.Seq + 1})
+	made, err := b.s.makeKeys(ctx, v, b.in, v.consumer.Version+1)
 	if err != nil {
 		return err
+	}
+	for i := range made {
+		made[i].inBatch(id, v.bucket.Seq+1)
 	}
 	b.id, b.view, b.made = id, v, made
 	return b.s.table.Commit(ctx, entry,
 		store.Create(keyBatchKey(id), batchRecord{State: batchWriting}),
 		b.s.beginAfter(batchTimeout, createBatch, id, v.consumer.ID, v.cascade()))
+}
+
+// inBatch has the key hidden by the batch, which began as the bucket's change
+// number since.
+func (k *newKey) inBatch(id string, since int64) {
+	k.record.Batch, k.record.Since = id, since
+	k.hash.Batch, k.hash.Since = id, since
 }
 
 // write stores the keys, in portions.

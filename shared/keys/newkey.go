@@ -23,16 +23,9 @@ func (k newKey) withText() Key {
 	return out
 }
 
-// batch is the bulk creation that makes a key, zero for none: its id, and the
-// bucket's Seq when it began.
-type batch struct {
-	id    string
-	since int64
-}
-
 // makeKeys prepares keys of the consumer in v, for a commit that brings the
 // consumer to version revision. Their ids rise above all earlier ones.
-func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision int64, b batch) ([]newKey, error) {
+func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision int64) ([]newKey, error) {
 	now := s.now()
 	last := v.consumer.LastKeyID
 	out := make([]newKey, len(in))
@@ -42,12 +35,9 @@ func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision in
 			text = s.newText()
 		}
 		last = idAfter(last, s.ids.Ordered("key", 24))
-		l := overlay.KeyState{
-			ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision,
-			Batch: b.id, Since: b.since,
-		}
 		k := keyRecord{
-			KeyState: l, ID: last, Description: n.Description, Custom: n.Text != "",
+			KeyState: overlay.KeyState{ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision},
+			ID:       last, Description: n.Description, Custom: n.Text != "",
 			CreatedOn: now, UpdatedOn: now,
 		}
 		if err := s.setText(ctx, v.bucket, &k, text); err != nil {

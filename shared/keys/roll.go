@@ -26,7 +26,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 			return err
 		}
 		revision := v.consumer.Version + 1
-		made, err := s.makeKeys(ctx, v, []NewKey{{}}, revision, batch{})
+		made, err := s.makeKeys(ctx, v, []NewKey{{}}, revision)
 		if err != nil {
 			return err
 		}
