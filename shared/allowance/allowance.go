@@ -1,5 +1,5 @@
-// Package allowance keeps limits exactly over any number of instances, at a
-// fraction of a write for each request: an instance leases a slice of an
+// Package allowance enforces limits exactly, over any number of instances, with
+// far less than a write for each request: an instance leases a slice of an
 // allowance with one conditional write and spends it from memory (design,
 // section 8). Rate limits use it for their windows and quotas for their
 // calendar periods.
@@ -17,7 +17,7 @@
 // What it is not: it decides no names, knows no policies and no status codes,
 // and smooths nothing: a period is a fixed window.
 //
-// Read this file first, then ledger.go (the table), book.go (an instance) and
+// Read this file first, then table.go and ledger.go (the table), book.go (an instance) and
 // demand.go (how large a slice is).
 package allowance
 

@@ -39,8 +39,8 @@ type demand struct {
 	// first is the guess for the first lease, from the period before.
 	first int64
 
-	share float64 // this instance's part of all leases, 0 while unknown
-	seen  int64   // granted after the last lease, -1 while unknown
+	share   float64 // this instance's part of all leases, 0 while unknown
+	granted int64   // by the record after the last lease, -1 while unknown
 }
 
 // want is how many units to lease when need are waited for, spent were spent
@@ -69,20 +69,20 @@ func (d *demand) want(p period, now time.Time, need, spent, held int64) int64 {
 func (d *demand) leased(now time.Time, n, spent, before int64) {
 	d.at, d.spent = now, spent
 	if before < 0 {
-		d.seen = -1
+		d.granted = -1
 		return
 	}
-	if d.seen >= 0 && n > 0 {
+	if d.granted >= 0 && n > 0 {
 		// Between two leases of its own an instance sees what all others took:
 		// its share of that is its share of what is left.
-		others := max(before-d.seen, 0)
+		others := max(before-d.granted, 0)
 		share := float64(n) / float64(n+others)
 		if d.share > 0 {
 			share = (share + d.share) / 2
 		}
 		d.share = share
 	}
-	d.seen = before + n
+	d.granted = before + n
 }
 
 // most is the largest slice to take of what is left: half of this instance's

@@ -28,7 +28,7 @@ func TestSliceNeverExceedsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := Window(time.UnixMilli(rapid.Int64Range(0, 1e13).Draw(t, "now")), time.Duration(rapid.Int64Range(1, 1e7).Draw(t, "length ms"))*time.Millisecond)
 		p := Allowance{Name: "a", From: from, To: to}.period()
-		d := demand{seen: -1}
+		d := demand{granted: -1}
 		limit := rapid.Int64Range(1, 1e12).Draw(t, "limit")
 		now, spent, granted := from, int64(0), int64(0)
 		for range rapid.IntRange(1, 20).Draw(t, "leases") {

@@ -53,7 +53,7 @@ type outcome struct {
 
 func newSlot(p period, limit, first int64) *slot {
 	s := &slot{period: p, limit: limit}
-	s.demand = demand{first: first, seen: -1}
+	s.demand = demand{first: first, granted: -1}
 	s.left.Store(limit)
 	return s
 }
@@ -198,7 +198,7 @@ func (s *slot) fail(now time.Time, err error) (waiting int) {
 	}
 	s.queue = nil
 	// A lease that failed may have been made, and is lost then: begin small.
-	s.demand.at, s.demand.first, s.demand.seen = time.Time{}, 0, -1
+	s.demand.at, s.demand.first, s.demand.granted = time.Time{}, 0, -1
 	return waiting
 }
 

@@ -1,9 +1,9 @@
-// Package artifacts keeps compiled projects in the bucket, sealed, for the
-// gateway to load: an artifact may hold the values of variables.
+// Package artifacts stores compiled projects in the bucket, from which gateways
+// load them. They are encrypted: an artifact may hold the values of variables.
 //
-// An artifact belongs to one deployment and is known by a keyed hash of its
-// content: to put the same one again changes nothing, and its name tells
-// nothing about the secrets in it, not even whether a guess at them is right.
+// An artifact belongs to one deployment and is named by a keyed hash of its
+// content. So storing the same one again changes nothing, and a name does not
+// even say whether a guess at the secrets in it is right.
 //
 // What it is not: it decides nothing about what is served (package deployments
 // does) and removes nothing (package builds does). The rules are those of

@@ -1,5 +1,5 @@
-// Package blob is the product's S3 bucket: uploaded sources on their way in,
-// and sources and artifacts known by their digest. keys.go lists what is in it.
+// Package blob stores objects in the product's S3 bucket: uploads, and the
+// sources and artifacts made of them. keys.go lists what is in it.
 //
 // What it is not: a file system, or a place for anything that changes. Apart
 // from uploads, which clients put there by presigned URLs, an object is written

@@ -9,7 +9,7 @@
 // if it stays. Effects in the bucket are idempotent: sources are known by their
 // digest, artifacts by their content, and deleting twice is deleting once.
 //
-// What it is not: it declares no route and hears of no event; functions/builder
+// What it is not: it declares no route and takes no event; functions/builder
 // and functions/operations run these definitions.
 //
 // Read builds.go first, then tasks.go and clean.go. The rules are those of

@@ -1,7 +1,7 @@
-// Package config is what a process of the product is told by its environment:
-// where its table, bucket and key are, and under which addresses it is reached.
-// The Lambda mains and the local process fill the same Config, so that what
-// runs in one runs in the other: config → store → group → lambda.Start.
+// Package config reads the settings of a process from its environment: where
+// its table, bucket and key are, and under which addresses it is reached. The
+// Lambda mains and the local process fill the same Config, so that what runs in
+// one runs in the other: config → store → group → lambda.Start.
 //
 // What it is not: it opens nothing and imports no AWS SDK (package store and
 // package blob speak to AWS), and it holds no secret: a key is named by the

@@ -1,7 +1,7 @@
-// Package credential is the text form of the secrets that callers carry:
-// prefix_<32 base62>_<8 hex CRC-32> (contract 3.4, design section 5). A scanner
-// finds one by its prefix and checksum, and an edge refuses a mistyped one
-// without a look-up. Underscores let a double-click select all of it.
+// Package credential makes and checks the secrets that callers carry, in their
+// text form: prefix_<32 base62>_<8 hex CRC-32> (contract 3.4, design section 5).
+// A scanner finds one by its prefix and checksum, and an edge refuses a mistyped
+// one without reading the table. Underscores let a double-click select all of it.
 package credential
 
 import (

@@ -1,6 +1,6 @@
-// Package fault is the one error type that crosses package boundaries: what
-// went wrong, in words a caller may read, apart from the cause that only the
-// log may hold.
+// Package fault has the one error type that crosses package boundaries. A Fault
+// says what went wrong in words that a caller may read, and keeps the cause
+// apart, which only the log may have.
 //
 // A fault is made where its meaning is known (a service, the store) and climbs
 // unchanged; only package api turns it into a problem document. It knows no

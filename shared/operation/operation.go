@@ -1,5 +1,5 @@
-// Package operation is durable operations: work that outlives the request that
-// asked for it, such as builds, redeploys and cascading deletes.
+// Package operation runs durable operations: work that outlives the request
+// that asked for it, such as builds, redeploys and cascading deletes.
 //
 // A Definition is a small table of named states. A Record in the product's
 // table says how far one operation has come. An Engine advances records: it

@@ -21,11 +21,11 @@ func (c *compiler) readPolicies() {
 	}
 	c.env.forbid(policiesFile, nil, doc.root, inPolicyOptions)
 	root, _ := doc.root.(map[string]any)
-	sound := check(&c.report, policiesFile, "", c.schemas.policies, doc.root)
+	valid := check(&c.report, policiesFile, "", c.schemas.policies, doc.root)
 	policies, _ := root["policies"].([]any)
 	for i, entry := range policies {
 		if policy, ok := entry.(map[string]any); ok {
-			c.readPolicy(pointer("policies", strconv.Itoa(i)), policy, sound)
+			c.readPolicy(pointer("policies", strconv.Itoa(i)), policy, valid)
 		}
 	}
 	c.artifact.CORSPolicies = map[string]CORSPolicy{}
@@ -51,7 +51,7 @@ func inPolicyOptions(at []string) bool {
 
 // readPolicy reads one policy. Where the file has not the right shape, only
 // its name is taken.
-func (c *compiler) readPolicy(at string, object map[string]any, sound bool) {
+func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	name, _ := object["name"].(string)
 	policyType, _ := object["policyType"].(string)
 	if first, twice := c.policies[name]; twice && name != "" {
@@ -60,7 +60,7 @@ func (c *compiler) readPolicy(at string, object map[string]any, sound bool) {
 	}
 	c.policies[name] = &policyUse{at: at, policyType: policyType}
 	handler, ok := object["handler"].(map[string]any)
-	if !sound || !ok {
+	if !valid || !ok {
 		return
 	}
 	component, res, ok := c.component(policiesFile, at+"/handler", handler)

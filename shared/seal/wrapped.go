@@ -15,23 +15,23 @@ type Wrapper interface {
 	Unwrap(ctx context.Context, wrapped []byte) ([]byte, error)
 }
 
-// Shelf keeps the installation's one wrapped root key where all its processes
-// find it, such as the table.
-type Shelf interface {
-	// Kept gives the wrapped key, nil when there is none yet.
-	Kept(ctx context.Context) ([]byte, error)
-	// Keep stores the wrapped key unless there is one already, and gives the
-	// one that is kept after that.
-	Keep(ctx context.Context, wrapped []byte) ([]byte, error)
+// KeyStore has the installation's one wrapped root key where all its processes
+// find it, such as in the table.
+type KeyStore interface {
+	// Load gives the wrapped key, nil when there is none yet.
+	Load(ctx context.Context) ([]byte, error)
+	// Create stores the wrapped key unless there is one already, and gives the
+	// one that is stored after that.
+	Create(ctx context.Context, wrapped []byte) ([]byte, error)
 }
 
-// Wrapped is the root key that a Wrapper wraps and a Shelf keeps. The first
+// Wrapped is the root key that a Wrapper wraps and a KeyStore has. The first
 // process of an installation makes it. A process asks both once, and again
 // when the key has been in its memory for the time given to NewWrapped: so
 // long, at most, does a key that was disabled go on working.
 type Wrapped struct {
 	wrapper Wrapper
-	shelf   Shelf
+	store   KeyStore
 	now     func() time.Time
 	maxAge  time.Duration
 
@@ -50,8 +50,8 @@ type heldKey struct {
 var _ KeySource = (*Wrapped)(nil)
 
 // NewWrapped makes a source that keeps the key in memory for maxAge.
-func NewWrapped(w Wrapper, s Shelf, maxAge time.Duration, now func() time.Time) *Wrapped {
-	return &Wrapped{wrapper: w, shelf: s, now: now, maxAge: maxAge, turn: make(chan struct{}, 1)}
+func NewWrapped(w Wrapper, s KeyStore, maxAge time.Duration, now func() time.Time) *Wrapped {
+	return &Wrapped{wrapper: w, store: s, now: now, maxAge: maxAge, turn: make(chan struct{}, 1)}
 }
 
 // Root implements KeySource.
@@ -84,10 +84,10 @@ func (w *Wrapped) fresh() *heldKey {
 }
 
 func (w *Wrapped) fetch(ctx context.Context) ([]byte, error) {
-	wrapped := w.wrapped // what is kept never changes
+	wrapped := w.wrapped // what is stored never changes
 	if wrapped == nil {
 		var err error
-		if wrapped, err = w.shelf.Kept(ctx); err != nil {
+		if wrapped, err = w.store.Load(ctx); err != nil {
 			return nil, fmt.Errorf("read the wrapped root key: %w", err)
 		}
 	}
@@ -96,11 +96,11 @@ func (w *Wrapped) fetch(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make a root key: %w", err)
 		}
-		if wrapped, err = w.shelf.Keep(ctx, made); err != nil {
-			return nil, fmt.Errorf("keep the wrapped root key: %w", err)
+		if wrapped, err = w.store.Create(ctx, made); err != nil {
+			return nil, fmt.Errorf("store the wrapped root key: %w", err)
 		}
 	}
-	// Even a key just made is unwrapped: the one kept may be another process's,
+	// Even a key just made is unwrapped: the one stored may be another process's,
 	// and a key that cannot be unwrapped must not seal anything.
 	key, err := w.wrapper.Unwrap(ctx, wrapped)
 	if err != nil {

@@ -49,17 +49,17 @@ func invert(b []byte) []byte {
 	return out
 }
 
-// shelf is a Shelf in memory.
-type shelf struct {
+// keyStore is a KeyStore in memory.
+type keyStore struct {
 	mu    sync.Mutex
 	kept  []byte
 	reads int
 	down  error
-	// before runs once, between a Kept that found nothing and its answer.
+	// before runs once, between a Load that found nothing and its answer.
 	before func()
 }
 
-func (s *shelf) Kept(context.Context) ([]byte, error) {
+func (s *keyStore) Load(context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -71,7 +71,7 @@ func (s *shelf) Kept(context.Context) ([]byte, error) {
 	return kept, s.down
 }
 
-func (s *shelf) Keep(_ context.Context, wrapped []byte) ([]byte, error) {
+func (s *keyStore) Create(_ context.Context, wrapped []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
@@ -82,7 +82,7 @@ func (s *shelf) Keep(_ context.Context, wrapped []byte) ([]byte, error) {
 
 func TestRootKeyIsMadeOnceForAllProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, s := &keyService{slow: time.Millisecond}, &shelf{}
+		service, s := &keyService{slow: time.Millisecond}, &keyStore{}
 		var wg sync.WaitGroup
 		keys := make([][]byte, 20)
 		for process := range 4 {
@@ -110,7 +110,7 @@ func TestRootKeyIsMadeOnceForAllProcesses(t *testing.T) {
 }
 
 func TestProcessThatComesSecondTakesTheFirstOnesKey(t *testing.T) {
-	service, s := &keyService{}, &shelf{}
+	service, s := &keyService{}, &keyStore{}
 	first := invert(bytes.Repeat([]byte{99}, seal.KeyBytes))
 	s.before = func() { s.kept = first }
 	key, err := seal.NewWrapped(service, s, time.Hour, time.Now).Root(t.Context())
@@ -121,7 +121,7 @@ func TestProcessThatComesSecondTakesTheFirstOnesKey(t *testing.T) {
 
 func TestRootKeyIsAskedForAgainAfterItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, s := &keyService{}, &shelf{}
+		service, s := &keyService{}, &keyStore{}
 		w := seal.NewWrapped(service, s, time.Hour, time.Now)
 		sealer := seal.NewSealer(w)
 		sealed, err := sealer.Seal(t.Context(), []byte("text"), "record")
@@ -153,7 +153,7 @@ func TestRootKeyIsAskedForAgainAfterItsAge(t *testing.T) {
 func TestWaitForTheRootKeyEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &keyService{slow: time.Minute}
-		w := seal.NewWrapped(service, &shelf{}, time.Hour, time.Now)
+		w := seal.NewWrapped(service, &keyStore{}, time.Hour, time.Now)
 		go func() { _, _ = w.Root(t.Context()) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -169,11 +169,11 @@ func TestWaitForTheRootKeyEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestFailureOfWrapperOrShelfIsNotRemembered(t *testing.T) {
-	service, s := &keyService{}, &shelf{down: errSource}
+func TestFailureOfWrapperOrKeyStoreIsNotRemembered(t *testing.T) {
+	service, s := &keyService{}, &keyStore{down: errSource}
 	w := seal.NewWrapped(service, s, time.Hour, time.Now)
 	if _, err := w.Root(t.Context()); !errors.Is(err, errSource) {
-		t.Errorf("answered %v with the shelf down", err)
+		t.Errorf("answered %v with the key store down", err)
 	}
 	s.down, service.down = nil, errSource
 	if _, err := w.Root(t.Context()); !errors.Is(err, errSource) {

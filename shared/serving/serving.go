@@ -1,11 +1,10 @@
-// Package serving tells the gateway what a host serves: it reads deployments'
-// records, loads their artifacts, and keeps both in memory (design, section 7).
+// Package serving finds the deployment that a host serves: it reads the record,
+// loads the artifact, and caches both in memory (design, section 7).
 //
-// A change of a deployment is seen within deployments.Staleness: a record that
-// was read less than half of it ago is not looked at again; one that was read
-// less than all of it ago is looked at in the background, while requests go on
-// with what is known; an older one has its requests wait. While the table does
-// not answer, what is known is served on.
+// A change of a deployment takes effect within deployments.Staleness. A cached
+// record is used without a read for half of that time. For the other half it is
+// still used, while it is refreshed in the background. After that, requests wait
+// for the refresh. While the table does not answer, the cache is served on.
 //
 // What it is not: it makes nothing ready to serve (package gateway does) and
 // knows no custom domains yet.
@@ -52,12 +51,12 @@ const (
 	// outage is how long a deployment is served while nobody can say whether
 	// it is still there.
 	outage = 10 * time.Minute
-	// readTime bounds one look at the table and the bucket.
+	// readTime bounds one refresh from the table and the bucket.
 	readTime = 10 * time.Second
 	// maxKnown is how many hosts are remembered, those without a deployment
 	// included: their names come from anyone.
 	maxKnown = 4096
-	// candidates is how many entries are looked at to forget one of them.
+	// candidates is how many entries are compared to forget one of them.
 	candidates = 32
 )
 
@@ -78,13 +77,13 @@ func New(o Options) *Resolver {
 
 // entry is what is known of a deployment.
 type entry struct {
-	// looking has room for the one who reads the table.
-	looking chan struct{}
+	// refreshing has room for the one who reads the table.
+	refreshing chan struct{}
 
 	mu sync.Mutex
-	// seen is when the last look that had an answer was begun, tried when the
-	// last one was.
-	seen, tried time.Time
+	// refreshed is when the last refresh that had an answer was begun, tried
+	// when the last one was.
+	refreshed, tried time.Time
 	// deployment is nil when there is none.
 	deployment *gateway.Deployment
 	// failure is why tried had no answer.
@@ -93,7 +92,7 @@ type entry struct {
 
 var errNoDeployment = fault.Missing("deployment")
 
-// namePattern is that of deployments' names: others need no look.
+// namePattern is that of deployments' names: no other is asked for.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-[0-9a-f]{7}$`)
 
 // Resolve gives what a host serves. A host without a deployment, or with one
@@ -109,9 +108,9 @@ func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deploymen
 	switch {
 	case age < recheck:
 	case d != nil && age < deployments.Staleness:
-		r.lookLater(ctx, name, e)
+		r.refreshLater(ctx, name, e)
 	default:
-		if err := r.look(ctx, name, e); err != nil {
+		if err := r.refresh(ctx, name, e); err != nil {
 			return nil, err
 		}
 		d, _ = e.answer(now)
@@ -131,7 +130,7 @@ func (r *Resolver) entry(name string) *entry {
 		if len(r.known) >= maxKnown {
 			r.forget()
 		}
-		e = &entry{looking: make(chan struct{}, 1)}
+		e = &entry{refreshing: make(chan struct{}, 1)}
 		r.known[name] = e
 	}
 	return e
@@ -160,39 +159,39 @@ func (e *entry) serves() bool {
 func (e *entry) answer(now time.Time) (*gateway.Deployment, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.seen.IsZero() {
+	if e.refreshed.IsZero() {
 		return nil, 1<<63 - 1
 	}
-	return e.deployment, now.Sub(e.seen)
+	return e.deployment, now.Sub(e.refreshed)
 }
 
-// lookLater has the table looked at in the background, once at a time.
-func (r *Resolver) lookLater(ctx context.Context, name string, e *entry) {
+// refreshLater refreshes in the background, once at a time.
+func (r *Resolver) refreshLater(ctx context.Context, name string, e *entry) {
 	select {
-	case e.looking <- struct{}{}:
+	case e.refreshing <- struct{}{}:
 	default:
 		return
 	}
 	go func() {
-		defer func() { <-e.looking }()
+		defer func() { <-e.refreshing }()
 		if err := r.read(context.WithoutCancel(ctx), name, e); err != nil {
 			r.o.Log.WarnContext(ctx, "a deployment could not be looked up, what is known is served on", "deployment", name, "error", err)
 		}
 	}()
 }
 
-// look has the table looked at, unless somebody else has done so meanwhile. It
+// refresh reads the table, unless somebody else has done so meanwhile. It
 // answers an error only where nothing is known that could be served.
-func (r *Resolver) look(ctx context.Context, name string, e *entry) error {
+func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 	select {
-	case e.looking <- struct{}{}:
+	case e.refreshing <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-e.looking }()
+	defer func() { <-e.refreshing }()
 	now := r.o.Now()
 	e.mu.Lock()
-	fresh := !e.seen.IsZero() && now.Sub(e.seen) < recheck
+	fresh := !e.refreshed.IsZero() && now.Sub(e.refreshed) < recheck
 	// While the table is away, not every request waits for it.
 	failing := e.failure != nil && now.Sub(e.tried) < recheck
 	failure := e.failure
@@ -214,7 +213,7 @@ func (r *Resolver) look(ctx context.Context, name string, e *entry) error {
 	return failure
 }
 
-// read looks at the table, and at the bucket when another artifact is served.
+// read reads the table, and the bucket when another artifact is served.
 func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -227,7 +226,7 @@ func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
 	defer e.mu.Unlock()
 	e.tried, e.failure = begun, err
 	if err == nil {
-		e.seen, e.deployment = begun, d
+		e.refreshed, e.deployment = begun, d
 	}
 	return err
 }

@@ -1,19 +1,20 @@
-// Package store is the single table: every record of the product lives in it
-// under a key that begins with a Space, and every change goes through
+// Package store reads and writes the product's single table. Every record
+// has a key that begins with a Space, and every change goes through
 // Table.Commit, which is one DynamoDB transaction.
 //
 // What it is not: it knows no resource. A package that owns records declares
-// their spaces and keys itself, in a file named after the table, so that a new
-// resource touches nothing here (project.go is the one exception, with its
-// reason). Records are structs of those packages, encoded by their dynamodbav
-// tags; what a failed condition means is said by the writer with Write.Else.
+// their spaces and keys itself (shared/accounts/table.go, for one), so that a
+// new resource touches nothing here; project.go is the one exception and has
+// the reason. Records are structs of those packages, encoded by their
+// dynamodbav tags. What a failed condition means, the writer says with
+// Write.Else.
 //
-// Read store.go first, then write.go and condition.go; space.go says how keys
-// are made, schema.go what the table is. backend.go is what a database has to
-// do, with what backends share: evaluate.go says what a write does to an
-// item, size.go what it costs, rules.go what is refused before any of them.
-// dynamo.go is one backend, package memory another; one suite tests both. The
-// rules are those of design, section 5.
+// Read store.go first, then write.go and condition.go. space.go says how keys
+// are made, schema.go what the table is. backend.go is the interface of a
+// database: dynamo.go implements it, package memory does too, and one suite
+// tests both. They share evaluate.go (what a write does to an item), size.go
+// (what it costs) and rules.go (what is refused before any of them). The rules
+// are those of design, section 5.
 //
 // Why one table for all: a change and its audit record are one transaction, one
 // stream starts operations, and one query of a partition reads what several

@@ -1,6 +1,5 @@
-// Package telemetry is how an installation is watched from outside: the trace
-// of a request, in OpenTelemetry's terms, and the metrics that go with its line
-// in the log, in CloudWatch's embedded metric format.
+// Package telemetry traces requests, with OpenTelemetry, and adds metrics to
+// their lines in the log, in CloudWatch's embedded metric format.
 //
 // What it is not: the log itself, which is log/slog's (package api and package
 // gateway write one line for each request), nor a place that decides what a

@@ -1,6 +1,5 @@
-// Package ratelimit answers the gateway's rate limits out of a book of
-// allowances: it turns "so many in a window" into the allowance of the window
-// that now lies in.
+// Package ratelimit applies the gateway's rate limits: it takes what a request
+// needs from the allowance (package allowance) of the limit's current window.
 //
 // What it is not: the counting, which is package allowance, or the policy,
 // which is package policy of the gateway. It stands between them because the

@@ -1,4 +1,4 @@
-// Package memory is the table in memory, for tests and simulators: it has
+// Package memory keeps the table in memory, for tests and simulators: it has
 // DynamoDB's transactions, tokens, conditions, pages, due index and stream, and
 // bills what DynamoDB would, without a process to start.
 //

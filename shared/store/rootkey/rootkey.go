@@ -1,5 +1,5 @@
-// Package rootkey is the installation's root key in AWS: wrapped by a KMS key,
-// and kept wrapped in the table, where every process finds it.
+// Package rootkey keeps the installation's root key in AWS: a KMS key wraps it,
+// and the table has it wrapped, where every process reads it.
 //
 // What it is not: it seals nothing. Package seal does, with the key that the
 // source made here gives it; on a laptop it takes seal.OpenFile instead.
@@ -35,7 +35,7 @@ const maxAge = time.Hour
 // New makes a source that has the KMS key with that id or ARN wrap the root
 // key. It makes no request; the first use does.
 func New(client Client, keyID string, table *store.Table, now func() time.Time) *seal.Wrapped {
-	return seal.NewWrapped(wrapper{client, keyID}, shelf{table, now}, maxAge, now)
+	return seal.NewWrapped(wrapper{client, keyID}, keyStore{table, now}, maxAge, now)
 }
 
 // wrapper is a seal.Wrapper over KMS.
@@ -74,13 +74,13 @@ func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 // seals or hashes reads it once.
 const space store.Space = "root-key"
 
-// shelf is a seal.Shelf over the table.
-type shelf struct {
+// keyStore is a seal.KeyStore over the table.
+type keyStore struct {
 	table *store.Table
 	now   func() time.Time
 }
 
-var _ seal.Shelf = shelf{}
+var _ seal.KeyStore = keyStore{}
 
 // rootKeyRecord is the one item. It is written once and never changed.
 type rootKeyRecord struct {
@@ -88,7 +88,7 @@ type rootKeyRecord struct {
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 }
 
-func (s shelf) Kept(ctx context.Context) ([]byte, error) {
+func (s keyStore) Load(ctx context.Context) ([]byte, error) {
 	var r rootKeyRecord
 	err := s.table.Get(ctx, space.Key(), &r)
 	if errors.Is(err, store.ErrNotFound) {
@@ -97,10 +97,10 @@ func (s shelf) Kept(ctx context.Context) ([]byte, error) {
 	return r.Wrapped, err
 }
 
-func (s shelf) Keep(ctx context.Context, wrapped []byte) ([]byte, error) {
+func (s keyStore) Create(ctx context.Context, wrapped []byte) ([]byte, error) {
 	err := s.table.Commit(ctx, store.Create(space.Key(), rootKeyRecord{wrapped, s.now().UTC()}))
 	if err == nil || errors.Is(err, store.ErrCondition) {
-		return s.Kept(ctx)
+		return s.Load(ctx)
 	}
 	return nil, err
 }
