@@ -3,7 +3,8 @@
 // bills what DynamoDB would, without a process to start.
 //
 // What it is not: a fake. The suite of package store holds it and DynamoDB to
-// the same answers (docs/decisions/0012). It keeps nothing beyond its process.
+// the same answers (docs/decisions/0003-a-table-in-memory.md). It keeps nothing
+// beyond its process.
 //
 // Read memory.go first, then query.go.
 package memory
