@@ -27,26 +27,26 @@ import (
 // kind is the name of the file for what calls a function.
 func kind(e trigger.Event) string {
 	switch {
-	case e.Uploaded != "":
-		return "uploaded"
-	case e.Changed:
-		return "changed"
+	case e.ObjectCreated != "":
+		return "object-created"
+	case e.StreamRecords:
+		return "stream-records"
 	case e.Schedule != nil:
 		return e.Schedule.Name
-	case e.Serves:
-		return "served"
+	case e.HTTP:
+		return "http"
 	}
-	return "asked"
+	return "invoked"
 }
 
 // TestEverythingThatCallsAFunctionHasItsEvent runs each file as Lambda does.
 func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 	answers := map[string]string{
-		"accounts/asked.json":     `"name":"globex"`,
-		"builder/uploaded.json":   "null",
-		"operations/changed.json": `{"batchItemFailures":[]}`,
-		"operations/sweep.json":   "null",
-		"gateway/served.json":     `"statusCode":200`,
+		"accounts/invoked.json":          `"name":"globex"`,
+		"builder/object-created.json":    "null",
+		"operations/stream-records.json": `{"batchItemFailures":[]}`,
+		"operations/sweep.json":          "null",
+		"gateway/http.json":              `"statusCode":200`,
 	}
 	for _, f := range functions.Triggered() {
 		for _, e := range f.On {
@@ -77,15 +77,15 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 // TestUploadsEventIsOfTheDeclaredPlace: S3 calls for objects below the prefix
 // alone.
 func TestUploadsEventIsOfTheDeclaredPlace(t *testing.T) {
-	raw, err := os.ReadFile("builder/uploaded.json")
+	raw, err := os.ReadFile("builder/object-created.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var event events.S3Event
 	decode(t, raw, &event)
 	for _, e := range builder.Function.On {
-		if e.Uploaded == "" || !strings.HasPrefix(event.Records[0].S3.Object.Key, e.Uploaded) {
-			t.Errorf("%s is not below %s", event.Records[0].S3.Object.Key, e.Uploaded)
+		if e.ObjectCreated == "" || !strings.HasPrefix(event.Records[0].S3.Object.Key, e.ObjectCreated) {
+			t.Errorf("%s is not below %s", event.Records[0].S3.Object.Key, e.ObjectCreated)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestUploadsEventIsOfTheDeclaredPlace(t *testing.T) {
 // TestGatewaysRequestsKeepTheirHost: deployments are told apart by it, and the
 // adapter leaves it among the other headers.
 func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
-	raw, err := os.ReadFile("gateway/served.json")
+	raw, err := os.ReadFile("gateway/http.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func declaredFunctions(s Settings) []declared {
 		switch {
 		case t.Heavy:
 			d.memory = s.BuilderMemoryMB
-		case slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.Serves }):
+		case slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.HTTP }):
 			d.memory = s.GatewayMemoryMB
 			if s.Streaming {
 				d.timeout = streamTimeout

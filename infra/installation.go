@@ -73,7 +73,7 @@ func newAPIWithAll(stack awscdk.Stack, s Settings, name string, routes []route, 
 func gatewayRoutes(declarations []declared) []route {
 	for _, f := range declarations {
 		for _, e := range f.on {
-			if e.Serves {
+			if e.HTTP {
 				return []route{{method: anyMethod, path: "/", function: f.name}, {method: anyMethod, path: "/" + greedy, function: f.name}}
 			}
 		}

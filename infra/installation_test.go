@@ -290,7 +290,7 @@ func TestStacksStayBelowTheirLimit(t *testing.T) {
 func TestFunctionAddedLaterIsCalled(t *testing.T) {
 	s := settingsFor(t, needed(nil))
 	added := declared{name: "added", timeout: time.Minute, memory: 128, on: []trigger.Event{
-		{Uploaded: "truststore/"}, {Changed: true}, {Schedule: &trigger.Schedule{Name: "nightly", Every: 24 * time.Hour}},
+		{ObjectCreated: "truststore/"}, {StreamRecords: true}, {Schedule: &trigger.Schedule{Name: "nightly", Every: 24 * time.Hour}},
 	}}
 	if err := os.MkdirAll(s.asset(added.name), 0o700); err != nil {
 		t.Fatal(err)

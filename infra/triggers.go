@@ -27,15 +27,15 @@ const (
 func newTriggers(scope constructs.Construct, s Settings, d data, f *function) error {
 	for _, e := range f.on {
 		switch {
-		case e.Uploaded != "":
-			newUploadTrigger(scope, d, f, e.Uploaded)
-		case e.Changed:
+		case e.ObjectCreated != "":
+			newUploadTrigger(scope, d, f, e.ObjectCreated)
+		case e.StreamRecords:
 			newStreamTrigger(scope, d, f, s.matching(e))
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
 			}
-		case e.Serves, e.Asked: // its own API, or nothing at all
+		case e.HTTP, e.Invoked: // its own API, or nothing at all
 		default:
 			return fmt.Errorf("function %s declares an event of no kind", f.name)
 		}
@@ -65,7 +65,7 @@ func (s Settings) matching(e trigger.Event) string {
 	if s.Emulator == miniStack {
 		return ""
 	}
-	return e.Matching
+	return e.FilterPattern
 }
 
 // newStreamTrigger gives the function the table's stream. What it fails at for

@@ -55,7 +55,7 @@ type uploadReceiver struct {
 
 func (u *uploadReceiver) receive(e events.S3Event) {
 	if r := u.to.Load(); r != nil {
-		r.Uploaded(e)
+		r.ObjectCreated(e)
 	}
 }
 
@@ -216,7 +216,7 @@ func (o *opened) runner(called []triggers.Function) *triggers.Runner {
 func (o *opened) called() ([]triggers.Function, error) {
 	var out []triggers.Function
 	for _, f := range functions.Triggered() {
-		if !slices.ContainsFunc(f.On, func(e trigger.Event) bool { return !e.Serves && !e.Asked }) {
+		if !slices.ContainsFunc(f.On, func(e trigger.Event) bool { return !e.HTTP && !e.Invoked }) {
 			continue
 		}
 		handler, err := f.Open(o.parts)

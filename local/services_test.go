@@ -44,7 +44,7 @@ func TestEveryFunctionThatEventsCallIsWired(t *testing.T) {
 	for _, f := range functions.Triggered() {
 		for _, on := range f.On {
 			// Requests have a listener of their own, and who would ask has commands.
-			if !on.Serves && !on.Asked && !slices.Contains(want, f.Name) {
+			if !on.HTTP && !on.Invoked && !slices.Contains(want, f.Name) {
 				want = append(want, f.Name)
 			}
 		}

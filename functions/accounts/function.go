@@ -1,7 +1,7 @@
-// Package accounts is the function that makes accounts. No address leads to
-// it: who may call it is for the policies of the platform (`make account` does,
-// with the caller's own credentials), since an installation without an account
-// has nobody who could hold an account key.
+// Package accounts makes accounts, each with its first key. It has no public
+// address: an installation without an account has nobody who could hold an
+// account key, so the platform's permissions say who may invoke it (`make account`
+// does, with the caller's own credentials).
 //
 // What it is not: an operation of the API, which has none that makes accounts.
 // What an account is stands in package accounts of shared; read Handler.
@@ -25,7 +25,7 @@ import (
 var Function = trigger.Function{
 	Name:    "accounts",
 	Does:    "Makes an account with a first key, for who runs the installation.",
-	On:      []trigger.Event{{Asked: true}},
+	On:      []trigger.Event{{Invoked: true}},
 	Uses:    []api.Use{api.PutItem, api.RootKey, api.MakeRootKey},
 	Timeout: 15 * time.Second,
 }

@@ -1,7 +1,7 @@
-// Package builder hears of uploads: an archive that arrives at an upload
-// address begins a build, which this function carries out at once. When it dies
-// halfway, functions/operations goes on with it.
+// Package builder builds and deploys what was uploaded: S3 calls it with each
+// archive that arrives at an upload address, and it carries out the archive's
+// build at once. When it dies halfway, functions/operations goes on with it.
 //
-// No route calls it. What it does is in package deployments (which archive
-// begins a build) and package builds (what a build is); here is only S3's event.
+// No route calls it. Which archive begins a build is in package deployments, what
+// a build is in package builds; here is only S3's event.
 package builder

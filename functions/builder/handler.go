@@ -24,7 +24,7 @@ import (
 var Function = trigger.Function{
 	Name: "builder",
 	Does: "builds what was uploaded",
-	On:   []trigger.Event{{Uploaded: blob.UploadKey("")}},
+	On:   []trigger.Event{{ObjectCreated: blob.UploadKey("")}},
 	Uses: []api.Use{
 		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,

@@ -1,7 +1,7 @@
-// Package gateway is the function that serves deployments: it makes the data
-// plane (package gateway in shared) of an installation's parts. In a Lambda it
-// answers API Gateway's events, in the local process and in a container it is
-// the plain http.Handler that New gives.
+// Package gateway serves deployments: it makes the data plane (package gateway in
+// shared) of an installation's parts. In a Lambda it answers API Gateway's
+// events, in the local process and in a container it is the plain http.Handler
+// that New gives.
 //
 // What is here is wiring alone. Read gateway.go, New first; edge.go and stream.go
 // are the two ways behind API Gateway: whole answers, and answers as they come.
@@ -35,7 +35,7 @@ import (
 var Function = trigger.Function{
 	Name: "gateway",
 	Does: "Serves what is deployed.",
-	On:   []trigger.Event{{Serves: true}},
+	On:   []trigger.Event{{HTTP: true}},
 	Uses: []api.Use{
 		api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
 	},

@@ -34,7 +34,7 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 	var from core.RequestAccessor
 	handler := asAsked(h)
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error) {
-		event, refusal := o.Sound(event)
+		event, refusal := o.Normalise(event)
 		if refusal != nil {
 			return whole(api.EdgeProblem(ctx, event, refusal))
 		}

@@ -29,7 +29,7 @@ var Function = trigger.Function{
 	Name: "operations",
 	Does: "Advances durable operations: builds, redeploys, cascading deletes.",
 	On: []trigger.Event{
-		{Changed: true, Matching: unowned},
+		{StreamRecords: true, FilterPattern: unowned},
 		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
 	},
 	Uses: []api.Use{

@@ -146,20 +146,20 @@ func TestStreamsFilterLetsEveryWaitingOperationThrough(t *testing.T) {
 		}
 	}
 	for _, on := range operations.Function.On {
-		if !on.Changed {
+		if !on.StreamRecords {
 			continue
 		}
-		d := json.NewDecoder(strings.NewReader(on.Matching))
+		d := json.NewDecoder(strings.NewReader(on.FilterPattern))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&pattern); err != nil {
 			t.Fatal(err)
 		}
 		pk, owner := pattern.DynamoDB.Keys.PK.S, pattern.DynamoDB.NewImage.Lease.M.Owner.S
 		if len(pk) != 1 || pk[0].Prefix != operation.Key("").PK {
-			t.Errorf("operations' keys begin with %q, the filter is %s", operation.Key("").PK, on.Matching)
+			t.Errorf("operations' keys begin with %q, the filter is %s", operation.Key("").PK, on.FilterPattern)
 		}
 		if len(owner) != 1 || owner[0].Exists == nil || *owner[0].Exists {
-			t.Errorf("the filter is %s", on.Matching)
+			t.Errorf("the filter is %s", on.FilterPattern)
 		}
 		return
 	}

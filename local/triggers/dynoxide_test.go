@@ -73,7 +73,7 @@ func listen(t *testing.T, stream triggers.Stream, checkpoints triggers.Checkpoin
 	w := &world{}
 	r := triggers.New(triggers.Options{
 		Functions: []triggers.Function{{
-			Function: trigger.Function{Name: "operations", On: []trigger.Event{{Changed: true}}},
+			Function: trigger.Function{Name: "operations", On: []trigger.Event{{StreamRecords: true}}},
 			Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 				var e events.DynamoDBEvent
 				if err := json.Unmarshal(payload, &e); err != nil {

@@ -40,7 +40,7 @@ type Options struct {
 	Checkpoints Checkpoints
 	// Objects lists what was uploaded.
 	Objects Objects
-	// Polled says that nobody calls Uploaded: the objects are then looked for
+	// Polled says that nobody calls ObjectCreated: the objects are then looked for
 	// each second.
 	Polled bool
 	IDs    *ids.Source
@@ -64,12 +64,12 @@ func (r *Runner) Run(ctx context.Context) {
 	for _, f := range r.o.Functions {
 		for _, on := range f.On {
 			switch {
-			case on.Changed:
+			case on.StreamRecords:
 				r.jobs.Go(func() { r.followStream(ctx, f) })
 			case on.Schedule != nil:
 				r.jobs.Go(func() { r.keepSchedule(ctx, f, *on.Schedule) })
-			case on.Uploaded != "":
-				r.jobs.Go(func() { r.catchUp(ctx, f, on.Uploaded) })
+			case on.ObjectCreated != "":
+				r.jobs.Go(func() { r.catchUp(ctx, f, on.ObjectCreated) })
 			}
 		}
 	}

@@ -158,7 +158,7 @@ func (o *fakeObjects) List(context.Context, string) iter.Seq2[blob.Object, error
 func changes(told *[]string, react func(call int, sequences []string) ([]string, error)) triggers.Function {
 	call := 0
 	return triggers.Function{
-		Function: trigger.Function{Name: "operations", On: []trigger.Event{{Changed: true}}},
+		Function: trigger.Function{Name: "operations", On: []trigger.Event{{StreamRecords: true}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			var e events.DynamoDBEvent
 			if err := json.Unmarshal(payload, &e); err != nil {
@@ -323,7 +323,7 @@ func uploads(told *[]string, answer func(call int) error) triggers.Function {
 	var mu sync.Mutex
 	call := 0
 	return triggers.Function{
-		Function: trigger.Function{Name: "builder", On: []trigger.Event{{Uploaded: "uploads/"}}},
+		Function: trigger.Function{Name: "builder", On: []trigger.Event{{ObjectCreated: "uploads/"}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -354,7 +354,7 @@ func TestUploadsBelowThePrefixAreTold(t *testing.T) {
 		w := &world{}
 		var told []string
 		r, stop := w.start(t, false, uploads(&told, succeed))
-		r.Uploaded(event("uploads/a%2Fb+c", "artifacts/x", "%zz"))
+		r.ObjectCreated(event("uploads/a%2Fb+c", "artifacts/x", "%zz"))
 		synctest.Wait()
 		stop()
 		if want := []string{"uploads/a/b c"}; !slices.Equal(told, want) {
@@ -368,7 +368,7 @@ func TestUploadIsTriedThreeTimes(t *testing.T) {
 		w := &world{}
 		var told []string
 		r, stop := w.start(t, false, uploads(&told, func(int) error { return errors.New("no") }))
-		r.Uploaded(event("uploads/a"))
+		r.ObjectCreated(event("uploads/a"))
 		time.Sleep(30 * time.Second)
 		stop()
 		if len(told) != 3 {

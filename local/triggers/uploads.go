@@ -39,9 +39,9 @@ type upload struct {
 	event    events.S3Event
 }
 
-// Uploaded calls the functions that want to hear of the objects in event. It
+// ObjectCreated calls the functions that are called for the objects in event. It
 // returns at once.
-func (r *Runner) Uploaded(event events.S3Event) {
+func (r *Runner) ObjectCreated(event events.S3Event) {
 	for _, record := range event.Records {
 		key, err := url.QueryUnescape(record.S3.Object.Key)
 		if err != nil {
@@ -49,7 +49,7 @@ func (r *Runner) Uploaded(event events.S3Event) {
 		}
 		for _, f := range r.o.Functions {
 			for _, on := range f.On {
-				if on.Uploaded != "" && strings.HasPrefix(key, on.Uploaded) {
+				if on.ObjectCreated != "" && strings.HasPrefix(key, on.ObjectCreated) {
 					r.queue(upload{f, events.S3Event{Records: []events.S3EventRecord{record}}})
 				}
 			}

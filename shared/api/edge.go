@@ -57,7 +57,7 @@ func (s *Server) Edge() Edge {
 func NewEdge(h http.Handler, o EdgeOptions) Edge {
 	adapter := httpadapter.New(h)
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		event, refusal := o.Sound(event)
+		event, refusal := o.Normalise(event)
 		if refusal != nil {
 			return EdgeProblem(ctx, event, refusal)
 		}
@@ -72,9 +72,12 @@ func NewEdge(h http.Handler, o EdgeOptions) Edge {
 	}
 }
 
-// Sound gives an event that makes a request, or why it does not: such a problem
-// is the client's, and would be a failure of the function's otherwise.
-func (o EdgeOptions) Sound(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
+// Normalise brings an event into the one form that a request is made of: its path
+// is percent-encoded, its query has every value of each name. It answers a fault
+// for an event that no request can be made of (a path that does not parse, a body
+// that is not the base64 it is said to be): the adapter would make it a failure of
+// the function.
+func (o EdgeOptions) Normalise(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
 	if o.Escaped != nil {
 		event.Path = o.Escaped(event.Path)
 	}

@@ -27,26 +27,27 @@ type Function struct {
 	Heavy bool
 }
 
-// Event calls a function. Exactly one field is set, Matching apart.
+// Event calls a function. Exactly one field is set, FilterPattern apart.
 type Event struct {
-	// Uploaded calls it for each object written below a prefix of the bucket,
-	// with S3's event.
-	Uploaded string
-	// Changed calls it with batches of the table's stream; it answers which
-	// records of a batch failed.
-	Changed bool
-	// Matching is the pattern (of AWS's event filters, as JSON) that a record of
-	// Changed has to match, "" for all of them. It saves calls and no more: the
-	// function passes over what does not match, since not every platform
+	// ObjectCreated is a prefix of the bucket's keys: S3's ObjectCreated event of
+	// each object written below it calls the function.
+	ObjectCreated string
+	// StreamRecords calls it with batches of the table's stream (DynamoDB
+	// Streams); it answers which records of a batch failed.
+	StreamRecords bool
+	// FilterPattern is the pattern (of AWS's event filters, as JSON) that a record
+	// of the stream has to match, "" for all of them. It saves calls and no more:
+	// the function passes over what does not match, since not every platform
 	// filters.
-	Matching string
+	FilterPattern string
 	// Schedule calls it again and again.
 	Schedule *Schedule
-	// Serves gives it every request to the deployments' host names.
-	Serves bool
-	// Asked lets those with a grant of the platform call it: no address is
-	// public. Its event is of its own making.
-	Asked bool
+	// HTTP calls it with every request to the deployments' host names.
+	HTTP bool
+	// Invoked says that it is invoked directly, by those whom the platform's
+	// permissions allow to: it has no public address. Its event is of its own
+	// making.
+	Invoked bool
 }
 
 // Schedule is a regular call.

@@ -1,4 +1,4 @@
-// Command lambda is the function that S3 tells of uploads. Wiring only:
+// Command lambda is the function that builds uploaded archives. Wiring only:
 // what it does is in package builder.
 package main
 
