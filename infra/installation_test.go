@@ -250,41 +250,6 @@ func TestTemplateNamesNoAccount(t *testing.T) {
 	}
 }
 
-// TestStacksStayBelowTheirLimit grows the product to the size that design,
-// section 11, expects of it: some 20 groups with 150 operations.
-func TestStacksStayBelowTheirLimit(t *testing.T) {
-	s := settingsFor(t, needed(nil))
-	fs := declaredFunctions(s)
-	for len(fs) < 25 {
-		f := declared{name: fmt.Sprintf("group-%d", len(fs)), timeout: requestTimeout, memory: 256}
-		for n := range 8 {
-			f.routes = append(f.routes, api.Declaration{ID: fmt.Sprintf("%s_%d", f.name, n), Method: "GET", Path: fmt.Sprintf("/v1/%s/{id}/part-%d", f.name, n)})
-		}
-		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(s.asset(f.name), "bootstrap"), nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		fs = append(fs, f)
-	}
-	a := synthesiseOf(t, s, fs)
-	if routes := len(a.routes(t)); routes < 290 { // each path has one for all other methods
-		t.Errorf("only %d routes", routes)
-	}
-	for name, stack := range a.stacks {
-		if n := len(stack.Resources); n >= 400 {
-			t.Errorf("%s has %d resources", name, n)
-		}
-		if n := len(stack.Outputs); n >= 200 {
-			t.Errorf("%s has %d outputs, CloudFormation takes 200", name, n)
-		}
-	}
-	if got := len(a.all("AWS::Lambda::Function")); got != len(fs) {
-		t.Errorf("%d functions, want %d", got, len(fs))
-	}
-}
-
 // TestFunctionAddedLaterIsCalled gives the product another function of each kind
 // of trigger: both of a kind have to be called.
 func TestFunctionAddedLaterIsCalled(t *testing.T) {
