@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,24 +53,160 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 	return out
 }
 
-func TestRoutesAreListed(t *testing.T) {
+// TestFunctionsAreListed has a file for each function: how it runs, what calls
+// it, what it may do, and what watches it. A new function brings its file along
+// and changes nobody else's.
+func TestFunctionsAreListed(t *testing.T) {
 	a := synthesise(t, needed(nil))
-	answered, err := routesOf(declaredFunctions(settingsFor(t, needed(nil))))
+	fs := declaredFunctions(settingsFor(t, needed(nil)))
+	listed := map[string]bool{}
+	for _, f := range fs {
+		listed[f.name+".txt"] = true
+		golden.Equal(t, filepath.Join("testdata/functions", f.name+".txt"), a.describe(t, f, fs))
+	}
+	for _, r := range a.routes(t) {
+		if name := strings.TrimSuffix(strings.TrimPrefix(r.function, "${"), ".Arn}"); a.all("AWS::Lambda::Function")[name].Type == "" {
+			t.Errorf("%s %s leads to %s, which is no function", r.method, r.path, r.function)
+		}
+	}
+	entries, err := os.ReadDir("testdata/functions")
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, e := range entries {
+		if !listed[e.Name()] {
+			t.Errorf("testdata/functions/%s is of no function: remove it", e.Name())
+		}
+	}
+}
+
+// describe writes what belongs to one of the functions.
+func (a assembly) describe(t *testing.T, f declared, fs []declared) string {
+	t.Helper()
 	var out strings.Builder
+	id := exported(f.name) + "Function"
+	p := a.all("AWS::Lambda::Function")[id].Properties
+	fmt.Fprintf(&out, "%s %s %s, %v MB, %v s, tracing %v\n", id, p["Runtime"], texts(p["Architectures"])[0], p["MemorySize"], p["Timeout"],
+		get(p, "TracingConfig", "Mode"))
+
+	answered, err := routesOf(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.WriteString("\ncalled by\n")
 	for _, r := range a.routes(t) {
-		fmt.Fprintf(&out, "%-8s %-7s %-95s %s\n", r.api, r.method, r.path, r.function)
+		if r.function != "${"+id+".Arn}" {
+			continue
+		}
+		fmt.Fprintf(&out, "    %-7s %-7s %s\n", r.api, r.method, r.path)
 		for _, with := range answered {
-			if with.path == r.path && with.method == r.method {
-				for _, id := range with.operations {
-					fmt.Fprintf(&out, "    %s\n", id)
+			if r.api == management && with.path == r.path && with.method == r.method {
+				for _, operation := range with.operations {
+					fmt.Fprintf(&out, "        %s\n", operation)
 				}
 			}
 		}
 	}
-	golden.Equal(t, "testdata/routes.txt", out.String())
+	for _, line := range a.triggers(t) {
+		if line.function == id {
+			fmt.Fprintf(&out, "    %s\n", line.text)
+		}
+	}
+
+	grants := a.grants()
+	for _, role := range slices.Sorted(maps.Keys(grants)) {
+		if owner(strings.Trim(role, "${}"), resource{}, fs) != f.name {
+			continue
+		}
+		fmt.Fprintf(&out, "\n%s may\n", role)
+		for _, s := range grants[role] {
+			fmt.Fprintf(&out, "    %s\n", strings.Join(s.resources, " "))
+			for _, action := range s.actions {
+				fmt.Fprintf(&out, "        %s\n", action)
+			}
+		}
+	}
+
+	out.WriteString("\nalarms\n")
+	a.listAlarms(&out, func(of string) bool { return of == f.name }, fs)
+	out.WriteString("\nresources\n")
+	a.countResources(&out, func(of string) bool { return of == f.name }, fs)
+	return out.String()
+}
+
+// called is a line about what calls a function beside routes.
+type called struct{ function, text string }
+
+// triggers lists what calls functions beside routes.
+func (a assembly) triggers(t *testing.T) []called {
+	t.Helper()
+	var out []called
+	add := func(function any, format string, args ...any) {
+		name := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(render(function), "${"), "}"), ".Arn")
+		out = append(out, called{name, fmt.Sprintf(format, args...)})
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.all("AWS::Lambda::EventSourceMapping"))) {
+		p := a.find(id).Properties
+		add(p["FunctionName"], "%s: %s, filter %s", id, render(p["EventSourceArn"]), get(p, "FilterCriteria", "Filters", 0, "Pattern"))
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.all("AWS::Scheduler::Schedule"))) {
+		p := a.find(id).Properties
+		add(get(p, "Target", "Arn"), "%s: %s %s", id, p["ScheduleExpression"], get(p, "Target", "Input"))
+	}
+	notified, _ := get(a.only(t, "AWS::S3::Bucket").Properties, "NotificationConfiguration", "LambdaConfigurations").([]any)
+	for _, n := range notified {
+		add(get(n, "Function"), "Bucket: %s, filter %s", get(n, "Event"), render(get(n, "Filter", "S3Key", "Rules")))
+	}
+	return out
+}
+
+// owner is the function that a resource belongs to, "" for the installation's
+// own: by its id, or, of those that connect a function with what they stand in,
+// by the one function they name.
+func owner(id string, r resource, fs []declared) string {
+	found := ""
+	for _, f := range fs {
+		rest, ok := strings.CutPrefix(id, exported(f.name))
+		if ok && strings.ToLower(rest[:min(len(rest), 1)]) != rest[:min(len(rest), 1)] && len(f.name) > len(found) {
+			found = f.name
+		}
+	}
+	if found != "" || !slices.Contains([]string{"AWS::Lambda::Permission", "AWS::ApiGateway::Method", "AWS::CloudFormation::Stack"}, r.Type) {
+		return found
+	}
+	raw, _ := json.Marshal(r.Properties)
+	for _, f := range fs {
+		if strings.Contains(string(raw), `"`+exported(f.name)+"Function") {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// listAlarms writes the alarms of those that belong.
+func (a assembly) listAlarms(out *strings.Builder, belongs func(function string) bool, fs []declared) {
+	alarms := a.all("AWS::CloudWatch::Alarm")
+	for _, id := range slices.Sorted(maps.Keys(alarms)) {
+		if belongs(owner(id, alarms[id], fs)) {
+			fmt.Fprintf(out, "    %s: %s\n", id, alarms[id].Properties["AlarmDescription"])
+		}
+	}
+}
+
+// countResources writes how many resources of each type belong. How many paths
+// the management API has is not among them: it follows from the routes.
+func (a assembly) countResources(out *strings.Builder, belongs func(function string) bool, fs []declared) {
+	counts := map[string]int{}
+	for name, stack := range a.stacks {
+		for id, r := range stack.Resources {
+			if belongs(owner(id, r, fs)) && !strings.Contains(name, exported(paths)) {
+				counts[r.Type]++
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(out, "    %4d %s\n", counts[kind], kind)
+	}
 }
 
 // TestEveryOperationHasARouteToItsFunction follows each operation's path through
@@ -158,21 +297,6 @@ func (a assembly) grants() map[string][]statement {
 	return out
 }
 
-func TestGrantsAreListed(t *testing.T) {
-	var out strings.Builder
-	grants := synthesise(t, needed(nil)).grants()
-	for _, role := range slices.Sorted(maps.Keys(grants)) {
-		fmt.Fprintf(&out, "%s\n", role)
-		for _, s := range grants[role] {
-			fmt.Fprintf(&out, "    %s\n", strings.Join(s.resources, " "))
-			for _, action := range s.actions {
-				fmt.Fprintf(&out, "        %s\n", action)
-			}
-		}
-	}
-	golden.Equal(t, "testdata/grants.txt", out.String())
-}
-
 // withoutResources are actions for which the service knows no resources.
 var withoutResources = []string{"dynamodb:ListStreams", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
 
@@ -220,44 +344,21 @@ func TestEachFunctionMayDoWhatItDeclares(t *testing.T) {
 	}
 }
 
+// TestTemplateIsSummarised lists what belongs to the installation and to no
+// function.
 func TestTemplateIsSummarised(t *testing.T) {
-	var out strings.Builder
 	a := synthesise(t, needed(nil))
-	for _, name := range slices.Sorted(maps.Keys(a.stacks)) {
-		fmt.Fprintf(&out, "%s\n", name)
-		counts := map[string]int{}
-		for _, r := range a.stacks[name].Resources {
-			counts[r.Type]++
-		}
-		for _, kind := range slices.Sorted(maps.Keys(counts)) {
-			fmt.Fprintf(&out, "    %4d %s\n", counts[kind], kind)
+	fs := declaredFunctions(settingsFor(t, needed(nil)))
+	nobodys := func(of string) bool { return of == "" }
+	for role := range a.grants() {
+		if owner(strings.Trim(role, "${}"), resource{}, fs) == "" {
+			t.Errorf("%s is of no function: list what it may do", role)
 		}
 	}
-	out.WriteString("\nfunctions\n")
-	fs := a.all("AWS::Lambda::Function")
-	for _, id := range slices.Sorted(maps.Keys(fs)) {
-		p := fs[id].Properties
-		fmt.Fprintf(&out, "    %-24s %s %s, %v MB, %v s, tracing %v\n", id, p["Runtime"], texts(p["Architectures"])[0], p["MemorySize"], p["Timeout"],
-			get(p, "TracingConfig", "Mode"))
-	}
-	out.WriteString("\nwhat calls functions\n")
-	for _, kind := range []string{"AWS::Lambda::EventSourceMapping", "AWS::Scheduler::Schedule", "AWS::S3::Bucket"} {
-		for id, r := range a.all(kind) {
-			switch kind {
-			case "AWS::Lambda::EventSourceMapping":
-				fmt.Fprintf(&out, "    %s: %s from %s, filter %s\n", id, render(r.Properties["FunctionName"]), render(r.Properties["EventSourceArn"]),
-					get(r.Properties, "FilterCriteria", "Filters", 0, "Pattern"))
-			case "AWS::Scheduler::Schedule":
-				fmt.Fprintf(&out, "    %s: %s %s %s\n", id, render(get(r.Properties, "Target", "Arn")), r.Properties["ScheduleExpression"], get(r.Properties, "Target", "Input"))
-			default:
-				fmt.Fprintf(&out, "    %s: %s\n", id, render(r.Properties["NotificationConfiguration"]))
-			}
-		}
-	}
-	out.WriteString("\nalarms\n")
-	alarms := a.all("AWS::CloudWatch::Alarm")
-	for _, id := range slices.Sorted(maps.Keys(alarms)) {
-		fmt.Fprintf(&out, "    %s: %s\n", id, alarms[id].Properties["AlarmDescription"])
-	}
+	var out strings.Builder
+	out.WriteString("alarms\n")
+	a.listAlarms(&out, nobodys, fs)
+	out.WriteString("\nresources\n")
+	a.countResources(&out, nobodys, fs)
 	golden.Equal(t, "testdata/template.txt", out.String())
 }

@@ -92,8 +92,9 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 	m, err := read(fstest.MapFS{
 		keysLedger:                             file("      reads  queries\ncheck a key            1        0        0         2.0          0.5\n"),
 		"functions/things/testdata/ledger.txt": file("Service_read                       1        1        1       1.0         12.0\n"),
-		templateSummary: file("a.template.json\n       2 AWS::KMS::Key\nb.template.json\n      30 AWS::KMS::Key\n\nfunctions\n" +
-			"    GatewayFunction          provided.al2023 arm64, 512 MB, 29 s, tracing Active\n"),
+		installationSummary:                    file("alarms\n\nresources\n       2 AWS::KMS::Key\n"),
+		"infra/testdata/functions/gateway.txt": file("GatewayFunction provided.al2023 arm64, 512 MB, 29 s, tracing Active\n\nresources\n" +
+			"      30 AWS::KMS::Key\n"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,9 @@ type measured struct {
 const (
 	keysLedger        = "shared/keys/testdata/ledger.txt"
 	operationsLedgers = "functions/*/testdata/ledger.txt"
-	templateSummary   = "infra/testdata/template.txt"
+	// What the templates have: the installation's own, and a file for each function.
+	installationSummary = "infra/testdata/template.txt"
+	functionSummaries   = "infra/testdata/functions/*.txt"
 )
 
 // read reads the goldens.
@@ -70,16 +72,27 @@ func read(root fs.FS) (measured, error) {
 		}
 		maps.Copy(m.operations, rows)
 	}
-	err = eachMatch(root, templateSummary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) {
-		m.resources[groups[1]] += n[0]
-	})
+	functions, err := fs.Glob(root, functionSummaries)
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("list %s: %w", functionSummaries, err)
 	}
-	err = eachMatch(root, templateSummary, `^ +([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
-		m.memoryMB[strings.ToLower(groups[0])] = n[1]
-	})
-	return m, err
+	for _, summary := range append(functions, installationSummary) {
+		err := eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) {
+			m.resources[groups[1]] += n[0]
+		})
+		if err != nil {
+			return m, err
+		}
+	}
+	for _, summary := range functions {
+		err := eachMatch(root, summary, `^([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
+			m.memoryMB[strings.ToLower(groups[0])] = n[1]
+		})
+		if err != nil {
+			return m, err
+		}
+	}
+	return m, nil
 }
 
 // readLedger reads the rows of a ledger: a name, three counts of calls, and the

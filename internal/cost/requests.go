@@ -74,7 +74,7 @@ func requests(m measured) ([]request, error) {
 		return nil, fmt.Errorf("the ledgers have no rows named %s", strings.Join(missing, ", "))
 	}
 	if out[0].memoryMB == 0 || out[3].memoryMB == 0 {
-		return nil, fmt.Errorf("%s tells no memory of the functions gateway and consumers", templateSummary)
+		return nil, fmt.Errorf("%s tells no memory of the functions gateway and consumers", functionSummaries)
 	}
 	return out, nil
 }
