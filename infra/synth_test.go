@@ -39,7 +39,9 @@ type template struct {
 
 // assembly is what the CDK makes of an installation.
 type assembly struct {
-	dir string
+	dir string // "" once it is gone
+	// raw are the templates as the CDK wrote them, by the name of their file.
+	raw map[string][]byte
 	// stacks by the name of their file; the installation's own is one of them.
 	stacks map[string]template
 }
@@ -76,28 +78,32 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	return s
 }
 
-// synthesise makes an installation. each may add to it before.
-func synthesise(t *testing.T, context map[string]string, each ...func(awscdk.App)) assembly {
+// synthesise makes an installation of a context, once in a run: tests read it and
+// none changes it. Its folder goes with the first of them, its templates stay.
+func synthesise(t *testing.T, context map[string]string) assembly {
 	t.Helper()
-	if len(each) > 0 || !maps.Equal(context, needed(nil)) {
-		return synthesiseOf(t, settingsFor(t, context), nil, each...)
+	key := fmt.Sprint(context) // fmt sorts maps
+	synthesised.Lock()
+	defer synthesised.Unlock()
+	a, ok := synthesised.of[key]
+	if !ok {
+		a = synthesiseOf(t, settingsFor(t, context), nil)
+		a.dir = ""
+		synthesised.of[key] = a
 	}
-	smallest.once.Do(func() { smallest.assembly = synthesiseOf(t, settingsFor(t, context), nil) })
-	return smallest.assembly
+	return a
 }
 
-// smallest is the installation with the smallest context, which most tests read
-// and none changes. Its templates are in memory; its folder goes with the first
-// of them.
-var smallest struct {
-	once     sync.Once
-	assembly assembly
-}
+var synthesised = struct {
+	sync.Mutex
+	of map[string]assembly // by context
+}{of: map[string]assembly{}}
 
-// synthesiseOf is synthesise with functions of its own, nil for the product's.
+// synthesiseOf is synthesise with functions of its own, nil for the product's,
+// and an assembly of its own; each may add to the app before.
 func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
 	t.Helper()
-	a := assembly{dir: t.TempDir(), stacks: map[string]template{}}
+	a := assembly{dir: t.TempDir(), raw: map[string][]byte{}, stacks: map[string]template{}}
 	app := awscdk.NewApp(&awscdk.AppProps{
 		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false),
 		// As the command line does: it tells which file a nested stack is in.
@@ -124,7 +130,7 @@ func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.A
 		if err := json.Unmarshal(raw, &one); err != nil {
 			t.Fatal(err)
 		}
-		a.stacks[filepath.Base(file)] = one
+		a.raw[filepath.Base(file)], a.stacks[filepath.Base(file)] = raw, one
 	}
 	a.inline()
 	return a
