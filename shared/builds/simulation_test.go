@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func (s simulated) List(ctx context.Context, prefix string) iter.Seq2[blob.Objec
 
 // scenario has one build for each way in which a build can go, and the removal
 // of a deleted deployment's objects.
-func scenario(compiler *project.Compiler, archives archives) operationtest.Scenario {
+func scenario(compiler *project.Compiler, archives archives, temporary string) operationtest.Scenario {
 	bucket := blob.NewMemory(time.Now)
 	var table *store.Table
 	var names []string
@@ -83,7 +84,7 @@ func scenario(compiler *project.Compiler, archives archives) operationtest.Scena
 		Definitions: func(w *operationtest.Worker) []operation.Definition {
 			objects := simulated{w, bucket}
 			return builds.New(builds.Options{
-				Table: w.Table, Objects: objects, Variables: noVariables{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
+				TempDir: temporary, Table: w.Table, Objects: objects, Variables: noVariables{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
 				Shelf: artifacts.New(objects, seal.NewSealer(rootKey{}), seal.NewHasher(rootKey{}, "artifact")),
 			}).Definitions()
 		},
@@ -120,13 +121,30 @@ func scenario(compiler *project.Compiler, archives archives) operationtest.Scena
 // archives are packed once for all runs.
 type archives struct{ good, bad []byte }
 
-func tools(t *testing.T) (*project.Compiler, archives) {
+func tools(t *testing.T) (compiler *project.Compiler, packed archives, temporary string) {
 	t.Helper()
 	return project.NewCompiler(), archives{
 		good: archive(files{"config/routes.oas.json": routes}),
 		bad:  archive(files{"config/routes.oas.json": "{}"}),
-	}
+	}, inMemory(t)
 }
+
+// inMemory is a folder for temporary files that no disk is written for, where the
+// system has one: each run makes some twenty files.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "gatewright-builds-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// runs is how many seeds the simulation plays in `make test`: the planted defect
+// below is found by an orderly death, before the first seed. `make simulations`
+// plays four times as many.
+const runs = 500
 
 // noBuckets makes no key buckets: their tokens differ from run to run.
 type noBuckets struct{}
@@ -193,16 +211,16 @@ func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archi
 // TestBuildsSurviveEverything has each run end as the undisturbed one does,
 // whatever happens to the workers, the table and the bucket.
 func TestBuildsSurviveEverything(t *testing.T) {
-	compiler, archives := tools(t)
-	operationtest.Simulate(t, func() operationtest.Scenario { return scenario(compiler, archives) }, runs)
+	compiler, archives, temporary := tools(t)
+	operationtest.Simulate(t, func() operationtest.Scenario { return scenario(compiler, archives, temporary) }, runs)
 }
 
 // TestSimulationNoticesAnUnguardedDeployment breaks the rule that an effect is
 // committed with the step, to see that the simulation can fail.
 func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
-	compiler, archives := tools(t)
+	compiler, archives, temporary := tools(t)
 	broken := func() operationtest.Scenario {
-		s := scenario(compiler, archives)
+		s := scenario(compiler, archives, temporary)
 		sound := s.Definitions
 		s.Definitions = func(w *operationtest.Worker) []operation.Definition {
 			definitions := sound(w)
@@ -222,9 +240,11 @@ func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
 		}
 		return s
 	}
-	if failure := operationtest.Explore(t, broken, 200); failure == nil {
-		t.Error("nothing was noticed")
+	failure := operationtest.Explore(t, broken, 200)
+	if failure == nil {
+		t.Fatal("nothing was noticed")
 	}
+	t.Logf("found by -seed=%s", failure.Seed)
 }
 
 // noVariables is an environment without variables.

@@ -14,9 +14,16 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// runs is how many seeds each simulation plays: 2,000 in all of them together
-// would be what issue 3 asks for, this is 2,000 in each.
-const runs = 2000
+// How many seeds the simulations play in `make test`; `make simulations` plays
+// four times as many, which is the 2,000 that issue 3 asks for. Of the planted
+// defects here and in package operationtest all are found by seed 30 or an orderly
+// death, but for a late writer (139): the runs with a request are the cheapest, so
+// that there are more of them.
+const (
+	runs        = 500
+	cascadeRuns = runs / 4
+	batchRuns   = 4 * runs
+)
 
 // order is an operation with all kinds of steps: effects in the table, an
 // effect elsewhere, portions, a wait, a choice, and a failure that is caught.
@@ -149,7 +156,7 @@ func shop() operationtest.Scenario {
 	}
 }
 
-func TestSimulatorCascade(t *testing.T) { operationtest.Simulate(t, shop, runs/4) }
+func TestSimulatorCascade(t *testing.T) { operationtest.Simulate(t, shop, cascadeRuns) }
 
 // batch is a request that writes more than one transaction holds, all or
 // nothing, under a claim whose operation undoes it. A careless one does not
@@ -210,10 +217,14 @@ func batch(careless bool) func() operationtest.Scenario {
 	}
 }
 
-func TestSimulatorBatchIsAllOrNothing(t *testing.T) { operationtest.Simulate(t, batch(false), runs) }
+func TestSimulatorBatchIsAllOrNothing(t *testing.T) {
+	operationtest.Simulate(t, batch(false), batchRuns)
+}
 
 func TestSimulatorNoticesLateWriters(t *testing.T) {
-	if operationtest.Explore(t, batch(true), runs) == nil {
-		t.Error("an undoing that a late writer can outlive passes")
+	failure := operationtest.Explore(t, batch(true), batchRuns)
+	if failure == nil {
+		t.Fatal("an undoing that a late writer can outlive passes")
 	}
+	t.Logf("found by -seed=%s", failure.Seed)
 }

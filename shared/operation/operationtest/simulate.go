@@ -30,6 +30,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/simulations"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -78,18 +79,18 @@ const (
 var seedFlag = flag.String("seed", "", "run only this seed of each simulation, and print what happened")
 
 // Simulate runs a scenario undisturbed, then once with a death before and once
-// after each call that this made, then runs times with everything that can go
-// wrong, each by its seed. It fails the test with the first run whose outcome
-// is wrong, and says how to repeat it.
+// after each call that this made, then as many times as package simulations says
+// for runs with everything that can go wrong, each by its seed. It fails the test
+// with the first run whose outcome is wrong, and says how to repeat it.
 func Simulate(t *testing.T, fresh func() Scenario, runs int) {
 	t.Helper()
-	if failure := Explore(t, fresh, runs); failure != nil {
+	if failure := Explore(t, fresh, simulations.Runs(runs)); failure != nil {
 		t.Fatal(failure)
 	}
 }
 
-// Explore is Simulate for a test of the test: it answers the first failure
-// found, nil for none.
+// Explore is Simulate for a test of the test: it makes so many runs, whatever
+// package simulations says, and answers the first failure found, nil for none.
 func Explore(t *testing.T, fresh func() Scenario, runs int) *WrongRunError {
 	t.Helper()
 	reference := play(t, fresh(), plan{calm: true})

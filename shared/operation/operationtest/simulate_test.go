@@ -93,6 +93,7 @@ func TestBrokenRuleIsNoticed(t *testing.T) {
 			if failure == nil {
 				t.Fatal("it passes")
 			}
+			t.Logf("found by -seed=%s", failure.Seed)
 			if text := failure.Error(); !strings.Contains(text, "-seed="+failure.Seed) || len(failure.Trace) == 0 {
 				t.Errorf("the failure does not say how to repeat it: %s", text)
 			}

@@ -1,0 +1,38 @@
+package simulations
+
+import "testing"
+
+func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
+	tests := []struct {
+		name        string
+		usual, most int
+		factor      string
+		want        int
+	}{
+		{"as the test says", 500, 0, "", 500},
+		{"bounded", 500, 100, "", 100},
+		{"few are not made more by a bound", 50, 100, "", 50},
+		{"multiplied", 500, 0, "4", 2000},
+		{"multiplied after the bound", 500, 100, "4", 400},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := runs(tt.usual, tt.most, tt.factor); got != tt.want {
+				t.Errorf("%d runs, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFactorThatIsNoneIsRefused(t *testing.T) {
+	for _, factor := range []string{"0", "-1", "many", "1.5"} {
+		t.Run(factor, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("it is taken")
+				}
+			}()
+			runs(500, 0, factor)
+		})
+	}
+}
