@@ -14,6 +14,8 @@ HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
 FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
 # What runs on this machine: its own architecture's.
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap)
+# The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
+PRODUCT   := dist/local
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -37,11 +39,11 @@ MAKEFLAGS += --no-builtin-rules
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-run: $(NODE_MODULES) ## start the whole product here; data stays in .gatewright/
-	@go run ./local
+run: $(NODE_MODULES) $(PRODUCT) ## start the whole product here; data stays in .gatewright/
+	@exec $(PRODUCT)
 
-run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## start the product here with every function as a process of its own, as Lambda runs it
-	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) go run ./local
+run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
+	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 test: $(NODE_MODULES) ## run every test that needs no emulator of AWS
 	go test -timeout=5m ./...
@@ -113,7 +115,13 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 clean: ## remove what make has built and installed, never the data in .gatewright/
 	rm -rf dist .bin local/node_modules infra/node_modules
 
-# Go knows best what is up to date, so it is always asked.
+# Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
+$(PRODUCT): SHELL := bash
+$(PRODUCT): .SHELLFLAGS := -o pipefail -c
+$(PRODUCT): FORCE
+	@test -e $@ || echo "Building Gatewright. The first time takes a minute or two."
+	@if test -t 1; then go build -v -buildvcs=false -o $@ ./local 2>&1 | awk '/ / { print; next } { printf "\rBuilding: %d packages", ++n; fflush() } END { if (n) print "" }'; else go build -buildvcs=false -o $@ ./local; fi
+
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
 

@@ -40,6 +40,7 @@ func runProduct(ctx context.Context, s settings) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := terminal.New(os.Stdout, terminal.Colours(os.Stdout, os.Getenv))
+	defer takeForeground(launchers())()
 
 	dir, err := datadir.Open(s.dataDir)
 	if err != nil {

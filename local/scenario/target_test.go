@@ -98,17 +98,25 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// start builds the product and starts it in a directory of its own.
+// start builds the product, the binary that `make run` starts too, and starts it
+// in a directory of its own.
 func start() (*instance.Instance, error) {
 	dir, err := os.MkdirTemp("", "gatewright-scenario-")
 	if err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(dir, "gatewright")
-	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
+	build := exec.Command("make", "dist/local")
+	build.Dir, build.Env = repository, withoutMake(os.Environ())
+	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
 	}
-	return instance.Start(context.Background(), dir, repository, binary)
+	return instance.Start(context.Background(), dir, repository, "dist/local")
+}
+
+// withoutMake gives an environment without what `make test` leaves there for makes
+// below it: these are a user's.
+func withoutMake(environ []string) []string {
+	return append(environ, "MAKEFLAGS=", "MAKELEVEL=")
 }
 
 // repository is the checkout's folder, in which a user starts the product.

@@ -1,0 +1,126 @@
+package scenario_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCtrlCEndsMakeRunWithZero types Ctrl-C in the terminal of a `make run`. Make
+// itself dies of the signal wherever it gets it, and a shell would show a failure.
+//
+// It is not parallel: two of `make run` would write the same binary.
+func TestCtrlCEndsMakeRunWithZero(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	for _, c := range []struct {
+		name, api string
+		code      int
+		printed   string
+	}{
+		{"a run that Ctrl-C ends", "127.0.0.1:0", 0, "Stopped. The next start goes on from here."},
+		{"a start that fails", "nonsense", 2, "GATEWRIGHT_API_ADDR is no address to listen on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keyboard, tty := terminal(t)
+			dir := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), "make", "run")
+			cmd.Dir = repository
+			cmd.Env = append(withoutMake(os.Environ()), "GATEWRIGHT_API_ADDR="+c.api, "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0",
+				"GATEWRIGHT_DATA_DIR="+filepath.Join(dir, "data"))
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_ = tty.Close()
+			var screen screen
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				screen.read(keyboard)
+			}()
+			eventually(t, "it runs or has ended", time.Minute, func() bool {
+				return strings.Contains(screen.String(), "Ctrl-C stops everything") || closed(read)
+			})
+			_, _ = keyboard.WriteString("\x03")
+			err := cmd.Wait()
+			<-read
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("it ended with %d (%v), want %d:\n%s", code, err, c.code, &screen)
+			}
+			if !strings.Contains(screen.String(), c.printed) || c.code == 0 && strings.Contains(screen.String(), "***") {
+				t.Errorf("it printed:\n%s", &screen)
+			}
+		})
+	}
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// terminal opens a pseudo-terminal (pty(7)): what is written to the keyboard is
+// typed, what is read from it is what the screen shows.
+func terminal(t *testing.T) (keyboard, tty *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	fd := int(keyboard.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyboard, tty
+}
+
+// screen is what a terminal has shown.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// read reads until nobody has the terminal any more.
+func (s *screen) read(keyboard *os.File) {
+	part := make([]byte, 4096)
+	for {
+		n, err := keyboard.Read(part)
+		s.mu.Lock()
+		s.text.Write(part[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
