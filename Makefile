@@ -20,11 +20,21 @@ PRODUCT   := dist/local
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
 
+# One group's tests: its own, and what all groups have in common, which reads the variable to ask about it alone.
+PKG         ?=
+GROUP       := $(filter $(PKG),$(FUNCTIONS))
+FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
+TESTED       = $(if $(GROUP),./functions/$(GROUP)/... ./functions ./events ./internal/house,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
+               $(error PKG=$(PKG) is no group of functions/ and no folder)))
+# One more than there are cores: the scenarios wait for a minute, until a gateway forgets a key.
+PACKAGES_AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
 RACE   := ./shared/... ./functions/...
-GOLDEN := github.com/gatewright/gatewright/internal/golden
-USES   := {{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}$\
-          {{range .XTestImports}}{{if eq . "$(GOLDEN)"}}{{println $$p}}{{end}}{{end}}
+# The packages whose tests import one of the module's packages: $(call users,internal/golden).
+users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
+        {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' ./... | sort -u)
+MODULE := github.com/gatewright/gatewright
 
 # An installation in AWS: its name, and more of the context that infra/settings.go reads (-c name=value).
 STAGE   ?= dev
@@ -34,7 +44,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -45,8 +55,12 @@ run: $(NODE_MODULES) $(PRODUCT) ## start the whole product here; data stays in .
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
-test: $(NODE_MODULES) ## run every test that needs no emulator of AWS
-	go test -timeout=5m ./...
+test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
+	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=5m $(TESTED)
+	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
+
+simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
+	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,internal/simulations) $(call users,shared/operation/operationtest)
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
@@ -82,7 +96,7 @@ fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
 
 goldens: $(NODE_MODULES) ## write every golden file anew; read the diff before committing it
-	go test $$(go list -f '$(USES)' ./... | sort -u) -update
+	go test $(call users,internal/golden) -update
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
 
