@@ -44,7 +44,7 @@ type described struct {
 // requests reads the OpenAPI document: its operations by id, and its schemas.
 func requests(t *testing.T) (operations map[string]described, schemas map[string]schema) {
 	t.Helper()
-	raw, err := api.Document(functions.Described())
+	raw, err := api.Document(functions.Described(), api.Examples{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestOperationsAreListed(t *testing.T) {
 }
 
 func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
-	document, err := api.Document(functions.Described())
+	document, err := api.Document(functions.Described(), api.Examples{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,9 @@ var list = api.Operation[listIn, listOut]{
 
 var read = api.Operation[nameIn, deploymentOut]{
 	ID: "DeploymentsService_read", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}",
-	Summary: "Read a deployment",
-	Scope:   auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Summary:     "Read a deployment",
+	Description: "What the gateway serves under this name, and for which branch.",
+	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: []int{http.StatusNotFound},
 }
 

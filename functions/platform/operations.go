@@ -35,7 +35,7 @@ var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 }
 
 type openAPIOut struct {
-	ContentType string `header:"Content-Type"`
+	ContentType string `header:"Content-Type" hidden:"true"`
 	Body        []byte `contentType:"application/json"`
 }
 

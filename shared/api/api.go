@@ -179,11 +179,8 @@ func (o Operation[In, Out]) uses() []Use {
 
 // statuses lists all errors the operation may answer, in rising order.
 func (o Operation[In, Out]) statuses(takesBody bool) []int {
-	all := slices.Clone(o.Errors)
-	all = append(all, http.StatusInternalServerError)
-	if reflect.TypeFor[In]().NumField() > 0 {
-		all = append(all, http.StatusBadRequest)
-	}
+	// Any path and query may be no text, and anything may go wrong.
+	all := append(slices.Clone(o.Errors), http.StatusBadRequest, http.StatusInternalServerError)
 	if !o.Public {
 		all = append(all, http.StatusUnauthorized)
 	}
@@ -222,10 +219,13 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			// The body is read and bounded by body.go, before huma.
 			MaxBodyBytes:    -1,
 			BodyReadTimeout: -1,
-			Responses:       responses(a, d),
 		}
 		if tag != "" {
 			op.Tags = []string{tag}
+			op.Responses = responses(a.OpenAPI(), d)
+			if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
+				op.Responses[strconv.Itoa(d.Status)] = jsonText()
+			}
 		}
 		if d.Public {
 			op.Security = []map[string][]string{}
@@ -243,31 +243,12 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 	}}
 }
 
-// responses documents the errors of an operation; huma adds the success.
-func responses(a huma.API, d Declaration) map[string]*huma.Response {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
-	out := make(map[string]*huma.Response)
-	for _, status := range d.Errors {
-		r := &huma.Response{
-			Description: http.StatusText(status),
-			Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
-		}
-		if status == http.StatusTooManyRequests {
-			r.Headers = map[string]*huma.Param{"Retry-After": {
-				Description: "Whole seconds to wait before repeating the request.",
-				Schema:      &huma.Schema{Type: huma.TypeInteger},
-			}}
-		}
-		out[strconv.Itoa(status)] = r
-	}
-	return out
-}
-
 // Group is what one function answers: a resource and its operations.
 type Group struct {
 	// Name is the folder's, and the function's.
 	Name string
-	// Title and Description are its tag in the OpenAPI document.
+	// Title and Description are its tag in the OpenAPI document. The names of
+	// its schemas begin with the title, so that a new one renames them all.
 	Title, Description string
 	// Operations in the order in which a reader wants them.
 	Operations []Declared

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -12,7 +15,7 @@ import (
 // Version of the API's description (specification 9).
 const Version = "1.0.0"
 
-// humaConfig is the same for serving and for describing.
+// humaConfig is what serving and describing have in common.
 func humaConfig() huma.Config {
 	setUpHuma()
 	c := huma.DefaultConfig("Gatewright Developer Management API", Version)
@@ -20,8 +23,20 @@ func humaConfig() huma.Config {
 	c.CreateHooks = nil                                   // no $schema in answers
 	// Existing clients send fields that we give out or do not know.
 	c.AllowAdditionalPropertiesByDefault = true
+	// Nobody sees the names of schemas where they only validate.
+	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, numbered())
+	return c
+}
+
+// documentConfig is for describing: names are the schemas' in the document.
+func documentConfig(names *schemaNames) huma.Config {
+	c := humaConfig()
+	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, names.of)
 	c.Info.Description = "Manages accounts, API keys and deployments of a Gatewright installation."
+	c.Info.Contact = &huma.Contact{Name: "Gatewright", URL: "https://github.com/gatewright/gatewright"}
 	c.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	c.Servers = []*huma.Server{{URL: "/", Description: "The installation that serves this document."}}
+	c.Components.Responses = map[string]*huma.Response{}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"accountKey": {
 			Type: "http", Scheme: "bearer",
@@ -32,16 +47,41 @@ func humaConfig() huma.Config {
 	return c
 }
 
+// Examples are what the document shows of real requests and answers. Nothing in
+// them may be anybody's key.
+type Examples struct {
+	// Operations by id.
+	Operations map[string]Example
+	// Problems by status.
+	Problems map[int]json.RawMessage
+}
+
+// Example is a request to an operation and its answer.
+type Example struct {
+	// Path holds the values of the path's parameters, decoded.
+	Path map[string]string
+	// Request and Answer are the bodies, nil where there is none.
+	Request, Answer json.RawMessage
+}
+
 // Document is the OpenAPI 3.1 description of groups, as indented JSON. It is
-// the same bytes at each call.
-func Document(groups []Group) ([]byte, error) {
-	a := huma.NewAPI(humaConfig(), nowhere{})
+// the same bytes at each call. It answers an error for a type that is both sent
+// and answered: requests are open to fields that we do not know, answers have
+// the fields they list and no others.
+func Document(groups []Group, examples Examples) ([]byte, error) {
+	names := &schemaNames{}
+	a := huma.NewAPI(documentConfig(names), nowhere{})
 	for _, g := range groups {
+		names.group = g.Title
 		a.OpenAPI().Tags = append(a.OpenAPI().Tags, &huma.Tag{Name: g.Title, Description: g.Description})
 		for _, o := range g.Operations {
 			o.route(g.Title).register(a, nil)
 		}
 	}
+	if err := closeAnswers(a.OpenAPI()); err != nil {
+		return nil, err
+	}
+	examples.show(a.OpenAPI())
 	raw, err := json.Marshal(a.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
@@ -52,6 +92,90 @@ func Document(groups []Group) ([]byte, error) {
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil
+}
+
+// show puts the examples where they belong in the document.
+func (e Examples) show(doc *huma.OpenAPI) {
+	for _, op := range operations(doc) {
+		example, ok := e.Operations[op.OperationID]
+		if !ok {
+			continue
+		}
+		for _, p := range op.Parameters {
+			if value, ok := example.Path[p.Name]; ok && p.In == "path" {
+				p.Example = value
+			}
+		}
+		if op.RequestBody != nil && example.Request != nil {
+			showBody(op.RequestBody.Content, example.Request)
+		}
+		if answer := op.Responses[strconv.Itoa(op.DefaultStatus)]; answer != nil && example.Answer != nil {
+			showBody(answer.Content, example.Answer)
+		}
+	}
+	for status, body := range e.Problems {
+		if r := doc.Components.Responses[problemName(status)]; r != nil {
+			showBody(r.Content, body)
+		}
+	}
+}
+
+func showBody(content map[string]*huma.MediaType, body json.RawMessage) {
+	for _, m := range content {
+		m.Example = body
+	}
+}
+
+// operations lists the document's operations, in no order.
+func operations(doc *huma.OpenAPI) (all []*huma.Operation) {
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Options, item.Head, item.Patch, item.Trace} {
+			if op != nil {
+				all = append(all, op)
+			}
+		}
+	}
+	return all
+}
+
+// responses documents the errors of an operation, each once for all of them;
+// huma adds the success.
+func responses(doc *huma.OpenAPI, d Declaration) map[string]*huma.Response {
+	out := make(map[string]*huma.Response)
+	for _, status := range d.Errors {
+		name := problemName(status)
+		if doc.Components.Responses[name] == nil {
+			doc.Components.Responses[name] = problemResponse(doc, status)
+		}
+		out[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
+	}
+	return out
+}
+
+// problemName is what the response of a status is called: NotFound.
+func problemName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
+
+func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
+	schema := doc.Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	r := &huma.Response{
+		Description: http.StatusText(status),
+		Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+	}
+	if status == http.StatusTooManyRequests {
+		r.Headers = map[string]*huma.Param{"Retry-After": {
+			Description: "Whole seconds to wait before repeating the request.",
+			Schema:      &huma.Schema{Type: huma.TypeInteger},
+		}}
+	}
+	return r
+}
+
+// jsonText is the answer of an operation whose Body is bytes: JSON that is sent
+// as it is, where huma would describe text in base64.
+func jsonText() *huma.Response {
+	return &huma.Response{Content: map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}},
+	}}
 }
 
 // nowhere is an adapter that serves nothing, for the document alone.

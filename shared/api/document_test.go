@@ -1,0 +1,248 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// described is what these tests read of a document.
+type described struct {
+	Paths map[string]map[string]struct {
+		Parameters  []struct{ Name, Example string }
+		RequestBody struct{ Content contents }
+		Responses   map[string]struct {
+			Ref     string `json:"$ref"`
+			Content contents
+		}
+	}
+	Components struct {
+		Schemas   map[string]schema
+		Responses map[string]struct{ Content contents }
+	}
+}
+
+type contents map[string]struct {
+	Schema  schema
+	Example json.RawMessage
+}
+
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 any
+	Properties           map[string]schema
+	AdditionalProperties json.RawMessage
+}
+
+func describe(t *testing.T, examples api.Examples, groups ...api.Group) (d described) {
+	t.Helper()
+	raw, err := api.Document(groups, examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// post is an operation that takes In and answers Out.
+func post[In, Out any](id, path string) api.Operation[In, Out] {
+	return api.Operation[In, Out]{ID: id, Method: http.MethodPost, Path: path, Public: true}
+}
+
+func answer[In, Out any](context.Context, *In) (*Out, error) { return new(Out), nil }
+
+// builds and rollouts declare types of one name, as two packages may: types
+// within functions are as different as those of packages.
+func builds() (api.Group, api.Route) {
+	type step struct {
+		Build string `json:"build"`
+	}
+	type in struct {
+		Body struct {
+			Build int `json:"build"`
+		} `nameHint:"Start"`
+	}
+	type out struct{ Body api.List[step] }
+	o := post[in, out]("Builds_start", "/v1/builds")
+	return api.Group{Name: "builds", Title: "Builds", Operations: []api.Declared{o}}, o.To(answer[in, out])
+}
+
+func rollouts() (api.Group, api.Route) {
+	type step struct {
+		Rollout string `json:"rollout"`
+	}
+	type in struct {
+		Body struct {
+			Rollout int `json:"rollout"`
+		} `nameHint:"Start"`
+	}
+	type out struct{ Body api.List[step] }
+	o := post[in, out]("Rollouts_start", "/v1/rollouts")
+	return api.Group{Name: "rollouts", Title: "Rollouts", Operations: []api.Declared{o}}, o.To(answer[in, out])
+}
+
+func TestGroupsMayNameTheirTypesAlike(t *testing.T) {
+	first, one := builds()
+	second, two := rollouts()
+	schemas := describe(t, api.Examples{}, first, second).Components.Schemas
+	for name, field := range map[string]string{"BuildsStep": "build", "BuildsStart": "build", "RolloutsStep": "rollout", "RolloutsStart": "rollout"} {
+		if _, ok := schemas[name].Properties[field]; !ok {
+			t.Errorf("%s is %+v", name, schemas[name])
+		}
+	}
+	now := func() time.Time { return storetest.Epoch }
+	f := &fixture{server: api.NewServer(api.Config{
+		Log: slog.New(slog.DiscardHandler), IDs: ids.NewSource(storetest.Random(t), now), Now: now,
+	}, []api.Route{one, two})}
+	for _, path := range []string{"/v1/builds", "/v1/rollouts"} {
+		field := strings.TrimSuffix(strings.TrimPrefix(path, "/v1/"), "s")
+		for body, want := range map[string]int{`{"` + field + `": 1}`: http.StatusOK, `{"` + field + `": "1"}`: http.StatusBadRequest, `{}`: http.StatusBadRequest} {
+			if response, text := f.do(t, http.MethodPost, path, "", body); response.StatusCode != want {
+				t.Errorf("%s %s: %d %s", path, body, response.StatusCode, text)
+			}
+		}
+	}
+}
+
+// Types of a group: a type within a function has another name as an argument of List.
+type (
+	bucket struct {
+		Name string `json:"name"`
+	}
+	bucketOwner struct {
+		Name string `json:"name"`
+	}
+	bucketed struct {
+		Name string `json:"name"`
+	}
+	token struct {
+		Buckets []bucket    `json:"buckets"`
+		Owner   bucketOwner `json:"owner"`
+		Old     bucketed    `json:"old"`
+	}
+)
+
+func TestSchemasAreNamedAfterTheirGroup(t *testing.T) {
+	type in struct {
+		Body struct{} `nameHint:"KeyBucketCreate"`
+	}
+	type listed struct{ Body api.List[bucket] }
+	type tokens struct{ Body api.List[token] }
+	type one struct{ Body token }
+	d := describe(t, api.Examples{}, api.Group{Name: "keybuckets", Title: "Key buckets", Operations: []api.Declared{
+		post[in, listed]("A_a", "/a"), post[in, one]("B_b", "/b"), post[in, tokens]("C_c", "/c"),
+	}})
+	got := make([]string, 0, len(d.Components.Schemas))
+	for name := range d.Components.Schemas {
+		got = append(got, name)
+	}
+	slices.Sort(got)
+	want := []string{
+		"KeyBucket", "KeyBucketsBucketed", "KeyBucketsCreate", "KeyBucketsList", "KeyBucketsOwner",
+		"KeyBucketsToken", "KeyBucketsTokenList", "Problem", "ProblemField", "Trace",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestAnswersAreClosedAndRequestsOpen(t *testing.T) {
+	type part struct {
+		Name string `json:"name"`
+	}
+	type in struct {
+		Body struct {
+			Name string            `json:"name"`
+			Tags map[string]string `json:"tags"`
+		} `nameHint:"Create"`
+	}
+	type out struct {
+		Body struct {
+			Parts []part            `json:"parts"`
+			Tags  map[string]string `json:"tags"`
+		} `nameHint:"Whole"`
+	}
+	schemas := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.Declared{post[in, out]("A_a", "/a")}}).Components.Schemas
+	for name, want := range map[string]string{
+		"ThingsCreate": "true", "ThingsWhole": "false", "ThingsPart": "false", "Problem": "false", "ProblemField": "false", "Trace": "false",
+	} {
+		if got := string(schemas[name].AdditionalProperties); got != want {
+			t.Errorf("%s has additionalProperties %s, want %s", name, got, want)
+		}
+	}
+	for _, name := range []string{"ThingsCreate", "ThingsWhole"} {
+		var free schema
+		if err := json.Unmarshal(schemas[name].Properties["tags"].AdditionalProperties, &free); err != nil || free.Type != "string" {
+			t.Errorf("the tags of %s are no map of strings any more: %+v", name, schemas[name].Properties["tags"])
+		}
+	}
+}
+
+func TestTypeIsSentOrAnsweredNeverBoth(t *testing.T) {
+	type shared struct {
+		Name string `json:"name"`
+	}
+	type both struct{ Body shared }
+	_, err := api.Document([]api.Group{{Title: "Things", Operations: []api.Declared{post[both, both]("A_a", "/a")}}}, api.Examples{})
+	if err == nil || !strings.Contains(err.Error(), "ThingsShared is both sent and answered") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTextOfJSONIsDescribedAsAnObject(t *testing.T) {
+	type text struct{ Body []byte }
+	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.Declared{post[struct{}, text]("A_a", "/a")}})
+	got := d.Paths["/a"]["post"].Responses["200"].Content["application/json"].Schema
+	if got.Type != "object" || string(got.AdditionalProperties) != "true" {
+		t.Errorf("it is described as %+v", got)
+	}
+}
+
+func TestExamplesAreShown(t *testing.T) {
+	type in struct {
+		Name string `path:"name"`
+		Body struct {
+			Size int `json:"size"`
+		} `nameHint:"Create"`
+	}
+	type out struct {
+		Body struct {
+			Size int `json:"size"`
+		} `nameHint:"Thing"`
+	}
+	o := post[in, out]("A_a", "/a/{name}")
+	o.Status = http.StatusCreated
+	d := describe(t, api.Examples{
+		Operations: map[string]api.Example{"A_a": {
+			Path: map[string]string{"name": "it"}, Request: json.RawMessage(`{"size":1}`), Answer: json.RawMessage(`{"size":2}`),
+		}},
+		Problems: map[int]json.RawMessage{http.StatusBadRequest: json.RawMessage(`{"status":400}`)},
+	}, api.Group{Title: "Things", Operations: []api.Declared{o}})
+	op := d.Paths["/a/{name}"]["post"]
+	for name, at := range map[string]struct {
+		got  json.RawMessage
+		want string
+	}{
+		"request": {op.RequestBody.Content["application/json"].Example, `{"size":1}`},
+		"answer":  {op.Responses["201"].Content["application/json"].Example, `{"size":2}`},
+		"problem": {d.Components.Responses["BadRequest"].Content["application/problem+json"].Example, `{"status":400}`},
+	} {
+		if got := strings.Join(strings.Fields(string(at.got)), ""); got != at.want {
+			t.Errorf("the %s's example is %s", name, got)
+		}
+	}
+	if len(op.Parameters) != 1 || op.Parameters[0].Example != "it" || op.Responses["400"].Ref != "#/components/responses/BadRequest" {
+		t.Errorf("operation %+v", op)
+	}
+}

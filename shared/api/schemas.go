@@ -1,0 +1,148 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+const schemaPrefix = "#/components/schemas/"
+
+// numbered names types in the order in which they come, so that no two of them
+// ever have the same name.
+func numbered() func(reflect.Type, string) string {
+	names := map[reflect.Type]string{}
+	return func(t reflect.Type, _ string) string {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if names[t] == "" {
+			names[t] = strconv.Itoa(len(names))
+		}
+		return names[t]
+	}
+}
+
+// schemaNames names the document's schemas. Names are public: generated clients
+// are written in them, so that a type of one group must never rename that of
+// another. They begin with their group's title, and what the type says again of
+// it is left out: in Key buckets, bucket is KeyBucket, KeyBucketCreate is
+// KeyBucketsCreate, token is KeyBucketsToken. Those of this package are of no group.
+type schemaNames struct {
+	// group is the title of the group whose operations are being described.
+	group string
+}
+
+// of names a type, or what hint calls it if it has no name.
+func (n *schemaNames) of(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	if t.PkgPath() == reflect.TypeFor[Problem]().PkgPath() {
+		if !strings.HasPrefix(t.Name(), "List[") {
+			return name
+		}
+		name = strings.TrimPrefix(name, "List") + "List"
+	}
+	words := strings.FieldsFunc(n.group, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, w := range words {
+		words[i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	if len(words) == 0 {
+		return name
+	}
+	group := strings.Join(words, "")
+	for _, said := range []string{singular(group), singular(words[len(words)-1])} {
+		rest, ok := strings.CutPrefix(name, said)
+		switch {
+		case ok && rest == "":
+			return singular(group)
+		case ok && unicode.IsUpper(rune(rest[0])):
+			return group + rest
+		}
+	}
+	return group + name
+}
+
+func singular(noun string) string {
+	if stem, ok := strings.CutSuffix(noun, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(noun, "s")
+}
+
+// closeAnswers has every object of an answer list all of its fields: a
+// generator takes an open one for a map. Requests stay open, as they are
+// validated. A schema can't be both, so that it is an error in both.
+func closeAnswers(doc *huma.OpenAPI) error {
+	schemas := doc.Components.Schemas.Map()
+	sent, answered := map[string]bool{}, map[string]bool{}
+	var answers []*huma.Schema
+	contents := func(all map[string]*huma.MediaType, found map[string]bool) {
+		for _, m := range all {
+			reach(schemas, m.Schema, found)
+		}
+	}
+	for _, op := range operations(doc) {
+		if op.RequestBody != nil {
+			contents(op.RequestBody.Content, sent)
+		}
+		for _, r := range op.Responses {
+			contents(r.Content, answered)
+			for _, m := range r.Content {
+				answers = append(answers, m.Schema)
+			}
+		}
+	}
+	for _, r := range doc.Components.Responses {
+		contents(r.Content, answered)
+	}
+	for _, name := range slices.Sorted(maps.Keys(answered)) {
+		if sent[name] {
+			return fmt.Errorf("the schema %s is both sent and answered: declare a type for each", name)
+		}
+		answers = append(answers, schemas[name])
+	}
+	for _, s := range answers {
+		inside(s, func(s *huma.Schema) {
+			// An object without fields is a map of the caller's own.
+			if open, ok := s.AdditionalProperties.(bool); ok && open && len(s.Properties) > 0 {
+				s.AdditionalProperties = false
+			}
+		})
+	}
+	return nil
+}
+
+// reach finds the names of all schemas that a schema refers to.
+func reach(schemas map[string]*huma.Schema, s *huma.Schema, found map[string]bool) {
+	inside(s, func(s *huma.Schema) {
+		name, ok := strings.CutPrefix(s.Ref, schemaPrefix)
+		if ok && !found[name] {
+			found[name] = true
+			reach(schemas, schemas[name], found)
+		}
+	})
+}
+
+// inside visits a schema and those written within it.
+func inside(s *huma.Schema, visit func(*huma.Schema)) {
+	if s == nil {
+		return
+	}
+	visit(s)
+	within := slices.Concat(s.OneOf, s.AnyOf, s.AllOf, slices.Collect(maps.Values(s.Properties)), []*huma.Schema{s.Items, s.Not})
+	if more, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		within = append(within, more)
+	}
+	for _, s := range within {
+		inside(s, visit)
+	}
+}
