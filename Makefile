@@ -1,5 +1,5 @@
 # What can be done here; `make` alone lists it. Needs Go, Node with npm, and make (lint-infra Python too); everything else it installs
-# into .bin/ and local/node_modules/. Continuous integration runs `make check`
+# into .bin/ and node_modules/. Continuous integration runs `make check`
 # and then the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
@@ -7,6 +7,8 @@ GOVULNCHECK   := .bin/govulncheck-v1.1.4
 NODE_MODULES  := local/node_modules/.package-lock.json
 CDK           := infra/node_modules/.bin/cdk
 CFN_LINT      := .bin/python/bin/cfn-lint
+OPENAPI       := internal/openapi
+OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
@@ -44,7 +46,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -81,7 +83,7 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	go test -race -timeout=10m $(RACE)
 
-check: lint lint-infra test race build ## do what continuous integration does
+check: lint lint-infra lint-openapi test race build ## do what continuous integration does
 
 lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
@@ -91,6 +93,12 @@ lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an insta
 	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com \
 		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
 	$(CFN_LINT) dist/lint/cdk.out/*.template.json
+
+# Redocly's command asks for a newer self unless it is told not to.
+lint-openapi: export REDOCLY_SUPPRESS_UPDATE_NOTICE = true
+lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of Spectral and Redocly
+	$(OPENAPI)/node_modules/.bin/spectral lint --fail-severity=hint --ruleset $(OPENAPI)/.spectral.yaml functions/platform/openapi.json
+	$(OPENAPI)/node_modules/.bin/redocly lint --config $(OPENAPI)/redocly.yaml functions/platform/openapi.json
 
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
@@ -127,7 +135,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin local/node_modules infra/node_modules
+	rm -rf dist .bin local/node_modules infra/node_modules $(OPENAPI)/node_modules
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -153,6 +161,10 @@ dist/%/bootstrap: FORCE
 
 $(NODE_MODULES): local/package-lock.json
 	npm ci --prefix local --no-audit --no-fund
+	@touch $@
+
+$(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json
+	npm ci --prefix $(OPENAPI) --no-audit --no-fund
 	@touch $@
 
 $(CDK): infra/package-lock.json
