@@ -8,7 +8,6 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
@@ -39,14 +38,6 @@ func TestOperationsAreListed(t *testing.T) {
 		}
 		golden.Equal(t, g.Name+"/testdata/operations.txt", out.String())
 	}
-}
-
-func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
-	document, err := api.Document(functions.Described(), api.Examples{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Equal(t, "platform/openapi.json", document)
 }
 
 func TestOperationsAreUnique(t *testing.T) {
