@@ -78,58 +78,69 @@ func singular(noun string) string {
 	return strings.TrimSuffix(noun, "s")
 }
 
-// closeAnswers has every object of an answer list all of its fields: a
-// generator takes an open one for a map. Requests stay open, as they are
-// validated. A schema can't be both, so that it is an error in both.
+// closeAnswers has every object of an answer list all of its fields, and no
+// object of a request say that it takes more, though it does: generators take
+// an object that says so for a map. What is absent is allowed all the same. A
+// schema can't be both, so that one on both sides is an error.
 func closeAnswers(doc *huma.OpenAPI) error {
 	schemas := doc.Components.Schemas.Map()
-	sent, answered := map[string]bool{}, map[string]bool{}
-	var answers []*huma.Schema
-	contents := func(all map[string]*huma.MediaType, found map[string]bool) {
-		for _, m := range all {
-			reach(schemas, m.Schema, found)
-		}
-	}
+	var requests, answers []*huma.Schema
 	for _, op := range operations(doc) {
 		if op.RequestBody != nil {
-			contents(op.RequestBody.Content, sent)
+			requests = append(requests, within(op.RequestBody.Content)...)
 		}
 		for _, r := range op.Responses {
-			contents(r.Content, answered)
-			for _, m := range r.Content {
-				answers = append(answers, m.Schema)
-			}
+			answers = append(answers, within(r.Content)...)
 		}
 	}
 	for _, r := range doc.Components.Responses {
-		contents(r.Content, answered)
+		answers = append(answers, within(r.Content)...)
 	}
+	sent, answered := reach(schemas, requests), reach(schemas, answers)
 	for _, name := range slices.Sorted(maps.Keys(answered)) {
-		if sent[name] {
+		if sent[name] != nil {
 			return fmt.Errorf("the schema %s is both sent and answered: declare a type for each", name)
 		}
-		answers = append(answers, schemas[name])
 	}
-	for _, s := range answers {
-		inside(s, func(s *huma.Schema) {
-			// An object without fields is a map of the caller's own.
-			if open, ok := s.AdditionalProperties.(bool); ok && open && len(s.Properties) > 0 {
-				s.AdditionalProperties = false
-			}
-		})
-	}
+	further(slices.AppendSeq(requests, maps.Values(sent)), nil)
+	further(slices.AppendSeq(answers, maps.Values(answered)), false)
 	return nil
 }
 
-// reach finds the names of all schemas that a schema refers to.
-func reach(schemas map[string]*huma.Schema, s *huma.Schema, found map[string]bool) {
-	inside(s, func(s *huma.Schema) {
+func within(content map[string]*huma.MediaType) (schemas []*huma.Schema) {
+	for _, m := range content {
+		schemas = append(schemas, m.Schema)
+	}
+	return schemas
+}
+
+// further says of all objects whether they have further fields. An object that
+// lists none is a map of the caller's own, and stays one.
+func further(schemas []*huma.Schema, may any) {
+	for _, s := range schemas {
+		inside(s, func(s *huma.Schema) {
+			if open, ok := s.AdditionalProperties.(bool); ok && open && len(s.Properties) > 0 {
+				s.AdditionalProperties = may
+			}
+		})
+	}
+}
+
+// reach gives the schemas by name that others refer to, however far.
+func reach(schemas map[string]*huma.Schema, from []*huma.Schema) map[string]*huma.Schema {
+	found := map[string]*huma.Schema{}
+	var follow func(*huma.Schema)
+	follow = func(s *huma.Schema) {
 		name, ok := strings.CutPrefix(s.Ref, schemaPrefix)
-		if ok && !found[name] {
-			found[name] = true
-			reach(schemas, schemas[name], found)
+		if ok && found[name] == nil {
+			found[name] = schemas[name]
+			inside(schemas[name], follow)
 		}
-	})
+	}
+	for _, s := range from {
+		inside(s, follow)
+	}
+	return found
 }
 
 // inside visits a schema and those written within it.
@@ -138,11 +149,11 @@ func inside(s *huma.Schema, visit func(*huma.Schema)) {
 		return
 	}
 	visit(s)
-	within := slices.Concat(s.OneOf, s.AnyOf, s.AllOf, slices.Collect(maps.Values(s.Properties)), []*huma.Schema{s.Items, s.Not})
+	parts := slices.Concat(s.OneOf, s.AnyOf, s.AllOf, slices.Collect(maps.Values(s.Properties)), []*huma.Schema{s.Items, s.Not})
 	if more, ok := s.AdditionalProperties.(*huma.Schema); ok {
-		within = append(within, more)
+		parts = append(parts, more)
 	}
-	for _, s := range within {
+	for _, s := range parts {
 		inside(s, visit)
 	}
 }
