@@ -46,7 +46,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -83,7 +83,7 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	go test -race -timeout=10m $(RACE)
 
-check: lint lint-infra lint-openapi test race build ## do what continuous integration does
+check: lint lint-infra lint-openapi test race build clients ## do what continuous integration does
 
 lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
@@ -99,6 +99,13 @@ lint-openapi: export REDOCLY_SUPPRESS_UPDATE_NOTICE = true
 lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of Spectral and Redocly
 	$(OPENAPI)/node_modules/.bin/spectral lint --fail-severity=hint --ruleset $(OPENAPI)/.spectral.yaml functions/platform/openapi.json
 	$(OPENAPI)/node_modules/.bin/redocly lint --config $(OPENAPI)/redocly.yaml functions/platform/openapi.json
+
+clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one in Go, and use both
+	$(OPENAPI)/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o $(OPENAPI)/tsclient/dist/schema.d.ts
+	$(OPENAPI)/node_modules/.bin/tsc -p $(OPENAPI)/tsclient
+	mkdir -p $(OPENAPI)/goclient/dist/gatewright
+	cd $(OPENAPI)/goclient && go tool oapi-codegen -config oapi-codegen.yaml ../../../functions/platform/openapi.json && go vet ./...
+	GATEWRIGHT_CLIENTS=yes go test -count=1 ./$(OPENAPI)
 
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
@@ -135,7 +142,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin local/node_modules infra/node_modules $(OPENAPI)/node_modules
+	rm -rf dist .bin local/node_modules infra/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
