@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/events"
 )
 
 // Answer is what a call was answered with.
@@ -41,20 +43,64 @@ func (w *World) Call(key, method, path, body string) Answer {
 	}
 }
 
-// Want fails the test unless the answer has the status and holds each of the
-// texts. A 204 has no body.
+// As gives Call with a caller's key, for stories that one caller tells.
+func (w *World) As(key string) func(method, path, body string) Answer {
+	return func(method, path, body string) Answer {
+		w.Helper()
+		return w.Call(key, method, path, body)
+	}
+}
+
+// Want fails the test unless the answer has the status and tells each of the
+// texts. One that is a JSON object, from { to }, is the whole body. Of a problem
+// document only what it says counts: it repeats the request's path besides. A
+// 204 has no body.
 func (a Answer) Want(status int, texts ...string) Answer {
 	a.t.Helper()
 	if a.Status != status {
 		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
 	}
+	told := a.told()
 	for _, text := range texts {
-		if !strings.Contains(a.Body, text) {
+		whole := strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
+		if whole && strings.TrimSpace(a.Body) != text {
+			a.t.Fatalf("%s: got %s, want %s", a.call, a.Body, text)
+		}
+		if !strings.Contains(told, text) {
 			a.t.Fatalf("%s: got %s, want %s in it", a.call, a.Body, text)
 		}
 	}
 	if status == http.StatusNoContent && a.Body != "" {
 		a.t.Fatalf("%s: a 204 with the body %s", a.call, a.Body)
+	}
+	return a
+}
+
+// told is what an answer says: of a problem document its detail and the fields
+// at fault, else the whole body.
+func (a Answer) told() string {
+	a.t.Helper()
+	if a.Status < http.StatusBadRequest {
+		return a.Body
+	}
+	if kind := a.Header.Get("Content-Type"); kind != "application/problem+json" {
+		a.t.Fatalf("%s: %d is answered with %s, which is no problem document: %s", a.call, a.Status, kind, a.Body)
+	}
+	problem := a.JSON()
+	var told strings.Builder
+	told.WriteString(problem.Text("detail") + "\n")
+	for i := range problem.Len("errors") {
+		at := "errors." + strconv.Itoa(i)
+		told.WriteString(problem.Text(at+".location") + ": " + problem.Text(at+".message") + "\n")
+	}
+	return told.String()
+}
+
+// WantHeader fails the test unless the answer has a header of the value.
+func (a Answer) WantHeader(name, value string) Answer {
+	a.t.Helper()
+	if got := a.Header.Get(name); got != value {
+		a.t.Fatalf("%s: got %s: %q, want %q", a.call, name, got, value)
 	}
 	return a
 }
@@ -72,24 +118,13 @@ func (a Answer) JSON() Value {
 // Value is decoded JSON.
 type Value struct{ any }
 
-// At follows names and indexes, spelled as in "apiKeys.0.key". What is not
-// there is a Value of nil.
+// At follows names and indexes, spelled as in "apiKeys.0.key"; "" leads
+// nowhere. What is not there is a Value of nil.
 func (v Value) At(path string) Value {
-	for part := range strings.SplitSeq(path, ".") {
-		switch in := v.any.(type) {
-		case map[string]any:
-			v = Value{in[part]}
-		case []any:
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(in) {
-				return Value{}
-			}
-			v = Value{in[i]}
-		default:
-			return Value{}
-		}
+	if path == "" {
+		return v
 	}
-	return v
+	return Value{events.At(v.any, path)}
 }
 
 // Text is the text at a path, "" for none.
@@ -98,27 +133,64 @@ func (v Value) Text(path string) string {
 	return s
 }
 
-// Len is the length of the list at a path, -1 for none.
-func (v Value) Len(path string) int {
-	l, ok := v.At(path).any.([]any)
+// Number is the number at a path, -1 for none.
+func (v Value) Number(path string) float64 {
+	n, ok := v.At(path).any.(float64)
 	if !ok {
 		return -1
 	}
-	return len(l)
+	return n
 }
 
-// Case is one row of a table of calls and what they are answered.
-type Case struct {
-	Name         string
+// Null reports whether there is nothing at a path, or null.
+func (v Value) Null(path string) bool { return v.At(path).any == nil }
+
+// Len is how many entries the list or object at a path has, -1 for none.
+func (v Value) Len(path string) int {
+	switch in := v.At(path).any.(type) {
+	case []any:
+		return len(in)
+	case map[string]any:
+		return len(in)
+	}
+	return -1
+}
+
+// Texts are the texts at a path in each entry of a list, as in
+// Texts("data", "name").
+func (v Value) Texts(list, path string) []string {
+	var out []string
+	for i := range max(0, v.Len(list)) {
+		out = append(out, v.At(list+"."+strconv.Itoa(i)).Text(path))
+	}
+	return out
+}
+
+// String is the value as JSON.
+func (v Value) String() string {
+	text, err := json.Marshal(v.any)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Case is one row of a table of calls and what they are answered. It is an
+// alias of a struct without a name of its own, so that rows may leave out the
+// names of its fields, which vet refuses for types of other packages.
+type Case = struct {
+	Name string
+	// Key is the caller's, "" for none.
 	Key          string
 	Method, Path string
 	Body         string
-	Status       int
-	// Want is in the answer's body.
-	Want string
+	// Status and Want are as Answer.Want takes them.
+	Status int
+	Want   string
 }
 
-// Run makes each case's call in a copy of the world.
+// Run makes each case's call in a copy of the world, so that none sees what
+// another has done.
 func (w *World) Run(t *testing.T, cases []Case) {
 	t.Helper()
 	for _, c := range cases {
