@@ -71,12 +71,12 @@ func TestNoInputIsAnInternalError(tt *testing.T) {
 			t.Fatal(err)
 		}
 		method := rapid.SampledFrom([]string{"GET", "POST", "PATCH", "DELETE", "PUT"}).Draw(t, "method")
-		got := w.call(method, path+"?"+query.Encode(), "full", string(encoded))
-		if got.Code >= http.StatusInternalServerError {
-			t.Fatalf("%s %s %s: %d %s", method, path, encoded, got.Code, got.Body)
+		got := w.Call(w.full, method, path+"?"+query.Encode(), string(encoded))
+		if got.Status >= http.StatusInternalServerError {
+			t.Fatalf("%s %s %s: %d %s", method, path, encoded, got.Status, got.Body)
 		}
-		if got.Code >= http.StatusBadRequest && got.Header().Get("Content-Type") != "application/problem+json" {
-			t.Fatalf("%s %s: %d is no problem document: %s", method, path, got.Code, got.Body)
+		if got.Status >= http.StatusBadRequest && got.Header.Get("Content-Type") != "application/problem+json" {
+			t.Fatalf("%s %s: %d is no problem document: %s", method, path, got.Status, got.Body)
 		}
 	})
 }
