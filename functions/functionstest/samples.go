@@ -6,8 +6,10 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/shared/blob"
@@ -29,52 +31,48 @@ func (c client) Ask(method, target, body string) (status int, answer []byte, err
 	return a.Status, []byte(a.Body), nil
 }
 
-// Upload implements events.Client: it does what the builder does when S3 tells it
-// of an object. The build waits until every gateway has heard of it, so that
-// this belongs into a synctest bubble.
+// Upload implements events.Client. As for World.Upload, this belongs into a
+// synctest bubble.
 func (c client) Upload(_ events.Names, address string) error {
-	u, err := url.Parse(address)
-	if err != nil {
-		return fmt.Errorf("read the upload's address: %w", err)
-	}
-	engine, err := durable.Engine(c.w.Parts)
+	archive, err := Pack(Project("http://upstream.test"))
 	if err != nil {
 		return err
 	}
-	archive, err := Archive()
-	if err != nil {
-		return err
-	}
-	id := path.Base(u.Path)
-	object := c.w.Objects.Upload(blob.UploadKey(id), archive)
-	ctx := c.w.Context()
-	operation, err := deployments.Open(c.w.Parts).Claim(ctx, deployments.Arrival{StatusID: id, ETag: object.ETag, On: c.w.Now})
-	if err != nil {
-		return fmt.Errorf("claim the upload %s: %w", id, err)
-	}
-	record, err := engine.Run(ctx, operation)
-	if err != nil || !record.Ended() {
-		return fmt.Errorf("build the upload %s: %v, %w", id, record.State, err)
-	}
-	return c.w.Objects.Delete(ctx, blob.UploadKey(id))
+	return c.w.upload(address, archive)
 }
 
-// Archive packs a small project with one route.
-func Archive() ([]byte, error) {
+// Upload does what happens to an archive that is put to an upload's address: S3
+// stores it, and the builder that hears of it builds it, with success or not.
+// The build waits until every gateway has heard of it, so that this belongs
+// into a synctest bubble.
+func (w *World) Upload(address string, archive []byte) {
+	w.Helper()
+	if err := w.upload(address, archive); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Project is a small project with one route, to an upstream: its files by name.
+func Project(upstream string) map[string]string {
+	return map[string]string{
+		"config/policies.json": `{"policies":[],"corsPolicies":[]}`,
+		"config/routes.oas.json": fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a",
+			"responses":{"200":{"description":"ok"}},"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlForwardHandler",
+			"module":"$import(@gatewright/runtime)","options":{"baseUrl":%q}},"policies":{"inbound":[]}}}}}}`, upstream),
+	}
+}
+
+// Pack packs files, by their names, as clients do (contract 3.2).
+func Pack(files map[string]string) ([]byte, error) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	a := tar.NewWriter(z)
-	for _, f := range []struct{ name, text string }{
-		{"config/policies.json", `{"policies":[],"corsPolicies":[]}`},
-		{"config/routes.oas.json", `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a",
-			"responses":{"200":{"description":"ok"}},"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlForwardHandler",
-			"module":"$import(@gatewright/runtime)","options":{"baseUrl":"http://upstream.test"}},"policies":{"inbound":[]}}}}}}`},
-	} {
-		if err := a.WriteHeader(&tar.Header{Name: f.name, Typeflag: tar.TypeReg, Size: int64(len(f.text)), Mode: 0o644}); err != nil {
-			return nil, fmt.Errorf("pack %s: %w", f.name, err)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := a.WriteHeader(&tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644}); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", name, err)
 		}
-		if _, err := io.WriteString(a, f.text); err != nil {
-			return nil, fmt.Errorf("pack %s: %w", f.name, err)
+		if _, err := io.WriteString(a, files[name]); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", name, err)
 		}
 	}
 	if err := a.Close(); err != nil {
@@ -84,4 +82,45 @@ func Archive() ([]byte, error) {
 		return nil, fmt.Errorf("compress a project: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+func (w *World) upload(address string, archive []byte) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("read the upload's address: %w", err)
+	}
+	id := path.Base(u.Path)
+	object := w.Objects.Upload(blob.UploadKey(id), archive)
+	operation, err := deployments.Open(w.Parts).Claim(w.Context(), deployments.Arrival{StatusID: id, ETag: object.ETag, On: w.Now})
+	if err != nil {
+		return fmt.Errorf("claim the upload %s: %w", id, err)
+	}
+	if err := w.run(operation); err != nil {
+		return err
+	}
+	return w.Objects.Delete(w.Context(), blob.UploadKey(id))
+}
+
+// Finish carries out a durable operation to its end, as the function that hears
+// of the table's changes does. A build's belongs into a synctest bubble.
+func (w *World) Finish(operation string) {
+	w.Helper()
+	if err := w.run(operation); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *World) run(operation string) error {
+	engine, err := durable.Engine(w.Parts)
+	if err != nil {
+		return err
+	}
+	record, err := engine.Run(w.Context(), operation)
+	if err != nil {
+		return fmt.Errorf("carry out the operation %s: %w", operation, err)
+	}
+	if !record.Ended() {
+		return fmt.Errorf("the operation %s is still at %s", operation, record.State)
+	}
+	return nil
 }

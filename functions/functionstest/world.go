@@ -13,7 +13,7 @@
 // can be compared with it.
 //
 // Read world.go, then call.go; samples.go fills a world with what the sample
-// events of package events need, uses.go records.
+// events of package events need, and builds what is uploaded; uses.go records.
 package functionstest
 
 import (
