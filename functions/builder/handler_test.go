@@ -23,30 +23,30 @@ func TestUploadedExampleIsServed(t *testing.T) {
 	bubble(t, func(i *installation) {
 		u := i.issue("main")
 		if s := i.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
-			i.t.Errorf("before the upload: %+v", s)
+			i.Errorf("before the upload: %+v", s)
 		}
-		i.upload(u.StatusID, pack(i.t, example(i.t)))
+		i.upload(u.StatusID, pack(i, example(i)))
 		s := i.status(u.StatusID)
 		if s.Status != deployments.Success || len(s.Errors)+len(s.Warnings) > 0 || s.BuildID != u.StatusID {
-			i.t.Fatalf("status %+v", s)
+			i.Fatalf("status %+v", s)
 		}
 		for _, step := range []string{"download", "validate", "build", "deploy"} {
 			if got := s.Steps[step]; got.Status != deployments.Success || got.FinishedOn == nil || got.StartedOn.IsZero() {
-				i.t.Errorf("step %s: %+v", step, got)
+				i.Errorf("step %s: %+v", step, got)
 			}
 		}
 		if len(s.Steps) != 4 {
-			i.t.Errorf("%d steps", len(s.Steps))
+			i.Errorf("%d steps", len(s.Steps))
 		}
 		a, err := i.served(s.URL)
 		if err != nil {
-			i.t.Fatal(err)
+			i.Fatal(err)
 		}
 		if len(a.Routes) != 3 || a.Identity.BuildID != u.StatusID || a.Identity.Environment != "production" || a.Identity.Project != "hello" {
-			i.t.Errorf("artifact of %+v with %d routes", a.Identity, len(a.Routes))
+			i.Errorf("artifact of %+v with %d routes", a.Identity, len(a.Routes))
 		}
-		if _, err := i.bucket.Head(i.t.Context(), blob.UploadKey(u.StatusID)); err == nil {
-			i.t.Error("the upload is still there")
+		if _, err := i.Objects.Head(i.Context(), blob.UploadKey(u.StatusID)); err == nil {
+			i.Error("the upload is still there")
 		}
 	})
 }
@@ -55,23 +55,23 @@ func TestUploadedExampleIsServed(t *testing.T) {
 // first moment of SUCCESS on it has to give what was deployed.
 func TestSuccessMeansServed(t *testing.T) {
 	bubble(t, func(i *installation) {
-		first := i.deploy("main", pack(i.t, simple("https://one.example.com")))
+		first := i.deploy("main", pack(i, simple("https://one.example.com")))
 		asked := make(chan struct{})
-		ctx, stop := context.WithCancel(i.t.Context())
+		ctx, stop := context.WithCancel(i.Context())
 		go func() {
 			defer close(asked)
 			for ctx.Err() == nil {
 				if _, err := i.served(first.URL); err != nil {
-					i.t.Error(err)
+					i.Error(err)
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()
 		for n := range 5 {
-			s := i.deploy("main", pack(i.t, simple(fmt.Sprintf("https://n%d.example.com", n))))
+			s := i.deploy("main", pack(i, simple(fmt.Sprintf("https://n%d.example.com", n))))
 			a, err := i.served(s.URL)
 			if err != nil || a.Identity.BuildID != s.BuildID {
-				i.t.Errorf("after SUCCESS of %s, %+v is served (%v)", s.BuildID, a, err)
+				i.Errorf("after SUCCESS of %s, %+v is served (%v)", s.BuildID, a, err)
 			}
 			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
 		}
@@ -82,36 +82,36 @@ func TestSuccessMeansServed(t *testing.T) {
 
 func TestBadProjectKeepsWhatWasServed(t *testing.T) {
 	bubble(t, func(i *installation) {
-		good := i.deploy("main", pack(i.t, simple("https://one.example.com")))
+		good := i.deploy("main", pack(i, simple("https://one.example.com")))
 		for name, body := range map[string][]byte{
 			"not gzip":    []byte("text"),
-			"truncated":   pack(i.t, simple("https://one.example.com"))[:60],
-			"no routes":   pack(i.t, map[string]string{"package.json": "{}"}),
-			"bad JSON":    pack(i.t, map[string]string{"config/routes.oas.json": "{"}),
-			"bad OpenAPI": pack(i.t, map[string]string{"config/routes.oas.json": "{}"}),
-			"bad handler": pack(i.t, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "urlForwardHandler", "nothing")}),
-			"bad option":  pack(i.t, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "baseUrl", "baseURL")}),
-			"unset":       pack(i.t, simple("$env(UPSTREAM)")),
+			"truncated":   pack(i, simple("https://one.example.com"))[:60],
+			"no routes":   pack(i, map[string]string{"package.json": "{}"}),
+			"bad JSON":    pack(i, map[string]string{"config/routes.oas.json": "{"}),
+			"bad OpenAPI": pack(i, map[string]string{"config/routes.oas.json": "{}"}),
+			"bad handler": pack(i, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "urlForwardHandler", "nothing")}),
+			"bad option":  pack(i, map[string]string{"config/routes.oas.json": strings.ReplaceAll(simple("x")["config/routes.oas.json"], "baseUrl", "baseURL")}),
+			"unset":       pack(i, simple("$env(UPSTREAM)")),
 		} {
 			begun := time.Now()
 			s := i.deploy("main", body)
 			if s.Status != deployments.Failure || len(s.Errors) == 0 || s.URL != "" {
-				i.t.Errorf("%s: %+v", name, s)
+				i.Errorf("%s: %+v", name, s)
 			}
 			if took := time.Since(begun); took > 10*time.Second {
-				i.t.Errorf("%s took %v of waiting", name, took)
+				i.Errorf("%s took %v of waiting", name, took)
 			}
 			if name == "unset" && !strings.Contains(s.Errors[0].Message, "UPSTREAM") {
-				i.t.Errorf("%s: %+v", name, s.Errors)
+				i.Errorf("%s: %+v", name, s.Errors)
 			}
 			a, err := i.served(good.URL)
 			if err != nil || a.Identity.BuildID != good.BuildID {
-				i.t.Errorf("%s: served is %+v (%v)", name, a, err)
+				i.Errorf("%s: served is %+v (%v)", name, a, err)
 			}
 		}
 		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
 		if err != nil || len(list) != 1 || list[0].State != deployments.Started {
-			i.t.Errorf("deployments %+v, error %v", list, err)
+			i.Errorf("deployments %+v, error %v", list, err)
 		}
 	})
 }
@@ -119,22 +119,22 @@ func TestBadProjectKeepsWhatWasServed(t *testing.T) {
 func TestSecondAndLateUploadsChangeNothing(t *testing.T) {
 	bubble(t, func(i *installation) {
 		u := i.issue("main")
-		i.upload(u.StatusID, pack(i.t, simple("https://one.example.com")))
+		i.upload(u.StatusID, pack(i, simple("https://one.example.com")))
 		before := i.status(u.StatusID)
-		i.upload(u.StatusID, pack(i.t, simple("https://two.example.com")))
+		i.upload(u.StatusID, pack(i, simple("https://two.example.com")))
 		late := i.issue("main")
 		time.Sleep(15*time.Minute + time.Second)
-		i.upload(late.StatusID, pack(i.t, simple("https://three.example.com")))
-		i.upload(i.ids.UUID(), []byte("without an address"))
+		i.upload(late.StatusID, pack(i, simple("https://three.example.com")))
+		i.upload(i.Parts.IDs.UUID(), []byte("without an address"))
 		if after := i.status(u.StatusID); after.Status != before.Status || after.URL != before.URL {
-			i.t.Errorf("status %+v, before %+v", after, before)
+			i.Errorf("status %+v, before %+v", after, before)
 		}
 		a, err := i.served(before.URL)
 		if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), "one.example.com") {
-			i.t.Errorf("served is %+v (%v)", a, err)
+			i.Errorf("served is %+v (%v)", a, err)
 		}
-		for o := range i.bucket.List(i.t.Context(), blob.UploadKey("")) {
-			i.t.Errorf("%s is still there", o.Key)
+		for o := range i.Objects.List(i.Context(), blob.UploadKey("")) {
+			i.Errorf("%s is still there", o.Key)
 		}
 	})
 }
@@ -144,42 +144,42 @@ func TestSecondAndLateUploadsChangeNothing(t *testing.T) {
 func TestOtherObjectsEventLeavesTheClaimedOne(t *testing.T) {
 	bubble(t, func(i *installation) {
 		u := i.issue("main")
-		first := i.bucket.Upload(blob.UploadKey(u.StatusID), []byte("first"))
-		second := i.bucket.Upload(blob.UploadKey(u.StatusID), pack(i.t, simple("https://two.example.com")))
-		if _, err := i.service.Claim(i.t.Context(), deployments.Arrival{StatusID: u.StatusID, ETag: second.ETag, On: time.Now()}); err != nil {
-			i.t.Fatal(err)
+		first := i.Objects.Upload(blob.UploadKey(u.StatusID), []byte("first"))
+		second := i.Objects.Upload(blob.UploadKey(u.StatusID), pack(i, simple("https://two.example.com")))
+		if _, err := i.service.Claim(i.Context(), deployments.Arrival{StatusID: u.StatusID, ETag: second.ETag, On: time.Now()}); err != nil {
+			i.Fatal(err)
 		}
 		i.tell(first)
 		i.tell(second)
 		if s := i.status(u.StatusID); s.Status != deployments.Success {
-			i.t.Errorf("status %+v", s)
+			i.Errorf("status %+v", s)
 		}
 	})
 }
 
 func TestRedeployTakesNewVariables(t *testing.T) {
 	bubble(t, func(i *installation) {
-		body := pack(i.t, simple("$env(UPSTREAM)"))
+		body := pack(i, simple("$env(UPSTREAM)"))
 		failed := i.deploy("main", body)
-		i.variables["UPSTREAM"] = "https://set.example.com"
+		i.set("UPSTREAM", "https://set.example.com")
 		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
 		if err != nil || len(list) != 1 || list[0].State != deployments.Failed {
-			i.t.Fatalf("after %+v: deployments %+v, error %v", failed, list, err)
+			i.Fatalf("after %+v: deployments %+v, error %v", failed, list, err)
 		}
 		at := deployments.DeploymentAt{Owner: i.owner, Deployment: list[0].Name}
 		for _, value := range []string{"https://set.example.com", "https://other.example.com"} {
-			i.variables["UPSTREAM"] = value
+			i.set("UPSTREAM", value)
 			id, err := i.service.Redeploy(i.ctx(), at)
 			if err != nil {
-				i.t.Fatal(err)
+				i.Fatal(err)
 			}
-			if r, err := i.engine.Run(i.t.Context(), id); err != nil || r.Status != operation.Success {
-				i.t.Fatalf("operation %+v, error %v", r, err)
+			if r, err := i.engine.Run(i.Context(), id); err != nil || r.Status != operation.Success {
+				i.Fatalf("operation %+v, error %v", r, err)
 			}
 			s := i.status(id)
 			a, err := i.served(s.URL)
 			if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), value) || a.Identity.BuildID != id {
-				i.t.Errorf("served is %+v (%v)", a, err)
+				i.Errorf("served is %+v (%v)", a, err)
 			}
 		}
 	})
@@ -187,35 +187,35 @@ func TestRedeployTakesNewVariables(t *testing.T) {
 
 func TestDeletedDeploymentIsNotServedAndEmptied(t *testing.T) {
 	bubble(t, func(i *installation) {
-		s := i.deploy("main", pack(i.t, simple("https://one.example.com")))
-		other := i.deploy("other", pack(i.t, simple("https://one.example.com")))
+		s := i.deploy("main", pack(i, simple("https://one.example.com")))
+		other := i.deploy("other", pack(i, simple("https://one.example.com")))
 		a, err := i.served(s.URL)
 		if err != nil {
-			i.t.Fatal(err)
+			i.Fatal(err)
 		}
 		if err := i.service.DeleteDeployment(i.ctx(), deployments.DeploymentAt{Owner: i.owner, Deployment: a.Identity.Deployment}); err != nil {
-			i.t.Fatal(err)
+			i.Fatal(err)
 		}
 		time.Sleep(deployments.Staleness)
 		if _, err := i.served(s.URL); !fault.Is(err, fault.NotFound) {
-			i.t.Errorf("the deleted deployment resolves: %v", err)
+			i.Errorf("the deleted deployment resolves: %v", err)
 		}
 		time.Sleep(time.Hour)
-		if err := i.engine.Sweep(i.t.Context()); err != nil {
-			i.t.Fatal(err)
+		if err := i.engine.Sweep(i.Context()); err != nil {
+			i.Fatal(err)
 		}
 		left := 0
-		for o := range i.bucket.List(i.t.Context(), "") {
+		for o := range i.Objects.List(i.Context(), "") {
 			left++
 			if strings.Contains(o.Key, a.Identity.Deployment) {
-				i.t.Errorf("%s is still there", o.Key)
+				i.Errorf("%s is still there", o.Key)
 			}
 		}
 		if left != 2 {
-			i.t.Errorf("%d objects are left, want the other deployment's source and artifact", left)
+			i.Errorf("%d objects are left, want the other deployment's source and artifact", left)
 		}
 		if _, err := i.served(other.URL); err != nil {
-			i.t.Errorf("the other deployment: %v", err)
+			i.Errorf("the other deployment: %v", err)
 		}
 	})
 }
@@ -226,24 +226,24 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 	bubble(t, func(i *installation) {
 		var last deployments.Status
 		for n := range 9 {
-			last = i.deploy("main", pack(i.t, simple(fmt.Sprintf("https://n%d.example.com", n))))
+			last = i.deploy("main", pack(i, simple(fmt.Sprintf("https://n%d.example.com", n))))
 			time.Sleep(13 * time.Hour)
-			if err := i.engine.Sweep(i.t.Context()); err != nil {
-				i.t.Fatal(err)
+			if err := i.engine.Sweep(i.Context()); err != nil {
+				i.Fatal(err)
 			}
 		}
 		count := func(prefix string) (n int) {
-			for range i.bucket.List(i.t.Context(), prefix) {
+			for range i.Objects.List(i.Context(), prefix) {
 				n++
 			}
 			return n
 		}
 		// The served one and the five before it.
 		if sources, artifacts := count("sources/"), count("artifacts/"); sources != 6 || artifacts != 6 {
-			i.t.Errorf("%d sources and %d artifacts are left, want 6 each", sources, artifacts)
+			i.Errorf("%d sources and %d artifacts are left, want 6 each", sources, artifacts)
 		}
 		if _, err := i.served(last.URL); err != nil {
-			i.t.Error(err)
+			i.Error(err)
 		}
 	})
 }
@@ -252,22 +252,23 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 // said about them is read by more people than the values are.
 func TestFindingsRepeatNoVariable(t *testing.T) {
 	bubble(t, func(i *installation) {
+		i.issue("main") // which makes the project
 		for _, value := range []string{
 			"ftp://very-secret.example.com", "very-secret", "http://very-secret:99999999", "https://user:very-secret@example.com",
-			"https://${very-secret}/", "http://very-secret.example.com/\x00", "https://very-secret.example.com?x=${env.}", " ",
+			"https://${very-secret}/", "http://very-secret.example.com/\x01", "https://very-secret.example.com?x=${env.}", " ",
 		} {
-			i.variables["UPSTREAM"] = value
+			i.set("UPSTREAM", value)
 			for _, project := range []map[string]string{
 				simple("$env(UPSTREAM)"), simple("https://${env.UPSTREAM}/"), simple("${env.UPSTREAM}"),
 				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", "authScheme": ["$env(UPSTREAM)"], "bucketName": "$env(UPSTREAM)"`),
 			} {
-				s := i.deploy("main", pack(i.t, project))
+				s := i.deploy("main", pack(i, project))
 				told, err := json.Marshal([]any{s.Errors, s.Warnings, s.Steps})
 				if err != nil {
-					i.t.Fatal(err)
+					i.Fatal(err)
 				}
 				if strings.Contains(string(told), "very-secret") {
-					i.t.Errorf("the value of UPSTREAM is told: %s", told)
+					i.Errorf("the value of UPSTREAM is told: %s", told)
 				}
 			}
 		}
@@ -317,11 +318,11 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 	bubble(t, func(i *installation) {
 		s := i.deploy("main", body)
 		if s.Status != deployments.Success {
-			i.t.Fatalf("status %+v", s)
+			i.Fatalf("status %+v", s)
 		}
 		a, err := i.served(s.URL)
 		if err != nil || len(a.Routes) != 1223 {
-			i.t.Fatalf("artifact %v, error %v", a, err)
+			i.Fatalf("artifact %v, error %v", a, err)
 		}
 	})
 	t.Logf("built %d MB (%d kB packed) in %v of work", len(data)>>20, len(body)>>10, time.Since(begun).Round(time.Millisecond))
@@ -329,14 +330,14 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 
 func TestEventsOfOtherKeysAreIgnored(t *testing.T) {
 	bubble(t, func(i *installation) {
-		o := i.bucket.Upload("sources/x", []byte("x"))
+		o := i.Objects.Upload("sources/x", []byte("x"))
 		i.tell(o)
 		i.tell(blob.Object{Key: "uploads/%zz", ETag: "x"})
-		if err := i.handler.Handle(i.t.Context(), events.S3Event{Records: []events.S3EventRecord{{EventName: "ObjectCreated:Put", S3: events.S3Entity{Object: events.S3Object{Key: "%zz"}}}}}); err != nil {
-			i.t.Error(err)
+		if err := i.handle(i.Context(), events.S3Event{Records: []events.S3EventRecord{{EventName: "ObjectCreated:Put", S3: events.S3Entity{Object: events.S3Object{Key: "%zz"}}}}}); err != nil {
+			i.Error(err)
 		}
-		if _, err := i.bucket.Head(i.t.Context(), o.Key); err != nil {
-			i.t.Errorf("a source was removed: %v", err)
+		if _, err := i.Objects.Head(i.Context(), o.Key); err != nil {
+			i.Errorf("a source was removed: %v", err)
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (w *World) upload(address string, archive []byte) error {
 	}
 	id := path.Base(u.Path)
 	object := w.Objects.Upload(blob.UploadKey(id), archive)
-	operation, err := deployments.Open(w.Parts).Claim(w.Context(), deployments.Arrival{StatusID: id, ETag: object.ETag, On: w.Now})
+	operation, err := deployments.Open(w.Parts).Claim(w.Context(), deployments.Arrival{StatusID: id, ETag: object.ETag, On: w.Parts.Now()})
 	if err != nil {
 		return fmt.Errorf("claim the upload %s: %w", id, err)
 	}

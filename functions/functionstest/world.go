@@ -43,7 +43,7 @@ import (
 type Bind = func(installation.Parts) []api.Route
 
 // World is an installation in memory whose clock stands still unless it is
-// moved. It is used by one goroutine.
+// moved, or Live. It is used by one goroutine.
 type World struct {
 	testing.TB
 	// Parts are what the services of the world are made of.
@@ -58,6 +58,7 @@ type World struct {
 
 	binds   []Bind
 	handler http.Handler
+	live    bool
 }
 
 // rootKey is the root key of every world.
@@ -77,7 +78,12 @@ func New(t testing.TB, binds ...Bind) *World {
 func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, binds []Bind) *World {
 	t.Helper()
 	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), binds: binds}
-	clock := func() time.Time { return w.Now }
+	clock := func() time.Time {
+		if w.live {
+			return time.Now()
+		}
+		return w.Now
+	}
 	w.Objects = blob.NewMemory(clock)
 	if objects != nil {
 		w.Objects.Restore(objects)
@@ -92,12 +98,19 @@ func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now tim
 	return w
 }
 
+// Live has the world's clock run instead of standing at Now, with that of the
+// synctest bubble that the world is in. Copies stand still again.
+func (w *World) Live() *World {
+	w.live = true
+	return w
+}
+
 // Copy gives a world of the same content an hour later, in which nothing is cached yet: what
 // happens in one is not seen in the other. Its random numbers begin anew, the
 // same in every copy of one test.
 func (w *World) Copy(t testing.TB) *World {
 	t.Helper()
-	return newWorld(t, w.Items.Clone(), w.Objects, w.Now.Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
+	return newWorld(t, w.Items.Clone(), w.Objects, w.Parts.Now().Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
 }
 
 // Restart ends the processes of the world and starts them anew: nothing is
@@ -110,7 +123,7 @@ func (w *World) Restart() {
 		routes = append(routes, bind(parts)...)
 	}
 	callers := accounts.Open(parts)
-	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(w.Now.String()))), parts.Now)
+	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
 	w.handler = api.Open(parts, callers, routes)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -52,7 +52,7 @@ func serve(t *testing.T) (address, key string) {
 	random := storetest.Random(t)
 	p := installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.apis.example.com"},
-		Table:  storetest.Over(t, store.NewMemory(), storetest.Clock(time.Now)),
+		Table:  storetest.Over(t, memory.New(), storetest.Clock(time.Now)),
 		Bucket: blob.NewMemory(time.Now), Key: seal.OpenFile(filepath.Join(t.TempDir(), "key")),
 		Random: random, Now: time.Now, IDs: ids.NewSource(random, time.Now), Log: slog.New(slog.DiscardHandler),
 	}
