@@ -64,12 +64,14 @@ func eventOf(t *testing.T, d api.Declaration, r samples.Request, names samples.N
 		given[name] = url.PathEscape(names[name])
 	}
 	resource := d.Path
-	if before, _, deep := strings.Cut(d.Path, "{branchName}"); deep {
-		// A branch may hold slashes: a greedy variable takes it and what follows.
+	if d.Slashed != "" {
+		// Its value may hold slashes: a greedy variable takes it and what follows.
+		before, after, _ := strings.Cut(d.Path, d.Slashed)
 		resource = before + "{proxy+}"
-		delete(given, "branchName")
-		delete(given, "variableName")
-		given["proxy"] = path[strings.Index(path, "/branches/")+len("/branches/"):]
+		for _, name := range samples.Parameters(api.Declaration{Path: d.Slashed + after}) {
+			delete(given, name)
+		}
+		given["proxy"] = strings.Join(strings.Split(path, "/")[strings.Count(before, "/"):], "/")
 	}
 	if before, special, found := strings.Cut(d.Path, "/$"); found {
 		// A dollar rides on the variable beside it.

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -72,7 +73,7 @@ func shop(t *testing.T, p installation.Parts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := deployments.Owner{AccountID: account.ID, Account: "acme", Viewer: everything()}
+	owner := auth.Owner{AccountID: account.ID, Account: "acme", Viewer: everything()}
 	if _, err := deployments.Open(p).CreateProject(asOperator(t, p, account.ID), owner, "shop"); err != nil {
 		t.Fatal(err)
 	}

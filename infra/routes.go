@@ -43,7 +43,7 @@ func routesOf(fs []declared) ([]route, error) {
 	var out []route
 	for _, f := range fs {
 		for _, o := range f.routes {
-			path, method := routePath(names, o.Path), o.Method
+			path, method := routePath(names, o), o.Method
 			if strings.HasSuffix(path, greedy) {
 				method = anyMethod
 			}
@@ -90,11 +90,11 @@ func childNames(fs []declared) map[string]string {
 }
 
 // routePath gives the path of the route that an operation's path takes.
-func routePath(names map[string]string, path string) string {
+func routePath(names map[string]string, o api.Declaration) string {
 	shape, out := "", ""
-	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+	for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
 		switch {
-		case api.HoldsSlashes(part):
+		case part == o.Slashed:
 			return out + "/" + greedy
 		case !isParameter(part) && !strings.Contains(part, "$"):
 			out += "/" + part

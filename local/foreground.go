@@ -24,7 +24,7 @@ func takeForeground(launchers []process) (release func()) {
 	if err != nil {
 		return func() {}
 	}
-	fd := int(tty.Fd()) //nolint:gosec // G115: file descriptors are small
+	fd := int(tty.Fd())
 	group := unix.Getpgrp()
 	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || front != group || unix.Setpgid(0, 0) != nil {
 		_ = tty.Close()

@@ -36,7 +36,7 @@ type installation struct {
 	engine   *operation.Engine
 	handle   func(context.Context, events.S3Event) error
 	resolver *serving.Resolver
-	owner    deployments.Owner
+	owner    auth.Owner
 }
 
 func install(t *testing.T) *installation {
@@ -46,7 +46,7 @@ func install(t *testing.T) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.owner = deployments.Owner{AccountID: account.ID, Account: account.Name, Viewer: auth.Principal{Permissions: auth.Full()}}
+	i.owner = auth.Owner{AccountID: account.ID, Account: account.Name, Viewer: auth.Principal{Permissions: auth.Full()}}
 	i.service = deployments.Open(i.Parts)
 	if i.engine, err = durable.Engine(i.Parts); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func (i *installation) served(address string) (*project.Artifact, error) {
 // set gives the branch main a variable, new or not.
 func (i *installation) set(name, value string) {
 	i.Helper()
-	at := variables.Branch{AccountID: i.owner.AccountID, Project: "hello", Branch: "main", Viewer: i.owner.Viewer}
+	at := variables.Branch{Owner: i.owner, Project: "hello", Branch: "main"}
 	service := variables.Open(i.Parts)
 	_, err := service.Update(i.ctx(), at, name, &value)
 	if fault.Is(err, fault.NotFound) {

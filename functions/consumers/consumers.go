@@ -33,7 +33,7 @@ var (
 	reads  = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
 	absent = []int{http.StatusNotFound, http.StatusTooManyRequests}
 	taken  = []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}
-	byTag  = []*huma.Param{api.TagParameter()}
+	byTag  = []*huma.Param{tagParameter()}
 )
 
 const tagNote = " With tag.<property>=<value> in the query, a consumer without that tag is answered as one that does not exist."
@@ -124,12 +124,10 @@ type listIn struct {
 	api.Page
 	Including
 	ManagerEmail string `query:"manager-email" maxLength:"254" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
-	api.TagQuery
+	TagQuery
 }
 
-type listOut struct {
-	Body api.List[consumer]
-}
+type listOut = api.Body[api.List[consumer]]
 
 type createIn struct {
 	BucketPath
@@ -146,12 +144,12 @@ type createIn struct {
 type readIn struct {
 	ConsumerPath
 	Including
-	api.TagQuery
+	TagQuery
 }
 
 type updateIn struct {
 	ConsumerPath
-	api.TagQuery
+	TagQuery
 	Body struct {
 		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"Who it is."`
 		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 5 pairs, which replace all earlier ones."`
@@ -161,20 +159,18 @@ type updateIn struct {
 
 type consumerIn struct {
 	ConsumerPath
-	api.TagQuery
+	TagQuery
 }
 
 type rollIn struct {
 	ConsumerPath
-	api.TagQuery
+	TagQuery
 	Body struct {
 		ExpiresOn timestamp `json:"expiresOn" doc:"When the keys that have no expiry expire. A past time ends them at once."`
 	} `nameHint:"KeyRoll"`
 }
 
-type consumerOut struct {
-	Body consumer
-}
+type consumerOut = api.Body[consumer]
 
 type consumer struct {
 	ID             string            `json:"id" doc:"The consumer's id." example:"csmr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`

@@ -25,30 +25,26 @@ type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail}
-	found, total, err := h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, page(in.Page), in.include())
-	if err != nil {
-		return nil, err
-	}
-	return &listOut{Body: api.NewList(each(found, showConsumer), in.Page, total)}, nil
+	return api.AnswerPage(in.Page, showConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), in.include()))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error) {
-	return answerConsumer(h.service.CreateConsumer(ctx, in.BucketPath.at(ctx), keys.NewConsumer{
+	return api.Answer(showConsumer)(h.service.CreateConsumer(ctx, in.BucketPath.at(ctx), keys.NewConsumer{
 		Name: in.Body.Name, Description: in.Body.Description.Value, Tags: in.Body.Tags.Value,
 		Metadata: json.RawMessage(in.Body.Metadata.Value),
-		Managers: each(in.Body.Managers.Value, func(m newManager) keys.NewManager { return keys.NewManager(m) }),
+		Managers: api.Each(in.Body.Managers.Value, func(m newManager) keys.NewManager { return keys.NewManager(m) }),
 		WithKey:  in.WithAPIKey,
 	}))
 }
 
 func (h handlers) read(ctx context.Context, in *readIn) (*consumerOut, error) {
-	return answerConsumer(h.service.ReadConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), in.include()))
+	return api.Answer(showConsumer)(h.service.ReadConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), in.include()))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*consumerOut, error) {
-	return answerConsumer(h.service.UpdateConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), keys.ConsumerPatch{
-		Description: patch(in.Body.Description, same), Tags: patch(in.Body.Tags, same),
-		Metadata: patch(in.Body.Metadata, func(m metadata) json.RawMessage { return json.RawMessage(m) }),
+	return api.Answer(showConsumer)(h.service.UpdateConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), keys.ConsumerPatch{
+		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
+		Metadata: api.PatchOf(in.Body.Metadata, func(m metadata) json.RawMessage { return json.RawMessage(m) }),
 	}))
 }
 
@@ -61,11 +57,7 @@ func (h handlers) roll(ctx context.Context, in *rollIn) (*api.NoContent, error) 
 }
 
 func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error) {
-	found, total, err := h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), page(in.Page), keys.Format(in.KeyFormat.KeyFormat))
-	if err != nil {
-		return nil, err
-	}
-	return &keysOut{Body: api.NewList(each(found, showKey), in.Page, total)}, nil
+	return api.AnswerPage(in.Page, showKey)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Part(), keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, error) {
@@ -73,27 +65,21 @@ func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, erro
 	if in.Body != nil {
 		body = *in.Body
 	}
-	return answerKey(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
+	return api.Answer(showKey)(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
 }
 
 func (h handlers) createKeys(ctx context.Context, in *createKeysIn) (*createdKeysOut, error) {
-	made, err := h.service.CreateKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), each(in.Body, newKey.key))
-	if err != nil {
-		return nil, err
-	}
-	out := new(createdKeysOut)
-	out.Body.Data = each(made, showKey)
-	return out, nil
+	return api.Answer(showKeys)(h.service.CreateKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), api.Each(in.Body, newKey.key)))
 }
 
 func (h handlers) readKey(ctx context.Context, in *readKeyIn) (*keyOut, error) {
-	return answerKey(h.service.ReadKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.Format(in.KeyFormat.KeyFormat)))
+	return api.Answer(showKey)(h.service.ReadKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) updateKey(ctx context.Context, in *updateKeyIn) (*keyOut, error) {
-	return answerKey(h.service.UpdateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.KeyPatch{
-		ExpiresOn:   patch(in.Body.ExpiresOn, func(t timestamp) time.Time { return t.Time }),
-		Description: patch(in.Body.Description, same), Text: in.Body.Key.Value,
+	return api.Answer(showKey)(h.service.UpdateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.KeyPatch{
+		ExpiresOn:   api.PatchOf(in.Body.ExpiresOn, func(t timestamp) time.Time { return t.Time }),
+		Description: in.Body.Description.Patch(), Text: in.Body.Key.Value,
 	}))
 }
 
@@ -102,19 +88,11 @@ func (h handlers) removeKey(ctx context.Context, in *keyIn) (*api.NoContent, err
 }
 
 func (h handlers) listManagers(ctx context.Context, in *listManagersIn) (*managersOut, error) {
-	found, total, err := h.service.ListManagers(ctx, in.ConsumerPath.at(ctx, nil), page(in.Page))
-	if err != nil {
-		return nil, err
-	}
-	return &managersOut{Body: api.NewList(each(found, showManager), in.Page, total)}, nil
+	return api.AnswerPage(in.Page, showManager)(h.service.ListManagers(ctx, in.ConsumerPath.at(ctx, nil), in.Part()))
 }
 
 func (h handlers) addManager(ctx context.Context, in *addManagerIn) (*managerOut, error) {
-	m, err := h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil), keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub})
-	if err != nil {
-		return nil, err
-	}
-	return &managerOut{Body: showManager(m)}, nil
+	return api.Answer(showManager)(h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil), keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub}))
 }
 
 func (h handlers) removeManager(ctx context.Context, in *managerIn) (*api.NoContent, error) {

@@ -81,23 +81,21 @@ type listKeysIn struct {
 	ConsumerPath
 	api.Page
 	KeyFormat
-	api.TagQuery
+	TagQuery
 }
 
-type keysOut struct {
-	Body api.List[key]
-}
+type keysOut = api.Body[api.List[key]]
 
 type createKeyIn struct {
 	ConsumerPath
-	api.TagQuery
+	TagQuery
 	// Body may be left out: every field of it can.
 	Body *newKey
 }
 
 type createKeysIn struct {
 	ConsumerPath
-	api.TagQuery
+	TagQuery
 	Body []newKey `minItems:"1" maxItems:"1000"`
 }
 
@@ -108,21 +106,21 @@ type newKey struct {
 	Key         api.Optional[string]    `json:"key" required:"false" minLength:"16" maxLength:"256" doc:"A key of your own."`
 }
 
-type createdKeysOut struct {
-	Body struct {
-		Data []key `json:"data" doc:"The keys, in the order of the request."`
-	} `nameHint:"CreatedKeys"`
+type createdKeysOut = api.Body[createdKeys]
+
+type createdKeys struct {
+	Data []key `json:"data" doc:"The keys, in the order of the request."`
 }
 
 type readKeyIn struct {
 	KeyPath
 	KeyFormat
-	api.TagQuery
+	TagQuery
 }
 
 type updateKeyIn struct {
 	KeyPath
-	api.TagQuery
+	TagQuery
 	Body struct {
 		ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; null for never."`
 		Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
@@ -132,12 +130,10 @@ type updateKeyIn struct {
 
 type keyIn struct {
 	KeyPath
-	api.TagQuery
+	TagQuery
 }
 
-type keyOut struct {
-	Body key
-}
+type keyOut = api.Body[key]
 
 type key struct {
 	ID          string  `json:"id" doc:"The key's id." example:"key_0VDpf4xpZMy03OCIoOSLIPh5"`

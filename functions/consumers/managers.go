@@ -44,9 +44,7 @@ type listManagersIn struct {
 	api.Page
 }
 
-type managersOut struct {
-	Body api.List[manager]
-}
+type managersOut = api.Body[api.List[manager]]
 
 type addManagerIn struct {
 	ConsumerPath
@@ -61,9 +59,7 @@ type managerIn struct {
 	ManagerID string `path:"managerId" maxLength:"256" doc:"The id of a manager or an invite."`
 }
 
-type managerOut struct {
-	Body manager
-}
+type managerOut = api.Body[manager]
 
 type manager struct {
 	ID        string `json:"id" doc:"The manager's id." example:"eusr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`

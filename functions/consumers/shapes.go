@@ -11,18 +11,11 @@ import (
 // Below is the way between what the API speaks and what the service does.
 
 func (p BucketPath) at(ctx context.Context) keys.BucketAt {
-	caller := auth.From(ctx)
-	owner := keys.Owner{AccountID: caller.AccountID, Account: caller.AccountName, Viewer: caller}
-	return keys.BucketAt{Owner: owner, Bucket: p.BucketName}
+	return keys.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 
 func (p ConsumerPath) at(ctx context.Context, tags map[string]string) keys.ConsumerAt {
 	return keys.ConsumerAt{BucketAt: p.BucketPath.at(ctx), Consumer: p.ConsumerName, Tags: tags}
-}
-
-func page(p api.Page) keys.Page {
-	limit, offset := p.Window()
-	return keys.Page{Limit: limit, Offset: offset}
 }
 
 func (i Including) include() keys.Include {
@@ -40,35 +33,6 @@ func (n newKey) key() keys.NewKey {
 	return out
 }
 
-// patch is what an optional field of a body does, with its value turned into
-// what the service takes.
-func patch[From, To any](o api.Optional[From], turn func(From) To) keys.Patch[To] {
-	switch {
-	case !o.Set:
-		return keys.Patch[To]{}
-	case o.Null:
-		return keys.Clear[To]()
-	}
-	return keys.To(turn(o.Value))
-}
-
-func same[T any](v T) T { return v }
-
-func each[From, To any](all []From, turn func(From) To) []To {
-	out := make([]To, len(all))
-	for i, v := range all {
-		out[i] = turn(v)
-	}
-	return out
-}
-
-func answerConsumer(c keys.Consumer, err error) (*consumerOut, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &consumerOut{Body: showConsumer(c)}, nil
-}
-
 func showConsumer(c keys.Consumer) consumer {
 	return consumer{
 		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Metadata: metadata(c.Metadata),
@@ -82,14 +46,7 @@ func given[From, To any](all []From, turn func(From) To) *[]To {
 	if all == nil {
 		return nil
 	}
-	return new(each(all, turn))
-}
-
-func answerKey(k keys.Key, err error) (*keyOut, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &keyOut{Body: showKey(k)}, nil
+	return new(api.Each(all, turn))
 }
 
 func showKey(k keys.Key) key {
@@ -102,6 +59,8 @@ func showKey(k keys.Key) key {
 	}
 	return out
 }
+
+func showKeys(made []keys.Key) createdKeys { return createdKeys{Data: api.Each(made, showKey)} }
 
 func showManager(m keys.Manager) manager {
 	return manager{ID: m.ID, Email: m.Email, Sub: m.Sub, CreatedOn: api.Timestamp(m.CreatedOn)}

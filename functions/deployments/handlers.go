@@ -22,24 +22,22 @@ func Bind(p installation.Parts) []api.Route {
 type handlers struct{ service *deployments.Service }
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
-	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{
-		Project: in.Body.ProjectName, ProjectField: "body.projectName",
-		Branch: in.Body.BranchName, BranchField: "body.branchName",
-	})
+	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{Project: in.Body.ProjectName, Branch: in.Body.BranchName})
 }
 
 func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, error) {
-	branch, field := in.Body.Environment, "body.environment"
-	if branch == "" {
-		branch, field = in.Body.BranchName, "body.branchName"
+	at := deployments.UploadAt{
+		Project: in.Body.ProjectName, Branch: in.Body.BranchName, RepositoryURL: in.Body.RepositoryURL, SHA: in.Body.SHA,
 	}
-	if branch == "" {
-		return nil, fault.InvalidField("body.environment", "name the branch here or in branchName")
+	switch {
+	case in.Body.Environment != "":
+		at.Branch = in.Body.Environment
+		out, err := h.issue(ctx, in.Body.AccountName, at)
+		return out, fault.Renamed(err, "branchName", "environment")
+	case at.Branch == "":
+		return nil, fault.InvalidField("environment", "name the branch here or in branchName")
 	}
-	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{
-		Project: in.Body.ProjectName, ProjectField: "body.projectName", Branch: branch, BranchField: field,
-		RepositoryURL: in.Body.RepositoryURL, SHA: in.Body.SHA,
-	})
+	return h.issue(ctx, in.Body.AccountName, at)
 }
 
 // defaultBranch is what the earlier form of the operation deploys, which names
@@ -47,100 +45,80 @@ func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, e
 const defaultBranch = "main"
 
 func (h handlers) projectSources(ctx context.Context, in *projectSourcesIn) (*uploadOut, error) {
-	return h.issue(ctx, in.AccountName, deployments.UploadAt{
-		Project: in.ProjectName, ProjectField: "path.projectName", Branch: defaultBranch,
-	})
+	return h.issue(ctx, in.AccountName, deployments.UploadAt{Project: in.ProjectName, Branch: defaultBranch})
 }
 
 func (h handlers) issue(ctx context.Context, account string, at deployments.UploadAt) (*uploadOut, error) {
-	at.Owner = owner(ctx)
+	at.Owner = auth.OwnerFrom(ctx)
 	if account != at.Account {
 		return nil, fault.Missing("account")
 	}
-	u, err := h.service.IssueUpload(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	out := &uploadOut{}
-	out.Body.UploadURL, out.Body.DeploymentID = u.URL, u.StatusID
-	return out, nil
+	return api.Answer(showUpload)(h.service.IssueUpload(ctx, at))
 }
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
-	s, err := h.service.ReadStatus(ctx, deployments.StatusAt{Owner: owner(ctx), Project: in.ProjectName, StatusID: in.StatusID})
-	if err != nil {
-		return nil, err
+	return api.Answer(showStatus)(h.service.ReadStatus(ctx, deployments.StatusAt{
+		Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID,
+	}))
+}
+
+func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	return api.AnswerPart(in.Page, show)(h.service.ListDeployments(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+}
+
+func (h handlers) read(ctx context.Context, in *nameIn) (*deploymentOut, error) {
+	return api.Answer(show)(h.service.ReadDeployment(ctx, in.at(ctx)))
+}
+
+func (h handlers) remove(ctx context.Context, in *nameIn) (*api.NoContent, error) {
+	return h.removeAt(ctx, in.at(ctx))
+}
+
+func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*api.NoContent, error) {
+	return h.removeAt(ctx, deployments.DeploymentAt{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName, Project: in.ProjectName})
+}
+
+// removeAt answers a deletion with 200 and no body (contract 2.10), where huma
+// takes a missing Out for 204.
+func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*api.NoContent, error) {
+	return &api.NoContent{}, h.service.DeleteDeployment(ctx, at)
+}
+
+func (h handlers) redeploy(ctx context.Context, in *nameIn) (*redeployOut, error) {
+	return api.Answer(showRedeploy)(h.service.Redeploy(ctx, in.at(ctx)))
+}
+
+func (in nameIn) at(ctx context.Context) deployments.DeploymentAt {
+	return deployments.DeploymentAt{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName}
+}
+
+func showUpload(u deployments.Upload) upload {
+	return upload{UploadURL: u.URL, DeploymentID: u.StatusID}
+}
+
+func showStatus(s deployments.Status) deploymentStatus {
+	out := deploymentStatus{
+		Status: string(s.Status), URL: s.URL, BuildID: s.BuildID, Steps: make(map[string]step, len(s.Steps)),
+		BuildResult: buildResult{
+			BuildID: s.BuildID, Errors: api.Each(s.Errors, showFinding), Warnings: api.Each(s.Warnings, showFinding),
+		},
 	}
-	out := &statusOut{}
-	out.Body.Status, out.Body.URL, out.Body.BuildID = string(s.Status), s.URL, s.BuildID
-	out.Body.Steps = make(map[string]step, len(s.Steps))
 	for name, each := range s.Steps {
 		shown := step{Status: string(each.Status), StartedOn: api.Timestamp(each.StartedOn), Message: each.Message}
 		if each.FinishedOn != nil {
 			shown.FinishedOn = api.Timestamp(*each.FinishedOn)
 		}
-		out.Body.Steps[name] = shown
-	}
-	out.Body.BuildResult = buildResult{BuildID: s.BuildID, Errors: findings(s.Errors), Warnings: findings(s.Warnings)}
-	return out, nil
-}
-
-func findings(fs []deployments.Finding) []finding {
-	out := make([]finding, 0, len(fs))
-	for _, f := range fs {
-		out = append(out, finding{File: f.File, Path: f.Path, Message: f.Message})
+		out.Steps[name] = shown
 	}
 	return out
 }
 
-func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	all, err := h.service.ListDeployments(ctx, owner(ctx), in.ProjectName)
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]deployment, 0, len(all))
-	for _, d := range all {
-		shown = append(shown, show(d))
-	}
-	return &listOut{Body: api.Slice(shown, in.Page)}, nil
+func showFinding(f deployments.Finding) finding {
+	return finding{File: f.File, Path: f.Path, Message: f.Message}
 }
 
-func (h handlers) read(ctx context.Context, in *nameIn) (*deploymentOut, error) {
-	d, err := h.service.ReadDeployment(ctx, deployments.DeploymentAt{Owner: owner(ctx), Deployment: in.DeploymentName})
-	if err != nil {
-		return nil, err
-	}
-	return &deploymentOut{Body: show(d)}, nil
-}
-
-func (h handlers) remove(ctx context.Context, in *nameIn) (*api.NoContent, error) {
-	return h.removeAt(ctx, deployments.DeploymentAt{Owner: owner(ctx), Deployment: in.DeploymentName})
-}
-
-func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*api.NoContent, error) {
-	return h.removeAt(ctx, deployments.DeploymentAt{Owner: owner(ctx), Deployment: in.DeploymentName, Project: in.ProjectName})
-}
-
-func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*api.NoContent, error) {
-	if err := h.service.DeleteDeployment(ctx, at); err != nil {
-		return nil, err
-	}
-	return &api.NoContent{}, nil
-}
-
-func (h handlers) redeploy(ctx context.Context, in *nameIn) (*redeployOut, error) {
-	id, err := h.service.Redeploy(ctx, deployments.DeploymentAt{Owner: owner(ctx), Deployment: in.DeploymentName})
-	if err != nil {
-		return nil, err
-	}
-	out := &redeployOut{}
-	out.Body.Status, out.Body.DeploymentID = "request enqueued", id
-	return out, nil
-}
-
-func owner(ctx context.Context) deployments.Owner {
-	p := auth.From(ctx)
-	return deployments.Owner{AccountID: p.AccountID, Account: p.AccountName, Viewer: p}
+func showRedeploy(statusID string) redeployResult {
+	return redeployResult{Status: "request enqueued", DeploymentID: statusID}
 }
 
 func show(d deployments.Deployment) deployment {

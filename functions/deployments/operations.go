@@ -124,11 +124,11 @@ type projectSourcesIn struct {
 	api.ProjectPath
 }
 
-type uploadOut struct {
-	Body struct {
-		UploadURL    string `json:"uploadUrl" format:"uri" doc:"Where to PUT the archive. Its last path segment is the statusId."`
-		DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId."`
-	} `nameHint:"Upload"`
+type uploadOut = api.Body[upload]
+
+type upload struct {
+	UploadURL    string `json:"uploadUrl" format:"uri" doc:"Where to PUT the archive. Its last path segment is the statusId."`
+	DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId."`
 }
 
 type statusIn struct {
@@ -136,14 +136,14 @@ type statusIn struct {
 	StatusID string `path:"statusId" maxLength:"256" doc:"The UUID of the uploaded sources."`
 }
 
-type statusOut struct {
-	Body struct {
-		Status      string          `json:"status" enum:"SUCCESS,ERROR,IN_PROGRESS" doc:"What has become of the upload."`
-		URL         string          `json:"url" doc:"The deployment's public address, empty until SUCCESS."`
-		BuildID     string          `json:"buildId,omitempty" doc:"The build's id, once there is a build."`
-		Steps       map[string]step `json:"steps" doc:"The build's steps by name: download, validate, build, deploy."`
-		BuildResult buildResult     `json:"buildResult" doc:"What the build says of the sources."`
-	} `nameHint:"DeploymentStatus"`
+type statusOut = api.Body[deploymentStatus]
+
+type deploymentStatus struct {
+	Status      string          `json:"status" enum:"SUCCESS,ERROR,IN_PROGRESS" doc:"What has become of the upload."`
+	URL         string          `json:"url" doc:"The deployment's public address, empty until SUCCESS."`
+	BuildID     string          `json:"buildId,omitempty" doc:"The build's id, once there is a build."`
+	Steps       map[string]step `json:"steps" doc:"The build's steps by name: download, validate, build, deploy."`
+	BuildResult buildResult     `json:"buildResult" doc:"What the build says of the sources."`
 }
 
 type step struct {
@@ -170,9 +170,7 @@ type listIn struct {
 	api.Page
 }
 
-type listOut struct {
-	Body api.List[deployment]
-}
+type listOut = api.Body[api.List[deployment]]
 
 type nameIn struct {
 	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
@@ -183,15 +181,13 @@ type projectNameIn struct {
 	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
 }
 
-type deploymentOut struct {
-	Body deployment
-}
+type deploymentOut = api.Body[deployment]
 
-type redeployOut struct {
-	Body struct {
-		Status       string `json:"status" doc:"That it was asked for."`
-		DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId under which this build is followed."`
-	} `nameHint:"RedeployResult"`
+type redeployOut = api.Body[redeployResult]
+
+type redeployResult struct {
+	Status       string `json:"status" doc:"That it was asked for."`
+	DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId under which this build is followed."`
 }
 
 type deployment struct {

@@ -82,9 +82,7 @@ type listIn struct {
 	api.Page
 }
 
-type listOut struct {
-	Body api.List[bucket]
-}
+type listOut = api.Body[api.List[bucket]]
 
 type createIn struct {
 	api.AccountPath
@@ -108,9 +106,7 @@ type updateIn struct {
 	} `nameHint:"KeyBucketUpdate"`
 }
 
-type bucketOut struct {
-	Body bucket
-}
+type bucketOut = api.Body[bucket]
 
 type bucket struct {
 	ID            string            `json:"id" doc:"The bucket's id." example:"bckt_8dK2mQ0pXv4Zt7Yh1Lc5Rb9Wn3Js6Fg0"`

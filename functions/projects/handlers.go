@@ -23,37 +23,25 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.service.ListProjects(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]project, 0, len(all))
-	for _, p := range all {
-		shown = append(shown, show(p))
-	}
-	return &listOut{Body: api.Slice(shown, in.Page)}, nil
+	return api.AnswerPart(in.Page, show)(h.service.ListProjects(ctx, owner))
 }
 
-func (h handlers) create(ctx context.Context, in *createIn) (*createOut, error) {
+func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error) {
 	owner, err := owner(ctx, in.AccountName)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.service.CreateProject(ctx, owner, in.Body.Name)
-	if err != nil {
-		return nil, err
-	}
-	return &createOut{Body: show(p)}, nil
+	return api.Answer(show)(h.service.CreateProject(ctx, owner, in.Body.Name))
 }
 
 // owner is the caller's account, which is all that a key sees. The query names
 // it for clients that have several keys.
-func owner(ctx context.Context, account string) (deployments.Owner, error) {
-	p := auth.From(ctx)
-	if account != "" && account != p.AccountName {
-		return deployments.Owner{}, fault.Missing("account")
+func owner(ctx context.Context, account string) (auth.Owner, error) {
+	o := auth.OwnerFrom(ctx)
+	if account != "" && account != o.Account {
+		return auth.Owner{}, fault.Missing("account")
 	}
-	return deployments.Owner{AccountID: p.AccountID, Account: p.AccountName, Viewer: p}, nil
+	return o, nil
 }
 
 func show(p deployments.Project) project {

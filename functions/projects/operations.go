@@ -24,7 +24,7 @@ var list = api.Operation[listIn, listOut]{
 	Uses:   []api.Use{api.Query},
 }
 
-var create = api.Operation[createIn, createOut]{
+var create = api.Operation[createIn, projectOut]{
 	ID: "ProjectsService_create", Method: http.MethodPost, Path: "/v1/projects",
 	Summary: "Create a project",
 	Description: "Makes a project with its three key buckets, one for each kind of environment. " +
@@ -40,9 +40,7 @@ type listIn struct {
 	api.Page
 }
 
-type listOut struct {
-	Body api.List[project]
-}
+type listOut = api.Body[api.List[project]]
 
 type createIn struct {
 	AccountName string `query:"accountName" maxLength:"256" doc:"The account; the key's own when it is not given."`
@@ -52,9 +50,7 @@ type createIn struct {
 	} `nameHint:"ProjectCreate"`
 }
 
-type createOut struct {
-	Body project
-}
+type projectOut = api.Body[project]
 
 type project struct {
 	ID          string `json:"id" doc:"The project's id."`

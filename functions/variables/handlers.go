@@ -18,25 +18,22 @@ func Bind(p installation.Parts) []api.Route {
 type handlers struct{ service *service.Service }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
-	v, err := h.service.Create(ctx, in.at(ctx), service.NewVariable{
+	return api.Answer(show)(h.service.Create(ctx, in.at(ctx), service.NewVariable{
 		Name: in.Body.Name, IsSecret: in.Body.IsSecret, Value: in.Body.Value,
-	})
-	return shown(v), err
+	}))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*variableOut, error) {
-	v, err := h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value)
-	return shown(v), err
+	return api.Answer(show)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
 }
 
 func (p BranchPath) at(ctx context.Context) service.Branch {
-	caller := auth.From(ctx)
-	return service.Branch{AccountID: caller.AccountID, Project: p.ProjectName, Branch: p.BranchName, Viewer: caller}
+	return service.Branch{Owner: auth.OwnerFrom(ctx), Project: p.ProjectName, Branch: p.BranchName}
 }
 
-func shown(v service.Variable) *variableOut {
-	return &variableOut{Body: variable{
+func show(v service.Variable) variable {
+	return variable{
 		Name: v.Name, Branch: v.Branch, IsSecret: v.IsSecret, Value: v.Value,
 		CreatedOn: api.Timestamp(v.CreatedOn), UpdatedOn: api.Timestamp(v.UpdatedOn),
-	}}
+	}
 }

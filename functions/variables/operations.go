@@ -43,7 +43,7 @@ var update = api.Operation[updateIn, variableOut]{
 // (feature%2Fx) and is decoded here already.
 type BranchPath struct {
 	api.ProjectPath
-	BranchName string `path:"branchName" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
+	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
 }
 
 type createIn struct {
@@ -63,9 +63,7 @@ type updateIn struct {
 	} `nameHint:"VariableUpdate"`
 }
 
-type variableOut struct {
-	Body variable
-}
+type variableOut = api.Body[variable]
 
 type variable struct {
 	Name      string `json:"name" doc:"The variable's name."`

@@ -138,6 +138,12 @@ type Declaration struct {
 	Errors               []int
 	Uses                 []Use
 	TakesBody            bool
+	// Slashed is the part of Path, in braces, whose values may hold slashes, such
+	// as a branch feature/x; "" for none. Its field in In has the tag
+	// slashes:"true". A client writes them as %2F; platforms that decode a path
+	// before they route it see more segments than there are, so that a route of
+	// theirs has to take all that follows.
+	Slashed string
 }
 
 // Mutates reports whether the operation changes something.
@@ -160,7 +166,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
-		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody,
+		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
 	}
 }
 
@@ -210,7 +216,7 @@ func (o Operation[In, Out]) To(answer func(context.Context, *In) (*Out, error)) 
 func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
 
 func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
-	d := o.Declaration()
+	d, fields := o.Declaration(), inputOf[In]()
 	return Route{Declaration: d, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
 		op := huma.Operation{
 			OperationID: d.ID, Method: d.Method, Path: d.Path, DefaultStatus: d.Status,
@@ -236,7 +242,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 		huma.Register(a, op, func(ctx context.Context, in *In) (*Out, error) {
 			out, err := answer(ctx, in)
 			if err != nil {
-				return nil, asStatusError(ctx, err)
+				return nil, asStatusError(ctx, err, fields)
 			}
 			return out, nil
 		})

@@ -147,7 +147,7 @@ func answerBytes(a events.APIGatewayProxyResponse) int {
 // EdgeProblem answers an error before there is a request, or instead of the
 // handler's answer.
 func EdgeProblem(ctx context.Context, event events.APIGatewayProxyRequest, err error) (events.APIGatewayProxyResponse, error) {
-	p, _ := problemOf(ctx, err)
+	p, _ := problemOf(ctx, err, nil)
 	return edgeAnswer(event, p)
 }
 

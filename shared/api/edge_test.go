@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -161,8 +162,8 @@ func TestDecodedPathsFindTheirOperation(t *testing.T) {
 	} {
 		segments := strings.Split(path, "/")
 		s.paths = append(s.paths, segments)
-		if strings.Contains(path, "{branchName}") {
-			s.deep = append(s.deep, segments)
+		if i := slices.Index(segments, "{branchName}"); i >= 0 {
+			s.deep = append(s.deep, deepPath{segments, i})
 		}
 	}
 	for decoded, want := range map[string]string{

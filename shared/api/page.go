@@ -1,5 +1,7 @@
 package api
 
+import "github.com/gatewright/gatewright/shared/store"
+
 // maxLimit is the longest page of a list (specification 8, contract 1.3).
 const maxLimit = 1000
 
@@ -9,8 +11,8 @@ type Page struct {
 	Offset int `query:"offset" minimum:"0" default:"0" doc:"How many entries to skip."`
 }
 
-// Window gives the page's bounds, with the limit cut to 1000.
-func (p Page) Window() (limit, offset int) { return min(p.Limit, maxLimit), p.Offset }
+// Part is the page as services take it, with the limit cut to 1000.
+func (p Page) Part() store.Page { return store.Page{Limit: min(p.Limit, maxLimit), Offset: p.Offset} }
 
 // List is the envelope of every list.
 type List[T any] struct {
@@ -22,16 +24,14 @@ type List[T any] struct {
 
 // NewList makes the envelope of one page; data is never null in JSON.
 func NewList[T any](data []T, page Page, total int) List[T] {
-	limit, offset := page.Window()
 	if data == nil {
 		data = []T{}
 	}
-	return List[T]{Data: data, Limit: limit, Offset: offset, Total: total}
+	return List[T]{Data: data, Limit: page.Part().Limit, Offset: page.Offset, Total: total}
 }
 
 // Slice gives the page's part of a whole list.
 func Slice[T any](all []T, page Page) List[T] {
-	limit, offset := page.Window()
-	from := min(offset, len(all))
-	return NewList(all[from:min(from+limit, len(all))], page, len(all))
+	from := min(page.Offset, len(all))
+	return NewList(all[from:min(from+page.Part().Limit, len(all))], page, len(all))
 }

@@ -18,12 +18,6 @@ type ProjectPath struct {
 	ProjectName string `path:"projectName" maxLength:"256" doc:"The project's name."`
 }
 
-// HoldsSlashes reports whether a parameter of a path, in braces, may have
-// values with slashes, such as a branch feature/x. A client writes them as
-// %2F; platforms that decode a path before they route it see more segments
-// than there are, so that a route of theirs has to take all that follows.
-func HoldsSlashes(parameter string) bool { return parameter == "{branchName}" }
-
 // EscapePath percent-encodes a decoded path. Which slashes were encoded before
 // can't be known any more.
 func EscapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
@@ -38,7 +32,7 @@ func (s *Server) escaped(path string) string {
 		trimmed = segments[:len(segments)-1] // a path may end in a slash
 	}
 	for _, pattern := range s.deep {
-		joined, ok := join(trimmed, pattern)
+		joined, ok := pattern.join(trimmed)
 		if ok && !s.fits(trimmed) {
 			return joined
 		}
@@ -56,26 +50,27 @@ func (s *Server) fits(segments []string) bool {
 	return false
 }
 
-// join makes the path of a pattern whose one parameter that holds slashes takes
-// all segments that are too many.
-func join(segments, pattern []string) (string, bool) {
-	for i, part := range pattern {
-		after := len(pattern) - i - 1
-		if !HoldsSlashes(part) {
-			continue
-		}
-		if len(segments) <= len(pattern) || !same(segments[:i], pattern[:i]) || !same(segments[len(segments)-after:], pattern[i+1:]) {
-			return "", false
-		}
-		parts := append([]string{}, segments[:i]...)
-		parts = append(parts, strings.Join(segments[i:len(segments)-after], "/"))
-		parts = append(parts, segments[len(segments)-after:]...)
-		for n, text := range parts {
-			parts[n] = url.PathEscape(text)
-		}
-		return strings.Join(parts, "/"), true
+// deepPath is the path of a route with a parameter whose values may hold slashes.
+type deepPath struct {
+	segments []string
+	slashed  int // the index of the parameter
+}
+
+// join makes the path of the pattern: the parameter takes all segments that are
+// too many.
+func (p deepPath) join(segments []string) (string, bool) {
+	after := len(p.segments) - p.slashed - 1
+	if len(segments) <= len(p.segments) || !same(segments[:p.slashed], p.segments[:p.slashed]) ||
+		!same(segments[len(segments)-after:], p.segments[p.slashed+1:]) {
+		return "", false
 	}
-	return "", false
+	parts := append([]string{}, segments[:p.slashed]...)
+	parts = append(parts, strings.Join(segments[p.slashed:len(segments)-after], "/"))
+	parts = append(parts, segments[len(segments)-after:]...)
+	for n, text := range parts {
+		parts[n] = url.PathEscape(text)
+	}
+	return strings.Join(parts, "/"), true
 }
 
 // same reports whether segments are those of a pattern: parameters take any.

@@ -99,8 +99,10 @@ func statusOf(kind fault.Kind) int {
 // internalDetail is all that a caller learns of what we got wrong.
 const internalDetail = "Something went wrong on our side. Repeating the request is safe; quote the request id when it goes on."
 
-// problemOf gives the problem document of an error, and its headers.
-func problemOf(ctx context.Context, err error) (*Problem, http.Header) {
+// problemOf gives the problem document of an error, and its headers. in says
+// where the fields of a fault stood in the request, nil for a fault of this
+// package, which says it itself.
+func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header) {
 	header := http.Header{}
 	f := faultIn(err)
 	if f == nil || f.Kind == fault.Internal {
@@ -110,8 +112,12 @@ func problemOf(ctx context.Context, err error) (*Problem, http.Header) {
 	}
 	p := newProblem(ctx, statusOf(f.Kind), f.Public)
 	p.cause = err
-	for _, d := range f.Details {
-		p.Errors = append(p.Errors, ProblemField{Location: d.Location, Message: d.Message})
+	if len(f.Details) > 0 {
+		located := in.locate(f.Details)
+		p.Detail = fault.Text(located)
+		for _, d := range located {
+			p.Errors = append(p.Errors, ProblemField{Location: d.Field, Message: d.Message})
+		}
 	}
 	switch f.Kind {
 	case fault.Unauthenticated:
@@ -124,15 +130,15 @@ func problemOf(ctx context.Context, err error) (*Problem, http.Header) {
 }
 
 // asStatusError prepares a handler's error for huma.
-func asStatusError(ctx context.Context, err error) error {
-	p, header := problemOf(ctx, err)
+func asStatusError(ctx context.Context, err error, in *input) error {
+	p, header := problemOf(ctx, err, in)
 	noteProblem(ctx, p)
 	return huma.ErrorWithHeaders(p, header)
 }
 
 // writeProblem answers with an error's problem document, outside of huma.
 func writeProblem(ctx context.Context, w http.ResponseWriter, err error) {
-	p, header := problemOf(ctx, err)
+	p, header := problemOf(ctx, err, nil)
 	for name := range header {
 		w.Header().Set(name, header.Get(name))
 	}

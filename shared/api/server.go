@@ -48,7 +48,8 @@ type Server struct {
 	mux    *http.ServeMux
 	// paths are those of all routes, in segments; deep those of them with a
 	// parameter that holds slashes.
-	paths, deep [][]string
+	paths [][]string
+	deep  []deepPath
 	// warm is set by the first request.
 	warm atomic.Bool
 }
@@ -83,8 +84,8 @@ func NewServer(config Config, routes []Route) *Server {
 		r.register(a, s.around(r.Declaration))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
-		if slices.ContainsFunc(segments, HoldsSlashes) {
-			s.deep = append(s.deep, segments)
+		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
+			s.deep = append(s.deep, deepPath{segments, i})
 		}
 	}
 	return s
@@ -154,6 +155,11 @@ func checkText(u *url.URL) error {
 		}
 	}
 	return nil
+}
+
+// errBadText is the answer to a path or query that is no text.
+func errBadText(where string) error {
+	return fault.InvalidField(where, "has to be UTF-8 text without control characters")
 }
 
 func isText(s string) bool {

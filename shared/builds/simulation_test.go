@@ -149,7 +149,7 @@ const runs = 500
 // noBuckets makes no key buckets: their tokens differ from run to run.
 type noBuckets struct{}
 
-func (noBuckets) DefaultBuckets(keys.Owner, string) *keys.DefaultBuckets {
+func (noBuckets) DefaultBuckets(auth.Owner, string) *keys.DefaultBuckets {
 	return &keys.DefaultBuckets{}
 }
 
@@ -160,7 +160,7 @@ func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archi
 		Table: table, Buckets: noBuckets{}, Uploads: bucket, IDs: source, Now: time.Now,
 		Origin: func(name string) string { return "https://" + name + ".example.com" },
 	})
-	owner := deployments.Owner{AccountID: "a", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
+	owner := auth.Owner{AccountID: "a", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 	request := func() context.Context {
 		return audit.With(ctx, &audit.Request{AccountID: "a", RequestID: source.UUID(), Time: time.Now()})
 	}

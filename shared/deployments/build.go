@@ -130,7 +130,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	if r.Served != nil && r.Served.Number >= in.Number {
 		return nil, nil
 	}
-	now = instant(now)
+	now = store.Instant(now)
 	served := Served{Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, On: now}
 	changes := []store.Change{
 		store.Set(store.At("served"), served),
@@ -144,7 +144,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 		unchanged = store.Equal(store.At("served", "number"), r.Served.Number)
 	}
 	return []store.Write{
-		r.update(errStale, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
+		r.update(store.ErrStale, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
 		operation.Begin(operation.Start{
 			ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
 			Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(cleanDelay),
@@ -176,9 +176,9 @@ func GiveUp(ctx context.Context, table *store.Table, in BuildInput, now time.Tim
 		return nil, err
 	}
 	return []store.Write{
-		r.update(errStale,
+		r.update(store.ErrStale,
 			store.Set(store.At("ended"), in.Number),
-			store.Set(store.At("updatedOn"), instant(now)),
+			store.Set(store.At("updatedOn"), store.Instant(now)),
 		).If(store.Equal(store.At("ended"), r.Ended)),
 	}, nil
 }

@@ -32,7 +32,7 @@ type Arrival struct {
 // has changed, and the object is of no use. To hear of the same arrival again
 // answers the operation again.
 func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
-	err = s.again(ctx, func() error {
+	err = s.Table.Again(ctx, func() error {
 		var u upload
 		if err := s.Table.Load(ctx, store.Want(uploadKey(a.StatusID), &u)); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err
 				store.Set(store.At("state"), u.State),
 				store.Set(store.At("etag"), u.ETag),
 				store.Set(store.At("number"), u.Number),
-			).If(store.Equal(store.At("state"), issued)).Else(errStale),
+			).If(store.Equal(store.At("state"), issued)).Else(store.ErrStale),
 			r.number(now),
 			beginBuild(r, u, now),
 		)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -93,8 +94,8 @@ type environmentRecord struct {
 
 func (r Record) exists() bool { return r.Name != "" && r.DeletedOn == nil }
 
-func (r Record) seenBy(o Owner) bool {
-	return r.exists() && r.AccountID == o.AccountID && o.sees(r.Project, r.Kind)
+func (r Record) seenBy(o auth.Owner) bool {
+	return r.exists() && r.AccountID == o.AccountID && sees(o, r.Project, r.Kind)
 }
 
 // begun reports whether anything was ever built: a name that is only reserved
@@ -119,7 +120,7 @@ func (r Record) update(gone error, changes ...store.Change) store.Write {
 
 // number is the write that gives out the next number of a build.
 func (r Record) number(now time.Time) store.Write {
-	return r.update(errStale,
+	return r.update(store.ErrStale,
 		store.Set(store.At("latest"), r.Latest+1),
 		store.Set(store.At("updatedOn"), now),
 	).If(store.Equal(store.At("latest"), r.Latest))
@@ -144,7 +145,7 @@ var errNoDeployment = fault.Missing("deployment")
 // ListDeployments gives the deployments of a project that the caller sees,
 // production first, then the newest first. A project that does not exist is
 // NotFound.
-func (s *Service) ListDeployments(ctx context.Context, owner Owner, project string) ([]Deployment, error) {
+func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project string) ([]Deployment, error) {
 	if !owner.Viewer.SeesProject(project) || !IsProjectName(project) {
 		return nil, errNoProject
 	}
@@ -197,7 +198,7 @@ func rank(k environment.Kind) int {
 
 // DeploymentAt names a deployment by its name.
 type DeploymentAt struct {
-	Owner
+	auth.Owner
 	Deployment string
 	// Project, if not empty, has to be the deployment's.
 	Project string
@@ -262,7 +263,7 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 // nothing is, with the variables as they are by then. It answers the statusId
 // under which the build is followed.
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
-	err = s.again(ctx, func() error {
+	err = s.Table.Again(ctx, func() error {
 		r, err := s.find(ctx, at)
 		if err != nil {
 			return err

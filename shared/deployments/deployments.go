@@ -19,9 +19,9 @@ package deployments
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -38,24 +38,7 @@ const (
 	Clean = "deployment-clean"
 )
 
-// Viewer says what of an account a caller may see: auth.Principal does.
-type Viewer interface {
-	// SeesProject reports whether the caller sees the project in at least one
-	// environment.
-	SeesProject(project string) bool
-	// MaySee reports whether the caller sees a project's environment of a kind.
-	MaySee(project, kind string) bool
-}
-
-// Owner is the account that is meant, and what the caller may see of it.
-type Owner struct {
-	AccountID string
-	// Account is the account's name.
-	Account string
-	Viewer  Viewer
-}
-
-func (o Owner) sees(project string, kind environment.Kind) bool {
+func sees(o auth.Owner, project string, kind environment.Kind) bool {
 	return o.Viewer.MaySee(project, string(kind))
 }
 
@@ -63,7 +46,7 @@ func (o Owner) sees(project string, kind environment.Kind) bool {
 type Buckets interface {
 	// DefaultBuckets prepares those of a project, for the transaction that
 	// makes it.
-	DefaultBuckets(owner keys.Owner, project string) *keys.DefaultBuckets
+	DefaultBuckets(owner auth.Owner, project string) *keys.DefaultBuckets
 }
 
 var _ Buckets = (*keys.Service)(nil)
@@ -77,7 +60,7 @@ type Uploads interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Options are what a Service takes from outside; all are needed but Pause.
+// Options are what a Service takes from outside; all are needed.
 type Options struct {
 	Table   *store.Table
 	Buckets Buckets
@@ -87,9 +70,6 @@ type Options struct {
 	// Origin gives the public address of a deployment by its name:
 	// "https://NAME.example.com", without a slash at the end.
 	Origin func(deployment string) string
-	// Pause waits before a change is made again that met another one; nil
-	// means store.Backoff.
-	Pause store.Pause
 }
 
 // Service does the operations. It is safe for concurrent use.
@@ -103,23 +83,6 @@ func Open(p installation.Parts) *Service {
 }
 
 // New makes a Service.
-func New(o Options) *Service {
-	if o.Pause == nil {
-		o.Pause = store.Backoff
-	}
-	return &Service{o}
-}
+func New(o Options) *Service { return &Service{o} }
 
-func (s *Service) now() time.Time { return instant(s.Now()) }
-
-// instant is a time as records keep it: UTC, to the millisecond (contract 1.4).
-func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
-
-// errStale is what a commit answers when something changed after it was read:
-// the change is made again from the start.
-var errStale = errors.New("deployments: what was read has changed since")
-
-// again makes a change that reads and commits until it meets no other one.
-func (s *Service) again(ctx context.Context, change func() error) error {
-	return store.Again(ctx, s.Pause, errStale, change)
-}
+func (s *Service) now() time.Time { return store.Instant(s.Now()) }

@@ -37,14 +37,14 @@ func checkProject(name string) error {
 	return nil
 }
 
-func checkBranch(location, branch string) error {
+func checkBranch(branch string) error {
 	switch {
 	case branch == "":
-		return fault.InvalidField(location, "is required: name the branch")
+		return fault.InvalidField("branchName", "is required: name the branch")
 	case len(branch) > maxBranchBytes:
-		return fault.InvalidField(location, "has more than %d bytes", maxBranchBytes)
+		return fault.InvalidField("branchName", "has more than %d bytes", maxBranchBytes)
 	case !utf8.ValidString(branch) || strings.ContainsFunc(branch, unicode.IsControl):
-		return fault.InvalidField(location, "has control characters or is no UTF-8")
+		return fault.InvalidField("branchName", "has control characters or is no UTF-8")
 	}
 	return nil
 }

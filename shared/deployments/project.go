@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
@@ -32,7 +33,7 @@ var errProjectNameInUse = fault.New(fault.Unprocessable, "A project of this name
 // CreateProject makes a project and its three key buckets, in one transaction.
 // A name that is in use or not allowed is Unprocessable, for clients to ask
 // again. A caller limited to some projects can make only one of those.
-func (s *Service) CreateProject(ctx context.Context, owner Owner, name string) (Project, error) {
+func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name string) (Project, error) {
 	if err := checkProject(name); err != nil {
 		return Project{}, err
 	}
@@ -55,7 +56,7 @@ func (s *Service) CreateProject(ctx context.Context, owner Owner, name string) (
 	return project, nil
 }
 
-func (s *Service) newProject(owner Owner, name string) Project {
+func (s *Service) newProject(owner auth.Owner, name string) Project {
 	now := s.now()
 	return Project{
 		ID: s.IDs.UUID(), AccountID: owner.AccountID, Account: owner.Account, Name: name,
@@ -69,13 +70,13 @@ func (p Project) create(raced error) store.Write {
 	return store.Create(store.ProjectKey(p.AccountID, p.Name), p).Else(raced)
 }
 
-func (s *Service) buckets(owner Owner, project string) *keys.DefaultBuckets {
-	return s.Buckets.DefaultBuckets(keys.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
+func (s *Service) buckets(owner auth.Owner, project string) *keys.DefaultBuckets {
+	return s.Buckets.DefaultBuckets(auth.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
 }
 
 // ListProjects gives the account's projects that the caller sees, in the order
 // of names.
-func (s *Service) ListProjects(ctx context.Context, owner Owner) ([]Project, error) {
+func (s *Service) ListProjects(ctx context.Context, owner auth.Owner) ([]Project, error) {
 	all, err := store.Collect[Project](ctx, s.Table, store.Query{PK: store.ProjectPartition(owner.AccountID)})
 	if err != nil {
 		return nil, err

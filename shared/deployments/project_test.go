@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 func TestProjectIsMadeWithItsThreeBuckets(t *testing.T) {
@@ -20,7 +19,7 @@ func TestProjectIsMadeWithItsThreeBuckets(t *testing.T) {
 	if err != nil || p.Name != "lime-fox" || p.Account != "demo" || len(p.ID) != 36 {
 		t.Fatalf("project %+v, error %v", p, err)
 	}
-	buckets, _, err := w.keys.ListBuckets(w.ctx(), keys.Owner{AccountID: account, Viewer: full().Viewer}, keys.Page{Limit: 10})
+	buckets, _, err := w.keys.ListBuckets(w.ctx(), auth.Owner{AccountID: account, Viewer: full().Viewer}, store.Page{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +62,7 @@ func TestProjectsAreListedAsFarAsTheyAreSeen(t *testing.T) {
 	limited.Projects = []string{"b", "c", "d"}
 	for _, tt := range []struct {
 		name  string
-		owner deployments.Owner
+		owner auth.Owner
 		want  string
 	}{
 		{"all", full(), "a b c"},
@@ -99,7 +98,7 @@ func TestFirstUploadMakesProjectEnvironmentAndBuckets(t *testing.T) {
 	if err != nil || len(projects) != 1 {
 		t.Fatalf("projects %v, error %v", projects, err)
 	}
-	_, total, err := w.keys.ListBuckets(w.ctx(), keys.Owner{AccountID: account, Viewer: full().Viewer}, keys.Page{Limit: 10})
+	_, total, err := w.keys.ListBuckets(w.ctx(), auth.Owner{AccountID: account, Viewer: full().Viewer}, store.Page{Limit: 10})
 	if err != nil || total != 3 {
 		t.Errorf("%d buckets, error %v", total, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -45,7 +46,7 @@ type Step struct {
 
 // StatusAt names an upload.
 type StatusAt struct {
-	Owner
+	auth.Owner
 	Project, StatusID string
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -15,11 +16,8 @@ import (
 
 // UploadAt names the environment that an upload is for.
 type UploadAt struct {
-	Owner
+	auth.Owner
 	Project, Branch string
-	// ProjectField and BranchField are where the request has the two, for the
-	// faults about them.
-	ProjectField, BranchField string
 	// RepositoryURL and SHA tell people where the sources come from; both may
 	// be empty.
 	RepositoryURL, SHA string
@@ -89,18 +87,18 @@ func (s *Service) newUpload(r Record, now time.Time) upload {
 // buckets, the environment and the deployment's name are made when they do not
 // exist, in the same transaction.
 func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) {
-	if err := checkBranch(at.BranchField, at.Branch); err != nil {
+	if err := checkBranch(at.Branch); err != nil {
 		return Upload{}, err
 	}
 	kind := environment.OfBranch(at.Branch)
-	if !at.sees(at.Project, kind) {
+	if !sees(at.Owner, at.Project, kind) {
 		return Upload{}, errNoProject
 	}
 	if !IsProjectName(at.Project) {
-		return Upload{}, fault.InvalidField(at.ProjectField, "has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
+		return Upload{}, fault.InvalidField("projectName", "has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
 	}
 	var made upload
-	err := s.again(ctx, func() error {
+	err := s.Table.Again(ctx, func() error {
 		var err error
 		made, err = s.issue(ctx, at, kind)
 		return err
@@ -135,7 +133,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 		if err != nil {
 			return upload{}, err
 		}
-		writes = append(append(writes, project.create(errStale)), made...)
+		writes = append(append(writes, project.create(store.ErrStale)), made...)
 		resources = append(resources, project.resource())
 	}
 	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}
@@ -150,13 +148,13 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 			Deployment: r.Name, CreatedOn: now,
 		}
 		writes = append(writes,
-			store.Create(environmentKey(at.AccountID, at.Project, at.Branch), env).Else(errStale),
+			store.Create(environmentKey(at.AccountID, at.Project, at.Branch), env).Else(store.ErrStale),
 			// A name in use, even by a tombstone, is met by other digits.
-			store.Create(Key(r.Name), r).Else(errStale),
+			store.Create(Key(r.Name), r).Else(store.ErrStale),
 		)
 		resources = append(resources, audit.Resource{Type: "environment", ID: r.Name, Metadata: map[string]string{"project": at.Project, "branch": at.Branch}})
 	} else {
-		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(errStale))
+		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(store.ErrStale))
 	}
 	u := s.newUpload(r, now)
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
@@ -166,7 +164,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	)
 	err := s.Table.Commit(ctx, writes...)
 	if fault.Is(err, fault.Conflict) { // another first upload made the buckets
-		err = errors.Join(errStale, err)
+		err = errors.Join(store.ErrStale, err)
 	}
 	return u, err
 }

@@ -18,7 +18,7 @@ import (
 func locations(f *fault.Fault) []string {
 	var out []string
 	for _, d := range f.Details {
-		out = append(out, d.Location)
+		out = append(out, d.Field)
 	}
 	return out
 }
@@ -31,14 +31,14 @@ func TestBadUploadsAreRefused(t *testing.T) {
 		want            fault.Kind
 		field           string
 	}{
-		{"no branch", "lime-fox", "", fault.Invalid, "body.branchName"},
-		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid, "body.branchName"},
-		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid, "body.branchName"},
-		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid, "body.branchName"},
-		{"a bad project", "Lime", "main", fault.Invalid, "path.projectName"},
+		{"no branch", "lime-fox", "", fault.Invalid, "branchName"},
+		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid, "branchName"},
+		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid, "branchName"},
+		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid, "branchName"},
+		{"a bad project", "Lime", "main", fault.Invalid, "projectName"},
 		{"no project", "", "main", fault.NotFound, ""},
 	} {
-		_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(auth.Permissions{Projects: []string{"lime-fox", "Lime"}, Environments: environment.Kinds()}), Project: tt.project, ProjectField: "path.projectName", Branch: tt.branch, BranchField: "body.branchName"})
+		_, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: viewer(auth.Permissions{Projects: []string{"lime-fox", "Lime"}, Environments: environment.Kinds()}), Project: tt.project, Branch: tt.branch})
 		f, ok := errors.AsType[*fault.Fault](err)
 		if !ok || f.Kind != tt.want {
 			t.Errorf("%s: %v", tt.name, err)

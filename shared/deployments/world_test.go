@@ -52,10 +52,10 @@ func newWorld(t *testing.T) *world {
 	w.ids = ids.NewSource(rand.Reader, w.now)
 	w.keys = keys.New(keys.Options{
 		Table: w.table, Sealer: seal.NewSealer(rootKey{}), Hasher: seal.NewHasher(rootKey{}, "consumer-key"),
-		IDs: w.ids, Now: w.now, Pause: storetest.AtOnce,
+		IDs: w.ids, Now: w.now,
 	})
 	w.Service = deployments.New(deployments.Options{
-		Table: w.table, Buckets: w.keys, Uploads: w.bucket, IDs: w.ids, Now: w.now, Pause: storetest.AtOnce,
+		Table: w.table, Buckets: w.keys, Uploads: w.bucket, IDs: w.ids, Now: w.now,
 		Origin: func(name string) string { return "https://" + name + ".example.com" },
 	})
 	return w
@@ -81,14 +81,14 @@ func (w *world) ctx() context.Context {
 const account = "a0000000-0000-4000-8000-000000000000"
 
 // viewer gives an owner with the permissions.
-func viewer(p auth.Permissions) deployments.Owner {
-	return deployments.Owner{AccountID: account, Account: "demo", Viewer: auth.Principal{AccountID: account, Permissions: p}}
+func viewer(p auth.Permissions) auth.Owner {
+	return auth.Owner{AccountID: account, Account: "demo", Viewer: auth.Principal{AccountID: account, Permissions: p}}
 }
 
-func full() deployments.Owner { return viewer(auth.Full()) }
+func full() auth.Owner { return viewer(auth.Full()) }
 
 // foreign is another account's owner.
-func foreign() deployments.Owner {
+func foreign() auth.Owner {
 	o := full()
 	o.AccountID, o.Account = "b0000000-0000-4000-8000-000000000000", "other"
 	return o
@@ -96,7 +96,7 @@ func foreign() deployments.Owner {
 
 func (w *world) issue(project, branch string) deployments.Upload {
 	w.t.Helper()
-	u, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: full(), Project: project, Branch: branch, BranchField: "body.branchName"})
+	u, err := w.IssueUpload(w.ctx(), deployments.UploadAt{Owner: full(), Project: project, Branch: branch})
 	if err != nil {
 		w.t.Fatal(err)
 	}

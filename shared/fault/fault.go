@@ -10,6 +10,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,10 +42,12 @@ const (
 	Unavailable
 )
 
-// Detail names one offending field of a request.
+// Detail names one offending field of an input.
 type Detail struct {
-	// Location is a path such as "body.tags" or "query.limit".
-	Location string
+	// Field is its name, and where it is in a larger one: "tags",
+	// "managers[2].email"; "" is the input as a whole. Whether it came in a body,
+	// a path or a query is known to package api, which adds it.
+	Field string
 	// Message says what is wrong with it and never repeats its value, which
 	// may be a secret.
 	Message string
@@ -86,9 +90,58 @@ func New(kind Kind, format string, args ...any) *Fault {
 }
 
 // InvalidField makes an Invalid fault about one field.
-func InvalidField(location, format string, args ...any) *Fault {
-	d := Detail{Location: location, Message: fmt.Sprintf(format, args...)}
-	return &Fault{Kind: Invalid, Public: d.Location + ": " + d.Message, Details: []Detail{d}}
+func InvalidField(field, format string, args ...any) *Fault {
+	var f Fields
+	f.Add(field, format, args...)
+	return f.fault()
+}
+
+// Fields gathers everything that is wrong with an input, so that a caller
+// hears it all at once. The zero value has nothing.
+type Fields []Detail
+
+// Add tells of a field. The message never repeats its value.
+func (f *Fields) Add(field, format string, args ...any) {
+	*f = append(*f, Detail{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// Err is the Invalid fault that tells of all fields, nil when there is none.
+func (f Fields) Err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f.fault()
+}
+
+func (f Fields) fault() *Fault { return &Fault{Kind: Invalid, Public: Text(f), Details: f} }
+
+// Text is what is wrong with fields, as one line.
+func Text(details []Detail) string {
+	text := make([]string, len(details))
+	for i, d := range details {
+		text[i] = d.Field + ": " + d.Message
+	}
+	return strings.Join(text, "; ")
+}
+
+// Renamed gives an error whose fault calls a field by another name: that of the
+// input which the caller wrote, where it differs from the service's.
+func Renamed(err error, from, to string) error {
+	f, ok := errors.AsType[*Fault](err)
+	if !ok {
+		return err
+	}
+	c := *f
+	c.Details = slices.Clone(f.Details)
+	for i, d := range c.Details {
+		if d.Field == from {
+			c.Details[i].Field = to
+		}
+	}
+	if len(c.Details) > 0 {
+		c.Public = Text(c.Details)
+	}
+	return &c
 }
 
 // Missing makes the NotFound fault of a kind of thing. The text never names

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -40,8 +41,8 @@ type NewBucket struct {
 
 // BucketPatch is a change of a bucket.
 type BucketPatch struct {
-	Description Patch[string]
-	Tags        Patch[map[string]string]
+	Description store.Patch[string]
+	Tags        store.Patch[map[string]string]
 }
 
 // The tags that place a bucket, and the one that the three buckets of a
@@ -86,7 +87,7 @@ func (b bucketRecord) qualifiedName() qualifiedName { return qualifiedName{b.Acc
 
 func (b bucketRecord) exists() bool { return b.ID != "" && b.DeletedOn == nil }
 
-func (b bucketRecord) visibleTo(v Viewer) bool {
+func (b bucketRecord) visibleTo(v auth.Viewer) bool {
 	return b.exists() && v.MaySee(b.Project, string(b.Environment))
 }
 
@@ -122,16 +123,16 @@ var errNoBucket = fault.Missing("key bucket")
 
 // CreateBucket makes a bucket. A name in use is a Conflict; a caller that is
 // limited to projects or environments has to place the bucket within them.
-func (s *Service) CreateBucket(ctx context.Context, owner Owner, in NewBucket) (Bucket, error) {
+func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBucket) (Bucket, error) {
 	var wrong problems
 	wrong.bucketName(in.Name)
-	wrong.description("body.description", in.Description)
+	wrong.description("description", in.Description)
 	wrong.tags(in.Tags, maxBucketTags)
-	if err := wrong.err(); err != nil {
+	if err := wrong.Err(); err != nil {
 		return Bucket{}, err
 	}
 	var made bucketRecord
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		var old bucketRecord
 		if err := s.table.Load(ctx, store.Want(bucketKey(owner.AccountID, in.Name), &old)); err != nil {
 			return err
@@ -146,7 +147,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner Owner, in NewBucket) (
 		if old.exists() {
 			return errBucketNameInUse
 		}
-		writes := append(made.create(old, errStale), audit.Record(ctx, made.resource()))
+		writes := append(made.create(old, store.ErrStale), audit.Record(ctx, made.resource()))
 		return s.table.Commit(ctx, writes...)
 	})
 	if err != nil {
@@ -206,7 +207,7 @@ func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
 
 // ListBuckets gives a part of the account's buckets that the caller sees, in
 // the order of names, and how many there are in all.
-func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bucket, int, error) {
+func (s *Service) ListBuckets(ctx context.Context, owner auth.Owner, page store.Page) ([]Bucket, int, error) {
 	records, err := store.Collect[bucketRecord](ctx, s.table, store.Query{PK: bucketPartition(owner.AccountID)})
 	if err != nil {
 		return nil, 0, err
@@ -227,9 +228,9 @@ func (s *Service) ListBuckets(ctx context.Context, owner Owner, page Page) ([]Bu
 // UpdateBucket changes the description and the tags. The placement stays.
 func (s *Service) UpdateBucket(ctx context.Context, at BucketAt, in BucketPatch) (Bucket, error) {
 	var wrong problems
-	wrong.description("body.description", in.Description.applyTo(""))
-	wrong.tags(in.Tags.applyTo(nil), maxBucketTags)
-	if err := wrong.err(); err != nil {
+	wrong.description("description", in.Description.Over(""))
+	wrong.tags(in.Tags.Over(nil), maxBucketTags)
+	if err := wrong.Err(); err != nil {
 		return Bucket{}, err
 	}
 	v, err := s.loadBucket(ctx, at)
@@ -242,11 +243,11 @@ func (s *Service) UpdateBucket(ctx context.Context, at BucketAt, in BucketPatch)
 	// fields both last without a condition on the version.
 	changes := []store.Change{store.Set(store.At("updatedOn"), b.UpdatedOn), store.Add(store.At("version"), 1)}
 	if in.Description.Set {
-		b.Description = in.Description.applyTo("")
+		b.Description = in.Description.Over("")
 		changes = append(changes, setOrRemove("description", b.Description, b.Description == ""))
 	}
 	if in.Tags.Set {
-		b.Tags = in.Tags.applyTo(nil)
+		b.Tags = in.Tags.Over(nil)
 		changes = append(changes, setOrRemove("tags", b.Tags, len(b.Tags) == 0))
 	}
 	if err := s.table.Commit(ctx, b.update(changes...), audit.Record(ctx, b.resource())); err != nil {
@@ -298,14 +299,14 @@ func DefaultBucketName(project string, kind environment.Kind) string {
 // makes the project: load Wanted, then ask for the Writes.
 type DefaultBuckets struct {
 	service *Service
-	owner   Owner
+	owner   auth.Owner
 	project string
 	kinds   []environment.Kind
 	old     []bucketRecord
 }
 
 // DefaultBuckets prepares the buckets of a project.
-func (s *Service) DefaultBuckets(owner Owner, project string) *DefaultBuckets {
+func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBuckets {
 	kinds := environment.Kinds()
 	return &DefaultBuckets{service: s, owner: owner, project: project, kinds: kinds, old: make([]bucketRecord, len(kinds))}
 }

@@ -45,14 +45,14 @@ func TestBucketNameIsUniqueInItsAccount(t *testing.T) {
 	w.bucket()
 	_, err := w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: bucket})
 	wantFault(t, err, fault.Conflict)
-	other := keys.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
+	other := auth.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
 	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), other, keys.NewBucket{Name: bucket}))
 }
 
 func TestBucketOfAnotherAccountReadsLikeAnAbsentOne(t *testing.T) {
 	w := newWorld(t)
 	made := w.bucket()
-	other := keys.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
+	other := auth.Owner{AccountID: "another", Account: "other", Viewer: everything{}}
 	_, absent := w.keys.ReadBucket(w.Context(), in("nothing-here"))
 	for _, name := range []string{bucket, made.ID} {
 		_, err := w.keys.ReadBucket(w.Context(), keys.BucketAt{Owner: other, Bucket: name})
@@ -69,11 +69,11 @@ func TestBucketUpdateReplacesWhatIsGivenAndClearsNull(t *testing.T) {
 		Name: bucket, Description: "old", Tags: map[string]string{"a": "1", "b": "2"},
 	}))
 	w.clock.add(time.Hour)
-	got := must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Tags: keys.To(map[string]string{"c": "3"})}))
+	got := must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Tags: store.PatchTo(map[string]string{"c": "3"})}))
 	if got.Description != "old" || len(got.Tags) != 1 || got.Tags["c"] != "3" || !got.UpdatedOn.Equal(w.clock.Now()) {
 		t.Errorf("after the tags: %+v", got)
 	}
-	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Description: keys.Clear[string]()}))
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Description: store.PatchClear[string]()}))
 	got = must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(bucket)))
 	if got.Description != "" || got.Tags["c"] != "3" {
 		t.Errorf("after the description: %+v", got)
@@ -133,7 +133,7 @@ func TestLimitedAccountKeySeesItsProjectsBucketsOnly(t *testing.T) {
 	viewer := auth.Principal{Permissions: auth.Permissions{
 		Projects: []string{"shop"}, Environments: []environment.Kind{environment.Production},
 	}}
-	limited := keys.Owner{AccountID: accountID, Account: account, Viewer: viewer}
+	limited := auth.Owner{AccountID: accountID, Account: account, Viewer: viewer}
 	place := func(project, kind string) map[string]string {
 		return map[string]string{"project": project, "environmentType": kind}
 	}
@@ -160,7 +160,7 @@ func TestLimitedAccountKeySeesItsProjectsBucketsOnly(t *testing.T) {
 	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), limited, keys.NewBucket{Name: "mine-3", Tags: place("shop", "PRODUCTION")}))
 	// Tags are replaced as a whole; the placement stays.
 	at := keys.BucketAt{Owner: limited, Bucket: "mine-3"}
-	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), at, keys.BucketPatch{Tags: keys.To(place("blog", "PREVIEW"))}))
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), at, keys.BucketPatch{Tags: store.PatchTo(place("blog", "PREVIEW"))}))
 	must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), at))
 }
 

@@ -28,17 +28,17 @@ func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([
 func checkBulk(in []NewKey) error {
 	var wrong problems
 	if len(in) == 0 || len(in) > maxBulk {
-		wrong.add("body", "has to hold 1 to %d keys", maxBulk)
-		return wrong.err()
+		wrong.Add("", "has to hold 1 to %d keys", maxBulk)
+		return wrong.Err()
 	}
 	used := make(map[string]bool)
 	for i, n := range in {
-		at := fmt.Sprintf("body[%d].", i)
+		at := fmt.Sprintf("[%d].", i)
 		wrong.newKey(at, n)
 		if n.Text != "" && used[n.Text] {
-			wrong.add(at+"key", "repeats the text of another key of this request")
+			wrong.Add(at+"key", "repeats the text of another key of this request")
 		}
 		used[n.Text] = true
 	}
-	return wrong.err()
+	return wrong.Err()
 }

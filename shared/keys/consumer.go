@@ -57,9 +57,9 @@ type NewConsumer struct {
 
 // ConsumerPatch is a change of a consumer.
 type ConsumerPatch struct {
-	Description Patch[string]
-	Tags        Patch[map[string]string]
-	Metadata    Patch[json.RawMessage]
+	Description store.Patch[string]
+	Tags        store.Patch[map[string]string]
+	Metadata    store.Patch[json.RawMessage]
 }
 
 // consumerRecord is a consumer with its managers. Every change of the consumer
@@ -125,7 +125,7 @@ func (c consumerRecord) touch(g generation, changes ...store.Change) store.Write
 	return store.Update(consumerKey(g, c.Name), changes...).
 		If(store.Equal(store.At("id"), c.ID)).
 		If(store.Equal(store.At("version"), c.Version)).
-		Else(errStale)
+		Else(store.ErrStale)
 }
 
 // CreateConsumer makes a consumer, with a key if asked. A name in use is a
@@ -138,15 +138,15 @@ func (c consumerRecord) touch(g generation, changes ...store.Change) store.Write
 func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsumer) (Consumer, error) {
 	var wrong problems
 	wrong.consumerName(in.Name)
-	wrong.description("body.description", in.Description)
+	wrong.description("description", in.Description)
 	wrong.tags(in.Tags, maxConsumerTags)
 	metadata := wrong.metadata(in.Metadata)
 	wrong.managers(in.Managers)
-	if err := wrong.err(); err != nil {
+	if err := wrong.Err(); err != nil {
 		return Consumer{}, err
 	}
 	var out Consumer
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		v, err := s.loadBucket(ctx, at)
 		if err != nil {
 			return err
@@ -193,11 +193,11 @@ var errConsumerNameInUse = fault.New(fault.Conflict, "A consumer of this name ex
 // ReadConsumer gives a consumer.
 func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (Consumer, error) {
 	var out Consumer
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		var rows []keyRecord
 		t := target{ConsumerAt: at}
 		if in.Keys {
-			t.query = s.newest(&rows, Page{Limit: maxIncludedKeys})
+			t.query = s.newest(&rows, store.Page{Limit: maxIncludedKeys})
 		}
 		v, err := s.load(ctx, t)
 		if err != nil {
@@ -217,26 +217,26 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 // the same commit.
 func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in ConsumerPatch) (Consumer, error) {
 	var wrong problems
-	wrong.description("body.description", in.Description.applyTo(""))
-	wrong.tags(in.Tags.applyTo(nil), maxConsumerTags)
-	metadata := wrong.metadata(in.Metadata.applyTo(nil))
-	if err := wrong.err(); err != nil {
+	wrong.description("description", in.Description.Over(""))
+	wrong.tags(in.Tags.Over(nil), maxConsumerTags)
+	metadata := wrong.metadata(in.Metadata.Over(nil))
+	if err := wrong.Err(); err != nil {
 		return Consumer{}, err
 	}
 	var out Consumer
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		var rows []keyRecord
 		t := target{ConsumerAt: at}
 		if in.Metadata.Set {
-			t.query = s.newest(&rows, Page{Limit: keysPerTransaction + 1})
+			t.query = s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})
 		}
 		v, err := s.load(ctx, t)
 		if err != nil {
 			return err
 		}
 		old, c := v.consumer, v.consumer
-		c.Description = in.Description.applyTo(old.Description)
-		c.Tags = in.Tags.applyTo(old.Tags)
+		c.Description = in.Description.Over(old.Description)
+		c.Tags = in.Tags.Over(old.Tags)
 		if in.Metadata.Set {
 			c.Metadata = metadata
 		}
@@ -268,9 +268,9 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 // DeleteConsumer deletes a consumer with its managers and keys, which open
 // nothing any more when it returns.
 func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
-	return s.again(ctx, func() error {
+	return s.table.Again(ctx, func() error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, Page{Limit: keysPerTransaction + 1})})
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 		writes := []store.Write{
 			store.Delete(consumerKey(v.g, c.Name)).
 				If(store.Equal(store.At("id"), c.ID)).
-				If(store.Equal(store.At("version"), c.Version)).Else(errStale),
+				If(store.Equal(store.At("version"), c.Version)).Else(store.ErrStale),
 			store.Delete(consumerIDKey(v.g, c.ID)),
 			count(v.g, c.Name, -1),
 			audit.Record(ctx, c.resource()),

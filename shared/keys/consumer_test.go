@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 func TestConsumerIsFoundByNameByIDAndByTag(t *testing.T) {
@@ -73,19 +74,19 @@ func TestListOfConsumersFiltersCountsAndPages(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		filter keys.Filter
-		page   keys.Page
+		page   store.Page
 		total  int
 		want   string
 	}{
-		{"all", keys.Filter{}, keys.Page{Limit: 3}, 25, "c00 c01 c02"},
-		{"offset", keys.Filter{}, keys.Page{Limit: 3, Offset: 23}, 25, "c23 c24"},
-		{"beyond", keys.Filter{}, keys.Page{Limit: 3, Offset: 25}, 25, ""},
-		{"far beyond", keys.Filter{}, keys.Page{Limit: 3, Offset: 1 << 31}, 25, ""},
-		{"tag", keys.Filter{Tags: map[string]string{"five": "yes"}}, keys.Page{Limit: 2, Offset: 1}, 5, "c05 c10"},
-		{"tags together", keys.Filter{Tags: map[string]string{"five": "yes", "parity": "odd"}}, keys.Page{Limit: 9}, 2, "c05 c15"},
-		{"no such tag", keys.Filter{Tags: map[string]string{"five": "no"}}, keys.Page{Limit: 9}, 0, ""},
-		{"manager in any case", keys.Filter{ManagerEmail: "bOSS@example.COM"}, keys.Page{Limit: 9}, 5, "c00 c05 c10 c15 c20"},
-		{"manager and tag", keys.Filter{ManagerEmail: "boss@example.com", Tags: map[string]string{"parity": "even"}}, keys.Page{Limit: 9}, 3, "c00 c10 c20"},
+		{"all", keys.Filter{}, store.Page{Limit: 3}, 25, "c00 c01 c02"},
+		{"offset", keys.Filter{}, store.Page{Limit: 3, Offset: 23}, 25, "c23 c24"},
+		{"beyond", keys.Filter{}, store.Page{Limit: 3, Offset: 25}, 25, ""},
+		{"far beyond", keys.Filter{}, store.Page{Limit: 3, Offset: 1 << 31}, 25, ""},
+		{"tag", keys.Filter{Tags: map[string]string{"five": "yes"}}, store.Page{Limit: 2, Offset: 1}, 5, "c05 c10"},
+		{"tags together", keys.Filter{Tags: map[string]string{"five": "yes", "parity": "odd"}}, store.Page{Limit: 9}, 2, "c05 c15"},
+		{"no such tag", keys.Filter{Tags: map[string]string{"five": "no"}}, store.Page{Limit: 9}, 0, ""},
+		{"manager in any case", keys.Filter{ManagerEmail: "bOSS@example.COM"}, store.Page{Limit: 9}, 5, "c00 c05 c10 c15 c20"},
+		{"manager and tag", keys.Filter{ManagerEmail: "boss@example.com", Tags: map[string]string{"parity": "even"}}, store.Page{Limit: 9}, 3, "c00 c10 c20"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), test.filter, test.page, keys.Include{})
@@ -122,7 +123,7 @@ func TestConsumerUpdateMovesTheIndex(t *testing.T) {
 		Name: "alice", Description: "old", Tags: map[string]string{"a": "1", "b": "2"}, Metadata: json.RawMessage(`{"x":1}`),
 	}))
 	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{
-		Tags: keys.To(map[string]string{"b": "2", "c": "3"}), Metadata: keys.Clear[json.RawMessage](),
+		Tags: store.PatchTo(map[string]string{"b": "2", "c": "3"}), Metadata: store.PatchClear[json.RawMessage](),
 	}))
 	for tag, want := range map[[2]string]int{{"a", "1"}: 0, {"b", "2"}: 1, {"c", "3"}: 1} {
 		_, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{tag[0]: tag[1]}}, all, keys.Include{})
@@ -160,7 +161,7 @@ func TestManagersAndInvites(t *testing.T) {
 	if len(got.Invites) != 0 || len(got.Managers) != 2 || got.Managers[0].ID != b.ID {
 		t.Fatalf("an invite was not taken up: %+v %+v", got.Managers, got.Invites)
 	}
-	page, total, err := w.keys.ListManagers(w.Context(), of("alice"), keys.Page{Limit: 5, Offset: 1})
+	page, total, err := w.keys.ListManagers(w.Context(), of("alice"), store.Page{Limit: 5, Offset: 1})
 	if err != nil || total != 2 || len(page) != 1 || page[0].Sub != "a" {
 		t.Fatalf("page %+v of %d, %v", page, total, err)
 	}
@@ -204,7 +205,7 @@ func TestGatewaySeesTheConsumersNameAndMetadata(t *testing.T) {
 	if id.Sub != "alice" || string(id.Data) != `{"plan":"gold"}` || id.ConsumerID != made.ID || id.KeyID != made.Keys[0].ID {
 		t.Fatalf("got %+v", id)
 	}
-	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))}))
+	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"plan":"tin"}`))}))
 	if id, _ = w.opens(made.Keys[0].Text); string(id.Data) != `{"plan":"tin"}` {
 		t.Fatalf("after the update: %s", id.Data)
 	}
@@ -236,7 +237,7 @@ func TestChangesOfOneConsumerAtOnceAllLast(t *testing.T) {
 	}
 	for i := range 10 {
 		group.Go(func() {
-			_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
+			_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
 			if err != nil && !fault.Is(err, fault.Throttled) {
 				t.Error(err)
 			}

@@ -62,7 +62,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 			return nil
 		}},
 		{"metadata", func(ctx context.Context, s *keys.Service) error {
-			_, err := s.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))})
+			_, err := s.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"new":1}`))})
 			return err
 		}, nil},
 		{"delete consumer", func(ctx context.Context, s *keys.Service) error {

@@ -21,7 +21,7 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	table, _, _ := storetest.NewDynamoDB(t, storetest.Clock(c.Now), storetest.Pause(store.Backoff))
 	w := worldOn(t, table, c)
 	b := w.bucket()
-	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(b.ID), keys.BucketPatch{Description: keys.To("d"), Tags: keys.To(map[string]string{"a": "1"})}))
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(b.ID), keys.BucketPatch{Description: store.PatchTo("d"), Tags: store.PatchTo(map[string]string{"a": "1"})}))
 	must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
 		Name: "alice", Tags: map[string]string{"a": "1"}, WithKey: true, Metadata: json.RawMessage(`{"n":0}`),
 		Managers: []keys.NewManager{{Email: "a@example.com", Sub: "a"}, {Email: "b@example.com", Invite: true}},
@@ -31,7 +31,7 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	if got := w.list("alice"); len(got) != 101 || got[0].ID != old[99].ID {
 		t.Fatalf("%d keys", len(got))
 	}
-	page, total, err := w.keys.ListKeys(w.Context(), of("alice"), keys.Page{Limit: 10, Offset: 95}, keys.Masked)
+	page, total, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 10, Offset: 95}, keys.Masked)
 	if err != nil || total != 101 || len(page) != 6 || page[5].Text[:4] != "****" {
 		t.Fatalf("page %+v of %d, %v", page, total, err)
 	}
@@ -39,7 +39,7 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	wantFault(t, err, fault.Conflict)
 
 	must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{
-		Metadata: keys.To(json.RawMessage(`{"n":1}`)), Tags: keys.To(map[string]string{"b": "2"}),
+		Metadata: store.PatchTo(json.RawMessage(`{"n":1}`)), Tags: store.PatchTo(map[string]string{"b": "2"}),
 	}))
 	must0(t, w.keys.RollKey(w.request(), of("alice"), w.clock.Now()))
 	check := func() {
@@ -62,11 +62,11 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 			t.Fatalf("tag %s finds %d, %v", filter, total, err)
 		}
 	}
-	if got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, keys.Page{Limit: 5, Offset: 1}, keys.Include{}); err != nil || total != 2 || got[0].Name != "bob" {
+	if got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, store.Page{Limit: 5, Offset: 1}, keys.Include{}); err != nil || total != 2 || got[0].Name != "bob" {
 		t.Fatalf("%+v of %d, %v", got, total, err)
 	}
 	for _, offset := range []int{2, 1 << 31, 1 << 40, math.MaxInt} {
-		beyond := keys.Page{Limit: 1000, Offset: offset}
+		beyond := store.Page{Limit: 1000, Offset: offset}
 		if got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, beyond, keys.Include{}); err != nil || total != 2 || len(got) != 0 {
 			t.Fatalf("from %d on: %+v of %d, %v", offset, got, total, err)
 		}

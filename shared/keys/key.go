@@ -34,8 +34,8 @@ type NewKey struct {
 
 // KeyPatch is a change of a key.
 type KeyPatch struct {
-	ExpiresOn   Patch[time.Time]
-	Description Patch[string]
+	ExpiresOn   store.Patch[time.Time]
+	Description store.Patch[string]
 	// Text replaces the key itself unless it is "".
 	Text string
 }
@@ -82,9 +82,9 @@ func (k keyRecord) key() Key {
 func (k keyRecord) remove(g generation, consumer string) []store.Write {
 	return []store.Write{
 		store.Delete(consumerKeyKey(g, consumer, k.ID)).
-			If(store.Equal(store.At("revision"), k.Revision)).Else(errStale),
+			If(store.Equal(store.At("revision"), k.Revision)).Else(store.ErrStale),
 		store.Delete(keyHashKey(k.Hash)).
-			If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
+			If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale),
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *problems) newKey(at string, in NewKey) {
 // expiry refuses what RFC 3339 cannot spell in UTC.
 func (p *problems) expiry(location string, t *time.Time) {
 	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) {
-		p.add(location, "has to be a timestamp of the years 1 to 9999")
+		p.Add(location, "has to be a timestamp of the years 1 to 9999")
 	}
 }
 
@@ -124,8 +124,8 @@ func (p *problems) expiry(location string, t *time.Time) {
 // not keep it. A text in use is a Conflict.
 func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key, error) {
 	var wrong problems
-	wrong.newKey("body.", in)
-	if err := wrong.err(); err != nil {
+	wrong.newKey("", in)
+	if err := wrong.Err(); err != nil {
 		return Key{}, err
 	}
 	out, err := s.createInOneTransaction(ctx, at, []NewKey{in})
@@ -161,7 +161,7 @@ func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in 
 		}, createKeys(v.g, v.consumer.Name, made)...)
 		return s.table.Commit(ctx, writes...)
 	}
-	err := s.retryTextInUse(ctx, in, func() error { return s.again(ctx, change) })
+	err := s.retryTextInUse(ctx, in, func() error { return s.table.Again(ctx, change) })
 	return out, err
 }
 
@@ -178,8 +178,8 @@ func (s *Service) ReadKey(ctx context.Context, at ConsumerAt, id string, f Forma
 // UpdateKey changes a key and answers it masked.
 func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in KeyPatch) (Key, error) {
 	var wrong problems
-	wrong.newKey("body.", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.applyTo(""), Text: in.Text})
-	if err := wrong.err(); err != nil {
+	wrong.newKey("", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.Over(""), Text: in.Text})
+	if err := wrong.Err(); err != nil {
 		return Key{}, err
 	}
 	var out Key
@@ -192,7 +192,7 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		// change, and the new revision puts the key out of the roll's reach.
 		k, _ := v.effective(v.key)
 		k.Revision = v.consumer.Version + 1
-		k.Description = in.Description.applyTo(k.Description)
+		k.Description = in.Description.Over(k.Description)
 		k.UpdatedOn = s.now()
 		if in.ExpiresOn.Set {
 			k.ExpiresOn = instantOf(in.ExpiresOn.Value)
@@ -213,7 +213,7 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		out, err = s.show(ctx, k, Masked)
 		return err
 	}
-	err := s.retryTextInUse(ctx, []NewKey{{Text: in.Text}}, func() error { return s.again(ctx, change) })
+	err := s.retryTextInUse(ctx, []NewKey{{Text: in.Text}}, func() error { return s.table.Again(ctx, change) })
 	return out, err
 }
 
@@ -221,22 +221,22 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 func (v view) replace(old, k keyRecord) []store.Write {
 	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	writes := []store.Write{
-		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(errStale),
+		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(store.ErrStale),
 	}
 	if old.Hash == k.Hash {
 		return append(writes, store.Update(keyHashKey(k.Hash),
 			store.Set(store.At("revision"), k.Revision),
 			setOrRemove("expiresOn", k.ExpiresOn, k.ExpiresOn == nil),
-		).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
+		).If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale))
 	}
 	return append(writes,
 		store.Create(keyHashKey(k.Hash), v.hashOf(k, k.Revision)).Else(errKeyInUse),
-		store.Delete(keyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale))
+		store.Delete(keyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale))
 }
 
 // DeleteKey deletes a key at once.
 func (s *Service) DeleteKey(ctx context.Context, at ConsumerAt, id string) error {
-	return s.again(ctx, func() error {
+	return s.table.Again(ctx, func() error {
 		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 		if err != nil {
 			return err

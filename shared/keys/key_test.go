@@ -43,7 +43,7 @@ func TestKeyFormats(t *testing.T) {
 			list, _, err := w.keys.ListKeys(w.Context(), at, all, test.format)
 			must0(t, err)
 			c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), at, keys.Include{Keys: true, Format: test.format}))
-			cs, _, err := w.keys.ListConsumers(w.Context(), in(test.bucket), keys.Filter{}, keys.Page{Limit: 9}, keys.Include{Keys: true, Format: test.format})
+			cs, _, err := w.keys.ListConsumers(w.Context(), in(test.bucket), keys.Filter{}, store.Page{Limit: 9}, keys.Include{Keys: true, Format: test.format})
 			must0(t, err)
 			i := slices.IndexFunc(cs, func(c keys.Consumer) bool { return c.Name == name })
 			for _, got := range []keys.Key{read, list[0], c.Keys[0], cs[i].Keys[0]} {
@@ -65,7 +65,7 @@ func TestCustomKeyIsUniqueAndReplaceable(t *testing.T) {
 	second := w.key("alice", keys.NewKey{})
 	_, err = w.keys.UpdateKey(w.request(), of("alice"), second.ID, keys.KeyPatch{Text: "first-custom-key!"})
 	wantFault(t, err, fault.Conflict)
-	got := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), first.ID, keys.KeyPatch{Text: "other-custom-key!", Description: keys.To("new")}))
+	got := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), first.ID, keys.KeyPatch{Text: "other-custom-key!", Description: store.PatchTo("new")}))
 	if got.Text != "****tom-key!" || got.Description != "new" {
 		t.Fatalf("got %+v", got)
 	}
@@ -105,7 +105,7 @@ func TestKeysAreListedNewestFirst(t *testing.T) {
 		want = append(want, w.key("alice", keys.NewKey{}).ID)
 	}
 	slices.Reverse(want)
-	got, total, err := w.keys.ListKeys(w.Context(), of("alice"), keys.Page{Limit: 3, Offset: 2}, keys.None)
+	got, total, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 3, Offset: 2}, keys.None)
 	must0(t, err)
 	var have []string
 	for _, k := range got {

@@ -23,22 +23,15 @@ package keys
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
-
-// Viewer says what of an account a caller may see: auth.Principal does. The
-// kind is one of package environment's, in any spelling; an empty project or
-// kind asks about a thing that belongs to none.
-type Viewer interface {
-	MaySee(project, kind string) bool
-}
 
 // Sealer encrypts what must be shown again. context ties a sealed value to its
 // record, so that it opens nowhere else.
@@ -52,16 +45,13 @@ type Hasher interface {
 	Hash(ctx context.Context, text string) (string, error)
 }
 
-// Options are what a Service takes from outside; all are needed but Pause.
+// Options are what a Service takes from outside; all are needed.
 type Options struct {
 	Table  *store.Table
 	Sealer Sealer
 	Hasher Hasher
 	IDs    *ids.Source
 	Now    func() time.Time
-	// Pause waits before a change is made again that met another one; nil
-	// means store.Backoff.
-	Pause store.Pause
 }
 
 // Service does the operations. It is safe for concurrent use.
@@ -71,18 +61,14 @@ type Service struct {
 	hash  Hasher
 	ids   *ids.Source
 	clock func() time.Time
-	pause store.Pause
 	known *directory
 }
 
 // New makes a Service.
 func New(o Options) *Service {
-	if o.Pause == nil {
-		o.Pause = store.Backoff
-	}
 	return &Service{
 		table: o.Table, seal: o.Sealer, hash: o.Hasher, ids: o.IDs,
-		clock: o.Now, pause: o.Pause, known: newDirectory(),
+		clock: o.Now, known: newDirectory(),
 	}
 }
 
@@ -95,29 +81,18 @@ func Open(p installation.Parts) *Service {
 }
 
 // now is the time as records keep it: UTC, to the millisecond (contract 1.4).
-func (s *Service) now() time.Time { return instant(s.clock()) }
-
-func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return store.Instant(s.clock()) }
 
 func instantOf(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
-	return new(instant(*t))
-}
-
-// Owner is the account whose buckets are meant, and what the caller may see
-// of them.
-type Owner struct {
-	AccountID string
-	// Account is the account's name.
-	Account string
-	Viewer  Viewer
+	return new(store.Instant(*t))
 }
 
 // BucketAt names a bucket by its name or id.
 type BucketAt struct {
-	Owner
+	auth.Owner
 	Bucket string
 }
 
@@ -128,43 +103,6 @@ type ConsumerAt struct {
 	// Tags is a precondition: a consumer that does not carry all of them is
 	// answered as one that does not exist (contract 3.6).
 	Tags map[string]string
-}
-
-// Page is a part of a list: at most Limit entries after the first Offset.
-type Page struct{ Limit, Offset int }
-
-// Patch is what an update does with a field. The zero value keeps it.
-type Patch[T any] struct {
-	// Set is whether the field changes; Value nil clears it then.
-	Set   bool
-	Value *T
-}
-
-// To replaces a field.
-func To[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: &v} }
-
-// Clear empties a field.
-func Clear[T any]() Patch[T] { return Patch[T]{Set: true} }
-
-// applyTo gives the field's value after the patch, the zero value when cleared.
-func (p Patch[T]) applyTo(old T) T {
-	if !p.Set {
-		return old
-	}
-	if p.Value == nil {
-		var zero T
-		return zero
-	}
-	return *p.Value
-}
-
-// errStale is what a commit answers when something has changed since it was
-// read.
-var errStale = errors.New("keys: what was read has changed since")
-
-// again makes a change, from the start each time that it answers errStale.
-func (s *Service) again(ctx context.Context, change func() error) error {
-	return store.Again(ctx, s.pause, errStale, change)
 }
 
 // throttled is the fault of a request that shall be repeated later.

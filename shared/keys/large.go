@@ -36,7 +36,7 @@ func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit i
 		return keySet{}, err
 	}
 	if len(keys) != v.consumer.KeyCount {
-		return keySet{}, errStale
+		return keySet{}, store.ErrStale
 	}
 	return keySet{keys: keys, complete: true}, nil
 }
@@ -65,13 +65,13 @@ func (v view) addChange(id string, c overlay.Change, replaced ...string) (store.
 	for _, old := range replaced {
 		changes = append(changes, store.Remove(store.At("changes", old)))
 	}
-	return v.bucket.update(changes...).If(store.Equal(store.At("seq"), v.bucket.Seq)).Else(errStale), nil
+	return v.bucket.update(changes...).If(store.Equal(store.At("seq"), v.bucket.Seq)).Else(store.ErrStale), nil
 }
 
 // removeChange is the write that removes an entry from the bucket's overlay.
 func (b bucketRecord) removeChange(id string) store.Write {
 	return b.update(store.Remove(store.At("changes", id))).
-		If(store.Has(store.At("changes", id))).Else(errStale)
+		If(store.Has(store.At("changes", id))).Else(store.ErrStale)
 }
 
 // cascade is the input of every operation of this package: which keys it is

@@ -48,7 +48,7 @@ type bulk struct {
 
 // create makes the keys, all or none.
 func (b *bulk) create(ctx context.Context) ([]Key, error) {
-	if err := b.s.again(ctx, func() error { return b.begin(ctx) }); err != nil {
+	if err := b.s.table.Again(ctx, func() error { return b.begin(ctx) }); err != nil {
 		return nil, err
 	}
 	err := b.write(ctx)
@@ -136,7 +136,7 @@ var errGivenUp = fault.New(fault.Unavailable, "The keys could not be written in 
 func (b *bulk) publish(ctx context.Context) error {
 	stamped := b.view.consumer.Metadata
 	v, first := b.view, true
-	return b.s.again(ctx, func() error {
+	return b.s.table.Again(ctx, func() error {
 		if !first {
 			var err error
 			if v, err = b.s.load(ctx, target{ConsumerAt: b.at}); err != nil {
@@ -171,7 +171,7 @@ func (b *bulk) stamp(ctx context.Context, c consumerRecord) error {
 	for portion := range slices.Chunk(b.made, 2*keysPerTransaction) {
 		writes := make([]store.Write, len(portion))
 		for i, k := range portion {
-			writes[i] = k.record.stamped(c.Metadata, c.Version).Else(errStale)
+			writes[i] = k.record.stamped(c.Metadata, c.Version).Else(store.ErrStale)
 		}
 		if err := b.s.table.Commit(ctx, writes...); err != nil {
 			return err

@@ -163,7 +163,7 @@ func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
 			w.wantOpen(true, made...) // they were made after the roll
 		}},
 		{"metadata", func(w *world) {
-			must[keys.Consumer](w)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))}))
+			must[keys.Consumer](w)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"new":1}`))}))
 		}, func(t *testing.T, w *world, before, made []keys.Key, err error) {
 			must0(t, err)
 			for _, k := range append(before, made...) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // sizes are numbers of keys on both sides of what one transaction takes.
@@ -54,11 +55,11 @@ func TestKeyChangedAfterALargeRollIsItsOwnMasterAgain(t *testing.T) {
 	old := w.bulk("alice", 60)
 	rolled := w.clock.Now().Add(time.Minute)
 	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled))
-	described := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[0].ID, keys.KeyPatch{Description: keys.To("kept")}))
+	described := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[0].ID, keys.KeyPatch{Description: store.PatchTo("kept")}))
 	if described.ExpiresOn == nil || !described.ExpiresOn.Equal(rolled) {
 		t.Fatalf("the roll's expiry is lost: %+v", described)
 	}
-	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[1].ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[1].ID, keys.KeyPatch{ExpiresOn: store.PatchClear[time.Time]()}))
 	must0(t, w.keys.DeleteKey(w.request(), of("alice"), old[2].ID))
 	later := w.key("alice", keys.NewKey{})
 	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled.Add(24*time.Hour)))
@@ -93,14 +94,14 @@ func TestMetadataReachesAllKeysAtOnce(t *testing.T) {
 			}
 			for i := range 3 {
 				metadata := fmt.Sprintf(`{"edition":%d}`, i)
-				must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
+				must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(metadata))}))
 				check(metadata)
 			}
 			made = append(made, w.key("alice", keys.NewKey{}))
 			check(`{"edition":2}`)
 			w.settle()
 			check(`{"edition":2}`)
-			must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.Clear[json.RawMessage]()}))
+			must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchClear[json.RawMessage]()}))
 			check("")
 			w.settle()
 			check("")
@@ -138,7 +139,7 @@ func TestDeletedConsumerIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
 				if got := w.list("alice"); len(got) != len(fresh) || got[0].ID != fresh[n].ID {
 					t.Fatalf("the new consumer has %d keys", len(got))
 				}
-				if page, _, err := w.keys.ListKeys(w.Context(), of("alice"), keys.Page{Limit: 2, Offset: n}, keys.None); err != nil || len(page) != 1 || page[0].ID != fresh[0].ID {
+				if page, _, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 2, Offset: n}, keys.None); err != nil || len(page) != 1 || page[0].ID != fresh[0].ID {
 					t.Fatalf("the last page is %+v, %v", page, err)
 				}
 				w.wantOpen(true, fresh...)
@@ -177,7 +178,7 @@ func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
 	w.consumer("alice")
 	made := w.bulk("alice", 60)
 	update := func(metadata string) {
-		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(metadata))}))
+		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(metadata))}))
 	}
 	update(`{"n":1}`)
 	b.afterQuery = func() {

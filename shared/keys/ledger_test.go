@@ -38,7 +38,7 @@ func TestLedgerOfRequestsAndUnits(t *testing.T) {
 	golden.Equal(t, "testdata/ledger.txt", out.String())
 	// The last entry deleted the bucket: nothing of the crowd is to see, and
 	// the operation leaves nothing of it behind.
-	if _, _, err := large.keys.ListConsumers(t.Context(), in(bucket), keys.Filter{}, keys.Page{Limit: 1}, keys.Include{}); !fault.Is(err, fault.NotFound) {
+	if _, _, err := large.keys.ListConsumers(t.Context(), in(bucket), keys.Filter{}, store.Page{Limit: 1}, keys.Include{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the deleted bucket's consumers answer %v", err)
 	}
 	large.settle()
@@ -86,7 +86,7 @@ func (w *world) cost(e entry) store.Usage {
 func ledger() []entry {
 	var text string
 	var id string
-	page := keys.Page{Limit: 100}
+	page := store.Page{Limit: 100}
 	newest := func(w *world) {
 		k := w.list("alice")[0]
 		text, id = k.Text, k.ID
@@ -131,7 +131,7 @@ func ledger() []entry {
 			return err
 		}},
 		{"update a bucket", nil, func(ctx context.Context, w *world) error {
-			_, err := w.keys.UpdateBucket(ctx, in(bucket), keys.BucketPatch{Description: keys.To("new")})
+			_, err := w.keys.UpdateBucket(ctx, in(bucket), keys.BucketPatch{Description: store.PatchTo("new")})
 			return err
 		}},
 		{"list 100 consumers", nil, func(ctx context.Context, w *world) error {
@@ -139,7 +139,7 @@ func ledger() []entry {
 			return err
 		}},
 		{"list 100 consumers from the 500th on", nil, func(ctx context.Context, w *world) error {
-			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, keys.Page{Limit: 100, Offset: 500}, keys.Include{})
+			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, store.Page{Limit: 100, Offset: 500}, keys.Include{})
 			return err
 		}},
 		{"list the consumers with a tag, 1 of them", nil, func(ctx context.Context, w *world) error {
@@ -166,11 +166,11 @@ func ledger() []entry {
 			return err
 		}},
 		{"update a consumer's tags", nil, func(ctx context.Context, w *world) error {
-			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Tags: keys.To(map[string]string{"team": "b"})})
+			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Tags: store.PatchTo(map[string]string{"team": "b"})})
 			return err
 		}},
 		{"update the metadata of a consumer with 1 key", nil, func(ctx context.Context, w *world) error {
-			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))})
+			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"plan":"tin"}`))})
 			return err
 		}},
 		{"add a manager", nil, func(ctx context.Context, w *world) error {
@@ -190,7 +190,7 @@ func ledger() []entry {
 			return err
 		}},
 		{"update a key", newest, func(ctx context.Context, w *world) error {
-			_, err := w.keys.UpdateKey(ctx, of("alice"), id, keys.KeyPatch{Description: keys.To("new")})
+			_, err := w.keys.UpdateKey(ctx, of("alice"), id, keys.KeyPatch{Description: store.PatchTo("new")})
 			return err
 		}},
 		{"replace a key's text", newest, func(ctx context.Context, w *world) error {
@@ -210,7 +210,7 @@ func ledger() []entry {
 		{"roll 40 keys", filled(40), roll},
 		{"roll 400 keys", filled(400), roll},
 		{"update the metadata of a consumer with 400 keys", nil, func(ctx context.Context, w *world) error {
-			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"plan":"tin"}`))})
+			_, err := w.keys.UpdateConsumer(ctx, of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"plan":"tin"}`))})
 			return err
 		}},
 		{"delete a consumer with 40 keys", filled(40), func(ctx context.Context, w *world) error {

@@ -3,7 +3,6 @@ package keys
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/mail"
 	"regexp"
 	"strings"
@@ -42,64 +41,46 @@ var (
 	keyIDPattern        = regexp.MustCompile(`^key_[0-9A-Za-z]{24}$`)
 )
 
-// problems gathers everything that is wrong with an input, so that a caller
-// hears it all at once. No message repeats a value: it may be a secret.
-type problems []fault.Detail
-
-func (p *problems) add(location, format string, args ...any) {
-	*p = append(*p, fault.Detail{Location: location, Message: fmt.Sprintf(format, args...)})
-}
-
-// err is the fault that tells the problems, nil without any.
-func (p problems) err() error {
-	if len(p) == 0 {
-		return nil
-	}
-	text := make([]string, len(p))
-	for i, d := range p {
-		text[i] = d.Location + ": " + d.Message
-	}
-	f := fault.New(fault.Invalid, "%s", strings.Join(text, "; "))
-	f.Details = p
-	return f
-}
+// problems gathers what is wrong with an input of this package. No message
+// repeats a value: it may be a secret.
+type problems struct{ fault.Fields }
 
 func (p *problems) bucketName(name string) {
 	if !bucketNamePattern.MatchString(name) {
-		p.add("body.name", "has to be 5 to 128 of the characters a-z, 0-9 and -")
+		p.Add("name", "has to be 5 to 128 of the characters a-z, 0-9 and -")
 	}
 }
 
 func (p *problems) consumerName(name string) {
 	switch {
 	case !consumerNamePattern.MatchString(name):
-		p.add("body.name", "has to be 1 to 128 of the characters a-z, 0-9, _ and -")
+		p.Add("name", "has to be 1 to 128 of the characters a-z, 0-9, _ and -")
 	case consumerIDPattern.MatchString(name):
 		// A path may hold a name or an id, and must never mean two consumers.
-		p.add("body.name", "looks like the id of a consumer; choose another name")
+		p.Add("name", "looks like the id of a consumer; choose another name")
 	}
 }
 
 func (p *problems) description(location, text string) {
 	switch {
 	case !plain(text):
-		p.add(location, "has to be UTF-8 text without control characters")
+		p.Add(location, "has to be UTF-8 text without control characters")
 	case utf8.RuneCountInString(text) > maxDescription:
-		p.add(location, "has more than %d characters", maxDescription)
+		p.Add(location, "has more than %d characters", maxDescription)
 	}
 }
 
 func (p *problems) tags(tags map[string]string, most int) {
 	if len(tags) > most {
-		p.add("body.tags", "has more than %d pairs", most)
+		p.Add("tags", "has more than %d pairs", most)
 		return
 	}
 	for key, value := range tags {
 		switch {
 		case key == "" || len(key) > maxTagKey || !plain(key):
-			p.add("body.tags", "a property has to be 1 to %d bytes of UTF-8 text without control characters", maxTagKey)
+			p.Add("tags", "a property has to be 1 to %d bytes of UTF-8 text without control characters", maxTagKey)
 		case len(value) > maxTagValue || !plain(value):
-			p.add("body.tags", "a value has to be at most %d bytes of UTF-8 text without control characters", maxTagValue)
+			p.Add("tags", "a value has to be at most %d bytes of UTF-8 text without control characters", maxTagValue)
 		}
 	}
 }
@@ -111,11 +92,11 @@ func (p *problems) metadata(raw json.RawMessage) string {
 	}
 	var compact bytes.Buffer
 	if !utf8.Valid(raw) || json.Compact(&compact, raw) != nil || compact.Bytes()[0] != '{' {
-		p.add("body.metadata", "has to be a JSON object")
+		p.Add("metadata", "has to be a JSON object")
 		return ""
 	}
 	if compact.Len() > maxMetadata {
-		p.add("body.metadata", "has more than %d bytes when encoded", maxMetadata)
+		p.Add("metadata", "has more than %d bytes when encoded", maxMetadata)
 	}
 	return compact.String()
 }
@@ -123,13 +104,13 @@ func (p *problems) metadata(raw json.RawMessage) string {
 func (p *problems) email(location, address string) {
 	parsed, err := mail.ParseAddress(address)
 	if err != nil || parsed.Address != address || len(address) > maxEmail || !plain(address) {
-		p.add(location, "has to be an email address such as name@example.com")
+		p.Add(location, "has to be an email address such as name@example.com")
 	}
 }
 
 func (p *problems) sub(location, sub string) {
 	if sub == "" || len(sub) > maxSub || !plain(sub) {
-		p.add(location, "has to be 1 to %d bytes of UTF-8 text without control characters", maxSub)
+		p.Add(location, "has to be 1 to %d bytes of UTF-8 text without control characters", maxSub)
 	}
 }
 

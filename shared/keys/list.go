@@ -9,7 +9,7 @@ import (
 
 // newest is a target's query for a page of the consumer's rows of keys, the
 // newest first; the zero Page is all of them.
-func (s *Service) newest(rows *[]keyRecord, page Page) func(context.Context, generation, string) error {
+func (s *Service) newest(rows *[]keyRecord, page store.Page) func(context.Context, generation, string) error {
 	return func(ctx context.Context, g generation, consumer string) (err error) {
 		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
 			PK: consumerKeyPartition(g, consumer), Descending: true, Offset: page.Offset, Limit: page.Limit,
@@ -22,7 +22,7 @@ func (s *Service) newest(rows *[]keyRecord, page Page) func(context.Context, gen
 // partition's first ones; when some may be hidden, all are read.
 func (s *Service) visibleKeys(ctx context.Context, v view, rows []keyRecord) ([]keyRecord, error) {
 	if v.bucket.Changes.Hides(v.consumer.Name) {
-		if err := s.newest(&rows, Page{})(ctx, v.g, v.consumer.Name); err != nil {
+		if err := s.newest(&rows, store.Page{})(ctx, v.g, v.consumer.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -51,10 +51,10 @@ func (s *Service) showAll(ctx context.Context, rows []keyRecord, f Format) ([]Ke
 
 // ListKeys gives a part of a consumer's keys, the newest first, and how many
 // there are in all.
-func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page Page, f Format) ([]Key, int, error) {
+func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page store.Page, f Format) ([]Key, int, error) {
 	var out []Key
 	var total int
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		var rows []keyRecord
 		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, page)})
 		if err != nil {
@@ -97,10 +97,10 @@ func (f Filter) properties() []property {
 
 // ListConsumers gives a part of the bucket's consumers in the order of names,
 // and how many there are in all.
-func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page Page, in Include) ([]Consumer, int, error) {
+func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page store.Page, in Include) ([]Consumer, int, error) {
 	var out []Consumer
 	var total int
-	err := s.again(ctx, func() error {
+	err := s.table.Again(ctx, func() error {
 		var records []consumerRecord
 		var v view
 		var err error
@@ -133,7 +133,7 @@ func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, 
 	}
 	v.consumer = c
 	var rows []keyRecord
-	if err := s.newest(&rows, Page{Limit: maxIncludedKeys})(ctx, v.g, c.Name); err != nil {
+	if err := s.newest(&rows, store.Page{Limit: maxIncludedKeys})(ctx, v.g, c.Name); err != nil {
 		return nil, err
 	}
 	return s.includedKeys(ctx, v, rows, f)
@@ -141,7 +141,7 @@ func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, 
 
 // listAll reads the page, the count and the bucket concurrently: its cost does not
 // depend on how many consumers there are.
-func (s *Service) listAll(ctx context.Context, at BucketAt, page Page) (v view, records []consumerRecord, total int, err error) {
+func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page) (v view, records []consumerRecord, total int, err error) {
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		records, total = nil, 0
 		return concurrently(
@@ -165,7 +165,7 @@ func (s *Service) listAll(ctx context.Context, at BucketAt, page Page) (v view, 
 
 // listFiltered reads the index rows of every property, and then the records of
 // the page. A record that has changed in between is left out.
-func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page Page) (v view, records []consumerRecord, total int, err error) {
+func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page store.Page) (v view, records []consumerRecord, total int, err error) {
 	var names []string
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		found := make([][]string, len(wanted))

@@ -168,12 +168,12 @@ func (v view) effective(k keyRecord) (keyRecord, bool) {
 }
 
 // visible keeps the keys that are there, under the changes in flight. It answers
-// errStale when the bucket was read before a batch of which rows has keys.
+// store.ErrStale when the bucket was read before a batch of which rows has keys.
 func (v view) visible(rows []keyRecord) ([]keyRecord, error) {
 	out := make([]keyRecord, 0, len(rows))
 	for _, k := range rows {
 		if k.NewerThan(v.bucket.Seq) {
-			return nil, errStale
+			return nil, store.ErrStale
 		}
 		if k, there := v.effective(k); there {
 			out = append(out, k)

@@ -36,12 +36,12 @@ type NewManager struct {
 
 func (p *problems) managers(in []NewManager) {
 	if len(in) > maxManagers {
-		p.add("body.managers", "has more than %d entries", maxManagers)
+		p.Add("managers", "has more than %d entries", maxManagers)
 		return
 	}
 	used := make(map[string]bool)
 	for i, m := range in {
-		location := fmt.Sprintf("body.managers[%d]", i)
+		location := fmt.Sprintf("managers[%d]", i)
 		if m.Invite {
 			p.email(location, m.Email)
 		} else {
@@ -50,7 +50,7 @@ func (p *problems) managers(in []NewManager) {
 		}
 		address := strings.ToLower(m.Email)
 		if used[address] {
-			p.add(location, "repeats the address of another entry")
+			p.Add(location, "repeats the address of another entry")
 		}
 		used[address] = true
 	}
@@ -68,7 +68,7 @@ func (s *Service) addManagers(c *consumerRecord, in []NewManager, now time.Time)
 
 // ListManagers gives a part of a consumer's managers, the newest first, and how
 // many there are in all.
-func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page Page) ([]Manager, int, error) {
+func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page store.Page) ([]Manager, int, error) {
 	v, err := s.load(ctx, target{ConsumerAt: at})
 	if err != nil {
 		return nil, 0, err
@@ -82,9 +82,9 @@ func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page Page) ([
 // manager of the same address is a Conflict.
 func (s *Service) AddManager(ctx context.Context, at ConsumerAt, in NewManager) (Manager, error) {
 	var wrong problems
-	wrong.email("body.email", in.Email)
-	wrong.sub("body.sub", in.Sub)
-	if err := wrong.err(); err != nil {
+	wrong.email("email", in.Email)
+	wrong.sub("sub", in.Sub)
+	if err := wrong.Err(); err != nil {
 		return Manager{}, err
 	}
 	made := Manager{ID: s.ids.New("eusr", 24), Email: in.Email, Sub: in.Sub, CreatedOn: s.now()}
@@ -122,7 +122,7 @@ func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) e
 }
 
 func (s *Service) changeManagers(ctx context.Context, at ConsumerAt, id string, edit func(*consumerRecord) error) error {
-	return s.again(ctx, func() error {
+	return s.table.Again(ctx, func() error {
 		v, err := s.load(ctx, target{ConsumerAt: at})
 		if err != nil {
 			return err

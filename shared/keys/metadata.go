@@ -20,7 +20,7 @@ func (s *Service) stamp(ctx context.Context, v view, rows []keyRecord, metadata 
 	if all.complete && len(pending) == 0 {
 		var writes []store.Write
 		for _, k := range all.keys {
-			writes = append(writes, k.stamped(metadata, revision).Else(errStale))
+			writes = append(writes, k.stamped(metadata, revision).Else(store.ErrStale))
 		}
 		return writes, nil
 	}

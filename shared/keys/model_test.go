@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // model is what the service should be: a bucket without transactions, indexes,
@@ -165,10 +166,10 @@ func (m *machine) UpdateConsumer(t *rapid.T) {
 	tags, metadata := tagSets.Draw(t, "tags"), metadatas.Draw(t, "metadata")
 	setTags, setMetadata := rapid.Bool().Draw(t, "setTags"), rapid.Bool().Draw(t, "setMetadata")
 	if setTags {
-		patch.Tags = keys.To(tags)
+		patch.Tags = store.PatchTo(tags)
 	}
 	if setMetadata {
-		patch.Metadata = keys.To(json.RawMessage(metadata))
+		patch.Metadata = store.PatchTo(json.RawMessage(metadata))
 	}
 	_, err := m.keys.UpdateConsumer(m.request(), m.at(t, name), patch)
 	if c := m.expect(t, name, err); c != nil {
@@ -245,7 +246,7 @@ func (m *machine) UpdateKey(t *rapid.T) {
 	patch := keys.KeyPatch{Text: m.text(t)}
 	expiresOn, set := m.expiry(t), rapid.Bool().Draw(t, "setExpiry")
 	if set {
-		patch.ExpiresOn = keys.Patch[time.Time]{Set: true, Value: expiresOn}
+		patch.ExpiresOn = store.Patch[time.Time]{Set: true, Value: expiresOn}
 	}
 	if _, err := m.keys.UpdateKey(m.request(), m.at(t, name), c.keys[i].id, patch); err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func createKeys(g generation, consumer string, made []newKey) []store.Write {
 	for _, k := range made {
 		writes = append(writes,
 			store.Create(keyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
-			store.Create(consumerKeyKey(g, consumer, k.record.ID), k.record).Else(errStale))
+			store.Create(consumerKeyKey(g, consumer, k.record.ID), k.record).Else(store.ErrStale))
 	}
 	return writes
 }

@@ -78,7 +78,7 @@ func TestKeyMadeBetweenTwoReadsIsNotMissed(t *testing.T) {
 				w.wantOpen(false, late)
 			}},
 			{"metadata", func(w *world) error {
-				_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: keys.To(json.RawMessage(`{"new":1}`))})
+				_, err := w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(`{"new":1}`))})
 				return err
 			}, func(t *testing.T, w *world, late keys.Key) {
 				if id, ok := w.opens(late.Text); !ok || string(id.Data) != `{"new":1}` {
@@ -122,7 +122,7 @@ func TestExpiryClearedBetweenTwoReadsIsRolled(t *testing.T) {
 	w.consumer("alice")
 	k := w.key("alice", keys.NewKey{ExpiresOn: new(w.clock.Now().Add(time.Hour))})
 	b.arm(func() {
-		must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), k.ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
+		must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), k.ID, keys.KeyPatch{ExpiresOn: store.PatchClear[time.Time]()}))
 	})
 	must0(t, w.keys.RollKey(w.request(), of("alice"), w.clock.Now()))
 	w.wantOpen(false, k)

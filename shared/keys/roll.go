@@ -14,14 +14,14 @@ import (
 // (contract 3.6b). Both show at once, whatever the number of keys.
 func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Time) error {
 	var wrong problems
-	wrong.expiry("body.expiresOn", &expiresOn)
-	if err := wrong.err(); err != nil {
+	wrong.expiry("expiresOn", &expiresOn)
+	if err := wrong.Err(); err != nil {
 		return err
 	}
-	expiresOn = instant(expiresOn)
-	return s.again(ctx, func() error {
+	expiresOn = store.Instant(expiresOn)
+	return s.table.Again(ctx, func() error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, Page{Limit: keysPerTransaction + 1})})
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
 			return err
 		}
@@ -63,14 +63,14 @@ func (k keyRecord) rolled(v view, revision int64, expiresOn time.Time) []store.W
 	key := consumerKeyKey(v.g, v.consumer.Name, k.ID)
 	asRead := store.Equal(store.At("revision"), k.Revision)
 	if k.ExpiresOn != nil {
-		return []store.Write{store.Check(key, asRead).Else(errStale)}
+		return []store.Write{store.Check(key, asRead).Else(store.ErrStale)}
 	}
 	changes := []store.Change{
 		store.Set(store.At("expiresOn"), expiresOn),
 		store.Set(store.At("revision"), revision),
 	}
 	return []store.Write{
-		store.Update(key, changes...).If(asRead).Else(errStale),
-		store.Update(keyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(errStale),
+		store.Update(key, changes...).If(asRead).Else(store.ErrStale),
+		store.Update(keyHashKey(k.Hash), changes...).If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale),
 	}
 }

@@ -40,13 +40,13 @@ func wellFormed(text string) bool {
 func (p *problems) customKey(location, text string) {
 	switch {
 	case len(text) < minKeyBytes || len(text) > maxKeyBytes:
-		p.add(location, "has to be %d to %d characters long; leave it out to have one made", minKeyBytes, maxKeyBytes)
+		p.Add(location, "has to be %d to %d characters long; leave it out to have one made", minKeyBytes, maxKeyBytes)
 	case !printable(text):
-		p.add(location, "may hold printable ASCII characters only, and no space")
+		p.Add(location, "may hold printable ASCII characters only, and no space")
 	case credential.HasPrefix(credential.AccountKey, text), credential.HasPrefix(credential.BucketToken, text):
-		p.add(location, "begins like a credential of another kind; choose another text")
+		p.Add(location, "begins like a credential of another kind; choose another text")
 	case credential.HasPrefix(credential.ConsumerKey, text) && !credential.WellFormed(credential.ConsumerKey, text):
-		p.add(location, "begins like a key of ours but has a wrong checksum; choose another text or leave it out to have one made")
+		p.Add(location, "begins like a key of ours but has a wrong checksum; choose another text or leave it out to have one made")
 	}
 }
 

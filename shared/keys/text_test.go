@@ -19,7 +19,7 @@ func TestMadeKeysAreWellFormedAndOneWrongCharacterIsNoticed(t *testing.T) {
 			t.Fatal("a made key is not well formed")
 		}
 		var wrong problems
-		if wrong.customKey("body.key", text); wrong != nil {
+		if wrong.customKey("key", text); wrong.Err() != nil {
 			t.Fatal("a made key may not be imported")
 		}
 		at := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "at")
@@ -51,15 +51,15 @@ func TestCustomKeysHaveBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var wrong problems
-			wrong.customKey("body.key", test.text)
-			if (wrong == nil) != test.ok {
+			wrong.customKey("key", test.text)
+			if (wrong.Err() == nil) != test.ok {
 				t.Fatalf("got %v, want ok %v", wrong, test.ok)
 			}
 			if test.ok && !wellFormed(test.text) {
 				t.Fatal("a key that may be chosen is refused at the gateway")
 			}
-			for _, d := range wrong {
-				if d.Location != "body.key" || strings.Contains(d.Message, test.text) {
+			for _, d := range wrong.Fields {
+				if d.Field != "key" || strings.Contains(d.Message, test.text) {
 					t.Fatalf("wrong detail %+v", d)
 				}
 			}
@@ -101,45 +101,45 @@ func TestInputsOutOfBoundsAreNamedByFieldAndNeverRepeated(t *testing.T) {
 		name, field string
 		check       func(*problems)
 	}{
-		{"bucket name short", "body.name", func(p *problems) { p.bucketName("abcd") }},
-		{"bucket name upper case", "body.name", func(p *problems) { p.bucketName("Orders") }},
-		{"bucket name with a line break", "body.name", func(p *problems) { p.bucketName("orders\n") }},
-		{"bucket name long", "body.name", func(p *problems) { p.bucketName(strings.Repeat("b", 129)) }},
-		{"consumer name empty", "body.name", func(p *problems) { p.consumerName("") }},
-		{"consumer name with a slash", "body.name", func(p *problems) { p.consumerName("a/b") }},
-		{"consumer name with #", "body.name", func(p *problems) { p.consumerName("a#b") }},
-		{"consumer name like an id", "body.name", func(p *problems) { p.consumerName("csmr_abcdefghijklmnopqrstuvwx") }},
-		{"description long", "body.description", func(p *problems) { p.description("body.description", long) }},
-		{"description with NUL", "body.description", func(p *problems) { p.description("body.description", secret+"\x00") }},
-		{"description not UTF-8", "body.description", func(p *problems) { p.description("body.description", secret+"\xff") }},
-		{"six tags", "body.tags", func(p *problems) {
+		{"bucket name short", "name", func(p *problems) { p.bucketName("abcd") }},
+		{"bucket name upper case", "name", func(p *problems) { p.bucketName("Orders") }},
+		{"bucket name with a line break", "name", func(p *problems) { p.bucketName("orders\n") }},
+		{"bucket name long", "name", func(p *problems) { p.bucketName(strings.Repeat("b", 129)) }},
+		{"consumer name empty", "name", func(p *problems) { p.consumerName("") }},
+		{"consumer name with a slash", "name", func(p *problems) { p.consumerName("a/b") }},
+		{"consumer name with #", "name", func(p *problems) { p.consumerName("a#b") }},
+		{"consumer name like an id", "name", func(p *problems) { p.consumerName("csmr_abcdefghijklmnopqrstuvwx") }},
+		{"description long", "description", func(p *problems) { p.description("description", long) }},
+		{"description with NUL", "description", func(p *problems) { p.description("description", secret+"\x00") }},
+		{"description not UTF-8", "description", func(p *problems) { p.description("description", secret+"\xff") }},
+		{"six tags", "tags", func(p *problems) {
 			p.tags(map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"}, maxConsumerTags)
 		}},
-		{"tag without a name", "body.tags", func(p *problems) { p.tags(map[string]string{"": secret}, 5) }},
-		{"tag's name long", "body.tags", func(p *problems) { p.tags(map[string]string{long: "1"}, 5) }},
-		{"tag's value long", "body.tags", func(p *problems) { p.tags(map[string]string{"a": long}, 5) }},
-		{"metadata no object", "body.metadata", func(p *problems) { p.metadata([]byte(`["s3cr3t-value"]`)) }},
-		{"metadata no JSON", "body.metadata", func(p *problems) { p.metadata([]byte(`{"s3cr3t-value"}`)) }},
-		{"metadata empty text", "body.metadata", func(p *problems) { p.metadata([]byte(` `)) }},
-		{"metadata long", "body.metadata", func(p *problems) { p.metadata([]byte(`{"a":"` + long + `"}`)) }},
-		{"email without @", "body.email", func(p *problems) { p.email("body.email", secret) }},
-		{"email with a name", "body.email", func(p *problems) { p.email("body.email", secret+" <a@b.example>") }},
-		{"email with a line break", "body.email", func(p *problems) { p.email("body.email", "a@b.example\r\n") }},
-		{"sub empty", "body.sub", func(p *problems) { p.sub("body.sub", "") }},
-		{"two managers of one address", "body.managers[1]", func(p *problems) {
+		{"tag without a name", "tags", func(p *problems) { p.tags(map[string]string{"": secret}, 5) }},
+		{"tag's name long", "tags", func(p *problems) { p.tags(map[string]string{long: "1"}, 5) }},
+		{"tag's value long", "tags", func(p *problems) { p.tags(map[string]string{"a": long}, 5) }},
+		{"metadata no object", "metadata", func(p *problems) { p.metadata([]byte(`["s3cr3t-value"]`)) }},
+		{"metadata no JSON", "metadata", func(p *problems) { p.metadata([]byte(`{"s3cr3t-value"}`)) }},
+		{"metadata empty text", "metadata", func(p *problems) { p.metadata([]byte(` `)) }},
+		{"metadata long", "metadata", func(p *problems) { p.metadata([]byte(`{"a":"` + long + `"}`)) }},
+		{"email without @", "email", func(p *problems) { p.email("email", secret) }},
+		{"email with a name", "email", func(p *problems) { p.email("email", secret+" <a@b.example>") }},
+		{"email with a line break", "email", func(p *problems) { p.email("email", "a@b.example\r\n") }},
+		{"sub empty", "sub", func(p *problems) { p.sub("sub", "") }},
+		{"two managers of one address", "managers[1]", func(p *problems) {
 			p.managers([]NewManager{{Email: "s3cr3t-value@b.example", Invite: true}, {Email: "S3cr3t-value@b.example", Sub: "x"}})
 		}},
-		{"year 10000", "body.expiresOn", func(p *problems) {
-			p.expiry("body.expiresOn", new(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)))
+		{"year 10000", "expiresOn", func(p *problems) {
+			p.expiry("expiresOn", new(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)))
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var p problems
 			test.check(&p)
-			if len(p) == 0 || p[0].Location != test.field {
+			if len(p.Fields) == 0 || p.Fields[0].Field != test.field {
 				t.Fatalf("got %+v, want a problem of %s", p, test.field)
 			}
-			if err := p.err(); strings.Contains(strings.ToLower(err.Error()), secret) {
+			if err := p.Err(); strings.Contains(strings.ToLower(err.Error()), secret) {
 				t.Fatalf("the value is repeated: %v", err)
 			}
 		})
@@ -151,14 +151,14 @@ func TestInputsAtTheirBoundsPass(t *testing.T) {
 	p.bucketName(strings.Repeat("b", 128))
 	p.consumerName("org_123")
 	p.consumerName(strings.Repeat("c", 128))
-	p.description("body.description", strings.Repeat("é", maxDescription)+"")
+	p.description("description", strings.Repeat("é", maxDescription)+"")
 	p.tags(map[string]string{"a": strings.Repeat("v", maxTagValue), strings.Repeat("k", maxTagKey): "", "c": "3", "d": "4", "e": "5"}, maxConsumerTags)
-	p.email("body.email", "first.last+tag@sub.example.com")
+	p.email("email", "first.last+tag@sub.example.com")
 	if got := p.metadata([]byte(" {\"orgId\": 1234,\n \"big\": 12345678901234567890} ")); got != `{"orgId":1234,"big":12345678901234567890}` {
 		t.Errorf("metadata became %s", got)
 	}
 	p.metadata([]byte(`{"a":"` + strings.Repeat("x", maxMetadata-len(`{"a":""}`)) + `"}`))
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,8 +25,8 @@ func TestExpiredKeyIsRefused(t *testing.T) {
 	w.wantOpen(false, soon)
 	w.wantOpen(true, ever)
 	// An update that clears the expiry opens again, one that sets it closes.
-	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), soon.ID, keys.KeyPatch{ExpiresOn: keys.Clear[time.Time]()}))
-	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), ever.ID, keys.KeyPatch{ExpiresOn: keys.To(w.clock.Now())}))
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), soon.ID, keys.KeyPatch{ExpiresOn: store.PatchClear[time.Time]()}))
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), ever.ID, keys.KeyPatch{ExpiresOn: store.PatchTo(w.clock.Now())}))
 	w.wantOpen(true, soon)
 	w.wantOpen(false, ever)
 }

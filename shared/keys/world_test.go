@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/keys"
@@ -57,7 +58,7 @@ func worldOn(t testing.TB, table *store.Table, c *clock) *world {
 	t.Helper()
 	o := keys.Options{
 		Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(),
-		IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now, Pause: storetest.AtOnce,
+		IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now,
 	}
 	w := &world{
 		TB: t, table: table, clock: c, requests: new(atomic.Int64),
@@ -104,6 +105,8 @@ func (c *clock) add(d time.Duration) {
 // everything sees the whole account.
 type everything struct{}
 
+func (everything) SeesProject(string) bool { return true }
+
 func (everything) MaySee(string, string) bool { return true }
 
 const (
@@ -112,7 +115,7 @@ const (
 	bucket    = "orders"
 )
 
-var owner = keys.Owner{AccountID: accountID, Account: account, Viewer: everything{}}
+var owner = auth.Owner{AccountID: accountID, Account: account, Viewer: everything{}}
 
 func in(name string) keys.BucketAt { return keys.BucketAt{Owner: owner, Bucket: name} }
 
@@ -123,7 +126,7 @@ func of(consumer string) keys.ConsumerAt {
 func ref() keys.BucketRef { return keys.BucketRef{AccountID: accountID, Name: bucket} }
 
 // all is a page that holds everything a test makes.
-var all = keys.Page{Limit: 100_000}
+var all = store.Page{Limit: 100_000}
 
 // request is the context of one request, which is audited.
 func (w *world) request() context.Context {

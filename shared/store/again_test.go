@@ -12,7 +12,7 @@ import (
 )
 
 func TestChangeIsMadeAgainUntilNothingElseGetsInBetween(t *testing.T) {
-	stale, broken := errors.New("stale"), errors.New("broken")
+	broken := errors.New("broken")
 	for _, c := range []struct {
 		name  string
 		stale int // how many attempts meet another change
@@ -26,10 +26,10 @@ func TestChangeIsMadeAgainUntilNothingElseGetsInBetween(t *testing.T) {
 		{"never", 1000, nil, 12, func(err error) bool { return fault.Is(err, fault.Throttled) }},
 	} {
 		made := 0
-		err := store.Again(t.Context(), storetest.AtOnce, stale, func() error {
+		err := storetest.New(t).Again(t.Context(), func() error {
 			made++
 			if made <= c.stale {
-				return fmt.Errorf("commit: %w", stale)
+				return fmt.Errorf("commit: %w", store.ErrStale)
 			}
 			return c.then
 		})
@@ -39,7 +39,7 @@ func TestChangeIsMadeAgainUntilNothingElseGetsInBetween(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := store.Again(ctx, nil, stale, func() error { return stale }); !errors.Is(err, context.Canceled) {
+	if err := storetest.New(t).Again(ctx, func() error { return store.ErrStale }); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the caller has gone: %v", err)
 	}
 }

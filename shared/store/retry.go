@@ -70,17 +70,18 @@ func (t *Table) attempt(ctx context.Context, call func() error) (made int, err e
 // because another change succeeded.
 const changeAttempts = 12
 
-// Again makes a change that reads and then commits, from the start each time
-// something else changed in between, which change tells by an error that wraps
-// stale. nil for pause means Backoff. When that does not end, it answers a
-// Throttled fault: nothing was changed, and the request may be repeated.
-func Again(ctx context.Context, pause Pause, stale error, change func() error) error {
-	if pause == nil {
-		pause = Backoff
-	}
+// ErrStale is what a change answers to Again when something that it has read is
+// another by now: put it where a condition fails (Write.Else).
+var ErrStale = errors.New("store: what was read has changed since")
+
+// Again makes a change that reads and then commits, from the start each time it
+// answers an error that wraps ErrStale, with the table's pause in between. When
+// that does not end, Again answers a Throttled fault: nothing was changed, and
+// the request may be repeated.
+func (t *Table) Again(ctx context.Context, change func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := change()
-		if !errors.Is(err, stale) {
+		if !errors.Is(err, ErrStale) {
 			return err
 		}
 		if attempt == changeAttempts {
@@ -88,7 +89,7 @@ func Again(ctx context.Context, pause Pause, stale error, change func() error) e
 			f.RetryAfter = time.Second
 			return f.Because(err)
 		}
-		if pauseErr := pause(ctx, attempt); pauseErr != nil {
+		if pauseErr := t.pause(ctx, attempt); pauseErr != nil {
 			return pauseErr
 		}
 	}

@@ -30,8 +30,17 @@ const (
 // namePattern is SCREAMING_SNAKE_CASE (specification 8).
 var namePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// The checks give what is wrong, "" for nothing. No text repeats what it is
+// problems gathers what is wrong with an input. No text repeats what it is
 // about: a value may be a secret, and a name may hold one by mistake.
+type problems struct{ fault.Fields }
+
+func (p *problems) check(field, wrong string) {
+	if wrong != "" {
+		p.Add(field, "%s", wrong)
+	}
+}
+
+// The checks give what is wrong, "" for nothing.
 
 func wrongName(name string) string {
 	reserved := strings.HasPrefix(name, reservedPrefix) && !strings.HasPrefix(name, publicPrefix)
@@ -64,22 +73,4 @@ func wrongBranch(branch string) string {
 		return "has control characters or is no UTF-8"
 	}
 	return ""
-}
-
-// invalid makes one fault of all that is wrong, nil of nothing.
-func invalid(fields ...fault.Detail) error {
-	var wrong []fault.Detail
-	var text []string
-	for _, f := range fields {
-		if f.Message != "" {
-			wrong = append(wrong, f)
-			text = append(text, f.Location+": "+f.Message)
-		}
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	f := fault.New(fault.Invalid, "%s", strings.Join(text, "; "))
-	f.Details = wrong
-	return f
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -28,12 +29,6 @@ import (
 
 // MaxVariables is how many variables a branch may have (contract 2.7).
 const MaxVariables = 100
-
-// Viewer says what of an account a caller may see: auth.Principal does.
-type Viewer interface {
-	// MaySee reports whether the caller sees a project's environment of a kind.
-	MaySee(project, kind string) bool
-}
 
 // Sealer encrypts values. context ties a sealed value to its record, so that
 // it opens nowhere else.
@@ -62,8 +57,8 @@ func New(o Options) *Service { return &Service{o} }
 
 // Branch is where a variable belongs, and what the caller may see of it.
 type Branch struct {
-	AccountID, Project, Branch string
-	Viewer                     Viewer
+	auth.Owner
+	Project, Branch string
 }
 
 func (b Branch) visible() bool {
@@ -122,11 +117,11 @@ type NewVariable struct {
 // MaxVariables, NotFound for a project that is not there or not seen, and
 // Conflict for a name in use.
 func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variable, error) {
-	if err := invalid(
-		fault.Detail{Location: "path.branchName", Message: wrongBranch(at.Branch)},
-		fault.Detail{Location: "body.name", Message: wrongName(n.Name)},
-		fault.Detail{Location: "body.value", Message: wrongValue(n.Value)},
-	); err != nil {
+	var wrong problems
+	wrong.check("branchName", wrongBranch(at.Branch))
+	wrong.check("name", wrongName(n.Name))
+	wrong.check("value", wrongValue(n.Value))
+	if err := wrong.Err(); err != nil {
 		return Variable{}, err
 	}
 	if !at.visible() {
@@ -155,7 +150,9 @@ func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variabl
 // NotFound for a variable that is not there or not seen.
 func (s *Service) Update(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
 	if value != nil {
-		if err := invalid(fault.Detail{Location: "body.value", Message: wrongValue(*value)}); err != nil {
+		var wrong problems
+		wrong.check("value", wrongValue(*value))
+		if err := wrong.Err(); err != nil {
 			return Variable{}, err
 		}
 	}
@@ -195,7 +192,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 // Resolve gives the values of all variables of a branch by name, secrets too,
 // for a build of it. It is one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
-	at := Branch{AccountID: accountID, Project: project, Branch: branch}
+	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: branch}
 	all, err := store.Collect[record](ctx, s.Table, store.Query{PK: at.partition()})
 	if err != nil {
 		return nil, fmt.Errorf("read the variables of a branch: %w", err)
@@ -217,8 +214,7 @@ func (s *Service) open(ctx context.Context, at Branch, r record) (string, error)
 	return string(value), nil
 }
 
-// now is the time as records keep it: UTC, to the millisecond (contract 1.4).
-func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return store.Instant(s.Now()) }
 
 func (b Branch) resource(name string) audit.Resource {
 	return audit.Resource{Type: "variable", ID: name, Metadata: map[string]string{"project": b.Project, "branch": b.Branch}}

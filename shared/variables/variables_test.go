@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
@@ -54,6 +55,8 @@ func (root) Root(context.Context) ([]byte, error) {
 // kinds is a caller who sees one project in environments of these kinds.
 type kinds []string
 
+func (k kinds) SeesProject(name string) bool { return name == project }
+
 func (k kinds) MaySee(name, kind string) bool {
 	return name == project && strings.Contains(strings.Join(k, " "), kind)
 }
@@ -61,7 +64,7 @@ func (k kinds) MaySee(name, kind string) bool {
 var everything = kinds{"production", "preview", "development"}
 
 func at(branch string) variables.Branch {
-	return variables.Branch{AccountID: accountID, Project: project, Branch: branch, Viewer: everything}
+	return variables.Branch{Owner: auth.Owner{AccountID: accountID, Viewer: everything}, Project: project, Branch: branch}
 }
 
 // request is the context of one audited request.
@@ -175,23 +178,23 @@ func TestBadInputNamesTheField(t *testing.T) {
 		{"prefix without its underscore", "main", "GATEWRIGHTS", "", ""},
 		{"longest value", "main", "FULL", full, ""},
 		{"lines in the value", "main", "PEM", "-----\n\t\r\n-----", ""},
-		{"no name", "main", "", "", "body.name"},
-		{"lower case", "main", "Name", "", "body.name"},
-		{"digit first", "main", "1A", "", "body.name"},
-		{"underscore first", "main", "_A", "", "body.name"},
-		{"hyphen", "main", "A-B", "", "body.name"},
-		{"newline after the name", "main", "A\n", "", "body.name"},
-		{"letters of other scripts", "main", "Ä", "", "body.name"},
-		{"name too long", "main", long + "A", "", "body.name"},
+		{"no name", "main", "", "", "name"},
+		{"lower case", "main", "Name", "", "name"},
+		{"digit first", "main", "1A", "", "name"},
+		{"underscore first", "main", "_A", "", "name"},
+		{"hyphen", "main", "A-B", "", "name"},
+		{"newline after the name", "main", "A\n", "", "name"},
+		{"letters of other scripts", "main", "Ä", "", "name"},
+		{"name too long", "main", long + "A", "", "name"},
 		{"reserved prefix", "main", "GATEWRIGHT_URL", "", "reserved"},
 		{"reserved hidden prefix", "main", "__GATEWRIGHT_X", "", "reserved"},
-		{"value too long", "main", "A", full + "v", "body.value"},
-		{"value too long in bytes", "main", "A", strings.Repeat("ä", variables.MaxValueBytes/2+1), "body.value"},
-		{"NUL", "main", "A", "a\x00b", "body.value"},
-		{"no UTF-8", "main", "A", "\xff", "body.value"},
-		{"no branch", "", "A", "", "path.branchName"},
-		{"branch too long", strings.Repeat("b", 256), "A", "", "path.branchName"},
-		{"branch with control characters", "a\tb", "A", "", "path.branchName"},
+		{"value too long", "main", "A", full + "v", "value"},
+		{"value too long in bytes", "main", "A", strings.Repeat("ä", variables.MaxValueBytes/2+1), "value"},
+		{"NUL", "main", "A", "a\x00b", "value"},
+		{"no UTF-8", "main", "A", "\xff", "value"},
+		{"no branch", "", "A", "", "branchName"},
+		{"branch too long", strings.Repeat("b", 256), "A", "", "branchName"},
+		{"branch with control characters", "a\tb", "A", "", "branchName"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -249,6 +252,8 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 }
 
 type anything struct{}
+
+func (anything) SeesProject(string) bool { return true }
 
 func (anything) MaySee(string, string) bool { return true }
 

@@ -1,4 +1,4 @@
-package api
+package consumers
 
 import (
 	"slices"
@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/gatewright/gatewright/shared/fault"
 )
 
 // tagPrefix begins the query parameters that filter by tag: tag.account=foo.
@@ -23,8 +21,8 @@ type TagQuery struct {
 	Tags map[string]string `json:"-"`
 }
 
-// TagParameter documents TagQuery.
-func TagParameter() *huma.Param {
+// tagParameter documents TagQuery.
+func tagParameter() *huma.Param {
 	return &huma.Param{
 		Name: "tag", In: "query",
 		Description: "Only where the consumer has this tag, spelled tag.<property>=<value>. May be given several times; all have to match.",
@@ -63,8 +61,3 @@ func (q *TagQuery) Resolve(ctx huma.Context) []error {
 }
 
 var _ huma.Resolver = (*TagQuery)(nil)
-
-// errBadPath is the answer to a path or query that is no text.
-func errBadText(where string) error {
-	return fault.InvalidField(where, "has to be UTF-8 text without control characters")
-}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// input knows where the fields of an operation's In stand in a request, so that
+// services can name fields without knowing HTTP.
+type input struct {
+	body, path, query []string
+	// slashed is the path parameter whose values may hold slashes, "" for none.
+	slashed string
+}
+
+// inputOf reads the tags of In.
+func inputOf[In any]() *input {
+	i := new(input)
+	i.read(reflect.TypeFor[In]())
+	return i
+}
+
+func (i *input) read(t reflect.Type) {
+	for f := range fieldsOf(t) {
+		switch {
+		case f.Name == "Body":
+			i.readBody(f.Type)
+		case f.Anonymous:
+			i.read(f.Type)
+		case f.Tag.Get("path") != "":
+			i.path = append(i.path, f.Tag.Get("path"))
+			if f.Tag.Get("slashes") == "true" {
+				i.slashed = "{" + f.Tag.Get("path") + "}"
+			}
+		case f.Tag.Get("query") != "":
+			i.query = append(i.query, f.Tag.Get("query"))
+		}
+	}
+}
+
+// readBody reads the names of a body's properties. Those of a list's entries
+// stand behind an index, which no name begins with.
+func (i *input) readBody(t reflect.Type) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for f := range fieldsOf(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		i.body = append(i.body, name)
+	}
+}
+
+// fieldsOf gives the fields of a struct, none of anything else.
+func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		if t.Kind() != reflect.Struct {
+			return
+		}
+		for n := range t.NumField() {
+			if !yield(t.Field(n)) {
+				return
+			}
+		}
+	}
+}
+
+// locate gives details by where their fields stood: "body.tags",
+// "path.branchName", "query.limit". A nil input leaves them as they are.
+func (i *input) locate(details []fault.Detail) []fault.Detail {
+	if i == nil {
+		return details
+	}
+	out := slices.Clone(details)
+	for n, d := range out {
+		name, _, _ := strings.Cut(d.Field, ".")
+		name, _, _ = strings.Cut(name, "[")
+		switch {
+		case d.Field == "" || strings.HasPrefix(d.Field, "["):
+			out[n].Field = "body" + d.Field
+		case slices.Contains(i.body, name):
+			out[n].Field = "body." + d.Field
+		case slices.Contains(i.path, name):
+			out[n].Field = "path." + d.Field
+		case slices.Contains(i.query, name):
+			out[n].Field = "query." + d.Field
+		}
+	}
+	return out
+}
