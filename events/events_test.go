@@ -20,6 +20,7 @@ import (
 	samples "github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
@@ -167,7 +168,7 @@ func TestNoEventIsLeftOver(t *testing.T) {
 // account's key.
 func inMemory(t *testing.T, log *slog.Logger) (w *functionstest.World, key string) {
 	t.Helper()
-	w = functionstest.New(t)
+	w = functionstest.New(t, projects.Bind)
 	w.Parts.Config.DeploymentURL = "https://{deployment}.apis.example.com"
 	w.Parts.Log = log
 	return w, w.Account("acme")

@@ -9,11 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -52,7 +48,7 @@ func TestPlatformsDifferencesMakeNone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w, key := inMemory(t, slog.New(slog.DiscardHandler))
-			shop(t, w.Parts)
+			w.Call(key, http.MethodPost, "/v1/projects", `{"name":"shop"}`).Want(http.StatusOK)
 			w.Parts.Config.DecodedPaths = strings.HasSuffix(file, ".ministack")
 			out, operation := send(t, w.Parts, group(t, c.group), raw, key)
 			if operation != c.operation || out.StatusCode != c.status || !strings.Contains(out.Body, c.holds) {
@@ -63,19 +59,6 @@ func TestPlatformsDifferencesMakeNone(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("platforms", "*.json"))
 	if err != nil || len(files) != 20 {
 		t.Errorf("%d files, error %v: name each one above, and count it", len(files), err)
-	}
-}
-
-// shop makes a project with its buckets.
-func shop(t *testing.T, p installation.Parts) {
-	t.Helper()
-	account, err := accounts.Open(p).Find(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner := auth.Owner{AccountID: account.ID, Account: "acme", Viewer: everything()}
-	if _, err := deployments.Open(p).CreateProject(asOperator(t, p, account.ID), owner, "shop"); err != nil {
-		t.Fatal(err)
 	}
 }
 

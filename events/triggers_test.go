@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -17,9 +16,6 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -150,12 +146,4 @@ func textOf(t *testing.T, item store.Item) string {
 		t.Fatal(err)
 	}
 	return string(out)
-}
-
-func everything() auth.Principal { return auth.Principal{Permissions: auth.Full()} }
-
-// asOperator is a context for changes of a test's own.
-func asOperator(t *testing.T, p installation.Parts, accountID string) context.Context {
-	t.Helper()
-	return audit.With(t.Context(), &audit.Request{AccountID: accountID, RequestID: p.IDs.UUID(), Time: p.Now()})
 }
