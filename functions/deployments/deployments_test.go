@@ -109,6 +109,17 @@ func TestDeletedDeploymentIsGone(t *testing.T) {
 	w.Call(w.full, "GET", "/v1/projects", "").Want(200, `"name":"shop"`)
 }
 
+// TestDeletionEndsABuildOnItsWay without an effect.
+func TestDeletionEndsABuildOnItsWay(t *testing.T) {
+	w, main, _ := deployed(t)
+	one := "/v1/deployments/" + main.name
+	id := w.Call(w.full, "POST", one+"/deploy", "").Want(200).JSON().Text("deploymentId")
+	w.Call(w.full, "DELETE", one, "").Want(200)
+	w.Finish(id)
+	w.Call(w.full, "GET", statuses+"/"+id, "").Want(200, `"status":"ERROR","url":""`, "deleted while it was built")
+	w.Call(w.full, "GET", one, "").Want(404)
+}
+
 // TestDeletedDeploymentsNameIsNotUsedAgain: a late reader of the old address
 // must not reach the new deployment.
 func TestDeletedDeploymentsNameIsNotUsedAgain(t *testing.T) {

@@ -1,8 +1,10 @@
 package deployments_test
 
 import (
+	"cmp"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -97,6 +99,24 @@ func TestFirstUploadMakesTheProject(t *testing.T) {
 	w.Call(w.full, "GET", "/v1/projects", "").Want(200, `"name":"shop"`, `"total":1}`)
 	// What has not been uploaded is nothing to show.
 	w.Call(w.full, "GET", list, "").Want(200, `{"data":[],"limit":1000,"offset":0,"total":0}`)
+}
+
+// TestReservedNameIsNoDeploymentYet: the first address reserves a name, under
+// which there is nothing before an archive has come.
+func TestReservedNameIsNoDeploymentYet(t *testing.T) {
+	w := newWorld(t)
+	w.issue("main")
+	reserved := ""
+	for key := range w.Items.Items() {
+		reserved = cmp.Or(regexp.MustCompile(`shop-main-[0-9a-f]{7}`).FindString(key.PK+" "+key.SK), reserved)
+	}
+	if reserved == "" {
+		t.Fatal("no name is reserved")
+	}
+	one := "/v1/deployments/" + reserved
+	w.Call(w.full, "GET", one, "").Want(404)
+	w.Call(w.full, "POST", one+"/deploy", "").Want(404)
+	w.Call(w.full, "DELETE", one, "").Want(404)
 }
 
 func TestRefusedUploadMakesNothing(t *testing.T) {
