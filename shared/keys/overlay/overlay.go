@@ -1,5 +1,6 @@
 // Package overlay decides what a reader of API keys sees while a change of more
-// keys than one transaction takes is being written (decision 0070).
+// keys than one transaction takes is being written
+// (docs/decisions/0008-large-changes-show-at-one-commit.md).
 //
 // Such a change is an entry in a map of the bucket's record, by the commit that
 // makes it. From then on every reader of a key reads the bucket with it and
