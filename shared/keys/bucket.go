@@ -153,7 +153,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBuck
 	if err != nil {
 		return Bucket{}, err
 	}
-	s.known.setGeneration(made.qualifiedName(), made.Generation)
+	s.directory.setGeneration(made.qualifiedName(), made.Generation)
 	return made.bucket(), nil
 }
 

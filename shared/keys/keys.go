@@ -56,19 +56,19 @@ type Options struct {
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct {
-	table *store.Table
-	seal  Sealer
-	hash  Hasher
-	ids   *ids.Source
-	clock func() time.Time
-	known *directory
+	table     *store.Table
+	seal      Sealer
+	hash      Hasher
+	ids       *ids.Source
+	clock     func() time.Time
+	directory *directory
 }
 
 // New makes a Service.
 func New(o Options) *Service {
 	return &Service{
 		table: o.Table, seal: o.Sealer, hash: o.Hasher, ids: o.IDs,
-		clock: o.Now, known: newDirectory(),
+		clock: o.Now, directory: newDirectory(),
 	}
 }
 

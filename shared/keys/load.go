@@ -62,14 +62,14 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 		return view{}, err
 	}
 	for range loadAttempts {
-		number := s.known.generation(bucket)
+		number := s.directory.generation(bucket)
 		v, err := s.loadGeneration(ctx, bucket, number, t)
 		if err != nil {
 			return view{}, err
 		}
 		switch {
 		case v.bucket.Generation != number && v.bucket.exists():
-			s.known.setGeneration(bucket, v.bucket.Generation)
+			s.directory.setGeneration(bucket, v.bucket.Generation)
 		case v.key.NewerThan(v.bucket.Seq):
 			// The bucket was read before the key's batch began, the key after.
 		default:
@@ -105,7 +105,7 @@ func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName
 		}
 		return qualifiedName{at.AccountID, at.Bucket}, nil
 	}
-	bucket, ok := s.known.bucket(at.Bucket)
+	bucket, ok := s.directory.bucket(at.Bucket)
 	if !ok {
 		var p bucketPointer
 		err := s.table.Get(ctx, bucketIDKey(at.Bucket), &p)
@@ -116,7 +116,7 @@ func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName
 			return qualifiedName{}, err
 		}
 		bucket = qualifiedName{p.AccountID, p.Name}
-		s.known.setBucket(at.Bucket, bucket)
+		s.directory.setBucket(at.Bucket, bucket)
 	}
 	if bucket.accountID != at.AccountID {
 		return qualifiedName{}, errNoBucket
@@ -130,7 +130,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, numb
 	wanted := []*store.Wanted{store.Want(bucketKey(bucket.accountID, bucket.name), &v.bucket)}
 	consumer := t.Consumer
 	if consumerIDPattern.MatchString(consumer) {
-		name, ok := s.known.consumer(consumer)
+		name, ok := s.directory.consumer(consumer)
 		if !ok {
 			var p consumerPointer
 			if err := s.table.Load(ctx, append(wanted, store.Want(consumerIDKey(v.g, consumer), &p))...); err != nil {
@@ -140,7 +140,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, numb
 				return v, nil
 			}
 			name = p.Name
-			s.known.setConsumer(consumer, name)
+			s.directory.setConsumer(consumer, name)
 			v.bucket = bucketRecord{}
 		}
 		consumer = name

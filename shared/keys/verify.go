@@ -39,10 +39,10 @@ type Identity struct {
 // Verifier verifies keys for the gateway. It keeps no answers: how long one is
 // valid is the gateway's decision. It is safe for concurrent use.
 type Verifier struct {
-	table *store.Table
-	hash  Hasher
-	now   func() time.Time
-	known *directory
+	table     *store.Table
+	hash      Hasher
+	now       func() time.Time
+	directory *directory
 }
 
 // OpenVerifier makes the Verifier of an installation.
@@ -52,7 +52,7 @@ func OpenVerifier(p installation.Parts) *Verifier {
 
 // NewVerifier makes a Verifier.
 func NewVerifier(t *store.Table, h Hasher, now func() time.Time) *Verifier {
-	return &Verifier{table: t, hash: h, now: now, known: newDirectory()}
+	return &Verifier{table: t, hash: h, now: now, directory: newDirectory()}
 }
 
 // Verify says whose key text is, if it opens the bucket now, and answers an
@@ -113,7 +113,7 @@ func (v *Verifier) bucketName(ctx context.Context, ref BucketRef) (string, error
 	if ref.Name != "" {
 		return ref.Name, nil
 	}
-	if bucket, ok := v.known.bucket(ref.ID); ok {
+	if bucket, ok := v.directory.bucket(ref.ID); ok {
 		return ref.nameOf(bucket)
 	}
 	var p bucketPointer
@@ -125,7 +125,7 @@ func (v *Verifier) bucketName(ctx context.Context, ref BucketRef) (string, error
 		return "", fmt.Errorf("look up a key bucket: %w", err)
 	}
 	bucket := qualifiedName{p.AccountID, p.Name}
-	v.known.setBucket(ref.ID, bucket)
+	v.directory.setBucket(ref.ID, bucket)
 	return ref.nameOf(bucket)
 }
 
