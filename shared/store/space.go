@@ -32,18 +32,24 @@ func In(partition string, parts ...string) Key { return Key{partition, joined(es
 // partition of s, and whether k is such a key.
 func (s Space) PartOf(k Key) (part string, ok bool) {
 	escaped, ok := strings.CutPrefix(k.PK, string(s)+separator)
-	part = strings.NewReplacer("%23", "#", "%25", "%").Replace(escaped)
+	part = unescaper.Replace(escaped)
 	return part, ok && k == s.Key(part)
 }
 
 func joined(parts []string) string { return strings.Join(parts, separator) }
+
+// Made once: every key that is asked for is spelled with them.
+var (
+	escaper   = strings.NewReplacer("%", "%25", separator, "%23")
+	unescaper = strings.NewReplacer("%25", "%", "%23", separator)
+)
 
 // escaped makes free texts (a branch, a tag) safe as parts of a key. Names
 // (contract 1.4) stay as they are.
 func escaped(parts []string) []string {
 	out := make([]string, len(parts))
 	for i, p := range parts {
-		out[i] = strings.NewReplacer("%", "%25", separator, "%23").Replace(p)
+		out[i] = escaper.Replace(p)
 	}
 	return out
 }
