@@ -3,7 +3,6 @@ package keys_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -24,8 +23,6 @@ import (
 func fixed(ctx context.Context, id string) context.Context {
 	return audit.With(ctx, &audit.Request{AccountID: accountID, Time: storetest.Epoch, RequestID: id})
 }
-
-var simulations = flag.Int("simulations", runs, "how many disturbed runs each large change gets")
 
 // TestLargeChangesSurviveEverything kills, repeats and re-orders each change
 // that spans transactions: in the end all of it is there or nothing, and at no
@@ -129,7 +126,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 					},
 					Ignore: []string{"createdOn", "updatedOn", "deletedOn", "seq", "token", "sealed", "timestamp", "ttl"},
 				}
-			}, *simulations)
+			}, runs)
 		})
 	}
 }
