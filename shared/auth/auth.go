@@ -1,6 +1,9 @@
 // Package auth says who the caller of a management operation is and what an
 // account key allows (specification 5, contract 3.9).
 //
+// Read auth.go, then owner.go: what services are told of a caller. scope.go has
+// the scopes.
+//
 // It decides nothing about particular resources: package api refuses a missing
 // scope, the services ask MaySee about the projects and environments they find.
 package auth
