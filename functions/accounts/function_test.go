@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/gatewright/gatewright/functions/accounts"
-	records "github.com/gatewright/gatewright/shared/accounts"
+	sharedaccounts "github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -25,7 +25,7 @@ import (
 // function is the handler as Lambda calls it, and what it has logged.
 type function struct {
 	call    lambda.Handler
-	service *records.Service
+	service *sharedaccounts.Service
 	log     strings.Builder
 }
 
@@ -34,7 +34,7 @@ func newFunction(t *testing.T) *function {
 	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 	random := rand.NewChaCha8([32]byte{1})
 	table := store.New(memory.New(), store.Options{Random: random, Now: now})
-	f := &function{service: records.New(table, ids.NewSource(random, now), now)}
+	f := &function{service: sharedaccounts.New(table, ids.NewSource(random, now), now)}
 	f.call = lambda.NewHandler(accounts.Handler(f.service, root{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
 	return f
 }
@@ -98,8 +98,8 @@ func TestRefusedNamesSayWhatToDo(t *testing.T) {
 // broken fails with what must stay inside.
 type broken struct{}
 
-func (broken) Create(context.Context, string) (records.Account, string, error) {
-	return records.Account{}, "", errors.New("table arn:aws:dynamodb:… is gone")
+func (broken) Create(context.Context, string) (sharedaccounts.Account, string, error) {
+	return sharedaccounts.Account{}, "", errors.New("table arn:aws:dynamodb:… is gone")
 }
 
 func TestInnerFailuresStayInTheLog(t *testing.T) {

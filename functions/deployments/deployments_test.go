@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/auth"
-	records "github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
 )
 
@@ -157,8 +157,8 @@ func TestRedeployTakesNewVariables(t *testing.T) {
 func TestRedeployNeedsSources(t *testing.T) {
 	w := newWorld(t)
 	id, _ := w.issue("main")
-	arrival := records.Arrival{StatusID: id, ETag: "of an archive that has been replaced", On: w.Now}
-	if _, err := records.Open(w.Parts).Claim(t.Context(), arrival); err != nil {
+	arrival := deployments.Arrival{StatusID: id, ETag: "of an archive that has been replaced", On: w.Now}
+	if _, err := deployments.Open(w.Parts).Claim(t.Context(), arrival); err != nil {
 		t.Fatal(err)
 	}
 	shown := w.Call(w.full, "GET", list, "").Want(200, `"state":"BUILDING"`).JSON()

@@ -6,19 +6,19 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/installation"
-	service "github.com/gatewright/gatewright/shared/variables"
+	"github.com/gatewright/gatewright/shared/variables"
 )
 
 // Bind gives the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	h := handlers{service.Open(p)}
+	h := handlers{variables.Open(p)}
 	return []api.Route{create.To(h.create), update.To(h.update)}
 }
 
-type handlers struct{ service *service.Service }
+type handlers struct{ service *variables.Service }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
-	return api.Answer(show)(h.service.Create(ctx, in.at(ctx), service.NewVariable{
+	return api.Answer(show)(h.service.Create(ctx, in.at(ctx), variables.NewVariable{
 		Name: in.Body.Name, IsSecret: in.Body.IsSecret, Value: in.Body.Value,
 	}))
 }
@@ -27,11 +27,11 @@ func (h handlers) update(ctx context.Context, in *updateIn) (*variableOut, error
 	return api.Answer(show)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
 }
 
-func (p BranchPath) at(ctx context.Context) service.Branch {
-	return service.Branch{Owner: auth.OwnerFrom(ctx), Project: p.ProjectName, Branch: p.BranchName}
+func (p BranchPath) at(ctx context.Context) variables.Branch {
+	return variables.Branch{Owner: auth.OwnerFrom(ctx), Project: p.ProjectName, Branch: p.BranchName}
 }
 
-func show(v service.Variable) variable {
+func show(v variables.Variable) variable {
 	return variable{
 		Name: v.Name, Branch: v.Branch, IsSecret: v.IsSecret, Value: v.Value,
 		CreatedOn: api.Timestamp(v.CreatedOn), UpdatedOn: api.Timestamp(v.UpdatedOn),

@@ -74,3 +74,32 @@ func LinterReasons(t *Tree) (found []Finding) {
 	}
 	return found
 }
+
+var (
+	directive  = regexp.MustCompile(`(?m)//nolint:([a-z0-9,]+)`)
+	switchedOn = regexp.MustCompile(`(?m)^    - ([a-z0-9]+)`)
+)
+
+// Directives asks every exception from a linter for one that runs: of another it
+// hides nothing, and a reader takes it for a rule of the house.
+func Directives(t *Tree) (found []Finding) {
+	running := names(switchedOn, enabled.FindString(t.Texts[".golangci.yml"]))
+	for _, p := range t.Packages {
+		for name, file := range p.Files {
+			for _, group := range file.Comments {
+				for _, c := range group.List {
+					m := directive.FindStringSubmatch(c.Text)
+					if m == nil || !strings.HasPrefix(c.Text, m[0]) {
+						continue
+					}
+					for linter := range strings.SplitSeq(m[1], ",") {
+						if !running[linter] {
+							found = append(found, Finding{name, t.line(c.Pos()), "nolint:" + linter + ": that linter does not run"})
+						}
+					}
+				}
+			}
+		}
+	}
+	return found
+}

@@ -27,6 +27,7 @@ func rules() map[string]Rule {
 		"MakeTargets":   MakeTargets,
 		"Foreign":       Foreign,
 		"LinterReasons": LinterReasons,
+		"Directives":    Directives,
 		"KeySpaces":     KeySpaces,
 	}
 }

@@ -25,6 +25,12 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 			"shared/b/b.go": "package b\nimport " + storeImport + "\n\n" + b,
 		}
 	}
+	linted := func(comment string) map[string]string {
+		return map[string]string{
+			".golangci.yml": "linters:\n  enable:\n    - gosec # why\n\n  settings:\n",
+			"a/a.go":        "package a\n\n" + comment + "\nvar x = 2",
+		}
+	}
 	for _, c := range []struct {
 		name string
 		rule Rule
@@ -110,6 +116,9 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 
 		{"a linter without a reason", LinterReasons, map[string]string{".golangci.yml": "linters:\n  enable:\n    - gosec # why\n    - noctx\n\n  settings:\n"}, []string{"noctx has no reason"}},
 		{"no linters", LinterReasons, map[string]string{}, []string{"no list"}},
+		{"an exception from a linter that runs", Directives, linted("//nolint:gosec // why"), nil},
+		{"exceptions of which one does not run", Directives, linted("//nolint:gosec,mnd // why"), []string{"nolint:mnd"}},
+		{"words about an exception", Directives, linted("// Write //nolint:mnd."), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := c.rule(readTree(t, c.tree))

@@ -87,7 +87,7 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 // read takes the addresses from the ready file, and the key.
 func (i *Instance) read(ready string) error {
 	lines := strings.Fields(ready)
-	if len(lines) != 2 { //nolint:mnd // the API's address and the gateway's
+	if len(lines) != 2 { // the API's address and the gateway's
 		return errors.New("the ready file does not hold two addresses")
 	}
 	i.API, i.Gateway = lines[0], lines[1]

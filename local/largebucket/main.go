@@ -164,7 +164,7 @@ func (c client) list(ctx context.Context, name string) (time.Duration, error) {
 		if err := c.do(ctx, http.MethodGet, bucket(name)+"/consumers?limit=100", "", http.StatusOK, &page); err != nil {
 			return 0, err
 		}
-		if len(page.Data) != 100 { //nolint:mnd // as many as were asked for
+		if len(page.Data) != 100 { // as many as were asked for
 			return 0, fmt.Errorf("%d consumers are listed", len(page.Data))
 		}
 		took = append(took, time.Since(began))
@@ -191,7 +191,7 @@ func (c client) emptied(ctx context.Context, consumers int) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d consumers were not removed: %w", consumers, ctx.Err())
-		case <-time.After(200 * time.Millisecond): //nolint:mnd // a look at a file
+		case <-time.After(200 * time.Millisecond): // a look at a file
 		}
 	}
 }

@@ -44,7 +44,7 @@ type rootKey struct{}
 
 func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
 
-//nolint:gochecknoglobals // a test's constant: its address is its identity
+// A test's constant: its address is its identity.
 var root = [seal.KeyBytes]byte{4, 5, 6}
 
 // lenient is a catalogue that knows everything.

@@ -41,7 +41,7 @@ type rootKey struct{}
 
 func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
 
-//nolint:gochecknoglobals // a test's constant: its address is its identity
+// A test's constant: its address is its identity.
 var root = [seal.KeyBytes]byte{1, 2, 3}
 
 func newWorld(t *testing.T) *world {

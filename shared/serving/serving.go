@@ -235,11 +235,11 @@ func (r *Resolver) load(ctx context.Context, name string, before *gateway.Deploy
 	record, err := deployments.Read(ctx, r.o.Table, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, nil //nolint:nilnil // nil is known: there is none
+		return nil, nil // nil is known: there is none
 	case err != nil:
 		return nil, fmt.Errorf("read a deployment: %w", err)
 	case record.Served == nil:
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil // as above
 	case before != nil && before.Digest == record.Served.Artifact:
 		return before, nil
 	}

@@ -34,7 +34,7 @@ func Variables() []string {
 func Open(getenv func(string) string, service string, log *slog.Logger) (*Tracer, error) {
 	endpoint := getenv(VarEndpoint)
 	if endpoint == "" {
-		return nil, nil //nolint:nilnil // a nil Tracer is one that is off
+		return nil, nil // a nil Tracer is one that is off
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -18,7 +18,7 @@ import (
 // goroutine: stations that start others hand them copies of what they need.
 type Exchange struct {
 	// Context ends when the client goes away.
-	Context context.Context
+	Context context.Context //nolint:containedctx // an exchange is a request, and lives as long as it
 	Method  string
 	// Path is the escaped path that was matched: dot segments are gone, other
 	// escapes are as the client sent them. It begins with a slash.

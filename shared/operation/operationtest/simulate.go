@@ -75,7 +75,6 @@ const (
 	Delivering Event = "stream"
 )
 
-//nolint:gochecknoglobals // a test's flag
 var seedFlag = flag.String("seed", "", "run only this seed of each simulation, and print what happened")
 
 // Simulate runs a scenario undisturbed, then once with a death before and once
