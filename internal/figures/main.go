@@ -58,7 +58,7 @@ func sections(binaries string) []section {
 			title: "A request through the gateway",
 			intro: "CPU per request with a matched route and a checked key, against a bare tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
 				"same run, each proxy a process of its own. The limit is 1.25 times.",
-			command: []string{"go", "run", "./shared/gateway/bench"},
+			command: []string{"go", "run", "./internal/bench"},
 		},
 		{
 			title: "A project of 1,223 operations",
