@@ -86,9 +86,9 @@ func Steps(document, heading string) ([]Step, error) {
 	return steps, nil
 }
 
-// Matches reports whether a step's output is the one that was promised.
+// matches reports whether a step's output is the one that was promised.
 // Spaces at the ends of lines and blank lines at the ends do not count.
-func Matches(want, got string) bool {
+func matches(want, got string) bool {
 	var pattern strings.Builder
 	pattern.WriteString(`^`)
 	for i, line := range strings.Split(trim(want), "\n") {
@@ -143,7 +143,7 @@ func Run(ctx context.Context, dir string, env []string, steps []Step) ([]string,
 	outputs := strings.Split(printed, boundary)
 	for i, out := range outputs[:min(len(outputs), len(steps))] {
 		last := i == len(outputs)-1
-		if steps[i].Want != "" && (!last || err == nil) && !Matches(steps[i].Want, out) {
+		if steps[i].Want != "" && (!last || err == nil) && !matches(steps[i].Want, out) {
 			return outputs, fmt.Errorf("line %d: printed\n%swant\n%s\nstderr: %s", steps[i].Line, out, steps[i].Want, stderr.Bytes())
 		}
 	}

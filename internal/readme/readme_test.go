@@ -56,7 +56,7 @@ func TestEllipsisStandsForAnythingInALineOrForLines(t *testing.T) {
 		{"…\nc", "a\nb\nc\n", true},
 		{"a", "a  \r\n", true},
 	} {
-		if Matches(c.want, c.got) != c.matches {
+		if matches(c.want, c.got) != c.matches {
 			t.Errorf("want %q, got %q: %v", c.want, c.got, !c.matches)
 		}
 	}

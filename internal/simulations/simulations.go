@@ -14,13 +14,13 @@ import (
 	"strconv"
 )
 
-// Factor is the environment variable that multiplies the runs of every
+// varFactor is the environment variable that multiplies the runs of every
 // simulation: a whole number from 1 on. Empty is 1.
-const Factor = "GATEWRIGHT_SIMULATIONS"
+const varFactor = "GATEWRIGHT_SIMULATIONS"
 
 // Runs is how many runs a simulation makes whose usual number is given. It
 // panics if the variable holds no such number.
-func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(Factor)) }
+func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(varFactor)) }
 
 func runs(usual, most int, factor string) int {
 	if most > 0 {
@@ -31,7 +31,7 @@ func runs(usual, most int, factor string) int {
 	}
 	n, err := strconv.Atoi(factor)
 	if err != nil || n < 1 {
-		panic(fmt.Sprintf("%s is %q: write a whole number from 1 on", Factor, factor))
+		panic(fmt.Sprintf("%s is %q: write a whole number from 1 on", varFactor, factor))
 	}
 	return usual * n
 }

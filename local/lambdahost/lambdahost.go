@@ -30,8 +30,8 @@ import (
 
 // Limits of Lambda.
 const (
-	// InitTimeout is how long a process may take to its first poll.
-	InitTimeout = 10 * time.Second
+	// initTimeout is how long a process may take to its first poll.
+	initTimeout = 10 * time.Second
 	// MaxAnswerBytes is the size of an answer: 6 MB.
 	MaxAnswerBytes = 6 << 20
 	// MaxEventBytes is the size of an event.

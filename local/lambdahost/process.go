@@ -115,7 +115,7 @@ func (p *process) kill() {
 // initialise waits for the process's first poll.
 func (p *process) initialise(ctx context.Context) error {
 	started := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, InitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	memory, over := p.watch()
 	defer memory.stop()
@@ -135,7 +135,7 @@ func (p *process) initialise(ctx context.Context) error {
 		}
 		return &FunctionError{typeExit, "Runtime exited with error: " + p.exit.Error()}
 	case <-ctx.Done():
-		return &FunctionError{typeInit, fmt.Sprintf("The function did not ask for an event within %s.", InitTimeout)}
+		return &FunctionError{typeInit, fmt.Sprintf("The function did not ask for an event within %s.", initTimeout)}
 	}
 }
 

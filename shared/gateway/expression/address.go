@@ -13,9 +13,9 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/router"
 )
 
-// ErrOutside is what Resolve answers when values of the request would lead out
+// errOutside is what Resolve answers when values of the request would lead out
 // of the path that the project wrote: the request is refused.
-var ErrOutside = errors.New("expression: the values of the request lead out of the upstream's path")
+var errOutside = errors.New("expression: the values of the request lead out of the upstream's path")
 
 // Address is an upstream address with values of the request in its path and
 // query. Scheme and host are fixed when it is compiled: whatever a request
@@ -207,14 +207,14 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 		path = "/"
 	}
 	if (!a.isPlain || suffix != "") && router.HasDotSegment(path) {
-		return nil, ErrOutside
+		return nil, errOutside
 	}
 	u := &url.URL{Scheme: a.scheme, Host: a.host, Path: path, RawPath: path, RawQuery: a.resolveQuery(x, withSearch)}
 	if strings.IndexByte(path, '%') >= 0 {
 		unescaped, err := url.PathUnescape(path)
 		if err != nil {
 			// Only a group of a URL pattern that ends within an escape gets here.
-			return nil, ErrOutside
+			return nil, errOutside
 		}
 		u.Path = unescaped
 	}
@@ -240,7 +240,7 @@ func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
 		case p.value.from == search && !p.value.encoded:
 			b.WriteString(x.Query)
 		default:
-			b.WriteString(EncodeURIComponent(p.value.of(x)))
+			b.WriteString(encodeURIComponent(p.value.of(x)))
 		}
 	}
 	if withSearch {
@@ -265,5 +265,5 @@ func (v *value) inPath(x *pipeline.Exchange) string {
 			return x.Path
 		}
 	}
-	return EncodeURIComponent(v.of(x))
+	return encodeURIComponent(v.of(x))
 }

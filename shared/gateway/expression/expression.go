@@ -129,7 +129,7 @@ func (t *Text) fold(variables map[string]string) (parts []part, missing []string
 				missing = append(missing, p.value.name)
 			}
 			if p.value.encoded {
-				text = EncodeURIComponent(text)
+				text = encodeURIComponent(text)
 			}
 			p = part{literal: text}
 		}
@@ -319,9 +319,9 @@ func datum(user *pipeline.User, name string) string {
 	return string(raw)
 }
 
-// EncodeURIComponent is JavaScript's function: all but letters, digits and
+// encodeURIComponent is JavaScript's function: all but letters, digits and
 // -_.!~*'() is escaped.
-func EncodeURIComponent(text string) string {
+func encodeURIComponent(text string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(text) {

@@ -163,7 +163,7 @@ func TestGroupsOfURLPatternsKeepTheirSlashes(t *testing.T) {
 func TestNoValueLeadsOutOfThePath(t *testing.T) {
 	for _, target := range []string{"/x?up=..", "/x?up=.", "/x?up=%2e%2e"} {
 		x := exchange(t, "/x", project.OpenAPIPath, target)
-		if u, err := compile(t, "http://up/users/${query.up}/admin", nil).Resolve(x, "", false); !errors.Is(err, ErrOutside) {
+		if u, err := compile(t, "http://up/users/${query.up}/admin", nil).Resolve(x, "", false); !errors.Is(err, errOutside) {
 			t.Errorf("%s: got %v, %v", target, u, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestNoValueChangesSchemeOrHost(t *testing.T) {
 		x.SetQuery(url.Values{"q": {value}}.Encode())
 		for _, text := range []string{"https://up.example/a/${query.q}/b?k=${headers.a}&h=${host}", "https://up.example/a/${headers.a}/b?k=${query.q}&h=${url}"} {
 			u, err := compile(r, text, nil).Resolve(x, "", false)
-			if errors.Is(err, ErrOutside) {
+			if errors.Is(err, errOutside) {
 				continue
 			}
 			if err != nil {

@@ -110,11 +110,11 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 		member, present := members[name]
 		delete(members, name)
 		if present {
-			r.value(member, v.Field(i), pointer+"/"+Escape(name), field.Tag)
+			r.value(member, v.Field(i), pointer+"/"+escape(name), field.Tag)
 			continue
 		}
 		if field.Tag.Get("required") == "true" {
-			r.report(pointer+"/"+Escape(name), "Add %q: it is required.", name)
+			r.report(pointer+"/"+escape(name), "Add %q: it is required.", name)
 		}
 	}
 	unknown := make([]string, 0, len(members))
@@ -123,7 +123,7 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		r.report(pointer+"/"+Escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
+		r.report(pointer+"/"+escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
 	}
 }
 
@@ -196,8 +196,8 @@ func unquote(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(strings.TrimSpace(quoted))
 }
 
-// Escape makes a name a part of a JSON pointer (RFC 6901).
-func Escape(name string) string {
+// escape makes a name a part of a JSON pointer (RFC 6901).
+func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// MaxParams is how many parameters one path may have.
-const MaxParams = 16
+// maxParams is how many parameters one path may have.
+const maxParams = 16
 
 // Router finds routes. It is built by Add and then only read, by any number of
 // goroutines. The zero value is empty and ready for Add.
@@ -44,7 +44,7 @@ type methodRoutes struct {
 // its own, except for URL patterns.
 type Match struct {
 	names  []string
-	values [MaxParams]string
+	values [maxParams]string
 	groups map[string]string
 }
 

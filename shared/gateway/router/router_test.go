@@ -196,7 +196,7 @@ func TestTheFirstOfTwoEqualDeclarationsWins(t *testing.T) {
 
 func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
 	many := ""
-	for i := range MaxParams + 1 {
+	for i := range maxParams + 1 {
 		many += fmt.Sprintf("/{p%d}", i)
 	}
 	for _, test := range []struct {

@@ -73,8 +73,8 @@ func parseTemplate(path string) (template, error) {
 		}
 		t.segments = append(t.segments, s)
 	}
-	if len(t.names) > MaxParams {
-		return t, fmt.Errorf("use at most %d parameters in a path: this one has %d", MaxParams, len(t.names))
+	if len(t.names) > maxParams {
+		return t, fmt.Errorf("use at most %d parameters in a path: this one has %d", maxParams, len(t.names))
 	}
 	return t, nil
 }

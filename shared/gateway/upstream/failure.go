@@ -31,7 +31,7 @@ func Explain(ctx context.Context, err error) Failure {
 		return Failure{}
 	}
 	bad := func(detail string) Failure { return Failure{Status: http.StatusBadGateway, Detail: detail} }
-	if errors.Is(err, ErrAddressRefused) {
+	if errors.Is(err, errAddressRefused) {
 		return bad("The upstream's host leads to an address that this installation does not allow. Use an address that is reachable publicly, or allow it in the installation's settings.")
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {

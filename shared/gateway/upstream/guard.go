@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ErrAddressRefused is what a dial fails with when the installation does not
+// errAddressRefused is what a dial fails with when the installation does not
 // let projects reach the address that a host name led to.
-var ErrAddressRefused = errors.New("upstream: this installation does not allow the address")
+var errAddressRefused = errors.New("upstream: this installation does not allow the address")
 
 // Guard decides which addresses a project's upstreams may have. It is asked
 // with the address that is being dialled, after DNS, so a name that changes its
@@ -71,11 +71,11 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
-// Check answers nil or an error that wraps ErrAddressRefused and names the
+// Check answers nil or an error that wraps errAddressRefused and names the
 // address, for the log.
 func (g *Guard) Check(to netip.AddrPort) error {
 	addr := embedded(to.Addr())
-	refused := fmt.Errorf("%w %s", ErrAddressRefused, to)
+	refused := fmt.Errorf("%w %s", errAddressRefused, to)
 	for _, r := range g.Refuse {
 		if embedded(r.Addr()) == addr && (r.Port() == 0 || r.Port() == to.Port()) {
 			return refused

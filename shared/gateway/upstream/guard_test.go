@@ -58,7 +58,7 @@ func TestOnlyPublicAddressesAreDialledUnlessAllowed(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", address, got, want)
 		}
 	}
-	if err := public.Check(netip.AddrPort{}); !errors.Is(err, ErrAddressRefused) {
+	if err := public.Check(netip.AddrPort{}); !errors.Is(err, errAddressRefused) {
 		t.Errorf("no address: %v", err)
 	}
 }

@@ -113,7 +113,7 @@ func New(o Options) *Client {
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return fmt.Errorf("%w: it can't be read", ErrAddressRefused)
+				return fmt.Errorf("%w: it can't be read", errAddressRefused)
 			}
 			return o.Guard.Check(to)
 		},
