@@ -62,7 +62,7 @@ test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no e
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
 
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
-	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,internal/simulations) $(call users,shared/operation/operationtest)
+	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,shared/operation/simulations) $(call users,shared/operation/operationtest)
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario

@@ -221,7 +221,7 @@ type Client interface {
 	Ask(method, target, body string) (status int, answer []byte, err error)
 	// Upload puts a small project to an upload's address and waits until it is
 	// built and served.
-	Upload(names Names, address string) error
+	Upload(names map[string]string, address string) error
 }
 
 // Make makes the worlds of groups, of all of them when none is named, and puts

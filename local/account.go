@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 )
 
 func accountCommand() *cobra.Command {
@@ -119,7 +119,7 @@ func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
 	}
 	out.Permissions.Projects, err = parseProjects(f.projects)
 	note("projects", err)
-	out.Permissions.Environments, err = parseEnvironments(f.environments)
+	out.Permissions.Environments, err = auth.ParseEnvironments(f.environments)
 	note("environments", err)
 	out.ExpiresOn, err = parseExpiry(f.expires, now)
 	note("expires", err)
@@ -138,23 +138,6 @@ func parseProjects(text string) ([]string, error) {
 		}
 		if !slices.Contains(out, name) {
 			out = append(out, name)
-		}
-	}
-	return out, nil
-}
-
-func parseEnvironments(text string) ([]environment.Kind, error) {
-	if text == "all" || text == "*" {
-		return environment.Kinds(), nil
-	}
-	var out []environment.Kind
-	for name := range strings.SplitSeq(text, ",") {
-		kind, ok := environment.Parse(strings.TrimSpace(name))
-		if !ok {
-			return nil, errors.New("write all, or a list of production, preview and development")
-		}
-		if !slices.Contains(out, kind) {
-			out = append(out, kind)
 		}
 	}
 	return out, nil
@@ -200,7 +183,9 @@ func withAccounts(ctx context.Context, name string, do func(context.Context, *ac
 	if err != nil {
 		return err
 	}
-	service := func(d *database) *accounts.Service { return accounts.New(d.table, d.ids, time.Now) }
+	service := func(d *database) *accounts.Service {
+		return accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now})
+	}
 	if s.dynamoDB != "" {
 		d, err := connect(ctx, s, s.dynamoDB)
 		if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -62,8 +61,6 @@ var errInternal = errors.New("the account could not be made; the function's log 
 type Key interface {
 	Root(ctx context.Context) ([]byte, error)
 }
-
-var _ Key = seal.KeySource(nil)
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) { return Handler(accounts.Open(p), p.Key, p.Log), nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
@@ -34,7 +35,7 @@ func newFunction(t *testing.T) *function {
 	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 	random := rand.NewChaCha8([32]byte{1})
 	table := store.New(memory.New(), store.Options{Random: random, Now: now})
-	f := &function{service: sharedaccounts.New(table, ids.NewSource(random, now), now)}
+	f := &function{service: sharedaccounts.Open(installation.Parts{Table: table, IDs: ids.NewSource(random, now), Now: now})}
 	f.call = lambda.NewHandler(accounts.Handler(f.service, root{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
 	return f
 }

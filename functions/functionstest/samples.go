@@ -11,29 +11,29 @@ import (
 	"path"
 	"slices"
 
-	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/durable"
 )
 
 // Client makes the requests of samples with a caller's key.
-func (w *World) Client(key string) events.Client { return client{w, key} }
+func (w *World) Client(key string) Client { return Client{w, key} }
 
-type client struct {
+// Client is one caller, as package events wants it.
+type Client struct {
 	w   *World
 	key string
 }
 
 // Ask implements events.Client.
-func (c client) Ask(method, target, body string) (status int, answer []byte, err error) {
+func (c Client) Ask(method, target, body string) (status int, answer []byte, err error) {
 	a := c.w.Call(c.key, method, target, body)
 	return a.Status, []byte(a.Body), nil
 }
 
 // Upload implements events.Client. As for World.Upload, this belongs into a
 // synctest bubble.
-func (c client) Upload(_ events.Names, address string) error {
+func (c Client) Upload(_ map[string]string, address string) error {
 	archive, err := Pack(Project("http://upstream.test"))
 	if err != nil {
 		return err

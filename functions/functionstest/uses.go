@@ -13,7 +13,6 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -58,7 +57,7 @@ func (u *Uses) count(n *int) {
 
 func (u *Uses) table(b store.Backend) store.Backend              { return &usedTable{b, u} }
 func (u *Uses) bucket(b installation.Bucket) installation.Bucket { return &usedBucket{b, u} }
-func (u *Uses) key(k seal.KeySource) seal.KeySource              { return &usedKey{k, u} }
+func (u *Uses) key(k rootKey) *usedKey                           { return &usedKey{k, u} }
 
 type usedTable struct {
 	store.Backend
@@ -106,14 +105,14 @@ func (t *usedTable) Transact(ctx context.Context, token string, writes []store.W
 }
 
 type usedKey struct {
-	seal.KeySource
+	rootKey
 	uses *Uses
 }
 
-// Root implements seal.KeySource.
+// Root gives the root key.
 func (k *usedKey) Root(ctx context.Context) ([]byte, error) {
 	k.uses.add(api.RootKey)
-	return k.KeySource.Root(ctx)
+	return k.rootKey.Root(ctx)
 }
 
 type usedBucket struct {

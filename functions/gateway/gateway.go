@@ -9,6 +9,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,11 +18,9 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/allowance/ratelimit"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -71,7 +70,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 			Log:    p.Log,
 		}),
 		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, rememberedKeys, secret, p.Now),
-		Allowances: ratelimit.New(book, p.Now),
+		Allowances: &limiter{book, p.Now},
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),
@@ -100,11 +99,10 @@ var _ policy.Keys = verifier{}
 func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string) (policy.Identity, error) {
 	at := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID}
 	if at.Name == "" && at.ID == "" {
-		kind, ok := environment.Parse(ref.Environment)
-		if !ok {
-			return policy.Identity{}, fmt.Errorf("verify a key: the artifact has an environment of no known kind")
+		var ok bool
+		if at.Name, ok = keys.DefaultBucket(ref.Project, ref.Environment); !ok {
+			return policy.Identity{}, errors.New("verify a key: the artifact has an environment of no known kind")
 		}
-		at.Name = keys.DefaultBucketName(ref.Project, kind)
 	}
 	found, err := v.keys.Verify(ctx, at, text)
 	if err != nil {

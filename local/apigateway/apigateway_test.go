@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -253,12 +254,11 @@ func isProblem(t *testing.T, w *httptest.ResponseRecorder, status int) {
 // The road of a request must not change what an operation answers.
 func TestServerAnswersTheSameBehindTheGateway(t *testing.T) {
 	table := storetest.New(t)
-	config := api.Config{
-		Authenticator: nobody{},
-		Audit:         table,
-		Log:           slog.New(slog.DiscardHandler),
-		IDs:           ids.NewSource(storetest.Random(t), time.Now),
-		Now:           func() time.Time { return storetest.Epoch },
+	parts := installation.Parts{
+		Table: table,
+		Log:   slog.New(slog.DiscardHandler),
+		IDs:   ids.NewSource(storetest.Random(t), time.Now),
+		Now:   func() time.Time { return storetest.Epoch },
 	}
 	type in struct {
 		Name  string   `path:"name"`
@@ -270,7 +270,7 @@ func TestServerAnswersTheSameBehindTheGateway(t *testing.T) {
 	}
 	type out struct{ Body in }
 	op := api.Operation[in, out]{ID: "echo", Method: "POST", Path: "/v1/things/{name}/$do", Public: true}
-	server := api.NewServer(config, []api.Route{op.To(func(_ context.Context, i *in) (*out, error) { return &out{Body: *i}, nil })})
+	server := api.Open(parts, nobody{}, []api.Route{op.To(func(_ context.Context, i *in) (*out, error) { return &out{Body: *i}, nil })})
 	g := gateway(t, apigateway.Function{Group: api.Group{Name: "echo", Operations: []api.Declared{op}}, Edge: server.Edge()})
 	for _, tc := range []struct {
 		method, target, body string
@@ -332,10 +332,10 @@ func TestBase64OfTheAnswerIsDecoded(t *testing.T) {
 func BenchmarkRoad(b *testing.B) {
 	op := api.Operation[struct{}, api.NoContent]{ID: "nothing", Method: "GET", Path: "/v1/nothing", Status: http.StatusNoContent, Public: true}
 	table := storetest.New(b)
-	server := api.NewServer(api.Config{
-		Authenticator: nobody{}, Audit: table, Log: slog.New(slog.DiscardHandler),
+	server := api.Open(installation.Parts{
+		Table: table, Log: slog.New(slog.DiscardHandler),
 		IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now,
-	}, []api.Route{op.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil })})
+	}, nobody{}, []api.Route{op.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil })})
 	behind := apigateway.New(apigateway.Options{
 		Functions: []apigateway.Function{{Group: api.Group{Name: "nothing", Operations: []api.Declared{op}}, Edge: server.Edge()}},
 		Domain:    "127.0.0.1", IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),

@@ -189,7 +189,7 @@ func (c samplesClient) Ask(method, target, body string) (status int, answer []by
 }
 
 // Upload implements events.Client.
-func (c samplesClient) Upload(n events.Names, address string) error {
+func (c samplesClient) Upload(n map[string]string, address string) error {
 	if status := c.in.put(c.t, address, archive(c.t, simple(c.t, "http://192.0.2.1"))); status != http.StatusOK {
 		return fmt.Errorf("the upload is answered with %d", status)
 	}

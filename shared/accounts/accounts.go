@@ -26,7 +26,6 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -76,19 +75,12 @@ const (
 // Service makes accounts and keys and recognises keys. It is safe for
 // concurrent use.
 type Service struct {
-	table *store.Table
-	ids   *ids.Source
-	now   func() time.Time
+	parts installation.Parts
 	cache *cache
 }
 
 // Open makes the Service of an installation.
-func Open(p installation.Parts) *Service { return New(p.Table, p.IDs, p.Now) }
-
-// New makes a Service over the table.
-func New(table *store.Table, source *ids.Source, now func() time.Time) *Service {
-	return &Service{table: table, ids: source, now: now, cache: newCache()}
-}
+func Open(p installation.Parts) *Service { return &Service{parts: p, cache: newCache()} }
 
 // Create makes an account with a first key that allows everything, and answers
 // that key's text, the only time it can be read. Faults: Invalid for the name,
@@ -98,10 +90,10 @@ func (s *Service) Create(ctx context.Context, name string) (Account, string, err
 		return Account{}, "", fault.InvalidField("name",
 			"an account's name has 2 to 63 lower-case letters, digits, hyphens and underscores and begins with a letter")
 	}
-	account := Account{ID: s.ids.UUID(), Name: name, CreatedOn: s.now().UTC()}
+	account := Account{ID: s.parts.IDs.UUID(), Name: name, CreatedOn: s.parts.Now().UTC()}
 	text, key := s.mint(account, Spec{Label: "Full access key of " + name, Permissions: auth.Full()})
 	ctx = audit.With(ctx, s.request(account, createAccount))
-	err := s.table.Commit(ctx,
+	err := s.parts.Table.Commit(ctx,
 		store.Create(nameKey(name), account).
 			Else(fault.New(fault.Conflict, "There is an account named %s already.", name)),
 		store.Create(accountKey(account.ID), account),
@@ -122,7 +114,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 	if len(spec.Label) > maxLabelBytes {
 		return Key{}, "", fault.InvalidField("label", "a label has at most %d bytes", maxLabelBytes)
 	}
-	if spec.ExpiresOn != nil && !spec.ExpiresOn.After(s.now()) {
+	if spec.ExpiresOn != nil && !spec.ExpiresOn.After(s.parts.Now()) {
 		return Key{}, "", fault.InvalidField("expires", "the key would have expired already; name a time to come")
 	}
 	account, err := s.Find(ctx, accountName)
@@ -131,7 +123,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 	}
 	text, key := s.mint(account, spec)
 	ctx = audit.With(ctx, s.request(account, createKey))
-	err = s.table.Commit(ctx,
+	err = s.parts.Table.Commit(ctx,
 		store.Create(credentialKey(hash(text)), key),
 		audit.Record(ctx, audit.Resource{Type: "account-key", ID: key.ID}))
 	if err != nil {
@@ -143,7 +135,7 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 // Find reads an account by its name. Fault: NotFound.
 func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 	var account Account
-	err := s.table.Get(ctx, nameKey(name), &account)
+	err := s.parts.Table.Get(ctx, nameKey(name), &account)
 	if errors.Is(err, store.ErrNotFound) {
 		return Account{}, fault.New(fault.NotFound, "There is no account of this name. Name one that was made, or make it first.")
 	}
@@ -154,13 +146,13 @@ func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 }
 
 func (s *Service) mint(account Account, spec Spec) (string, Key) {
-	return credential.New(credential.AccountKey, s.ids), Key{
-		ID:          s.ids.Ordered("akey", keyIDDigits),
+	return credential.New(credential.AccountKey, s.parts.IDs), Key{
+		ID:          s.parts.IDs.Ordered("akey", keyIDDigits),
 		AccountID:   account.ID,
 		AccountName: account.Name,
 		Label:       spec.Label,
 		ExpiresOn:   spec.ExpiresOn,
-		CreatedOn:   s.now().UTC(),
+		CreatedOn:   s.parts.Now().UTC(),
 		Permissions: auth.Permissions{
 			Projects:     slices.Clone(spec.Permissions.Projects),
 			Environments: slices.Clone(spec.Permissions.Environments),
@@ -176,8 +168,8 @@ func (s *Service) request(account Account, action audit.Action) *audit.Request {
 		AccountID: account.ID,
 		Action:    action,
 		Actor:     audit.Actor{Sub: "installation", Type: "service"},
-		RequestID: s.ids.UUID(),
-		Time:      s.now(),
+		RequestID: s.parts.IDs.UUID(),
+		Time:      s.parts.Now(),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -29,7 +30,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{items: memory.New(), now: storetest.Epoch}
 	clock := func() time.Time { return f.now }
 	f.table = storetest.Over(t, f.items, storetest.Clock(clock))
-	f.Service = accounts.New(f.table, ids.NewSource(storetest.Random(t), clock), clock)
+	f.Service = accounts.Open(installation.Parts{Table: f.table, IDs: ids.NewSource(storetest.Random(t), clock), Now: clock})
 	return f
 }
 

@@ -24,7 +24,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal
 	sum := hash(text)
 	key, ok := s.cache.get(sum)
 	if !ok {
-		err := s.table.Get(ctx, credentialKey(sum), &key)
+		err := s.parts.Table.Get(ctx, credentialKey(sum), &key)
 		if errors.Is(err, store.ErrNotFound) {
 			return auth.Principal{}, refused()
 		}
@@ -33,7 +33,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal
 		}
 		s.cache.put(sum, key)
 	}
-	if key.ExpiresOn != nil && !s.now().Before(*key.ExpiresOn) {
+	if key.ExpiresOn != nil && !s.parts.Now().Before(*key.ExpiresOn) {
 		return auth.Principal{}, refused()
 	}
 	return auth.Principal{

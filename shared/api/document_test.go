@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -102,9 +103,9 @@ func TestGroupsMayNameTheirTypesAlike(t *testing.T) {
 		}
 	}
 	now := func() time.Time { return storetest.Epoch }
-	f := &fixture{server: api.NewServer(api.Config{
+	f := &fixture{server: api.Open(installation.Parts{
 		Log: slog.New(slog.DiscardHandler), IDs: ids.NewSource(storetest.Random(t), now), Now: now,
-	}, []api.Route{one, two})}
+	}, nil, []api.Route{one, two})}
 	for _, path := range []string{"/v1/builds", "/v1/rollouts"} {
 		field := strings.TrimSuffix(strings.TrimPrefix(path, "/v1/"), "s")
 		for body, want := range map[string]int{`{"` + field + `": 1}`: http.StatusOK, `{"` + field + `": "1"}`: http.StatusBadRequest, `{}`: http.StatusBadRequest} {

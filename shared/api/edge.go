@@ -43,8 +43,8 @@ const (
 
 // Edge makes the function handler of the server.
 func (s *Server) Edge() Edge {
-	o := EdgeOptions{Log: s.config.Log, Now: s.config.Now}
-	if s.config.DecodedPaths {
+	o := EdgeOptions{Log: s.parts.Log, Now: s.parts.Now}
+	if s.parts.Config.DecodedPaths {
 		o.Escaped = s.escaped
 	}
 	return NewEdge(s, o)

@@ -15,7 +15,7 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 	fields := []slog.Attr{
 		slog.String("requestId", st.requestID), slog.String("operation", st.operation),
 		slog.String("method", r.Method), slog.String("path", st.path), slog.Int("status", status),
-		slog.Float64("latency", telemetry.Milliseconds(s.config.Now().Sub(st.start))),
+		slog.Float64("latency", telemetry.Milliseconds(s.parts.Now().Sub(st.start))),
 		slog.Float64("readUnits", u.ReadUnits), slog.Float64("writeUnits", u.WriteUnits), slog.Bool("coldStart", st.coldStart),
 	}
 	if st.principal != nil {
@@ -31,10 +31,10 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 			fields = append(fields, slog.Any("error", st.problem.cause))
 		}
 	}
-	if s.config.Telemetry.Metrics && st.operation != "" { // a dimension is never empty
+	if s.parts.Telemetry.Metrics && st.operation != "" { // a dimension is never empty
 		fields = append(fields, slog.Int("errors", failures), telemetry.Metrics(st.start))
 	}
-	s.config.Log.LogAttrs(r.Context(), level, "request", fields...)
+	s.parts.Log.LogAttrs(r.Context(), level, "request", fields...)
 }
 
 // failed reports whether a request went wrong through no fault of its client.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -33,10 +34,10 @@ func watchedServer(t *testing.T, o telemetry.Options) (*api.Server, *bytes.Buffe
 		step = step.Add(1500 * time.Microsecond)
 		return step
 	}
-	server := api.NewServer(api.Config{
-		Authenticator: callers{}, Audit: table, Log: slog.New(slog.NewJSONHandler(log, nil)),
+	server := api.Open(installation.Parts{
+		Table: table, Log: slog.New(slog.NewJSONHandler(log, nil)),
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now, Telemetry: o,
-	}, []api.Route{
+	}, callers{}, []api.Route{
 		changeThing.To(func(ctx context.Context, in *changeIn) (*changeOut, error) {
 			err := table.Get(ctx, store.Key{PK: "thing", SK: in.Name}, &struct{}{})
 			if !errors.Is(err, store.ErrNotFound) {

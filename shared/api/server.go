@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,10 +23,8 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Authenticator tells who bears an account key; package accounts has one.
@@ -37,15 +34,11 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (auth.Principal, error)
 }
 
-// Committer records refused changes; store.Table is one.
-type Committer interface {
-	Commit(ctx context.Context, writes ...store.Write) error
-}
-
 // Server answers the operations of one or more groups. It is an http.Handler.
 type Server struct {
-	config Config
-	mux    *http.ServeMux
+	parts   installation.Parts
+	callers Authenticator
+	mux     *http.ServeMux
 	// paths are those of all routes, in segments; deep those of them with a
 	// parameter that holds slashes.
 	paths [][]string
@@ -54,31 +47,9 @@ type Server struct {
 	warm atomic.Bool
 }
 
-// Config is what a Server takes from outside. All fields but the last two are needed.
-type Config struct {
-	Authenticator Authenticator
-	Audit         Committer
-	Log           *slog.Logger
-	IDs           *ids.Source
-	Now           func() time.Time
-	// DecodedPaths is for a platform that decodes paths before it hands them
-	// over, as one emulator of AWS does.
-	DecodedPaths bool
-	// Telemetry is what is told of requests beside their lines in the log.
-	Telemetry telemetry.Options
-}
-
 // Open makes the Server of an installation that answers routes.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	return NewServer(Config{
-		Authenticator: callers, Audit: p.Table, Log: p.Log, IDs: p.IDs, Now: p.Now,
-		DecodedPaths: p.Config.DecodedPaths, Telemetry: p.Telemetry,
-	}, routes)
-}
-
-// NewServer makes the handler of routes.
-func NewServer(config Config, routes []Route) *Server {
-	s := &Server{config: config, mux: http.NewServeMux()}
+	s := &Server{parts: p, callers: callers, mux: http.NewServeMux()}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.around(r.Declaration))
@@ -94,10 +65,10 @@ func NewServer(config Config, routes []Route) *Server {
 // ServeHTTP is the way of every request: what it is called (request id), where
 // it leads (route), and then the operation, from around to the handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	st := &state{requestID: s.requestID(r), path: r.URL.EscapedPath(), start: s.config.Now()}
+	st := &state{requestID: s.requestID(r), path: r.URL.EscapedPath(), start: s.parts.Now()}
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
 	ctx = store.WithMeter(ctx, &st.meter)
-	ctx, st.span = s.config.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
+	ctx, st.span = s.parts.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
 	st.coldStart = !s.warm.Swap(true)
 	r = r.WithContext(ctx)
 	answer := &recorder{ResponseWriter: w}
@@ -131,7 +102,7 @@ func (s *Server) requestID(r *http.Request) string {
 	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok && c.RequestID != "" {
 		return c.RequestID
 	}
-	return s.config.IDs.UUID()
+	return s.parts.IDs.UUID()
 }
 
 // checkText refuses paths and queries that are no text, which no resource's
@@ -251,7 +222,7 @@ func (s *Server) authenticate(ctx context.Context, r *http.Request) (auth.Princi
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
 			"The Authorization header is not understood. Send Authorization: Bearer gwa_….")
 	}
-	return s.config.Authenticator.Authenticate(ctx, strings.TrimSpace(key))
+	return s.callers.Authenticate(ctx, strings.TrimSpace(key))
 }
 
 // allowed checks what a declaration alone can tell: the account and project of
@@ -309,8 +280,8 @@ func (s *Server) recordRefusal(ctx context.Context, st *state) {
 	// The caller may be gone; the record is for those who look later.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalTimeout)
 	defer cancel()
-	if err := s.config.Audit.Commit(ctx, audit.Refused(ctx, st.problem.Detail)); err != nil && !errors.Is(err, store.ErrCondition) {
-		s.config.Log.ErrorContext(ctx, "a refused change was not recorded", "requestId", st.requestID, "error", err)
+	if err := s.parts.Table.Commit(ctx, audit.Refused(ctx, st.problem.Detail)); err != nil && !errors.Is(err, store.ErrCondition) {
+		s.parts.Log.ErrorContext(ctx, "a refused change was not recorded", "requestId", st.requestID, "error", err)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -123,10 +124,10 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{table: storetest.New(t), log: &bytes.Buffer{}}
 	now := func() time.Time { return storetest.Epoch }
-	f.server = api.NewServer(api.Config{
-		Authenticator: callers{}, Audit: f.table, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	f.server = api.Open(installation.Parts{
+		Table: f.table, Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
-	}, []api.Route{
+	}, callers{}, []api.Route{
 		readThing.To(func(_ context.Context, in *thingIn) (*thingOut, error) {
 			if f.fail != nil {
 				return nil, f.fail

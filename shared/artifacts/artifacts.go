@@ -20,7 +20,6 @@ import (
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/seal"
 )
 
 // maxBytes is the largest sealed artifact that is read. The one of the GitHub
@@ -48,11 +47,6 @@ type Sealer interface {
 type Hasher interface {
 	Hash(ctx context.Context, text string) (string, error)
 }
-
-var (
-	_ Sealer = (*seal.Sealer)(nil)
-	_ Hasher = (*seal.Hasher)(nil)
-)
 
 // Shelf keeps artifacts. It is safe for concurrent use.
 type Shelf struct {

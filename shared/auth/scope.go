@@ -1,9 +1,12 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/environment"
 )
 
 // Resource is what a scope is over.
@@ -90,6 +93,25 @@ func ParseScopes(text string) ([]Scope, error) {
 		}
 		if !slices.Contains(out, s) {
 			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// ParseEnvironments reads a comma-separated list of kinds of environment, or
+// "all".
+func ParseEnvironments(text string) ([]environment.Kind, error) {
+	if text == "all" || text == "*" {
+		return environment.Kinds(), nil
+	}
+	var out []environment.Kind
+	for name := range strings.SplitSeq(text, ",") {
+		kind, ok := environment.Parse(strings.TrimSpace(name))
+		if !ok {
+			return nil, errors.New("write all, or a list of production, preview and development")
+		}
+		if !slices.Contains(out, kind) {
+			out = append(out, kind)
 		}
 	}
 	return out, nil

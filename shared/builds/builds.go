@@ -26,9 +26,12 @@ import (
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/variables"
 )
 
 // Objects is the bucket.
@@ -88,6 +91,14 @@ type compiled struct {
 	statusID string
 	artifact *project.Artifact
 	result   project.Result
+}
+
+// Open makes the Builder of an installation.
+func Open(p installation.Parts) *Builder {
+	return New(Options{
+		Table: p.Table, Objects: p.Bucket, Shelf: artifacts.Open(p), Variables: variables.Open(p),
+		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
+	})
 }
 
 // New makes a Builder.

@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/operation/operationtest"
@@ -156,10 +157,7 @@ func (noBuckets) DefaultBuckets(auth.Owner, string) *keys.DefaultBuckets {
 // arrange uploads and claims archives; what it makes is the same each time.
 func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archives archives) (names []string, err error) {
 	source := ids.NewSource(rand.NewChaCha8([32]byte{7}), time.Now)
-	service := deployments.New(deployments.Options{
-		Table: table, Buckets: noBuckets{}, Uploads: bucket, IDs: source, Now: time.Now,
-		Origin: func(name string) string { return "https://" + name + ".example.com" },
-	})
+	service := deployments.New(installation.Parts{Table: table, Bucket: bucket, IDs: source, Now: time.Now}, noBuckets{})
 	owner := auth.Owner{AccountID: "a", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 	request := func() context.Context {
 		return audit.With(ctx, &audit.Request{AccountID: "a", RequestID: source.UUID(), Time: time.Now()})

@@ -32,9 +32,9 @@ type Arrival struct {
 // has changed, and the object is of no use. To hear of the same arrival again
 // answers the operation again.
 func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
-	err = s.Table.Again(ctx, func() error {
+	err = s.parts.Table.Again(ctx, func() error {
 		var u upload
-		if err := s.Table.Load(ctx, store.Want(uploadKey(a.StatusID), &u)); err != nil {
+		if err := s.parts.Table.Load(ctx, store.Want(uploadKey(a.StatusID), &u)); err != nil {
 			return err
 		}
 		now := s.now()
@@ -47,14 +47,14 @@ func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err
 			return ErrUnclaimed
 		}
 		var r Record
-		if err := s.Table.Load(ctx, store.Want(Key(u.Deployment), &r)); err != nil {
+		if err := s.parts.Table.Load(ctx, store.Want(Key(u.Deployment), &r)); err != nil {
 			return err
 		}
 		if !r.exists() {
 			return ErrUnclaimed
 		}
 		u.State, u.ETag, u.Number = claimed, a.ETag, r.Latest+1
-		return s.Table.Commit(ctx,
+		return s.parts.Table.Commit(ctx,
 			store.Update(uploadKey(u.ID),
 				store.Set(store.At("state"), u.State),
 				store.Set(store.At("etag"), u.ETag),

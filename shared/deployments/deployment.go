@@ -133,7 +133,7 @@ func (r Record) resource() audit.Resource {
 func (s *Service) show(r Record) Deployment {
 	l := label(r.Branch)
 	return Deployment{
-		Name: r.Name, URL: s.Origin(r.Name), Label: l,
+		Name: r.Name, URL: s.parts.Config.DeploymentOrigin(r.Name), Label: l,
 		LoggingID: r.Account + "::" + r.Project + "::" + r.Branch + "::" + l + "::" + digitsOf(r.Name),
 		Account:   r.Account, Project: r.Project, Branch: r.Branch, Kind: r.Kind,
 		State: r.state(), CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
@@ -149,13 +149,13 @@ func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project
 	if !owner.Viewer.SeesProject(project) || !IsProjectName(project) {
 		return nil, errNoProject
 	}
-	environments, err := store.Collect[environmentRecord](ctx, s.Table, store.Query{PK: environmentPartition(owner.AccountID, project)})
+	environments, err := store.Collect[environmentRecord](ctx, s.parts.Table, store.Query{PK: environmentPartition(owner.AccountID, project)})
 	if err != nil {
 		return nil, err
 	}
 	if len(environments) == 0 {
 		there := store.Want(store.ProjectKey(owner.AccountID, project), nil)
-		if err := s.Table.Load(ctx, there); err != nil {
+		if err := s.parts.Table.Load(ctx, there); err != nil {
 			return nil, err
 		}
 		if !there.Found {
@@ -169,7 +169,7 @@ func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project
 		for i, e := range part {
 			wanted[i] = store.Want(Key(e.Deployment), &records[i])
 		}
-		if err := s.Table.Load(ctx, wanted...); err != nil {
+		if err := s.parts.Table.Load(ctx, wanted...); err != nil {
 			return nil, err
 		}
 		for _, r := range records {
@@ -211,7 +211,7 @@ func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
 		return Record{}, errNoDeployment
 	}
 	var r Record
-	if err := s.Table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
+	if err := s.parts.Table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
 		return Record{}, err
 	}
 	if !r.seenBy(at.Owner) || !r.begun() || at.Project != "" && at.Project != r.Project {
@@ -239,7 +239,7 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 		return err
 	}
 	now := s.now()
-	return s.Table.Commit(ctx,
+	return s.parts.Table.Commit(ctx,
 		r.update(errNoDeployment,
 			store.Set(store.At("deletedOn"), now),
 			store.Set(store.At("updatedOn"), now),
@@ -263,7 +263,7 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 // nothing is, with the variables as they are by then. It answers the statusId
 // under which the build is followed.
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
-	err = s.Table.Again(ctx, func() error {
+	err = s.parts.Table.Again(ctx, func() error {
 		r, err := s.find(ctx, at)
 		if err != nil {
 			return err
@@ -278,7 +278,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID strin
 		now := s.now()
 		u := s.newUpload(r, now)
 		u.State, u.Number, u.Source = claimed, r.Latest+1, source
-		if err := s.Table.Commit(ctx,
+		if err := s.parts.Table.Commit(ctx,
 			r.number(now),
 			store.Create(uploadKey(u.ID), u),
 			beginBuild(r, u, now),

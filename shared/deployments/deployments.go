@@ -23,7 +23,6 @@ import (
 
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
@@ -60,29 +59,16 @@ type Uploads interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Options are what a Service takes from outside; all are needed.
-type Options struct {
-	Table   *store.Table
-	Buckets Buckets
-	Uploads Uploads
-	IDs     *ids.Source
-	Now     func() time.Time
-	// Origin gives the public address of a deployment by its name:
-	// "https://NAME.example.com", without a slash at the end.
-	Origin func(deployment string) string
-}
-
 // Service does the operations. It is safe for concurrent use.
-type Service struct{ Options }
+type Service struct {
+	parts       installation.Parts
+	makeBuckets Buckets
+}
 
 // Open makes the Service of an installation.
-func Open(p installation.Parts) *Service {
-	return New(Options{
-		Table: p.Table, Buckets: keys.Open(p), Uploads: p.Bucket, IDs: p.IDs, Now: p.Now, Origin: p.Config.DeploymentOrigin,
-	})
-}
+func Open(p installation.Parts) *Service { return New(p, keys.Open(p)) }
 
-// New makes a Service.
-func New(o Options) *Service { return &Service{o} }
+// New is Open with other makers of key buckets than those of the installation.
+func New(p installation.Parts, b Buckets) *Service { return &Service{p, b} }
 
-func (s *Service) now() time.Time { return store.Instant(s.Now()) }
+func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }

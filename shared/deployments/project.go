@@ -42,7 +42,7 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 	}
 	project := s.newProject(owner, name)
 	buckets := s.buckets(owner, name)
-	if err := s.Table.Load(ctx, buckets.Wanted()...); err != nil {
+	if err := s.parts.Table.Load(ctx, buckets.Wanted()...); err != nil {
 		return Project{}, err
 	}
 	made, err := buckets.Writes(ctx)
@@ -50,7 +50,7 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 		return Project{}, err
 	}
 	writes := append([]store.Write{project.create(errProjectNameInUse), audit.Record(ctx, project.resource())}, made...)
-	if err := s.Table.Commit(ctx, writes...); err != nil {
+	if err := s.parts.Table.Commit(ctx, writes...); err != nil {
 		return Project{}, err
 	}
 	return project, nil
@@ -59,7 +59,7 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 func (s *Service) newProject(owner auth.Owner, name string) Project {
 	now := s.now()
 	return Project{
-		ID: s.IDs.UUID(), AccountID: owner.AccountID, Account: owner.Account, Name: name,
+		ID: s.parts.IDs.UUID(), AccountID: owner.AccountID, Account: owner.Account, Name: name,
 		CreatedOn: now, UpdatedOn: now,
 	}
 }
@@ -71,13 +71,13 @@ func (p Project) create(raced error) store.Write {
 }
 
 func (s *Service) buckets(owner auth.Owner, project string) *keys.DefaultBuckets {
-	return s.Buckets.DefaultBuckets(auth.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
+	return s.makeBuckets.DefaultBuckets(auth.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
 }
 
 // ListProjects gives the account's projects that the caller sees, in the order
 // of names.
 func (s *Service) ListProjects(ctx context.Context, owner auth.Owner) ([]Project, error) {
-	all, err := store.Collect[Project](ctx, s.Table, store.Query{PK: store.ProjectPartition(owner.AccountID)})
+	all, err := store.Collect[Project](ctx, s.parts.Table, store.Query{PK: store.ProjectPartition(owner.AccountID)})
 	if err != nil {
 		return nil, err
 	}

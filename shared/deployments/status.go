@@ -60,7 +60,7 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 	var u upload
 	var r operation.Record
 	build := store.Want(operation.Key(at.StatusID), &r)
-	if err := s.Table.Load(ctx, store.Want(uploadKey(at.StatusID), &u), build); err != nil {
+	if err := s.parts.Table.Load(ctx, store.Want(uploadKey(at.StatusID), &u), build); err != nil {
 		return Status{}, err
 	}
 	if u.ID == "" || u.AccountID != at.AccountID || u.Project != at.Project || !at.Viewer.MaySee(u.Project, u.Kind) {
@@ -92,7 +92,7 @@ func (s *Service) statusOf(u upload, r operation.Record) (Status, error) {
 	switch r.Status {
 	case operation.InProgress:
 	case operation.Success:
-		out.Status, out.URL = Success, s.Origin(u.Deployment)
+		out.Status, out.URL = Success, s.parts.Config.DeploymentOrigin(u.Deployment)
 	case operation.Failure:
 		out.Status = Failure
 		if len(out.Errors) == 0 {

@@ -77,7 +77,7 @@ func (u upload) resource() audit.Resource {
 
 func (s *Service) newUpload(r Record, now time.Time) upload {
 	return upload{
-		ID: s.IDs.UUID(), AccountID: r.AccountID, Project: r.Project, Branch: r.Branch, Kind: string(r.Kind),
+		ID: s.parts.IDs.UUID(), AccountID: r.AccountID, Project: r.Project, Branch: r.Branch, Kind: string(r.Kind),
 		Deployment: r.Name, State: issued, CreatedOn: now, ExpiresOn: now.Add(blob.UploadValidity),
 		TTL: now.Add(uploadRetention).Unix(),
 	}
@@ -98,7 +98,7 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 		return Upload{}, fault.InvalidField("projectName", "has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
 	}
 	var made upload
-	err := s.Table.Again(ctx, func() error {
+	err := s.parts.Table.Again(ctx, func() error {
 		var err error
 		made, err = s.issue(ctx, at, kind)
 		return err
@@ -106,7 +106,7 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 	if err != nil {
 		return Upload{}, err
 	}
-	url, err := s.Uploads.PresignPut(ctx, blob.UploadKey(made.ID))
+	url, err := s.parts.Bucket.PresignPut(ctx, blob.UploadKey(made.ID))
 	if err != nil {
 		return Upload{}, fmt.Errorf("make an upload address: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	wanted := append(buckets.Wanted(),
 		store.Want(store.ProjectKey(at.AccountID, at.Project), &project),
 		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env))
-	if err := s.Table.Load(ctx, wanted...); err != nil {
+	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
 		return upload{}, err
 	}
 	var writes []store.Write
@@ -139,7 +139,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}
 	if env.Deployment == "" {
 		r = Record{
-			Name:      deploymentName(at.Project, at.Branch, s.IDs.Hex(suffixChars + 1)[:suffixChars]),
+			Name:      deploymentName(at.Project, at.Branch, s.parts.IDs.Hex(suffixChars + 1)[:suffixChars]),
 			AccountID: at.AccountID, Account: at.Account, Project: at.Project, Branch: at.Branch, Kind: kind,
 			CreatedOn: now, UpdatedOn: now,
 		}
@@ -162,7 +162,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 		store.Create(uploadKey(u.ID), u),
 		audit.Record(ctx, append(resources, u.resource())...),
 	)
-	err := s.Table.Commit(ctx, writes...)
+	err := s.parts.Table.Commit(ctx, writes...)
 	if fault.Is(err, fault.Conflict) { // another first upload made the buckets
 		err = errors.Join(store.ErrStale, err)
 	}

@@ -12,9 +12,11 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -50,14 +52,11 @@ func newWorld(t *testing.T) *world {
 	w.table = storetest.Over(t, w.memory, storetest.Clock(w.now))
 	w.bucket = blob.NewMemory(w.now)
 	w.ids = ids.NewSource(rand.Reader, w.now)
-	w.keys = keys.New(keys.Options{
-		Table: w.table, Sealer: seal.NewSealer(rootKey{}), Hasher: seal.NewHasher(rootKey{}, "consumer-key"),
-		IDs: w.ids, Now: w.now,
-	})
-	w.Service = deployments.New(deployments.Options{
-		Table: w.table, Buckets: w.keys, Uploads: w.bucket, IDs: w.ids, Now: w.now,
-		Origin: func(name string) string { return "https://" + name + ".example.com" },
-	})
+	parts := installation.Parts{
+		Config: config.Config{DeploymentURL: "https://{deployment}.example.com"},
+		Table:  w.table, Bucket: w.bucket, Key: rootKey{}, IDs: w.ids, Now: w.now,
+	}
+	w.keys, w.Service = keys.Open(parts), deployments.Open(parts)
 	return w
 }
 

@@ -5,14 +5,10 @@
 package durable
 
 import (
-	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/variables"
 )
 
 // Engine makes the engine of an installation.
@@ -22,14 +18,5 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 
 // Definitions lists all kinds of operation.
 func Definitions(p installation.Parts) []operation.Definition {
-	builder := builds.New(builds.Options{
-		Table:     p.Table,
-		Objects:   p.Bucket,
-		Shelf:     artifacts.Open(p),
-		Variables: variables.Open(p),
-		Compiler:  project.NewCompiler(),
-		Catalogue: gateway.Catalogue{},
-		Verify:    gateway.Verify,
-	})
-	return append(builder.Definitions(), keys.NewCascades(p.Table).Definitions()...)
+	return append(builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions()...)
 }

@@ -37,10 +37,17 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/problem"
 	"github.com/gatewright/gatewright/shared/gateway/router"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
+
+// IDs makes identifiers that nobody can guess: package ids' Source.
+type IDs interface {
+	// UUID makes a random UUID.
+	UUID() string
+	// Hex makes n hexadecimal digits in lower case.
+	Hex(n int) string
+}
 
 // Config is what a Gateway is made of. All but the last five fields are needed.
 type Config struct {
@@ -48,7 +55,7 @@ type Config struct {
 	Keys        *policy.KeyCache
 	Allowances  policy.Allowances
 	Upstream    *upstream.Client
-	IDs         *ids.Source
+	IDs         IDs
 	Now         func() time.Time
 	Log         *slog.Logger
 

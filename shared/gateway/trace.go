@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
@@ -12,7 +11,7 @@ import (
 // goes on with a span of ours, a malformed one is replaced by a new trace, which
 // has no state (https://www.w3.org/TR/trace-context/, section 3). The span is
 // the request's own where requests are traced here, else one that nobody sees.
-func traceParent(in http.Header, source *ids.Source, span telemetry.Span) (parent string, state []string) {
+func traceParent(in http.Header, source IDs, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {
 			if span.TraceID() == trace {
@@ -31,10 +30,10 @@ func traceParent(in http.Header, source *ids.Source, span telemetry.Span) (paren
 	return "00-" + nonZero(source, 32) + "-" + spanID(source) + "-00", nil
 }
 
-func spanID(source *ids.Source) string { return nonZero(source, 16) }
+func spanID(source IDs) string { return nonZero(source, 16) }
 
 // nonZero makes n hexadecimal digits: all zeros mean "none" in this format.
-func nonZero(source *ids.Source, n int) string {
+func nonZero(source IDs, n int) string {
 	for {
 		if id := source.Hex(n); strings.Trim(id, "0") != "" {
 			return id

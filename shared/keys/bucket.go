@@ -163,12 +163,12 @@ var errBucketNameInUse = fault.New(fault.Conflict, "A key bucket of this name ex
 func (s *Service) newBucket(ctx context.Context, accountID string, in NewBucket, generation int) (bucketRecord, error) {
 	now := s.now()
 	b := bucketRecord{
-		ID: s.ids.New("bckt", 32), AccountID: accountID, Name: in.Name, Generation: generation,
+		ID: s.parts.IDs.New("bckt", 32), AccountID: accountID, Name: in.Name, Generation: generation,
 		Description: in.Description, Tags: maps.Clone(in.Tags), Retrievable: !in.Unretrievable,
 		CreatedOn: now, UpdatedOn: now, Version: 1, Changes: overlay.Changes{},
 	}
 	b.place(in.Tags)
-	token := credential.New(credential.BucketToken, s.ids)
+	token := credential.New(credential.BucketToken, s.parts.IDs)
 	var err error
 	b.Token, err = s.seal.Seal(ctx, []byte(token), tokenContext(b.ID))
 	return b, err
@@ -284,14 +284,20 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 			store.Add(store.At("version"), 1),
 		),
 		store.Delete(bucketIDKey(b.ID)),
-		s.begin(emptyBucket, s.ids.Ordered("kop", 24), b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
+		s.begin(emptyBucket, s.parts.IDs.Ordered("kop", 24), b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
 		audit.Record(ctx, b.resource()),
 	)
 }
 
-// DefaultBucketName is the name of the bucket that a project has for its
-// environments of a kind (contract 2.5).
-func DefaultBucketName(project string, kind environment.Kind) string {
+// DefaultBucket names the bucket that a project has for its environments of a
+// kind, in any spelling of package environment (contract 2.5). ok is false for
+// what is no kind.
+func DefaultBucket(project, kind string) (name string, ok bool) {
+	k, ok := environment.Parse(kind)
+	return defaultBucketName(project, k), ok
+}
+
+func defaultBucketName(project string, kind environment.Kind) string {
 	return project + "-" + kind.Slug()
 }
 
@@ -315,7 +321,7 @@ func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBucke
 func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	var out []*store.Wanted
 	for i, kind := range d.kinds {
-		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucketName(d.project, kind)), &d.old[i]))
+		out = append(out, store.Want(bucketKey(d.owner.AccountID, defaultBucketName(d.project, kind)), &d.old[i]))
 	}
 	return out
 }
@@ -329,7 +335,7 @@ func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 			continue
 		}
 		b, err := d.service.newBucket(ctx, d.owner.AccountID, NewBucket{
-			Name: DefaultBucketName(d.project, kind),
+			Name: defaultBucketName(d.project, kind),
 			Tags: map[string]string{accountTag: d.owner.Account, projectTag: d.project, environmentTag: kind.Upper()},
 		}, d.old[i].Generation+1)
 		if err != nil {

@@ -153,7 +153,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 		}
 		now := s.now()
 		c := consumerRecord{
-			ID: s.ids.New("csmr", 24), Name: in.Name, Description: in.Description,
+			ID: s.parts.IDs.New("csmr", 24), Name: in.Name, Description: in.Description,
 			Tags: maps.Clone(in.Tags), Metadata: metadata,
 			CreatedOn: now, UpdatedOn: now, Version: 1,
 		}

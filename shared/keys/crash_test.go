@@ -11,10 +11,10 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/operation/operationtest"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -84,9 +84,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 				random := storetest.Random(t)
 				source := ids.NewSource(random, frozen)
 				service := func(w *operationtest.Worker) *keys.Service {
-					return keys.New(keys.Options{
-						Table: w.Table, Sealer: seal.NewSealer(root{}), Hasher: hasher(), IDs: source, Now: w.Now,
-					})
+					return keys.Open(installation.Parts{Table: w.Table, Key: root{}, IDs: source, Now: w.Now})
 				}
 				var old []keys.Key
 				changed := &changes{}
@@ -155,13 +153,14 @@ func (w watched) Transact(ctx context.Context, token string, writes []store.Writ
 // lets in.
 func checkReaders(ctx context.Context, table *store.Table, old []keys.Key, judge func(visible, open int) error) error {
 	now := func() time.Time { return storetest.Epoch }
-	s := keys.New(keys.Options{Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(), IDs: ids.NewSource(nil, now), Now: now})
+	parts := installation.Parts{Table: table, Key: root{}, IDs: ids.NewSource(nil, now), Now: now}
+	s := keys.Open(parts)
 	got, _, err := s.ListKeys(ctx, of("alice"), all, keys.None)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	open := 0
-	v := keys.NewVerifier(table, hasher(), now)
+	v := keys.OpenVerifier(parts)
 	for _, i := range []int{0, len(old) / 2, len(old) - 1} {
 		switch _, err := v.Verify(ctx, ref(), old[i].Text); {
 		case err == nil:

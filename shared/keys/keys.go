@@ -28,7 +28,6 @@ import (
 
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -45,31 +44,13 @@ type Hasher interface {
 	Hash(ctx context.Context, text string) (string, error)
 }
 
-// Options are what a Service takes from outside; all are needed.
-type Options struct {
-	Table  *store.Table
-	Sealer Sealer
-	Hasher Hasher
-	IDs    *ids.Source
-	Now    func() time.Time
-}
-
 // Service does the operations. It is safe for concurrent use.
 type Service struct {
+	parts     installation.Parts
 	table     *store.Table
 	seal      Sealer
 	hash      Hasher
-	ids       *ids.Source
-	clock     func() time.Time
 	directory *directory
-}
-
-// New makes a Service.
-func New(o Options) *Service {
-	return &Service{
-		table: o.Table, seal: o.Sealer, hash: o.Hasher, ids: o.IDs,
-		clock: o.Now, directory: newDirectory(),
-	}
 }
 
 // hashPurpose keeps the hashes of keys apart from all others. It never changes.
@@ -77,11 +58,11 @@ const hashPurpose = "consumer-key"
 
 // Open makes the Service of an installation.
 func Open(p installation.Parts) *Service {
-	return New(Options{Table: p.Table, Sealer: p.Sealer(), Hasher: p.Hasher(hashPurpose), IDs: p.IDs, Now: p.Now})
+	return &Service{parts: p, table: p.Table, seal: p.Sealer(), hash: p.Hasher(hashPurpose), directory: newDirectory()}
 }
 
 // now is the time as records keep it: UTC, to the millisecond (contract 1.4).
-func (s *Service) now() time.Time { return store.Instant(s.clock()) }
+func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }
 
 func instantOf(t *time.Time) *time.Time {
 	if t == nil {

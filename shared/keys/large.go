@@ -45,7 +45,7 @@ func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit i
 // entry in the bucket's overlay, in place of those of the operations replaced,
 // and the operation that writes the change into the keys.
 func (s *Service) largeChange(v view, c overlay.Change, replaced ...string) ([]store.Write, error) {
-	id := s.ids.Ordered("kop", 24)
+	id := s.parts.IDs.Ordered("kop", 24)
 	entry, err := v.addChange(id, c, replaced...)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *Service) begin(kind, id, subject string, c cascade) store.Write {
 }
 
 func (s *Service) beginAfter(delay time.Duration, kind, id, subject string, c cascade) store.Write {
-	now := s.clock()
+	now := s.parts.Now()
 	return operation.Begin(operation.Start{
 		ID: id, Kind: kind, Subject: subject, AccountID: c.AccountID, Input: c, NotBefore: now.Add(delay),
 	}, now)

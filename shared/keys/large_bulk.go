@@ -72,7 +72,7 @@ func (b *bulk) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id := b.s.ids.Ordered("kop", 24)
+	id := b.s.parts.IDs.Ordered("kop", 24)
 	entry, err := v.addChange(id, overlay.Change{Kind: overlay.Creating})
 	if err != nil {
 		return err

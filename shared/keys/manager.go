@@ -59,10 +59,10 @@ func (p *problems) managers(in []NewManager) {
 func (s *Service) addManagers(c *consumerRecord, in []NewManager, now time.Time) {
 	for _, m := range in {
 		if m.Invite {
-			c.Invites = slices.Insert(c.Invites, 0, Invite{ID: s.ids.New("minv", 24), Email: m.Email, CreatedOn: now})
+			c.Invites = slices.Insert(c.Invites, 0, Invite{ID: s.parts.IDs.New("minv", 24), Email: m.Email, CreatedOn: now})
 			continue
 		}
-		c.Managers = slices.Insert(c.Managers, 0, Manager{ID: s.ids.New("eusr", 24), Email: m.Email, Sub: m.Sub, CreatedOn: now})
+		c.Managers = slices.Insert(c.Managers, 0, Manager{ID: s.parts.IDs.New("eusr", 24), Email: m.Email, Sub: m.Sub, CreatedOn: now})
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Service) AddManager(ctx context.Context, at ConsumerAt, in NewManager) 
 	if err := wrong.Err(); err != nil {
 		return Manager{}, err
 	}
-	made := Manager{ID: s.ids.New("eusr", 24), Email: in.Email, Sub: in.Sub, CreatedOn: s.now()}
+	made := Manager{ID: s.parts.IDs.New("eusr", 24), Email: in.Email, Sub: in.Sub, CreatedOn: s.now()}
 	err := s.changeManagers(ctx, at, made.ID, func(c *consumerRecord) error {
 		if slices.ContainsFunc(c.Managers, func(m Manager) bool { return strings.EqualFold(m.Email, in.Email) }) {
 			return errManagerInUse

@@ -34,7 +34,7 @@ func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision in
 		if text == "" {
 			text = s.newText()
 		}
-		last = idAfter(last, s.ids.Ordered("key", 24))
+		last = idAfter(last, s.parts.IDs.Ordered("key", 24))
 		k := keyRecord{
 			KeyState: overlay.KeyState{ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision},
 			ID:       last, Description: n.Description, Custom: n.Text != "",

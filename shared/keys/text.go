@@ -24,7 +24,7 @@ const (
 )
 
 // newText makes the text of a key.
-func (s *Service) newText() string { return credential.New(credential.ConsumerKey, s.ids) }
+func (s *Service) newText() string { return credential.New(credential.ConsumerKey, s.parts.IDs) }
 
 // wellFormed reports whether text can be a key at all, without a request: one
 // with our prefix has a right checksum, one that its owner chose has 16 to 256

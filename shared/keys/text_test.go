@@ -8,11 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 func TestMadeKeysAreWellFormedAndOneWrongCharacterIsNoticed(t *testing.T) {
-	s := &Service{ids: ids.NewSource(storetest.Random(t), func() time.Time { return storetest.Epoch })}
+	s := &Service{parts: installation.Parts{IDs: ids.NewSource(storetest.Random(t), func() time.Time { return storetest.Epoch })}}
 	rapid.Check(t, func(t *rapid.T) {
 		text := s.newText()
 		if !wellFormed(text) {

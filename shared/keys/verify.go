@@ -47,12 +47,7 @@ type Verifier struct {
 
 // OpenVerifier makes the Verifier of an installation.
 func OpenVerifier(p installation.Parts) *Verifier {
-	return NewVerifier(p.Table, p.Hasher(hashPurpose), p.Now)
-}
-
-// NewVerifier makes a Verifier.
-func NewVerifier(t *store.Table, h Hasher, now func() time.Time) *Verifier {
-	return &Verifier{table: t, hash: h, now: now, directory: newDirectory()}
+	return &Verifier{table: p.Table, hash: p.Hasher(hashPurpose), now: p.Now, directory: newDirectory()}
 }
 
 // Verify says whose key text is, if it opens the bucket now, and answers an

@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -56,14 +57,11 @@ func worldOver(t testing.TB, memory *memory.Backend, wrap func(store.Backend) st
 // worldOn makes a world on a table.
 func worldOn(t testing.TB, table *store.Table, c *clock) *world {
 	t.Helper()
-	o := keys.Options{
-		Table: table, Sealer: seal.NewSealer(root{}), Hasher: hasher(),
-		IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now,
-	}
+	parts := installation.Parts{Table: table, Key: root{}, IDs: ids.NewSource(storetest.Random(t), c.Now), Now: c.Now}
 	w := &world{
 		TB: t, table: table, clock: c, requests: new(atomic.Int64),
-		instances: []*keys.Service{keys.New(o), keys.New(o)},
-		verifier:  keys.NewVerifier(table, hasher(), c.Now),
+		instances: []*keys.Service{keys.Open(parts), keys.Open(parts)},
+		verifier:  keys.OpenVerifier(parts),
 	}
 	w.keys = w.instances[0]
 	engine, err := operation.New(table, keys.NewCascades(table).Definitions(), operation.Options{

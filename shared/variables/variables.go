@@ -37,23 +37,14 @@ type Sealer interface {
 	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
 }
 
-// Options are what a Service takes from outside; all are needed.
-type Options struct {
-	Table  *store.Table
-	Sealer Sealer
-	Now    func() time.Time
-}
-
 // Service does the operations. It is safe for concurrent use.
-type Service struct{ Options }
+type Service struct {
+	parts  installation.Parts
+	sealer Sealer
+}
 
 // Open makes the Service of an installation.
-func Open(p installation.Parts) *Service {
-	return New(Options{Table: p.Table, Sealer: p.Sealer(), Now: p.Now})
-}
-
-// New makes a Service.
-func New(o Options) *Service { return &Service{o} }
+func Open(p installation.Parts) *Service { return &Service{p, p.Sealer()} }
 
 // Branch is where a variable belongs, and what the caller may see of it.
 type Branch struct {
@@ -127,14 +118,14 @@ func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variabl
 	if !at.visible() {
 		return Variable{}, errNoProject
 	}
-	sealed, err := s.Sealer.Seal(ctx, []byte(n.Value), sealContext(at, n.Name))
+	sealed, err := s.sealer.Seal(ctx, []byte(n.Value), sealContext(at, n.Name))
 	if err != nil {
 		return Variable{}, err
 	}
 	now := s.now()
 	r := record{Name: n.Name, Branch: at.Branch, IsSecret: n.IsSecret, Sealed: sealed, CreatedOn: now, UpdatedOn: now}
 	count := store.At("count")
-	if err := s.Table.Commit(ctx,
+	if err := s.parts.Table.Commit(ctx,
 		store.Check(store.ProjectKey(at.AccountID, at.Project), store.Exists()).Else(errNoProject),
 		store.Create(at.key(n.Name), r).Else(errNameInUse),
 		store.Upsert(at.countKey(), store.Add(count, 1)).
@@ -161,7 +152,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 		return Variable{}, errNoVariable
 	}
 	var r record
-	switch err := s.Table.Get(ctx, at.key(name), &r); {
+	switch err := s.parts.Table.Get(ctx, at.key(name), &r); {
 	case errors.Is(err, store.ErrNotFound):
 		return Variable{}, errNoVariable
 	case err != nil:
@@ -174,12 +165,12 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 		}
 		return r.shown(current), nil
 	}
-	sealed, err := s.Sealer.Seal(ctx, []byte(*value), sealContext(at, name))
+	sealed, err := s.sealer.Seal(ctx, []byte(*value), sealContext(at, name))
 	if err != nil {
 		return Variable{}, err
 	}
 	r.UpdatedOn = s.now()
-	if err := s.Table.Commit(ctx,
+	if err := s.parts.Table.Commit(ctx,
 		store.Update(at.key(name), store.Set(store.At("sealed"), sealed), store.Set(store.At("updatedOn"), r.UpdatedOn)).
 			Else(errNoVariable),
 		audit.Record(ctx, at.resource(name)),
@@ -193,7 +184,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 // for a build of it. It is one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
 	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: branch}
-	all, err := store.Collect[record](ctx, s.Table, store.Query{PK: at.partition()})
+	all, err := store.Collect[record](ctx, s.parts.Table, store.Query{PK: at.partition()})
 	if err != nil {
 		return nil, fmt.Errorf("read the variables of a branch: %w", err)
 	}
@@ -207,14 +198,14 @@ func (s *Service) Resolve(ctx context.Context, accountID, project, branch string
 }
 
 func (s *Service) open(ctx context.Context, at Branch, r record) (string, error) {
-	value, err := s.Sealer.Open(ctx, r.Sealed, sealContext(at, r.Name))
+	value, err := s.sealer.Open(ctx, r.Sealed, sealContext(at, r.Name))
 	if err != nil {
 		return "", fmt.Errorf("open the variable %s: %w", r.Name, err)
 	}
 	return string(value), nil
 }
 
-func (s *Service) now() time.Time { return store.Instant(s.Now()) }
+func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }
 
 func (b Branch) resource(name string) audit.Resource {
 	return audit.Resource{Type: "variable", ID: name, Metadata: map[string]string{"project": b.Project, "branch": b.Branch}}

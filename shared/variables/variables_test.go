@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -36,8 +37,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, memory: memory.New(), now: storetest.Epoch}
 	w.table = storetest.Over(t, w.memory, storetest.Pause(store.Backoff))
-	w.Service = variables.New(variables.Options{
-		Table: w.table, Sealer: seal.NewSealer(root{}), Now: func() time.Time { return w.now },
+	w.Service = variables.Open(installation.Parts{
+		Table: w.table, Key: root{}, Now: func() time.Time { return w.now },
 	})
 	if err := w.table.Commit(t.Context(), store.Put(store.ProjectKey(accountID, project), struct{}{})); err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/simulations"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
 

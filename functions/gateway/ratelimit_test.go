@@ -1,4 +1,4 @@
-package ratelimit_test
+package gateway
 
 import (
 	"log/slog"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/allowance/ratelimit"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -15,15 +14,15 @@ import (
 func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			limiter := ratelimit.New(allowance.New(allowance.Options{
+			limits := &limiter{allowance.New(allowance.Options{
 				Table: storetest.New(t, storetest.Clock(time.Now)), Now: time.Now,
 				Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler),
-			}), time.Now)
+			}), time.Now}
 			a := policy.Allowance{Name: "a", Limit: 3, Window: time.Minute, Async: async}
 			time.Sleep(20 * time.Second)
 			for window := range 3 {
 				for k := range 5 {
-					d, err := limiter.Take(t.Context(), a)
+					d, err := limits.Take(t.Context(), a)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -42,11 +41,11 @@ func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 }
 
 func TestLimitsOfDifferentNamesDoNotMeet(t *testing.T) {
-	limiter := ratelimit.New(allowance.New(allowance.Options{
+	limits := &limiter{allowance.New(allowance.Options{
 		Table: storetest.New(t), Now: time.Now, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler),
-	}), time.Now)
+	}), time.Now}
 	for _, name := range []string{"a", "b", "a/b", "a#b"} {
-		d, err := limiter.Take(t.Context(), policy.Allowance{Name: name, Limit: 1, Window: 24 * time.Hour})
+		d, err := limits.Take(t.Context(), policy.Allowance{Name: name, Limit: 1, Window: 24 * time.Hour})
 		if err != nil || !d.Admitted {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}

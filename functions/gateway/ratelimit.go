@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/allowance"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+)
+
+// limiter lets the gateway take from allowances, which know no gateway: it takes
+// what a request needs from the allowance of the limit's current window. Why the
+// windows are fixed ones: docs/decisions/0014-leases-without-expiry.md.
+type limiter struct {
+	book *allowance.Book
+	now  func() time.Time
+}
+
+var _ policy.Allowances = (*limiter)(nil)
+
+// Take implements policy.Allowances.
+func (l *limiter) Take(ctx context.Context, a policy.Allowance) (policy.Decision, error) {
+	from, to := allowance.Window(l.now(), a.Window)
+	take := l.book.Take
+	if a.Async {
+		take = l.book.TakeAsync
+	}
+	d, err := take(ctx, allowance.Allowance{Name: a.Name, Limit: a.Limit, From: from, To: to}, 1)
+	return policy.Decision{Admitted: d.Admitted, RetryAfter: d.RetryAfter}, err
+}
