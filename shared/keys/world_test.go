@@ -16,7 +16,6 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -73,8 +72,6 @@ func worldOn(t testing.TB, table *store.Table, c *clock) *world {
 	w.engine = engine
 	return w
 }
-
-func hasher() *seal.Hasher { return seal.NewHasher(root{}, "consumer-key") }
 
 // root is a root key that no installation has.
 type root struct{}
