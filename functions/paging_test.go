@@ -1,0 +1,87 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/api"
+)
+
+// list is the answer of an operation that is asked for a part of a list.
+type list struct {
+	Data                 []json.RawMessage
+	Limit, Offset, Total int
+}
+
+// TestEveryListIsPaged asks for every part of what each list holds, entry by
+// entry, and for more than a page may hold.
+func TestEveryListIsPaged(t *testing.T) {
+	p := newPopulated(t)
+	operations, _ := requests(t)
+	isList := func(d api.Declaration) bool {
+		for _, parameter := range operations[d.ID].Parameters {
+			if parameter.In == "query" && parameter.Name == "limit" {
+				return true
+			}
+		}
+		return false
+	}
+	each(t, isList, func(t *testing.T, d api.Declaration) {
+		w, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+		for _, maker := range makers(d) {
+			plain := p.book.Request(maker)
+			if err := p.book.Steps(w.Client(p.key), n, plain.After); err != nil {
+				t.Fatal(err)
+			}
+			path, body := target(t, maker, plain, n)
+			w.Call(p.key, maker.Method, path, body).Want(maker.Status)
+		}
+		path, body := target(t, d, r, n)
+		ask := func(query string) (out list) {
+			t.Helper()
+			separator := map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]
+			a := w.Call(p.key, d.Method, path+separator+query, body).Want(http.StatusOK)
+			if err := json.Unmarshal([]byte(a.Body), &out); err != nil {
+				t.Fatalf("%v in %s", err, a.Body)
+			}
+			if out.Data == nil {
+				t.Errorf("%s: data is not a list in %s", query, a.Body)
+			}
+			return out
+		}
+		all := ask("limit=1001")
+		if all.Limit != 1000 || all.Offset != 0 || all.Total != len(all.Data) {
+			t.Errorf("a limit of 1001: limit %d, offset %d, total %d, with %d entries", all.Limit, all.Offset, all.Total, len(all.Data))
+		}
+		if len(all.Data) <= len(makers(d)) {
+			t.Fatalf("it has %d entries: make more in the world of the group's samples.json", len(all.Data))
+		}
+		for offset := range len(all.Data) + 1 {
+			got, want := ask(fmt.Sprintf("limit=1&offset=%d", offset)), all.Data[offset:min(offset+1, len(all.Data))]
+			same := slices.EqualFunc(got.Data, want, func(a, b json.RawMessage) bool { return string(a) == string(b) })
+			if !same || got.Limit != 1 || got.Offset != offset || got.Total != len(all.Data) {
+				t.Errorf("entry %d alone: got %s, limit %d, offset %d, total %d; the whole list is %s",
+					offset, got.Data, got.Limit, got.Offset, got.Total, all.Data)
+			}
+		}
+	})
+}
+
+// makers are the operations that make one more entry of a list: what is posted
+// to its path.
+func makers(d api.Declaration) (out []api.Declaration) {
+	for _, g := range functions.Groups() {
+		for _, other := range g.Declarations() {
+			if other.Path == d.Path && other.Method == http.MethodPost {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}
