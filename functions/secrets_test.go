@@ -1,0 +1,117 @@
+package functions_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// secretFields are the fields of requests and answers whose texts open
+// something: an API key, a variable's value, what connects to a bucket, an
+// address that takes an upload.
+func secretFields() []string { return []string{"key", "value", "token", "uploadUrl"} }
+
+// visit calls seen for every field of a decoded JSON text, and for every text
+// in it, whose field has no name in a list.
+func visit(v any, seen func(name, text string)) {
+	switch v := v.(type) {
+	case []any:
+		for _, each := range v {
+			visit(each, seen)
+		}
+	case map[string]any:
+		for name, each := range v {
+			if text, ok := each.(string); ok {
+				seen(name, text)
+			} else {
+				visit(each, seen)
+			}
+		}
+	case string:
+		seen("", v)
+	}
+}
+
+func decoded(t *testing.T, text string) (v any) {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+// secretsIn gives the secrets of a body.
+func secretsIn(t *testing.T, body string) (found []string) {
+	t.Helper()
+	visit(decoded(t, body), func(name, text string) {
+		if slices.Contains(secretFields(), name) && text != "" && !strings.HasPrefix(text, "****") {
+			found = append(found, text)
+		}
+	})
+	return found
+}
+
+// texts are those of a record of the table, bytes among them.
+func texts(t *testing.T, item store.Item) (found []string) {
+	t.Helper()
+	record, err := json.Marshal(item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit(decoded(t, string(record)), func(_, text string) {
+		found = append(found, text)
+		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
+			found = append(found, string(raw))
+		}
+	})
+	return found
+}
+
+// TestNoSecretIsKept: what an operation takes or answers that opens something
+// is neither in the table, audit records included, nor in the log; nor is the
+// account key that it was asked with.
+func TestNoSecretIsKept(t *testing.T) {
+	p := newPopulated(t)
+	met := map[string]bool{}
+	each(t, private, func(t *testing.T, d api.Declaration) {
+		for _, r := range variants(p.book, d) {
+			w, n := p.Copy(t), maps.Clone(p.names)
+			if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			w.Parts.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			w.Restart()
+			path, body := target(t, d, r, n)
+			a := w.Call(p.key, d.Method, path, body)
+			if log.Len() == 0 {
+				t.Fatal("the request has no line in the log")
+			}
+			for _, secret := range append(append(secretsIn(t, body), secretsIn(t, a.Body)...), p.key) {
+				met[secret] = true
+				if strings.Contains(log.String(), secret) {
+					t.Errorf("the log holds %q: %s", secret, log.String())
+				}
+				for key, item := range w.Items.Items() {
+					if slices.ContainsFunc(texts(t, item), func(text string) bool { return strings.Contains(text, secret) }) {
+						t.Errorf("%s %s holds %q", key.PK, key.SK, secret)
+					}
+				}
+			}
+		}
+	})
+	if len(met) < 2 {
+		t.Error("no request has a secret: see secretFields")
+	}
+}
