@@ -89,6 +89,9 @@ func (t *usedTable) Query(ctx context.Context, q store.Query) ([]store.Item, str
 // Transact implements store.Backend.
 func (t *usedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
 	t.uses.count(&t.uses.Commits)
+	if !slices.ContainsFunc(writes, func(w store.Write) bool { return !strings.HasPrefix(w.Key.PK, "audit#") }) {
+		t.uses.add(neverRecordedApart)
+	}
 	for _, w := range writes {
 		switch w.Kind {
 		case store.PutKind:
@@ -131,6 +134,10 @@ func of(key string, upload, source, artifact api.Use) api.Use {
 }
 
 const neverWritten api.Use = "uploads: write, which only their senders do"
+
+// neverRecordedApart is what a record in a commit of its own does: either of it
+// and its change could exist without the other.
+const neverRecordedApart api.Use = "table: an audit record apart from its change, which only a refused one is"
 
 // Put implements installation.Bucket.
 func (b *usedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
