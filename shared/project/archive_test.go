@@ -135,6 +135,14 @@ func noise(n int) string {
 	return string(b)
 }
 
+// each gives entries a content.
+func each(entries []entry, content string) []entry {
+	for i, e := range entries {
+		entries[i] = file(e.Name, content)
+	}
+	return entries
+}
+
 func numbered(n int) []entry {
 	out := make([]entry, n)
 	for i := range out {
@@ -209,6 +217,7 @@ func TestBadArchivesAreRefused(t *testing.T) {
 		{name: "20,001 folders", data: archiveOf(t, folders(20_001)...), want: "more than 20000 files and folders"},
 		{name: "too large", data: archiveOf(t, file("a", string(noise))), limits: &small, want: "Leave out what the gateway does not need"},
 		{name: "too large unpacked", data: archiveOf(t, file("a", strings.Repeat(string(noise), 17))), limits: &tight, want: "unpacks to more than 1 MiB"},
+		{name: "too large unpacked, of small files", data: archiveOf(t, each(numbered(17), string(noise))...), limits: &tight, want: "unpacks to more than 1 MiB"},
 		{name: "a zip bomb", data: archiveOf(t, file("a", strings.Repeat("0", 2<<20))), limits: &deflated, want: "more than 100 times its size"},
 		{name: "a bomb behind the end", data: gzipped(t, append(slices.Clone(good), make([]byte, 2<<20)...)), limits: &deflated, want: "more than 100 times its size"},
 		{name: "a sparse file of a petabyte", data: gzipped(t, sparse(t, routes, 1<<32)), want: "unpacks to more than 512 MiB"},
