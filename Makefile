@@ -1,6 +1,6 @@
 # What can be done here; `make` alone lists it. Needs Go, Node with npm, and make (lint-infra Python too); everything else it installs
 # into .bin/ and node_modules/. Continuous integration runs `make check`
-# and then the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
+# and then test-guards, simulations and the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.1.4
@@ -46,7 +46,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test test-guards simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,10 @@ test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no e
 
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,shared/operation/simulations) $(call users,shared/operation/operationtest)
+
+# Not part of check: it runs the tests of `test` again, a few of them for each defect.
+test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
+	go test -count=1 -timeout=30m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
