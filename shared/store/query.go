@@ -51,7 +51,19 @@ func (q Query) check() error {
 	case q.Offset < 0 || q.Limit < 0:
 		return errors.New("store: a query with a negative offset or limit")
 	}
-	return nil
+	// DynamoDB refuses them, an emulator may not.
+	return Key{q.PK, longestOf(q.Prefix, q.After, q.UpTo)}.valid()
+}
+
+// longestOf gives the longest of the sort keys that a query names, "." for none.
+func longestOf(sortKeys ...string) string {
+	out := alone
+	for _, sk := range sortKeys {
+		if len(sk) > len(out) {
+			out = sk
+		}
+	}
+	return out
 }
 
 // cut says what After does to the run: leave nothing of it, begin inside it, or

@@ -126,6 +126,9 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	keys := make([]Key, 0, len(wanted))
 	for _, w := range wanted {
 		w.Found = false
+		if err := w.key.valid(); err != nil {
+			return err
+		}
 		if !slices.Contains(keys, w.key) {
 			keys = append(keys, w.key)
 		}
