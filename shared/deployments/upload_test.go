@@ -175,10 +175,9 @@ func (i *interrupted) Transact(ctx context.Context, token string, writes []store
 func TestBuildsOfOneBranchHaveNumbersOfTheirOwn(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.put(w.issue("lime-fox", "main"), "x"), w.put(w.issue("lime-fox", "main"), "y")
-	backend := &interrupted{Backend: w.memory, first: func() { w.claimed(b) }}
-	o := w.Options
-	o.Table = storetest.Over(t, backend, storetest.Clock(w.now))
-	id, err := deployments.New(o).Claim(t.Context(), a)
+	parts := w.parts
+	parts.Table = storetest.Over(t, &interrupted{Backend: w.memory, first: func() { w.claimed(b) }}, storetest.Clock(w.now))
+	id, err := deployments.Open(parts).Claim(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ type world struct {
 	bucket *blob.Memory
 	keys   *keys.Service
 	ids    *ids.Source
+	parts  installation.Parts
 
 	mu    sync.Mutex
 	clock time.Time
@@ -52,11 +53,11 @@ func newWorld(t *testing.T) *world {
 	w.table = storetest.Over(t, w.memory, storetest.Clock(w.now))
 	w.bucket = blob.NewMemory(w.now)
 	w.ids = ids.NewSource(rand.Reader, w.now)
-	parts := installation.Parts{
+	w.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.example.com"},
 		Table:  w.table, Bucket: w.bucket, Key: rootKey{}, IDs: w.ids, Now: w.now,
 	}
-	w.keys, w.Service = keys.Open(parts), deployments.Open(parts)
+	w.keys, w.Service = keys.Open(w.parts), deployments.Open(w.parts)
 	return w
 }
 
