@@ -1,7 +1,6 @@
 package deployments_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 func locations(f *fault.Fault) []string {
@@ -151,38 +148,6 @@ func TestConcurrentClaimsBeginOneBuild(t *testing.T) {
 	all.Wait()
 	if latest := w.record(w.input(a.StatusID).Deployment).Latest; latest != 1 {
 		t.Errorf("%d builds were begun", latest)
-	}
-}
-
-// interrupted has something happen before the next transaction, once.
-type interrupted struct {
-	store.Backend
-	first func()
-}
-
-// Transact implements store.Backend.
-func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if first := i.first; first != nil {
-		i.first = nil
-		first()
-	}
-	return i.Backend.Transact(ctx, token, writes)
-}
-
-// TestBuildsOfOneBranchHaveNumbersOfTheirOwn has an archive claimed between the
-// look and the commit of another one's claim: in memory, goroutines alone seldom
-// meet there.
-func TestBuildsOfOneBranchHaveNumbersOfTheirOwn(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.put(w.issue("lime-fox", "main"), "x"), w.put(w.issue("lime-fox", "main"), "y")
-	parts := w.parts
-	parts.Table = storetest.Over(t, &interrupted{Backend: w.memory, first: func() { w.claimed(b) }}, storetest.Clock(w.now))
-	id, err := deployments.Open(parts).Claim(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, late := w.input(b.StatusID).Number, w.input(id).Number; first != 1 || late != 2 {
-		t.Errorf("the builds have the numbers %d and %d, want 1 and 2", first, late)
 	}
 }
 
