@@ -22,20 +22,20 @@ PRODUCT   := dist/local
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
 
-# One group's tests: its own, and what all groups have in common, which reads the variable to ask about it alone.
+# One group's tests: its own, its service's, and what all groups have in common, which reads the variable to ask about it alone.
 PKG         ?=
 GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
-TESTED       = $(if $(GROUP),./functions/$(GROUP)/... ./functions ./events ./internal/house,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
+TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)))
 # One more than there are cores: the scenarios wait for a minute, until a gateway forgets a key.
 PACKAGES_AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
 RACE   := ./shared/... ./functions/...
-# The packages whose tests import one of the module's packages: $(call users,internal/golden).
+# The packages whose tests import one of the module's packages: $(call users,internal/golden), of those in a second argument.
 users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
-        {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' ./... | sort -u)
+        {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' $(or $(2),./...) | sort -u)
 MODULE := github.com/gatewright/gatewright
 
 # An installation in AWS: its name, and more of the context that infra/settings.go reads (-c name=value).
@@ -114,8 +114,12 @@ clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one 
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
 
-goldens: $(NODE_MODULES) ## write every golden file anew; read the diff before committing it
-	go test $(call users,internal/golden) -update
+# What an installation costs follows from goldens of other packages, and is written after them.
+goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
+	@packages="$(call users,internal/golden,$(if $(PKG),$(filter-out ./internal/cost,$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
+		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test $$packages -update
+	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
+	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
 
