@@ -46,7 +46,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test test-guards simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test group test-guards simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -110,6 +110,9 @@ clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one 
 	mkdir -p $(OPENAPI)/goclient/dist/gatewright
 	cd $(OPENAPI)/goclient && go tool oapi-codegen -config oapi-codegen.yaml ../../../functions/platform/openapi.json && go vet ./...
 	GATEWRIGHT_CLIENTS=yes go test -count=1 ./$(OPENAPI)
+
+group: ## write a new group of operations, to begin from: NAME=custom-domains NOUN=custom-domain [SCOPE=custom-domains]
+	@go run ./internal/newgroup -name='$(NAME)' -noun='$(NOUN)' -scope='$(or $(SCOPE),projects)'
 
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...

@@ -3,8 +3,8 @@
 // reach whom through any number of imports, that links and records are whole.
 //
 // It is no style guide: what a tool decides (formats, vet, single imports)
-// stands in .golangci.yml, and CONTRIBUTING.md explains the rest. Nothing
-// imports it; its tests apply every rule to the repository and, to show that
+// stands in .golangci.yml, and CONTRIBUTING.md explains the rest. Nothing of the
+// product imports it; its tests apply every rule to the repository and, to show that
 // each can fail, to small trees that break it.
 //
 // Why functions in Go: a plugin of golangci-lint means building a linter of

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"go/format"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/house"
+)
+
+// repository is its root, seen from this package.
+const repository = "../.."
+
+func TestNamesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
+	for _, c := range []struct{ name, noun, scope, want string }{
+		{"", "", "projects", "make group NAME=custom-domains NOUN=custom-domain"},
+		{"badges", "", "projects", "make group NAME="},
+		{"Badges", "badge", "projects", "lower-case letters"},
+		{"badges2", "badge", "projects", "lower-case letters"},
+		{"a/../bs", "badge", "projects", "lower-case letters"},
+		{"badges", "badge_", "projects", "NOUN=badge_: give one to three words"},
+		{"badge", "badge", "projects", "give a plural, such as badges"},
+		{"badge", "coin", "projects", "give a plural, such as coins"},
+		{"badges", "coin", "projects", "is no plural of NOUN=coin"},
+		{"branches", "branch", "projects", "{branchName} already"},
+		{"interfaces", "interface", "projects", "means something in Go"},
+		{"errors", "error", "projects", "means something in Go"},
+		{"bytes", "byte", "projects", "means something in Go"},
+		{"key-buckets", "key-bucket", "projects", "functions/keybuckets exists"},
+		{"audits", "audit", "projects", ""},
+		{"platforms", "platform", "projects", "events/platforms exists"},
+		{"keys", "key", "projects", "shared/keys exists"},
+		{"variants", "variable", "projects", "calls another thing {variableName}"},
+		{"badges", "badge", "medals", "choose one of accounts, audit-logs"},
+		{"badges", "badge", "audit-logs", ""},
+	} {
+		g, err := newGroup(c.name, c.noun)
+		if err == nil {
+			err = g.chooseScope(repository, c.scope)
+		}
+		if err == nil {
+			err = g.free(repository)
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NAME=%s NOUN=%s SCOPE=%s: got %v, want %q", c.name, c.noun, c.scope, err, c.want)
+		}
+	}
+}
+
+// TestTextsFollowTheNames: each form of a name stands where it belongs.
+func TestTextsFollowTheNames(t *testing.T) {
+	g, err := newGroup("edge-certificates", "edge-certificate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.chooseScope(repository, "ca-certificates"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := g.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"functions/edgecertificates/doc.go":                   {"on edge certificates, which"},
+		"functions/edgecertificates/handlers.go":              {"edgecertificates.NewEdgeCertificate{", "in.EdgeCertificateName"},
+		"functions/edgecertificates/operations.go":            {`"EdgeCertificatesService_create"`, "Create an edge certificate", "auth.CACertificates.Write()", `"edge-certificate.create"`, "{edgeCertificateName}", `Title:       "Edge certificates"`},
+		"functions/edgecertificates/lambda/main.go":           {"cloud.Serve(edgecertificates.Bind)"},
+		"functions/edgecertificates/edgecertificates_test.go": {"ca-certificates:write"},
+		"events/edgecertificates/samples.json":                {`"edgeCertificateName": `},
+		"shared/edgecertificates/edgecertificates.go":         {"An edge certificate of this name exists", `fault.Missing("edge certificate")`},
+		"shared/edgecertificates/table.go":                    {`store.Space = "edge-certificates"`},
+		"shared/edgecertificates/edgecertificates_test.go":    {"package edgecertificates_test"},
+	} {
+		for _, text := range want {
+			if !bytes.Contains(files[name], []byte(text)) {
+				t.Errorf("%s holds no %s:\n%s", name, text, files[name])
+			}
+		}
+		delete(files, name)
+	}
+	if len(files) > 0 {
+		t.Errorf("it has %v besides", slices.Sorted(maps.Keys(files)))
+	}
+}
+
+func TestListGetsOneLineAndItsImport(t *testing.T) {
+	before, err := os.ReadFile(filepath.Join(repository, list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := group{Package: "badges"}.listed(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var added []string
+	rest := strings.SplitAfter(string(before), "\n")
+	for line := range strings.SplitAfterSeq(string(after), "\n") {
+		if len(rest) > 0 && line == rest[0] {
+			rest = rest[1:]
+		} else {
+			added = append(added, strings.TrimSpace(line))
+		}
+	}
+	if want := []string{`"` + house.Module + `/functions/badges"`, "{badges.Group, badges.Bind},"}; len(rest) > 0 || !slices.Equal(added, want) {
+		t.Errorf("added are %q, and %d lines are others", added, len(rest))
+	}
+	if formatted, err := format.Source(after); err != nil || !bytes.Equal(formatted, after) {
+		t.Errorf("it is not formatted: %v", err)
+	}
+	if _, err := (group{Package: "badges"}).listed([]byte("package functions\n")); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("without a list: %v", err)
+	}
+}
+
+// TestFailureLeavesNothing: neither files nor folders, and the list as it was.
+func TestFailureLeavesNothing(t *testing.T) {
+	const other = "package other\n\nimport \"" + house.Module + "/shared/store\"\n\n// s has others.\nconst s store.Space = \"badges\"\n"
+	for name, c := range map[string]struct {
+		tree map[string]string
+		want string
+	}{
+		"what does not compile":           {map[string]string{}, "does not compile"},
+		"a space of another package":      {map[string]string{"shared/other/other.go": other}, "another NAME is needed"},
+		"a list that is none":             {map[string]string{list: "package functions\n"}, "by hand"},
+		"a list that is not there":        {map[string]string{list: ""}, "no such file"},
+		"a folder that has come up since": {map[string]string{"shared/badges/table.go": "package badges\n"}, "file exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			put := func(name, text string) {
+				t.Helper()
+				if err := os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			source, err := os.ReadFile(filepath.Join(repository, list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(list, string(source))
+			put("events/doc.go", "package events\n")
+			for name, text := range c.tree {
+				if put(name, text); text == "" {
+					if err := os.Remove(filepath.Join(root, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			before := contents(t, root)
+			g, err := newGroup("badges", "badge")
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Scope, g.ScopeText = "Projects", "projects"
+			if err := g.write(t.Context(), root); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if after := contents(t, root); !maps.Equal(before, after) {
+				t.Errorf("it had %q and has %q", before, after)
+			}
+		})
+	}
+}
+
+// contents are a folder's files and folders, with a slash at their ends.
+func contents(t *testing.T, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	if err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			out[p+"/"] = ""
+			return err
+		}
+		text, err := os.ReadFile(p)
+		out[p] = string(text)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
