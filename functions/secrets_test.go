@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +112,7 @@ func TestNoSecretIsKept(t *testing.T) {
 			}
 		}
 	})
-	if len(met) < 2 {
+	if len(met) < 2 && os.Getenv(varGroup) == "" { // one group may well have none
 		t.Error("no request has a secret: see secretFields")
 	}
 }
