@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,25 @@ import (
 // problemType is the content type of error bodies (RFC 9457, contract 1.2).
 const problemType = "application/problem+json"
 
+// Bounds of what a problem repeats of its request: the answer has to fit the
+// platform, its detail the audit record, whatever a client has sent.
+const (
+	// maxTold is how many fields at fault are told.
+	maxTold = 100
+	// maxLocationBytes is how much of a field's place is told. No field of ours
+	// is farther in; names that clients invent are as long as they like.
+	maxLocationBytes = 512
+)
+
+// clipped is a text of at most so many bytes, and an ellipsis where some are
+// left out.
+func clipped(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
+}
+
 // Problem is the body of every error (contract 1.2).
 type Problem struct { //nolint:errname // it is a document of RFC 9457 first; huma wants it to be an error too
 	Type     string         `json:"type" format:"uri" doc:"Names the kind of problem: one address for each status." example:"https://httpproblems.com/http-status/404"`
@@ -26,7 +46,7 @@ type Problem struct { //nolint:errname // it is a document of RFC 9457 first; hu
 	Detail   string         `json:"detail,omitempty" doc:"What is wrong with this request and what to do about it."`
 	Instance string         `json:"instance,omitempty" doc:"The path of the request."`
 	Trace    *Trace         `json:"trace,omitempty" doc:"What to quote when you ask for help."`
-	Errors   []ProblemField `json:"errors,omitempty" doc:"Every field at fault, for a 400."`
+	Errors   []ProblemField `json:"errors,omitempty" doc:"The fields at fault, for a 400: the first 100 of them."`
 
 	cause error
 }
@@ -113,10 +133,14 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 	p := newProblem(ctx, statusOf(f.Kind), f.Public)
 	p.cause = err
 	if len(f.Details) > 0 {
-		located := in.locate(f.Details)
-		p.Detail = fault.Text(located)
-		for _, d := range located {
-			p.Errors = append(p.Errors, ProblemField{Location: d.Field, Message: d.Message})
+		told := slices.Clone(in.locate(f.Details[:min(len(f.Details), maxTold)]))
+		for i, d := range told {
+			told[i].Field = clipped(d.Field, maxLocationBytes)
+			p.Errors = append(p.Errors, ProblemField{Location: told[i].Field, Message: d.Message})
+		}
+		p.Detail = fault.Text(told)
+		if more := len(f.Details) - len(told); more > 0 {
+			p.Detail += fmt.Sprintf("; and %d more", more)
 		}
 	}
 	switch f.Kind {
@@ -187,20 +211,27 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 		return p
 	}
 	p := newProblem(ctx, status, message)
+	found := 0
 	for _, err := range errs {
 		detail, ok := err.(huma.ErrorDetailer)
 		if !ok {
 			continue
 		}
+		if found++; found > maxTold {
+			continue
+		}
 		d := detail.ErrorDetail()
-		p.Errors = append(p.Errors, ProblemField{Location: d.Location, Message: withoutValue(d.Message)})
+		p.Errors = append(p.Errors, ProblemField{Location: clipped(d.Location, maxLocationBytes), Message: withoutValue(d.Message)})
 	}
 	if message == noBody {
 		p.Errors = []ProblemField{{Location: "body", Message: "is required: send a JSON document"}}
 	}
 	if len(p.Errors) > 0 {
 		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
-		if more := len(p.Errors) - 1; more > 0 {
+		switch more := max(found, len(p.Errors)) - 1; {
+		case more >= maxTold:
+			p.Detail += fmt.Sprintf(" (and %d more, see errors for the first %d)", more, maxTold)
+		case more > 0:
 			p.Detail += fmt.Sprintf(" (and %d more, see errors)", more)
 		}
 	}

@@ -65,7 +65,7 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 // ServeHTTP is the way of every request: what it is called (request id), where
 // it leads (route), and then the operation, from around to the handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	st := &state{requestID: s.requestID(r), path: r.URL.EscapedPath(), start: s.parts.Now()}
+	st := &state{requestID: s.requestID(r), path: clipped(r.URL.EscapedPath(), maxPathBytes), start: s.parts.Now()}
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
 	ctx = store.WithMeter(ctx, &st.meter)
 	ctx, st.span = s.parts.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
@@ -96,6 +96,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mux.ServeHTTP(answer, r)
 }
+
+// maxPathBytes is how much of a path is repeated in problems, records and logs.
+// API Gateway takes none that is longer; elsewhere a record of it would not fit
+// the table, and the refusal would go unrecorded.
+const maxPathBytes = 8 << 10
 
 // requestID is the platform's own where there is one.
 func (s *Server) requestID(r *http.Request) string {
@@ -241,6 +246,9 @@ func allowed(p auth.Principal, d Declaration, r *http.Request) error {
 	return nil
 }
 
+// maxAgentBytes is how much of a User-Agent is recorded.
+const maxAgentBytes = 256
+
 // auditRequest describes the request for its audit record.
 func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Request {
 	source, method, path := "api", r.Method, st.path
@@ -255,8 +263,8 @@ func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Reques
 	if ip := sourceIP(r); ip != "" {
 		request.Context.IPAddress = &ip
 	}
-	if agent := strings.ToValidUTF8(r.UserAgent(), ""); agent != "" {
-		agent = agent[:min(len(agent), 256)]
+	agent := r.UserAgent()
+	if agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgentBytes)], ""); agent != "" {
 		request.Context.UserAgent = &agent
 	}
 	return request

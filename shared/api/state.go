@@ -16,7 +16,7 @@ import (
 // record and its line in the log.
 type state struct {
 	requestID string
-	path      string // as the client wrote it, without the query
+	path      string // as the client wrote it, without the query, up to maxPathBytes
 	start     time.Time
 	meter     store.Meter
 
