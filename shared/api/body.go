@@ -20,6 +20,10 @@ const (
 	// maxDepth is how deep arrays and objects may be nested. No body of the API
 	// needs more than a few levels; metadata is the caller's own.
 	maxDepth = 32
+	// maxValues is how many values a body has, those in arrays and objects
+	// counted: the largest that means something, 1000 keys with all of their
+	// fields, has 8000. Each may be at fault, and every fault found takes memory.
+	maxValues = 20_000
 )
 
 // takeBody reads the request's body, within its bound, and refuses what is not
@@ -64,7 +68,8 @@ func checkJSON(body []byte) error {
 // not passed on; where something is, is told as huma tells it: body.tags[2].a.
 type checker struct {
 	*json.Decoder
-	path []step // from the body to the value at hand
+	path   []step // from the body to the value at hand
+	values int    // how many have come
 }
 
 // step leads from an object or array to one of its values.
@@ -79,6 +84,9 @@ func (c *checker) value() error {
 	if err != nil {
 		return c.malformed()
 	}
+	if c.values++; c.values > maxValues {
+		return fault.InvalidField("body", "has more than %d values", maxValues)
+	}
 	switch t := token.(type) {
 	case string:
 		return c.text(t)
@@ -90,13 +98,13 @@ func (c *checker) value() error {
 		if len(c.path) == maxDepth {
 			return fault.InvalidField("body", "is nested deeper than %d levels", maxDepth)
 		}
-		return c.values(t == '{')
+		return c.within(t == '{')
 	}
 	return nil
 }
 
-// values reads the values of an object or array, and its end.
-func (c *checker) values(named bool) error {
+// within reads the values of an object or array, and its end.
+func (c *checker) within(named bool) error {
 	depth := len(c.path)
 	c.path = append(c.path, step{})
 	names := map[string]bool{}

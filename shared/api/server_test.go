@@ -491,6 +491,7 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 		{"a query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
 		{"the name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
 		{"faults", thing + "x", "{}", many.Err(), "and 4900 more"},
+		{"values", thing + "x", `{"x":[` + strings.Repeat("1,", 20_000) + "1]}", nil, "body: has more than 20000 values"},
 		{"a user agent", thing + "x", "{", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
