@@ -273,3 +273,13 @@ func TestManagersStory(t *testing.T) {
 	call("DELETE", alice+"/managers/"+made.Text("id"), "").Want(204)
 	call("DELETE", alice+"/managers/"+made.Text("id"), "").Want(404)
 }
+
+// TestTagsAreToldOfInTheirOrder: of several tags at fault it is always the same
+// that is told.
+func TestTagsAreToldOfInTheirOrder(t *testing.T) {
+	w := newWorld(t)
+	for range 20 {
+		w.Call(w.full, "GET", list+"?tag=1&tag.=2&tag.x=3&tag.x=4&tag.y=5&tag.y=6", "").
+			Want(400, "query.tag: write the parameter as tag.<property>=<value>")
+	}
+}

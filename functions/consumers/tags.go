@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,9 @@ func tagParameter() *huma.Param {
 // Resolve reads the tags; huma calls it.
 func (q *TagQuery) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	for name, values := range u.Query() {
+	query := u.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) { // the same answer each time
+		values := query[name]
 		property, ok := strings.CutPrefix(name, tagPrefix)
 		if !ok {
 			if name == "tag" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -120,11 +121,11 @@ func checkText(u *url.URL) error {
 	if err != nil {
 		return fault.InvalidField("query", "is not percent-encoded as a query has to be")
 	}
-	for name, vs := range values {
+	for _, name := range slices.Sorted(maps.Keys(values)) { // the same answer each time
 		if !isText(name) {
 			return errBadText("query")
 		}
-		for _, v := range vs {
+		for _, v := range values[name] {
 			if !isText(v) {
 				return errBadText("query." + name)
 			}

@@ -521,3 +521,16 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAnswerIsTheSameEachTime: of several things wrong with a query it is
+// always the same that is told.
+func TestAnAnswerIsTheSameEachTime(t *testing.T) {
+	told := map[string]bool{}
+	for range 50 {
+		_, body := newFixture(t).do(t, "GET", thing+"x?a=%01&b=%01&c=%01&d=%01", goodKey, "")
+		told[body] = true
+	}
+	if len(told) != 1 {
+		t.Errorf("%d answers to one request: %v", len(told), told)
+	}
+}
