@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/events"
+	"github.com/gatewright/gatewright/shared/api"
 )
 
 // Answer is what a call was answered with.
@@ -23,7 +26,10 @@ type Answer struct {
 	Whole string
 }
 
-// Call makes a request with a caller's key, "" for none.
+// Call makes a request with a caller's key, "" for none. It fails the test when
+// an operation answers a status, or does something outside its process, that
+// its declaration does not list: each case that a test makes is one in which the
+// document, or a grant, would be wrong.
 func (w *World) Call(key, method, path, body string) Answer {
 	w.Helper()
 	r := httptest.NewRequestWithContext(w.Context(), method, path, strings.NewReader(body))
@@ -32,7 +38,8 @@ func (w *World) Call(key, method, path, body string) Answer {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	out := httptest.NewRecorder()
-	w.handler.ServeHTTP(out, r)
+	done := w.Uses.during(func() { w.handler.ServeHTTP(out, r) })
+	w.asDeclared(r, out.Code, done)
 	dump, err := httputil.DumpResponse(out.Result(), true)
 	if err != nil {
 		w.Fatalf("%s %s: %v", method, path, err)
@@ -40,6 +47,26 @@ func (w *World) Call(key, method, path, body string) Answer {
 	return Answer{
 		t: w.TB, call: method + " " + path,
 		Status: out.Code, Header: out.Header(), Body: out.Body.String(), Whole: string(dump),
+	}
+}
+
+// asDeclared holds an answer, and what was done for it, against the declaration
+// of the request's operation.
+func (w *World) asDeclared(r *http.Request, status int, done []api.Use) {
+	w.Helper()
+	_, pattern := w.routes.Handler(r)
+	d, ok := w.declared[pattern]
+	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped {
+		return // it leads to no operation
+	}
+	if status != d.Status && !slices.Contains(d.Errors, status) {
+		w.Errorf("%s answers %d to %s %s, which it does not declare: list it in Errors", d.ID, status, r.Method, r.URL)
+	}
+	for _, use := range done {
+		apart := use == neverRecordedApart && status >= http.StatusBadRequest // how a refusal is recorded
+		if !apart && !slices.Contains(d.Uses, use) {
+			w.Errorf("%s does %q for %s %s, which it does not declare: list it in Uses", d.ID, use, r.Method, r.URL)
+		}
 	}
 }
 

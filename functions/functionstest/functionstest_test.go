@@ -2,6 +2,7 @@ package functionstest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -17,6 +18,9 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const all = "/v1/projects"
@@ -34,6 +38,8 @@ type judge struct {
 }
 
 func (j *judge) Helper() {}
+
+func (j *judge) Errorf(format string, args ...any) { j.said += fmt.Sprintf(format, args...) }
 
 func (j *judge) Fatalf(format string, args ...any) {
 	j.said = fmt.Sprintf(format, args...)
@@ -93,6 +99,39 @@ func TestWantFailsOnWhatIsNotWanted(t *testing.T) {
 
 func asks(key, method, path string) func(*functionstest.World) functionstest.Answer {
 	return func(w *functionstest.World) functionstest.Answer { return w.Call(key, method, path, "") }
+}
+
+// TestCallsHaveToBeAsDeclared: neither an answer nor a use is left out of a
+// declaration.
+func TestCallsHaveToBeAsDeclared(t *testing.T) {
+	silent := api.Operation[struct{}, api.NoContent]{ID: "silent", Method: "GET", Path: "/silent", Public: true}
+	for _, c := range []struct {
+		name string
+		do   func(ctx context.Context, p installation.Parts) error
+		want string
+	}{
+		{"nothing", func(context.Context, installation.Parts) error { return nil }, ""},
+		{"a failure", func(context.Context, installation.Parts) error { return errors.New("it fails") }, ""}, // a 500 is everybody's
+		{"a refusal", func(context.Context, installation.Parts) error { return fault.Missing("thing") }, "silent answers 404"},
+		{
+			"a use", func(ctx context.Context, p installation.Parts) error {
+				_, err := p.Table.Count(ctx, store.Query{PK: "a"})
+				return err
+			}, `silent does "table: query"`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := &judge{TB: t}
+			w := functionstest.New(j, func(p installation.Parts) []api.Route {
+				return []api.Route{silent.To(func(ctx context.Context, _ *struct{}) (*api.NoContent, error) { return nil, c.do(ctx, p) })}
+			})
+			w.Call("", "GET", "/silent", "")
+			w.Call("", "GET", "/nothing", "") // which leads to no operation
+			if (j.said == "") != (c.want == "") || !strings.Contains(j.said, c.want) {
+				t.Errorf("it fails with %q, want %q", j.said, c.want)
+			}
+		})
+	}
 }
 
 // TestFailuresNameTheCall: a table's row is found by it.
@@ -186,7 +225,7 @@ func TestUsesRecordWhatWasDone(t *testing.T) {
 		},
 		{
 			"a refusal", func() { w.Call(key, "POST", all, `{"name":"-"}`).Want(422) },
-			[]api.Use{api.PutItem},
+			[]api.Use{api.PutItem, "table: an audit record apart from its change, which only a refused one is"},
 			0, 0, 1, // its audit record
 		},
 		{

@@ -22,6 +22,8 @@ import (
 type Uses struct {
 	mu   sync.Mutex
 	done map[api.Use]int
+	// now is what the running call has done, nil outside of one.
+	now map[api.Use]int
 	// Reads, Queries and Commits count calls of the table.
 	Reads, Queries, Commits int
 }
@@ -40,6 +42,21 @@ func (u *Uses) Done() []api.Use {
 	return slices.Sorted(maps.Keys(u.done))
 }
 
+// during lists what is done while f runs, each once, but for what is done in
+// a call of its own meanwhile.
+func (u *Uses) during(f func()) []api.Use {
+	own := map[api.Use]int{}
+	u.mu.Lock()
+	outer := u.now
+	u.now = own
+	u.mu.Unlock()
+	f()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.now = outer
+	return slices.Sorted(maps.Keys(own))
+}
+
 func (u *Uses) add(use api.Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,6 +64,9 @@ func (u *Uses) add(use api.Use) {
 		u.done = map[api.Use]int{}
 	}
 	u.done[use]++
+	if u.now != nil {
+		u.now[use]++
+	}
 }
 
 func (u *Uses) count(n *int) {

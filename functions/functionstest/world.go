@@ -56,7 +56,10 @@ type World struct {
 
 	binds   []Bind
 	handler http.Handler
-	live    bool
+	// routes finds the declaration of a request, in declared by its pattern.
+	routes   *http.ServeMux
+	declared map[string]api.Declaration
+	live     bool
 }
 
 // rootKey is the root key of every world.
@@ -119,6 +122,12 @@ func (w *World) Restart() {
 	var routes []api.Route
 	for _, bind := range w.binds {
 		routes = append(routes, bind(parts)...)
+	}
+	w.routes, w.declared = http.NewServeMux(), map[string]api.Declaration{}
+	for _, r := range routes {
+		pattern := r.Method + " " + r.Path
+		w.routes.Handle(pattern, http.NotFoundHandler())
+		w.declared[pattern] = r.Declaration
 	}
 	callers := accounts.Open(parts)
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
