@@ -3,8 +3,12 @@ package functions_test
 import (
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
@@ -79,11 +83,30 @@ func newPopulated(t *testing.T) (p populated) {
 	return p
 }
 
+// only gives the group that the tests are limited to, "" for none. A name that
+// nothing has would let every test pass.
+func only(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv(varGroup)
+	known := []string{""}
+	for _, g := range functions.Groups() {
+		known = append(known, g.Name)
+	}
+	for _, f := range functions.Triggered() {
+		known = append(known, f.Name) // which no operation belongs to
+	}
+	if !slices.Contains(known, name) {
+		t.Fatalf("%s=%s: there is no such group: %v", varGroup, name, known[1:])
+	}
+	return name
+}
+
 // each runs a test for every operation that match accepts, in a bubble.
 func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T, d api.Declaration)) {
 	t.Helper()
+	only := only(t)
 	for _, g := range functions.Groups() {
-		if only := os.Getenv(varGroup); only != "" && only != g.Name {
+		if only != "" && only != g.Name {
 			continue
 		}
 		for _, d := range g.Declarations() {
@@ -146,31 +169,80 @@ func TestEveryGoodRequestSucceeds(t *testing.T) {
 	})
 }
 
-// TestEveryObjectIsInTheWorld: a parameter that no step of the world has made
-// would be as absent in the one world as in the other, and the sweep would
-// compare nothing with nothing.
-func TestEveryObjectIsInTheWorld(t *testing.T) {
-	p := newPopulated(t)
-	items := p.Items.Items()
-	each(t, every, func(t *testing.T, d api.Declaration) {
-		for _, name := range objects(d) {
-			if !isSomewhere(t, p.names[name], items) {
-				t.Errorf("{%s} is called %q, and there is no such thing in the table: make it in the world of the group's samples.json", name, p.names[name])
+// TestEveryObjectIsMadeByItsWorld: a parameter that no step of the world has
+// made would be as absent in the one world as in the other, and the sweep would
+// compare nothing with nothing. What is there before a group makes its own
+// things is none of them: a note called as its project is would be found.
+func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
+	book := samples(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Account("acme")
+		n, err := book.Names(chosen("acme"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := map[string]bool{}
+		for _, g := range functions.Groups() {
+			before := w.Items.Items()
+			if err := book.Make(w.Client(key), n, g.Name); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range g.Declarations() {
+				for _, name := range objects(d) {
+					if made[name] {
+						continue // by this group or one before
+					}
+					made[name] = true
+					if n[name] == "" || hasText(before, n[name]) || !hasText(w.Items.Items(), n[name]) {
+						t.Errorf("%s: {%s} is called %q, and the world of events/%s/samples.json makes nothing of that name: make it there, under a name of its own",
+							d.ID, name, n[name], g.Name)
+					}
+				}
 			}
 		}
 	})
 }
 
-// objects are the path parameters of an operation that name something which has
-// to exist: all but those that say where it is.
-func objects(d api.Declaration) []string {
-	var out []string
-	for _, name := range events.Parameters(d) {
-		switch name {
-		case "accountName", "projectName", "branchName":
-		default:
-			out = append(out, name)
+// hasText reports whether a text is a part of a key or a whole value in a table,
+// audit records apart.
+func hasText(in table, text string) bool {
+	for key, item := range in {
+		if isAudit(key) {
+			continue
+		}
+		for _, part := range strings.Split(key.PK+"#"+key.SK, "#") {
+			if part == text {
+				return true
+			}
+		}
+		if holds(&types.AttributeValueMemberM{Value: item}, text) {
+			return true
 		}
 	}
-	return out
+	return false
+}
+
+// holds reports whether a text is a whole value, or a name of one, in a record.
+func holds(value types.AttributeValue, text string) bool {
+	within := func(v types.AttributeValue) bool { return holds(v, text) }
+	switch v := value.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value == text
+	case *types.AttributeValueMemberL:
+		return slices.ContainsFunc(v.Value, within)
+	case *types.AttributeValueMemberM:
+		_, named := v.Value[text]
+		return named || slices.ContainsFunc(slices.Collect(maps.Values(v.Value)), within)
+	}
+	return false
+}
+
+// objects are the path parameters of an operation that name something which has
+// to exist: all but those that say where it is.
+func objects(d api.Declaration) []string { return slices.DeleteFunc(events.Parameters(d), isPlace) }
+
+// isPlace reports whether a parameter says where something is.
+func isPlace(parameter string) bool {
+	return parameter == "accountName" || parameter == "projectName" || parameter == "branchName"
 }
