@@ -215,6 +215,32 @@ func (b *Book) Request(d api.Declaration) Request {
 	return b.samples[b.declared[d.ID].group].Requests[d.ID]
 }
 
+// Making gives the requests of all worlds that an operation has to answer: in a
+// world that has been made, they ask for what is there already.
+func (b *Book) Making(d api.Declaration) (out []Request) {
+	for _, g := range b.groups {
+		for _, s := range b.samples[g.Name].World {
+			if s.Operation != d.ID {
+				continue
+			}
+			r := s.Request
+			if r.Body == nil {
+				r.Body = b.Request(d).Body
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Placeholders lists the parameters that the request's query and body hold.
+func (r Request) Placeholders() (out []string) {
+	for _, m := range parameter.FindAllStringSubmatch(r.Query+string(r.Body), -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
 // Client makes requests as one caller.
 type Client interface {
 	// Ask makes a request.

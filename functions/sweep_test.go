@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -77,6 +78,7 @@ func TestItsScopeAloneIsEnough(t *testing.T) {
 }
 
 func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
+	book := samples(t)
 	for _, g := range functions.Groups() {
 		for _, d := range g.Declarations() {
 			switch {
@@ -86,8 +88,13 @@ func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
 				}
 			case d.Unseen.Project == 0 || d.Unseen.Environment == 0:
 				t.Errorf("%s: say in Unseen what a key is answered that does not see what is asked for", d.ID)
-			case len(objects(d)) > 0 && d.Unseen != api.UnseenIsAbsent:
-				t.Errorf("%s names %v: what is not seen has to be answered as absent", d.ID, objects(d))
+			case d.Mutates() && d.Unseen.Project < http.StatusMultipleChoices:
+				t.Errorf("%s changes something for a key that does not see its project: refuse it", d.ID)
+			}
+			for _, r := range variants(book, d) {
+				if in := named(d, r); len(in) > 0 && !d.Public && d.Unseen != api.UnseenIsAbsent {
+					t.Errorf("%s names %v: what is not seen has to be answered as absent", d.ID, in)
+				}
 			}
 		}
 	}
@@ -104,19 +111,26 @@ type stranger struct {
 	shown []string
 	// named is what the account is called in requests.
 	named string
-	// status is what an operation answers, 0 where the stranger is none to it.
-	status func(d api.Declaration, path, body string) int
+	// status is what an operation answers, 0 where the stranger is none to it: the
+	// two worlds are alike to it all the same.
+	status func(d api.Declaration, r events.Request, path, body string) int
+}
+
+// named are the parameters of a request that name something which has to exist,
+// in its path, its query or its body.
+func named(d api.Declaration, r events.Request) []string {
+	return slices.DeleteFunc(append(events.Parameters(d), r.Placeholders()...), isPlace)
 }
 
 func strangers() []stranger {
-	unseenProject := func(d api.Declaration, _, _ string) int { return d.Unseen.Project }
-	unseenEnvironment := func(d api.Declaration, _, _ string) int { return d.Unseen.Environment }
+	unseenProject := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Unseen.Project }
+	unseenEnvironment := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Unseen.Environment }
 	previews := func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} }
 	return []stranger{
 		{
 			name: "another account by its name", owner: "globex", named: "globex",
-			status: func(d api.Declaration, path, body string) int {
-				if strings.Contains(path+body, "globex") || len(objects(d)) > 0 {
+			status: func(d api.Declaration, r events.Request, path, body string) int {
+				if strings.Contains(path+body, "globex") || len(named(d, r)) > 0 {
 					return http.StatusNotFound
 				}
 				return 0
@@ -124,8 +138,8 @@ func strangers() []stranger {
 		},
 		{
 			name: "another account's things under the caller's own", owner: "globex", named: "acme",
-			status: func(d api.Declaration, path, body string) int {
-				if len(objects(d)) > 0 {
+			status: func(d api.Declaration, r events.Request, path, body string) int {
+				if len(named(d, r)) > 0 {
 					return http.StatusNotFound
 				}
 				return 0
@@ -145,7 +159,7 @@ func strangers() []stranger {
 		},
 		{
 			name: "a key of the project, but another kind of environment", owner: "acme", named: "acme", shown: []string{projects},
-			status: func(d api.Declaration, path, body string) int {
+			status: func(d api.Declaration, r events.Request, path, body string) int {
 				if strings.Contains(body, "shop-next") {
 					return http.StatusForbidden // another project, which it would not see
 				}
@@ -206,8 +220,8 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 			each(t, private, func(t *testing.T, d api.Declaration) {
 				for i, r := range variants(book, d) {
 					path, body := target(t, d, r, two.names)
-					want := s.status(d, path, body)
-					if want == 0 || i > 0 && (len(objects(d)) == 0 || len(r.After) > 0) {
+					want := s.status(d, r, path, body)
+					if i > 0 && (len(named(d, r)) == 0 || len(r.After) > 0) {
 						continue // what a variant needs is its owner's to make
 					}
 					with, without := two.with.Copy(t), two.without.Copy(t)
@@ -217,7 +231,7 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 					if unseen.Whole != absent.Whole {
 						t.Errorf("it tells the unseen from the absent:\n%s\n%s", unseen.Whole, absent.Whole)
 					}
-					if unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
+					if want != 0 && unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
 						t.Errorf("%s %s %s: want %d, got %s", d.Method, path, body, want, unseen.Whole)
 					}
 					after := with.Items.Items()
@@ -234,6 +248,52 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOtherAccountsMakeNoDifference: an account that has everything is answered
+// the same, byte for byte, whether or not another one has the same under the
+// same names, and changes nothing of it. Names are unique within an account,
+// lists and counts are its own.
+func TestOtherAccountsMakeNoDifference(t *testing.T) {
+	book := samples(t)
+	var alone, beside *functionstest.World
+	var key string
+	var names events.Names
+	synctest.Test(t, func(t *testing.T) {
+		begin := func() (w *functionstest.World) {
+			w = newWorld(t)
+			key = w.Account("acme")
+			names = populate(w, book, key, "acme")
+			return w
+		}
+		alone, beside = begin(), begin()
+		populate(beside, book, beside.Account("globex"), "globex")
+	})
+	own := alone.Items.Items()
+	each(t, private, func(t *testing.T, d api.Declaration) {
+		for _, r := range append(variants(book, d), book.Making(d)...) {
+			ask := func(w *functionstest.World) string {
+				n := maps.Clone(names)
+				if err := book.Steps(w.Client(key), n, r.After); err != nil {
+					t.Fatal(err)
+				}
+				path, body := target(t, d, r, n)
+				w.Restart()
+				return w.Call(key, d.Method, path, body).Whole
+			}
+			with := beside.Copy(t)
+			before := with.Items.Items()
+			if got, want := ask(with), ask(alone.Copy(t)); got != want {
+				t.Errorf("another account's things show:\n%s\nwithout them:\n%s", got, want)
+			}
+			after := with.Items.Items()
+			for at, item := range before {
+				if _, its := own[at]; !its && !reflect.DeepEqual(item, after[at]) {
+					t.Errorf("it changed %s %s of another account", at.PK, at.SK)
+				}
+			}
+		}
+	})
 }
 
 // TestBadInputIsRefusedAndRecorded: a body that means nothing is a 400, and a
