@@ -215,12 +215,14 @@ func (b *Book) Request(d api.Declaration) Request {
 	return b.samples[b.declared[d.ID].group].Requests[d.ID]
 }
 
-// Making gives the requests of all worlds that an operation has to answer: in a
-// world that has been made, they ask for what is there already.
-func (b *Book) Making(d api.Declaration) (out []Request) {
+// Making gives the requests of all worlds that an operation has to answer, or
+// those that give one of some parameters its value: in a world that has been
+// made, they ask for what is there already.
+func (b *Book) Making(d api.Declaration, kept ...string) (out []Request) {
 	for _, g := range b.groups {
 		for _, s := range b.samples[g.Name].World {
-			if s.Operation != d.ID {
+			keeps := func(parameter string) bool { return s.Keep[parameter] != "" || s.names(parameter) }
+			if s.Operation != d.ID || len(kept) > 0 && !slices.ContainsFunc(kept, keeps) {
 				continue
 			}
 			r := s.Request
@@ -231,6 +233,12 @@ func (b *Book) Making(d api.Declaration) (out []Request) {
 		}
 	}
 	return out
+}
+
+// names reports whether the step's body calls what it makes by a parameter.
+func (s Step) names(parameter string) bool {
+	var body struct{ Name string }
+	return json.Unmarshal(s.Body, &body) == nil && body.Name == "{"+parameter+"}"
 }
 
 // Placeholders lists the parameters that the request's query and body hold.

@@ -3,11 +3,14 @@ package functions_test
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
@@ -86,6 +89,9 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 		named := map[string]bool{}
 		for _, r := range variants(p.book, d) {
 			w, a, n := p.good(t, d, r)
+			if sameBut(p.Items.Items(), w.Items.Items(), len(r.After) > 0) {
+				t.Error("it changes nothing but the audit log")
+			}
 			before := table{}
 			for key, item := range w.Items.Items() {
 				if !isAudit(key) || !strings.Contains(key.PK, w.Now.UTC().Format("2006-01-02")) {
@@ -124,12 +130,101 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 					t.Errorf("it names %s and not %s, which was asked for", text.String(), own)
 				}
 			}
+			_, body := target(t, d, r, n)
+			p.tellsNames(t, e, body, w.Items.Items())
 			if strings.Contains(*e.Route.URL, "?") {
 				t.Errorf("it holds a query string: %s", *e.Route.URL)
 			}
 		}
 		if got, want := slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(d.Resources)); !slices.Equal(got, want) {
 			t.Errorf("its records name %v, declared are %v", got, want)
+		}
+	})
+}
+
+// auditMetadata are what records say of resources beside their ids: names, and
+// of many keys at once how many and which.
+func auditMetadata() []string {
+	return []string{"name", "project", "branch", "keys", "firstKeyId", "lastKeyId"}
+}
+
+// tellsNames fails where a record tells more of what its request's body held:
+// no record holds a body. A text that the table has nowhere else was sealed or
+// hashed, and so is a secret even where it is called a name.
+func (p populated) tellsNames(t *testing.T, e audit.Entry, body string, in table) {
+	t.Helper()
+	for _, of := range e.Resources {
+		for field := range of.Metadata {
+			if !slices.Contains(auditMetadata(), field) {
+				t.Errorf("it tells the %s of a %s: see auditMetadata", field, of.Type)
+			}
+		}
+	}
+	record, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit(decoded(t, body), func(name, text string) {
+		if len(text) > 5 && strings.Contains(string(record), text) && !isSomewhere(t, text, in) {
+			t.Errorf("it tells the %s, which the table has nowhere in clear", name)
+		}
+	})
+}
+
+// sameBut reports whether a table is as before, audit records apart. What other
+// requests have done before hides it.
+func sameBut(before, after table, others bool) bool {
+	if others {
+		return false
+	}
+	own := func(in table) table {
+		in = maps.Clone(in)
+		maps.DeleteFunc(in, func(k store.Key, _ store.Item) bool { return isAudit(k) })
+		return in
+	}
+	return reflect.DeepEqual(own(before), own(after))
+}
+
+// TestActionsAreOfOneMethod: who looks for deletions in the audit log finds all
+// of them, and nothing else.
+func TestActionsAreOfOneMethod(t *testing.T) {
+	methods := map[audit.Action]string{}
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			if !d.Mutates() {
+				continue
+			}
+			if other := methods[d.Audit]; other != "" && other != d.Method {
+				t.Errorf("%s is recorded as %s, which is a %s elsewhere", d.ID, d.Audit, other)
+			}
+			methods[d.Audit] = d.Method
+			if _, verb, _ := strings.Cut(string(d.Audit), "."); (verb == "delete") != (d.Method == http.MethodDelete) {
+				t.Errorf("%s is a %s and recorded as %s", d.ID, d.Method, d.Audit)
+			}
+		}
+	}
+}
+
+// TestWhatIsDeletedCanBeMadeAgain: nothing of it is left that stands in the way,
+// and deleting it twice is told.
+func TestWhatIsDeletedCanBeMadeAgain(t *testing.T) {
+	p := newPopulated(t)
+	deletes := func(d api.Declaration) bool { return d.Method == http.MethodDelete }
+	each(t, deletes, func(t *testing.T, d api.Declaration) {
+		w, _, n := p.good(t, d, p.book.Request(d))
+		path, body := target(t, d, p.book.Request(d), n)
+		w.Now = w.Now.Add(time.Second)
+		w.Restart()
+		w.Call(p.key, d.Method, path, body).Want(http.StatusNotFound)
+		in := objects(d)
+		for _, g := range functions.Groups() {
+			for _, other := range g.Declarations() {
+				for _, r := range p.book.Making(other, in[len(in)-1]) {
+					path, body := target(t, other, r, p.names)
+					w.Now = w.Now.Add(time.Second)
+					w.Call(p.key, other.Method, path, body).Want(other.Status)
+				}
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ type schema struct {
 	Properties map[string]schema
 	Items      *schema
 	OneOf      []schema
+	AnyOf      []schema
+	AllOf      []schema
 	// AdditionalProperties is a schema or a boolean.
 	AdditionalProperties any
 }
@@ -64,13 +67,17 @@ func requests(t *testing.T) (operations map[string]described, schemas map[string
 	return operations, document.Components.Schemas
 }
 
+// short is a pattern of one kind of character, so many times at most.
+var short = regexp.MustCompile(`^\^(\[[^]]*\]|\\?.)\{\d+(,\d+)?\}\$$`)
+
 // unbounded lists where a request may hold a text or a list of any length.
 func unbounded(at string, s schema, schemas map[string]schema) (found []string) {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		s = schemas[name]
 	}
 	is := func(kind string) bool { return strings.Contains(fmt.Sprint(s.Type), kind) }
-	if is("string") && s.MaxLength == nil && s.Enum == nil && s.Format == "" && !strings.HasSuffix(s.Pattern, "}$") {
+	formats := []string{"date-time", "date", "time", "uuid", "ipv4", "ipv6"} // which are short by what they mean
+	if is("string") && s.MaxLength == nil && s.Enum == nil && !slices.Contains(formats, s.Format) && !short.MatchString(s.Pattern) {
 		found = append(found, at)
 	}
 	if is("array") {
@@ -84,7 +91,7 @@ func unbounded(at string, s schema, schemas map[string]schema) (found []string) 
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		found = append(found, unbounded(at+"."+name, s.Properties[name], schemas)...)
 	}
-	for _, one := range s.OneOf {
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
 		found = append(found, unbounded(at, one, schemas)...)
 	}
 	return found
@@ -110,6 +117,56 @@ func TestEveryInputHasABound(t *testing.T) {
 		}
 		if len(found) > 0 {
 			t.Errorf("give these a maxLength, a pattern with a bound, an enum or a format: %v", found)
+		}
+	})
+}
+
+// TestObjectsOfTheCallersOwnAreBounded: a schema can't bound what has no schema,
+// such as tags and metadata; a text in it of a tenth of the largest body is
+// refused by the service.
+func TestObjectsOfTheCallersOwnAreBounded(t *testing.T) {
+	p := newPopulated(t)
+	operations, schemas := requests(t)
+	resolved := func(s schema) schema {
+		if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
+			return schemas[name]
+		}
+		return s
+	}
+	large := strings.Repeat("a", api.MaxBodyBytes/10)
+	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
+		r := p.book.Request(d)
+		for _, c := range operations[d.ID].RequestBody.Content {
+			of := resolved(c.Schema)
+			isList := of.Items != nil
+			if isList {
+				of = resolved(*of.Items)
+			}
+			for name, property := range of.Properties {
+				property = resolved(property)
+				if len(property.Properties) > 0 || property.Type != nil && !strings.Contains(fmt.Sprint(property.Type), "object") {
+					continue
+				}
+				_, body := target(t, d, r, p.names)
+				fields := map[string]any{}
+				if !isList {
+					fields, _ = decoded(t, body).(map[string]any)
+				}
+				fields[name] = map[string]any{"a": large}
+				var whole any = fields
+				if isList {
+					whole = []any{fields}
+				}
+				raw, err := json.Marshal(whole)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := p.Copy(t)
+				path, _ := target(t, d, r, p.names)
+				if a := w.Call(p.key, d.Method, path, string(raw)); a.Status < http.StatusBadRequest || a.Status >= http.StatusInternalServerError {
+					t.Errorf("%s with a text of %d bytes is answered %d", name, len(large), a.Status)
+				}
+			}
 		}
 	})
 }
