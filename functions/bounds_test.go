@@ -35,13 +35,23 @@ type schema struct {
 // described is what the OpenAPI document says of an operation's requests.
 type described struct {
 	OperationID string
-	Parameters  []struct {
-		Name, In string
-		Schema   schema
-	}
+	Parameters  []parameter
 	RequestBody struct {
 		Content map[string]struct{ Schema schema }
 	}
+}
+
+// parameter is one of a request.
+type parameter struct {
+	Name, In string
+	Schema   schema
+}
+
+// takes reports whether the parameter is of a query and may be called name: tag
+// is also tag.plan.
+func (p parameter) takes(name string) bool {
+	before, _, _ := strings.Cut(name, ".")
+	return p.In == "query" && p.Name == before
 }
 
 // requests reads the OpenAPI document: its operations by id, and its schemas.
@@ -72,9 +82,7 @@ var short = regexp.MustCompile(`^\^(\[[^]]*\]|\\?.)\{\d+(,\d+)?\}\$$`)
 
 // unbounded lists where a request may hold a text or a list of any length.
 func unbounded(at string, s schema, schemas map[string]schema) (found []string) {
-	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
-		s = schemas[name]
-	}
+	s = s.of(schemas)
 	is := func(kind string) bool { return strings.Contains(fmt.Sprint(s.Type), kind) }
 	formats := []string{"date-time", "date", "time", "uuid", "ipv4", "ipv6"} // which are short by what they mean
 	if is("string") && s.MaxLength == nil && s.Enum == nil && !slices.Contains(formats, s.Format) && !short.MatchString(s.Pattern) {
@@ -127,12 +135,7 @@ func TestEveryInputHasABound(t *testing.T) {
 func TestObjectsOfTheCallersOwnAreBounded(t *testing.T) {
 	p := newPopulated(t)
 	operations, schemas := requests(t)
-	resolved := func(s schema) schema {
-		if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
-			return schemas[name]
-		}
-		return s
-	}
+	resolved := func(s schema) schema { return s.of(schemas) }
 	large := strings.Repeat("a", api.MaxBodyBytes/10)
 	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		r := p.book.Request(d)

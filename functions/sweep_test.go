@@ -221,8 +221,11 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 				for i, r := range variants(book, d) {
 					path, body := target(t, d, r, two.names)
 					want := s.status(d, r, path, body)
-					if i > 0 && (len(named(d, r)) == 0 || len(r.After) > 0) {
+					if len(r.After) > 0 && i > 0 {
 						continue // what a variant needs is its owner's to make
+					}
+					if i > 0 && len(named(d, r)) == 0 && !strings.Contains(path+body, "globex") {
+						want = 0 // it may be about something else than the plain one
 					}
 					with, without := two.with.Copy(t), two.without.Copy(t)
 					before := with.Items.Items()
