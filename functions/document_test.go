@@ -309,6 +309,47 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	})
 }
 
+// TestEveryListHasItsEnvelope: a list can grow, and one that is answered as it
+// is can never be paged without breaking its clients (contract 1.3).
+func TestEveryListHasItsEnvelope(t *testing.T) {
+	s := readServed(t)
+	operations, schemas := requests(t)
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			raw, err := json.Marshal(s.at("paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status), "content", "application/json", "schema"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer schema
+			if err := json.Unmarshal(raw, &answer); err != nil {
+				t.Fatal(err)
+			}
+			answer = answer.of(schemas)
+			if strings.Contains(fmt.Sprint(answer.Type), "array") && d.Method == http.MethodGet {
+				t.Errorf("%s answers a list without its envelope: answer api.List", d.ID)
+			}
+			if _, isList := answer.Properties["data"]; !isList {
+				continue
+			}
+			for _, part := range []string{"limit", "offset"} {
+				if !slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.takes(part) }) && d.Method == http.MethodGet {
+					t.Errorf("%s answers a list and takes no %s: embed api.Page", d.ID, part)
+				}
+			}
+		}
+	}
+}
+
+// TestNoParameterOfABranchLacksItsSlashes: a branch may be feature/x, which
+// platforms decode before they route.
+func TestNoParameterOfABranchLacksItsSlashes(t *testing.T) {
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		if slices.Contains(events.Parameters(d), "branchName") && d.Slashed != "{branchName}" {
+			t.Error(`give the field of {branchName} the tag slashes:"true"`)
+		}
+	})
+}
+
 // TestExamplesCanBeInvalid keeps the test above honest, and shows that answers
 // are closed: a field that the schema does not list is refused.
 func TestExamplesCanBeInvalid(t *testing.T) {

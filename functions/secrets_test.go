@@ -3,12 +3,16 @@ package functions_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/store"
@@ -18,6 +22,52 @@ import (
 // something: an API key, a variable's value, what connects to a bucket, an
 // address that takes an upload.
 func secretFields() []string { return []string{"key", "value", "token", "uploadUrl"} }
+
+// sounds are parts of names of fields that hold what opens something.
+var sounds = regexp.MustCompile(`(?i)secret|token|passw|passphrase|private|credential|sealed|hash|cipher|signature|\bpin\b|^key$|apikey$|url$`)
+
+// TestFieldsThatSoundSecretAreKnown: an answer gets a field that opens something
+// by intention, and then TestNoSecretIsKept follows what it holds.
+func TestFieldsThatSoundSecretAreKnown(t *testing.T) {
+	known := append(secretFields(),
+		"isSecret",             // whether a value is one
+		"url", "repositoryUrl", // addresses that anybody may know
+	)
+	_, schemas := requests(t)
+	for name, s := range schemas {
+		for field := range s.Properties {
+			if sounds.MatchString(field) && !slices.Contains(known, field) {
+				t.Errorf("%s.%s sounds secret: leave it out, or list it in secretFields or here", name, field)
+			}
+		}
+	}
+}
+
+// TestNothingSealedIsAnswered: what the table holds as bytes is sealed or hashed,
+// and is nobody's to read.
+func TestNothingSealedIsAnswered(t *testing.T) {
+	p := newPopulated(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		for _, r := range variants(p.book, d) {
+			w, a, _ := p.good(t, d, r)
+			for key, item := range w.Items.Items() {
+				for name, value := range item {
+					b, ok := value.(*types.AttributeValueMemberB)
+					if !ok || len(b.Value) < 8 {
+						continue
+					}
+					for _, text := range []string{
+						base64.StdEncoding.EncodeToString(b.Value), base64.RawURLEncoding.EncodeToString(b.Value), hex.EncodeToString(b.Value),
+					} {
+						if strings.Contains(a.Body, text) {
+							t.Errorf("it answers the %s of %s %s", name, key.PK, key.SK)
+						}
+					}
+				}
+			}
+		}
+	})
+}
 
 // visit calls seen for every field of a decoded JSON text, and for every text
 // in it, whose field has no name in a list.
