@@ -19,23 +19,35 @@ const storeDir = "shared/store"
 // apart: it is a constant with its access pattern in a comment, its text is no
 // other one's and needs no escaping.
 //
-// It sees spaces by their type as it is written. A text that becomes one
-// as an argument, without a conversion, is not seen.
+// Keys are made of spaces alone: a store.Key that is written out, or a partition
+// that begins with a text, could stand in anybody's space.
+//
+// It sees spaces and keys by their type as it is written. A text that becomes a
+// space as an argument, without a conversion, is not seen.
 func KeySpaces(t *Tree) (found []Finding) {
 	owners := map[string]string{} // the file of each text
 	for _, p := range t.Packages {
 		sources := p.sources()
+		inStore := p.Dir == storeDir || strings.HasPrefix(p.Dir, storeDir+"/")
 		for _, name := range slices.Sorted(maps.Keys(sources)) {
 			file := sources[name]
-			isSpace := spaceType(p, file)
+			isSpace, isKey := storeType(p, file, "Space"), storeType(p, file, "Key")
+			isIn := storeType(p, file, "In")
 			add := func(n ast.Node, format string, args ...any) {
 				found = append(found, Finding{name, t.line(n.Pos()), fmt.Sprintf(format, args...)})
 			}
 			for n := range ast.Preorder(file) {
 				switch n := n.(type) {
+				case *ast.CompositeLit:
+					if !inStore && isKey(n.Type) && len(n.Elts) > 0 {
+						add(n, "a key that is written out: make it with Key of a store.Space, or with store.In")
+					}
 				case *ast.CallExpr:
-					if p.Dir != storeDir && isSpace(n.Fun) {
+					if !inStore && isSpace(n.Fun) {
 						add(n, "a space made from a text: declare it as a constant of type store.Space")
+					}
+					if !inStore && isIn(n.Fun) && len(n.Args) > 0 && isText(n.Args[0]) {
+						add(n, "a partition that is written out: make it with Partition of a store.Space")
 					}
 				case *ast.GenDecl:
 					for _, s := range spacesOf(n, isSpace) {
@@ -58,9 +70,20 @@ func KeySpaces(t *Tree) (found []Finding) {
 	return found
 }
 
-// spaceType gives what tells whether an expression of the file means
-// store.Space.
-func spaceType(p Package, file *ast.File) func(ast.Expr) bool {
+// isText reports whether an expression is a text, or begins with one.
+func isText(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		return isText(e.X)
+	}
+	return false
+}
+
+// storeType gives what tells whether an expression of the file means a name of
+// package store.
+func storeType(p Package, file *ast.File, of string) func(ast.Expr) bool {
 	qualifier := ""
 	for _, spec := range file.Imports {
 		if spec.Path.Value == strconv.Quote(Module+"/"+storeDir) {
@@ -73,10 +96,10 @@ func spaceType(p Package, file *ast.File) func(ast.Expr) bool {
 	return func(e ast.Expr) bool {
 		switch e := e.(type) {
 		case *ast.Ident:
-			return p.Dir == storeDir && e.Name == "Space"
+			return p.Dir == storeDir && e.Name == of
 		case *ast.SelectorExpr:
 			pkg, ok := e.X.(*ast.Ident)
-			return ok && pkg.Name == qualifier && e.Sel.Name == "Space"
+			return ok && pkg.Name == qualifier && e.Sel.Name == of
 		}
 		return false
 	}

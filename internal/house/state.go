@@ -73,11 +73,22 @@ func packageVars(file *ast.File) (specs []*ast.ValueSpec) {
 func changes(spec *ast.ValueSpec) bool {
 	exprs := []ast.Expr{spec.Type}
 	for _, v := range spec.Values {
-		if lit, ok := v.(*ast.CompositeLit); ok {
-			exprs = append(exprs, lit.Type)
+		if address, ok := v.(*ast.UnaryExpr); ok {
+			v = address.X
+		}
+		switch v := v.(type) {
+		case *ast.CompositeLit:
+			exprs = append(exprs, v.Type)
+		case *ast.CallExpr:
+			if f, ok := v.Fun.(*ast.Ident); ok && f.Name == "new" && len(v.Args) == 1 {
+				exprs = append(exprs, v.Args[0])
+			}
 		}
 	}
 	for _, e := range exprs {
+		if pointer, ok := e.(*ast.StarExpr); ok {
+			e = pointer.X
+		}
 		if sel, ok := e.(*ast.SelectorExpr); ok {
 			pkg, ok := sel.X.(*ast.Ident)
 			if ok && (pkg.Name == "sync" || pkg.Name == "atomic") {
@@ -96,11 +107,29 @@ func written(n ast.Node) []ast.Expr {
 	case *ast.IncDecStmt:
 		return []ast.Expr{n.X}
 	case *ast.CallExpr:
-		if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "delete" || f.Name == "clear") && len(n.Args) > 0 {
+		if changesItsFirst(n.Fun) && len(n.Args) > 0 {
 			return n.Args[:1]
 		}
 	}
 	return nil
+}
+
+// changesItsFirst reports whether a function changes what its first argument
+// holds.
+func changesItsFirst(f ast.Expr) bool {
+	name := ""
+	switch f := f.(type) {
+	case *ast.Ident:
+		name = f.Name
+	case *ast.SelectorExpr:
+		if pkg, ok := f.X.(*ast.Ident); ok {
+			name = pkg.Name + "." + f.Sel.Name
+		}
+	}
+	return slices.Contains([]string{
+		"delete", "clear", "copy", "maps.Copy", "maps.DeleteFunc", "maps.Insert",
+		"slices.Sort", "slices.SortFunc", "slices.SortStableFunc", "slices.Reverse",
+	}, name)
 }
 
 // root gives x of x, x.f, x[i] and *x.
