@@ -252,6 +252,41 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 	wantFault(t, err, fault.NotFound, "variable")
 }
 
+// interrupted has something happen before the next commit, once.
+type interrupted struct {
+	store.Backend
+	before func()
+}
+
+// Transact implements store.Backend.
+func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if before := i.before; before != nil {
+		i.before = nil
+		before()
+	}
+	return i.Backend.Transact(ctx, token, writes)
+}
+
+// TestUpdateMakesNoVariable has the variable go between what its update reads
+// and what that commits. Nothing deletes variables today.
+func TestUpdateMakesNoVariable(t *testing.T) {
+	w := newWorld(t)
+	w.create("main", variables.NewVariable{Name: "A", Value: "1"})
+	gone := func() {
+		if err := w.table.Commit(t.Context(), store.Delete(at("main").Key("A"))); err != nil {
+			t.Error(err)
+		}
+	}
+	late := variables.Open(installation.Parts{
+		Table: storetest.Over(t, &interrupted{w.memory, gone}), Key: root{}, Now: func() time.Time { return w.now },
+	})
+	_, err := late.Update(w.request(), at("main"), "A", new("2"))
+	wantFault(t, err, fault.NotFound, "variable")
+	if got := w.resolve("main"); len(got) > 0 {
+		t.Errorf("resolved %v", got)
+	}
+}
+
 type anything struct{}
 
 func (anything) SeesProject(string) bool { return true }
