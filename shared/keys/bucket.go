@@ -177,12 +177,13 @@ func (s *Service) newBucket(ctx context.Context, accountID string, in NewBucket,
 func tokenContext(bucketID string) string { return "key-bucket-token/" + bucketID }
 
 // create are the writes of a new bucket where old, its name's record, is absent
-// or a tombstone; raced is answered when that has changed.
+// or a tombstone; raced is answered when that has changed. A tombstone's id is
+// condition enough: no bucket comes back, and each one has an id of its own.
 func (b bucketRecord) create(old bucketRecord, raced error) []store.Write {
 	key := bucketKey(b.AccountID, b.Name)
 	record := store.Create(key, b)
 	if old.ID != "" {
-		record = store.Put(key, b).If(store.Equal(store.At("id"), old.ID)).If(store.Has(store.At("deletedOn")))
+		record = store.Put(key, b).If(store.Equal(store.At("id"), old.ID))
 	}
 	return []store.Write{
 		record.Else(raced),

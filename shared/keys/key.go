@@ -78,11 +78,13 @@ func (k keyRecord) key() Key {
 	return Key{ID: k.ID, Description: k.Description, ExpiresOn: k.ExpiresOn, CreatedOn: k.CreatedOn, UpdatedOn: k.UpdatedOn}
 }
 
-// remove are the writes that delete a key, if it is as it was read.
+// remove are the writes that delete a key, if it is there and has the text that
+// was read. The record of the text tells both: whatever deletes a key or gives it
+// another text deletes that record too. What else of the key has changed is
+// deleted with it.
 func (k keyRecord) remove(g generation, consumer string) []store.Write {
 	return []store.Write{
-		store.Delete(consumerKeyKey(g, consumer, k.ID)).
-			If(store.Equal(store.At("revision"), k.Revision)).Else(store.ErrStale),
+		store.Delete(consumerKeyKey(g, consumer, k.ID)),
 		store.Delete(keyHashKey(k.Hash)).
 			If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale),
 	}

@@ -25,8 +25,8 @@ type keySet struct {
 //
 // The rows were queried while the consumer's record was read, and are no
 // snapshot with it. They are all of its keys nevertheless when their number is
-// the record's KeyCount, each still exists as read when the change commits, and
-// the record still has its version: the writes have those conditions.
+// the record's KeyCount, each still exists with its text when the change commits,
+// and the record still has its version: the writes have those conditions.
 func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit int) (keySet, error) {
 	if v.consumer.KeyCount > limit {
 		return keySet{}, nil

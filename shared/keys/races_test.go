@@ -3,6 +3,8 @@ package keys_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -208,4 +210,74 @@ func TestWhatACreationLeavesInADeletedBucketIsSwept(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTextReplacedBetweenTwoReadsOpensNothingAfterwards has a key get another
+// text after its row was queried for a change of all keys.
+func TestTextReplacedBetweenTwoReadsOpensNothingAfterwards(t *testing.T) {
+	const text = "a-key-of-our-own-0123456789"
+	for name, change := range map[string]func(w *world) error{
+		"delete": func(w *world) error { return w.keys.DeleteConsumer(w.request(), of("alice")) },
+		"roll":   func(w *world) error { return w.keys.RollKey(w.request(), of("alice"), w.clock.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &between{}
+			w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+			w.bucket()
+			w.consumer("alice")
+			k := w.key("alice", keys.NewKey{})
+			b.arm(func() { must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), k.ID, keys.KeyPatch{Text: text})) })
+			must0(t, change(w))
+			w.wantOpen(false, k, keys.Key{Text: text})
+		})
+	}
+}
+
+// TestChangeIsOfTheBucketThatWasNamed has the bucket deleted, and made anew,
+// between what a change of it reads and what it commits.
+func TestChangeIsOfTheBucketThatWasNamed(t *testing.T) {
+	for name, change := range map[string]func(w *world, id string) error{
+		"update": func(w *world, id string) error {
+			_, err := w.keys.UpdateBucket(w.request(), in(id), keys.BucketPatch{Description: store.PatchTo("of the old one")})
+			return err
+		},
+		"delete": func(w *world, id string) error { return w.keys.DeleteBucket(w.request(), in(id)) },
+	} {
+		for _, anew := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, made anew %v", name, anew), func(t *testing.T) {
+				w, b := lateWorld(t)
+				old := w.bucket()
+				var want []keys.Bucket
+				b.beforeCommit = func() {
+					must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+					if anew {
+						want = append(want, w.bucket())
+					}
+				}
+				wantFault(t, change(w, old.ID), fault.NotFound)
+				got, _, err := w.keys.ListBuckets(w.Context(), owner, all)
+				must0(t, err)
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("there is %+v, want %+v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryBucketOfANameHasItsOwnConsumers has one more bucket come and go
+// between what a creation reads and what it commits.
+func TestEveryBucketOfANameHasItsOwnConsumers(t *testing.T) {
+	w, b := lateWorld(t)
+	remove := func() { must0(t, w.keys.DeleteBucket(w.request(), in(bucket))) }
+	w.bucket()
+	remove()
+	b.beforeCommit = func() {
+		w.bucket()
+		w.consumer("alice")
+		remove()
+	}
+	w.bucket()
+	_, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{})
+	wantFault(t, err, fault.NotFound)
 }
