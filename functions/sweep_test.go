@@ -87,7 +87,7 @@ func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
 					t.Errorf("%s is public and hides nothing: leave Unseen out", d.ID)
 				}
 			case d.Unseen.Project == 0 || d.Unseen.Environment == 0:
-				t.Errorf("%s: say in Unseen what a key is answered that does not see what is asked for", d.ID)
+				t.Errorf("%s: say in Unseen what a key is answered that does not see what is asked for: api.UnseenIsAbsent, api.UnseenIsLeftOut or two statuses", d.ID)
 			case d.Mutates() && d.Unseen.Project < http.StatusMultipleChoices:
 				t.Errorf("%s changes something for a key that does not see its project: refuse it", d.ID)
 			}
@@ -235,7 +235,7 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 						t.Errorf("it tells the unseen from the absent:\n%s\n%s", unseen.Whole, absent.Whole)
 					}
 					if want != 0 && unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
-						t.Errorf("%s %s %s: want %d, got %s", d.Method, path, body, want, unseen.Whole)
+						t.Errorf("%s %s %s: declared is %d (Unseen), answered %s", d.Method, path, body, want, unseen.Whole)
 					}
 					after := with.Items.Items()
 					if unseen.Status >= http.StatusMultipleChoices {

@@ -21,12 +21,12 @@ func TestEveryOperationUsesWhatItDeclares(t *testing.T) {
 		}
 		for _, u := range d.Uses {
 			if !slices.Contains(done, u) {
-				t.Errorf("it declares that it does %q, and none of its good requests does", u)
+				t.Errorf("it declares that it does %q, and none of its good requests does: take it out of Uses, or add such a request to samples.json", u)
 			}
 		}
 		for _, u := range done {
 			if !slices.Contains(d.Uses, u) {
-				t.Errorf("it does %q, which it does not declare", u)
+				t.Errorf("it does %q, which it does not declare: add it to Uses", u)
 			}
 		}
 	})

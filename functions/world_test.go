@@ -28,6 +28,9 @@ func newWorld(t *testing.T) *functionstest.World {
 	t.Helper()
 	var binds []functionstest.Bind
 	for _, g := range functions.Groups() {
+		if wrong := wrongBinding(g); wrong != "" {
+			t.Fatal(wrong) // which every operation's failure would hide
+		}
 		binds = append(binds, g.Bind)
 	}
 	return functionstest.New(t, binds...)
