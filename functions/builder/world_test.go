@@ -60,7 +60,7 @@ func install(t *testing.T) *installation {
 		t.Fatalf("the handler is a %T", handler)
 	}
 	i.resolver = serving.New(serving.Options{
-		Table: i.Parts.Table, Shelf: artifacts.Open(i.Parts), Domain: "gateway.test", Now: i.Parts.Now, Log: i.Parts.Log,
+		Table: i.Parts.Table, Artifacts: artifacts.Open(i.Parts), Domain: "gateway.test", Now: i.Parts.Now, Log: i.Parts.Log,
 	})
 	return i
 }

@@ -63,11 +63,11 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	book := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments: serving.New(serving.Options{
-			Table:  p.Table,
-			Shelf:  artifacts.Open(p),
-			Domain: p.Config.DeploymentDomain(),
-			Now:    p.Now,
-			Log:    p.Log,
+			Table:     p.Table,
+			Artifacts: artifacts.Open(p),
+			Domain:    p.Config.DeploymentDomain(),
+			Now:       p.Now,
+			Log:       p.Log,
 		}),
 		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, rememberedKeys, secret, p.Now),
 		Allowances: &limiter{book, p.Now},

@@ -48,8 +48,8 @@ type Hasher interface {
 	Hash(ctx context.Context, text string) (string, error)
 }
 
-// Shelf keeps artifacts. It is safe for concurrent use.
-type Shelf struct {
+// Store keeps artifacts. It is safe for concurrent use.
+type Store struct {
 	objects Objects
 	sealer  Sealer
 	hasher  Hasher
@@ -59,17 +59,17 @@ type Shelf struct {
 // changes.
 const hashPurpose = "artifact"
 
-// Open makes the Shelf of an installation.
-func Open(p installation.Parts) *Shelf { return New(p.Bucket, p.Sealer(), p.Hasher(hashPurpose)) }
+// Open makes the Store of an installation.
+func Open(p installation.Parts) *Store { return New(p.Bucket, p.Sealer(), p.Hasher(hashPurpose)) }
 
-// New makes a Shelf in a bucket.
-func New(objects Objects, sealer Sealer, hasher Hasher) *Shelf {
-	return &Shelf{objects: objects, sealer: sealer, hasher: hasher}
+// New makes a Store in a bucket.
+func New(objects Objects, sealer Sealer, hasher Hasher) *Store {
+	return &Store{objects: objects, sealer: sealer, hasher: hasher}
 }
 
 // Put stores an artifact of a deployment and answers its name, which is the
 // same for the same content.
-func (s *Shelf) Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error) {
+func (s *Store) Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error) {
 	data, digest, err := project.Encode(a)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func (s *Shelf) Put(ctx context.Context, deployment string, a *project.Artifact)
 
 // Get loads an artifact by its name. It answers blob.ErrNotFound for one that is
 // not there and project.ErrFormat for one of another release's format.
-func (s *Shelf) Get(ctx context.Context, name string) (*project.Artifact, error) {
+func (s *Store) Get(ctx context.Context, name string) (*project.Artifact, error) {
 	r, _, err := s.objects.Get(ctx, blob.ArtifactKey(name), "", maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("load an artifact: %w", err)

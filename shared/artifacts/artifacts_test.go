@@ -19,7 +19,7 @@ type rootKey [seal.KeyBytes]byte
 
 func (k *rootKey) Root(context.Context) ([]byte, error) { return k[:], nil }
 
-func shelf(bucket *blob.Memory, k *rootKey) *artifacts.Shelf {
+func open(bucket *blob.Memory, k *rootKey) *artifacts.Store {
 	return artifacts.New(bucket, seal.NewSealer(k), seal.NewHasher(k, "artifact"))
 }
 
@@ -32,7 +32,7 @@ func artifact(secret string) *project.Artifact {
 
 func TestArtifactIsSealedAndComesBack(t *testing.T) {
 	bucket := blob.NewMemory(time.Now)
-	s := shelf(bucket, &rootKey{1})
+	s := open(bucket, &rootKey{1})
 	name, err := s.Put(t.Context(), "hello-main-0a1b2c3", artifact("the secret"))
 	if err != nil || !strings.HasPrefix(name, "hello-main-0a1b2c3/") {
 		t.Fatalf("name %q, error %v", name, err)
@@ -55,7 +55,7 @@ func TestNameFollowsTheContentAndHidesIt(t *testing.T) {
 	bucket := blob.NewMemory(time.Now)
 	put := func(k *rootKey, deployment, secret string) string {
 		t.Helper()
-		name, err := shelf(bucket, k).Put(t.Context(), deployment, artifact(secret))
+		name, err := open(bucket, k).Put(t.Context(), deployment, artifact(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestNameFollowsTheContentAndHidesIt(t *testing.T) {
 
 func TestUnreadableArtifactsAreErrors(t *testing.T) {
 	bucket := blob.NewMemory(time.Now)
-	s := shelf(bucket, &rootKey{1})
+	s := open(bucket, &rootKey{1})
 	if _, err := s.Get(t.Context(), "a/none"); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("an absent one: %v", err)
 	}

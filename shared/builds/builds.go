@@ -47,12 +47,12 @@ var (
 	_ Objects = (*blob.Memory)(nil)
 )
 
-// Shelf stores artifacts.
-type Shelf interface {
+// Artifacts stores artifacts.
+type Artifacts interface {
 	Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error)
 }
 
-var _ Shelf = (*artifacts.Shelf)(nil)
+var _ Artifacts = (*artifacts.Store)(nil)
 
 // Variables gives the variables of a branch's environment.
 type Variables interface {
@@ -63,7 +63,7 @@ type Variables interface {
 type Options struct {
 	Table     *store.Table
 	Objects   Objects
-	Shelf     Shelf
+	Artifacts Artifacts
 	Variables Variables
 	Compiler  *project.Compiler
 	Catalogue project.Catalogue
@@ -96,7 +96,7 @@ type compiled struct {
 // Open makes the Builder of an installation.
 func Open(p installation.Parts) *Builder {
 	return New(Options{
-		Table: p.Table, Objects: p.Bucket, Shelf: artifacts.Open(p), Variables: variables.Open(p),
+		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p),
 		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
 	})
 }

@@ -15,11 +15,11 @@ import (
 
 const (
 	removing = "remove"
-	// portion is how many objects one step removes.
-	portion = 200
-	// spared is how old an object has to be before it can be called unneeded:
+	// batchSize is how many objects one step removes.
+	batchSize = 200
+	// minAge is how old an object has to be before it can be called unneeded:
 	// a build on its way has put what no record names yet.
-	spared = 24 * time.Hour
+	minAge = 24 * time.Hour
 )
 
 // remove deletes from the bucket what a deployment does not need: everything
@@ -40,13 +40,13 @@ func (b *Builder) remove(ctx context.Context, s operation.Step) (operation.Resul
 			return operation.Result{}, err
 		}
 	}
-	left := portion
+	left := batchSize
 	for _, root := range []string{blob.SourceKey(""), blob.ArtifactKey("")} {
 		for o, err := range b.o.Objects.List(ctx, root+in.Deployment+"/") {
 			if err != nil {
 				return operation.Result{}, fmt.Errorf("list what a deployment has: %w", err)
 			}
-			if !in.All && (r.Needed(strings.TrimPrefix(o.Key, root)) || s.Now.Sub(o.Modified) < spared) {
+			if !in.All && (r.Needed(strings.TrimPrefix(o.Key, root)) || s.Now.Sub(o.Modified) < minAge) {
 				continue
 			}
 			if left == 0 {

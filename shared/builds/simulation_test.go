@@ -86,7 +86,7 @@ func scenario(compiler *project.Compiler, archives archives, temporary string) o
 			objects := simulated{w, bucket}
 			return builds.New(builds.Options{
 				TempDir: temporary, Table: w.Table, Objects: objects, Variables: noVariables{}, Compiler: compiler, Catalogue: lenient{}, Verify: verify,
-				Shelf: artifacts.New(objects, seal.NewSealer(rootKey{}), seal.NewHasher(rootKey{}, "artifact")),
+				Artifacts: artifacts.New(objects, seal.NewSealer(rootKey{}), seal.NewHasher(rootKey{}, "artifact")),
 			}).Definitions()
 		},
 		Arrange: func(ctx context.Context, w *operationtest.Worker) error {

@@ -80,7 +80,7 @@ func (b *Builder) validate(ctx context.Context, s operation.Step) (operation.Res
 		return operation.Result{}, err
 	}
 	// The archive has been kept since: the upload's place is not needed.
-	if err := b.discard(ctx, in); err != nil {
+	if err := b.removeUpload(ctx, in); err != nil {
 		return operation.Result{}, err
 	}
 	c, err := b.project(ctx, in, data.Source)
@@ -104,7 +104,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	if err != nil {
 		return operation.Result{}, err
 	}
-	c := b.remembered(in.StatusID)
+	c := b.takeCompiled(in.StatusID)
 	if c == nil {
 		if c, err = b.project(ctx, in, data.Source); err != nil {
 			return operation.Result{}, err
@@ -117,7 +117,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	if err := deployments.Standing(ctx, b.o.Table, in); err != nil {
 		return operation.Result{}, err
 	}
-	data.Artifact, err = b.o.Shelf.Put(ctx, in.Deployment, c.artifact)
+	data.Artifact, err = b.o.Artifacts.Put(ctx, in.Deployment, c.artifact)
 	if err != nil {
 		return operation.Result{}, err
 	}
@@ -152,7 +152,7 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 	if err != nil {
 		return operation.Result{}, err
 	}
-	if err := b.discard(ctx, in); err != nil {
+	if err := b.removeUpload(ctx, in); err != nil {
 		return operation.Result{}, err
 	}
 	writes, err := deployments.GiveUp(ctx, b.o.Table, in, s.Now)
@@ -194,8 +194,8 @@ func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source
 	return c, nil
 }
 
-// remembered takes what validate has left for a build, nil if nothing.
-func (b *Builder) remembered(statusID string) *compiled {
+// takeCompiled takes what validate has left for a build, nil if nothing.
+func (b *Builder) takeCompiled(statusID string) *compiled {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.compiled
@@ -206,8 +206,8 @@ func (b *Builder) remembered(statusID string) *compiled {
 	return c
 }
 
-// discard removes the object in the upload's place, whatever it is by now.
-func (b *Builder) discard(ctx context.Context, in deployments.BuildInput) error {
+// removeUpload removes the object in the upload's place, whatever it is by now.
+func (b *Builder) removeUpload(ctx context.Context, in deployments.BuildInput) error {
 	if in.Source != "" {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (b *Builder) discard(ctx context.Context, in deployments.BuildInput) error 
 
 // refuse ends a build because of its archive.
 func (b *Builder) refuse(ctx context.Context, s operation.Step, in deployments.BuildInput, data deployments.BuildData, message string) (operation.Result, error) {
-	if err := b.discard(ctx, in); err != nil {
+	if err := b.removeUpload(ctx, in); err != nil {
 		return operation.Result{}, err
 	}
 	return b.refuseAll(ctx, s, in, data, []deployments.Finding{{Message: message}})

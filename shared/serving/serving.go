@@ -28,17 +28,17 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Shelf loads artifacts.
-type Shelf interface {
+// Artifacts loads artifacts.
+type Artifacts interface {
 	Get(ctx context.Context, name string) (*project.Artifact, error)
 }
 
-var _ Shelf = (*artifacts.Shelf)(nil)
+var _ Artifacts = (*artifacts.Store)(nil)
 
 // Options are what a Resolver takes from outside; all are needed.
 type Options struct {
-	Table *store.Table
-	Shelf Shelf
+	Table     *store.Table
+	Artifacts Artifacts
 	// Domain is what follows the deployment's name in a host name, such as
 	// "localhost", in lower case.
 	Domain string
@@ -48,14 +48,14 @@ type Options struct {
 
 const (
 	recheck = deployments.Staleness / 2
-	// outage is how long a deployment is served while nobody can say whether
+	// maxStale is how long a deployment is served while nobody can say whether
 	// it is still there.
-	outage = 10 * time.Minute
-	// readTime bounds one refresh from the table and the bucket.
-	readTime = 10 * time.Second
-	// maxKnown is how many hosts are remembered, those without a deployment
+	maxStale = 10 * time.Minute
+	// readTimeout bounds one refresh from the table and the bucket.
+	readTimeout = 10 * time.Second
+	// maxEntries is how many hosts are remembered, those without a deployment
 	// included: their names come from anyone.
-	maxKnown = 4096
+	maxEntries = 4096
 	// candidates is how many entries are compared to forget one of them.
 	candidates = 32
 )
@@ -127,8 +127,8 @@ func (r *Resolver) entry(name string) *entry {
 	defer r.mu.Unlock()
 	e := r.known[name]
 	if e == nil {
-		if len(r.known) >= maxKnown {
-			r.forget()
+		if len(r.known) >= maxEntries {
+			r.evict()
 		}
 		e = &entry{refreshing: make(chan struct{}, 1)}
 		r.known[name] = e
@@ -136,10 +136,10 @@ func (r *Resolver) entry(name string) *entry {
 	return e
 }
 
-// forget drops one of the entries, of a few the first that serves nothing: an
+// evict drops one of the entries, of a few the first that serves nothing: an
 // artifact takes a while to load again, and names that nobody deployed come
 // from anyone.
-func (r *Resolver) forget() {
+func (r *Resolver) evict() {
 	left := candidates
 	for name, e := range r.known {
 		if left--; left == 0 || !e.serves() {
@@ -207,7 +207,7 @@ func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 		}
 		r.o.Log.ErrorContext(ctx, "a deployment could not be looked up", "deployment", name, "error", failure)
 	}
-	if d, age := e.answer(now); d != nil && age < outage {
+	if d, age := e.answer(now); d != nil && age < maxStale {
 		return nil
 	}
 	return failure
@@ -215,7 +215,7 @@ func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 
 // read reads the table, and the bucket when another artifact is served.
 func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	begun := r.o.Now()
 	e.mu.Lock()
@@ -243,7 +243,7 @@ func (r *Resolver) load(ctx context.Context, name string, before *gateway.Deploy
 	case before != nil && before.Digest == record.Served.Artifact:
 		return before, nil
 	}
-	a, err := r.o.Shelf.Get(ctx, record.Served.Artifact)
+	a, err := r.o.Artifacts.Get(ctx, record.Served.Artifact)
 	if errors.Is(err, project.ErrFormat) {
 		// The gateway tells that the project has to be deployed again.
 		a = &project.Artifact{Identity: project.Identity{

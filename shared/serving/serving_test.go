@@ -20,13 +20,13 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// shelf has an artifact for every name, and counts how often it is asked.
-type shelf struct {
+// artifacts has an artifact for every name, and counts how often it is asked.
+type artifacts struct {
 	loads atomic.Int64
 	err   error
 }
 
-func (s *shelf) Get(_ context.Context, name string) (*project.Artifact, error) {
+func (s *artifacts) Get(_ context.Context, name string) (*project.Artifact, error) {
 	s.loads.Add(1)
 	if s.err != nil {
 		return nil, s.err
@@ -52,11 +52,11 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 }
 
 type world struct {
-	t        *testing.T
-	backend  *backend
-	table    *store.Table
-	shelf    *shelf
-	resolver *serving.Resolver
+	t         *testing.T
+	backend   *backend
+	table     *store.Table
+	artifacts *artifacts
+	resolver  *serving.Resolver
 }
 
 const name = "hello-main-0a1b2c3"
@@ -65,10 +65,10 @@ func bubble(t *testing.T, f func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		w := &world{t: t, backend: &backend{Backend: memory.New()}, shelf: &shelf{}}
+		w := &world{t: t, backend: &backend{Backend: memory.New()}, artifacts: &artifacts{}}
 		w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
 		w.resolver = serving.New(serving.Options{
-			Table: w.table, Shelf: w.shelf, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Table: w.table, Artifacts: w.artifacts, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		f(w)
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestMadeUpHostsPushOutNoDeployment(t *testing.T) {
 			}
 		}
 		w.want("a")
-		if n := w.shelf.loads.Load(); n != 1 {
+		if n := w.artifacts.loads.Load(); n != 1 {
 			t.Errorf("%d loads of the artifact, want 1", n)
 		}
 	})
@@ -151,12 +151,12 @@ func TestWarmResolveReadsNothing(t *testing.T) {
 		for range 100 {
 			w.want("one")
 		}
-		if reads, loads := w.backend.reads.Load(), w.shelf.loads.Load(); reads != 1 || loads != 1 {
+		if reads, loads := w.backend.reads.Load(), w.artifacts.loads.Load(); reads != 1 || loads != 1 {
 			t.Errorf("%d reads and %d loads, want 1 each", reads, loads)
 		}
 		time.Sleep(time.Hour)
 		w.want("one")
-		if reads, loads := w.backend.reads.Load(), w.shelf.loads.Load(); reads != 2 || loads != 1 {
+		if reads, loads := w.backend.reads.Load(), w.artifacts.loads.Load(); reads != 2 || loads != 1 {
 			t.Errorf("an hour later: %d reads and %d loads, want 2 and 1", reads, loads)
 		}
 	})
@@ -265,7 +265,7 @@ func TestOutageCostsFewReads(t *testing.T) {
 
 func TestArtifactThatCannotBeLoadedIsNoAnswer(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.err = errors.New("the bucket is away")
+		w.artifacts.err = errors.New("the bucket is away")
 		w.serve("one")
 		if _, err := w.resolver.Resolve(w.t.Context(), name+".localhost"); err == nil || fault.Is(err, fault.NotFound) {
 			t.Errorf("error %v", err)
@@ -276,7 +276,7 @@ func TestArtifactThatCannotBeLoadedIsNoAnswer(t *testing.T) {
 // TestArtifactOfAnotherFormatIsGivenAsSuch lets the gateway say what to do.
 func TestArtifactOfAnotherFormatIsGivenAsSuch(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.err = fmt.Errorf("load: %w", project.ErrFormat)
+		w.artifacts.err = fmt.Errorf("load: %w", project.ErrFormat)
 		w.serve("one")
 		d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
 		if err != nil || d.Artifact.Format == project.ArtifactFormat || d.Artifact.Identity.BuildID != "one" {
