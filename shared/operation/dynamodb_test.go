@@ -22,7 +22,7 @@ func TestEngineRunsOverDynamoDB(t *testing.T) {
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	table, _, _ := storetest.NewDynamoDB(t, storetest.Clock(now), unrepeated)
 	drain := one(operation.State{Task: operation.Items[item]{
-		Table: table, Query: allItems, Portion: 150,
+		Table: table, Query: allItems, WritesPerStep: 150,
 		Change: func(_ context.Context, _ operation.Step, i item, write operation.Group) error {
 			return write(store.Delete(store.Key{PK: "items", SK: i.SK}), store.Delete(store.Key{PK: "companion", SK: i.SK}))
 		},

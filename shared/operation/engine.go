@@ -39,9 +39,9 @@ type Options struct {
 }
 
 const (
-	// patience is the longest pause that a worker waits for itself; a longer
+	// maxWait is the longest pause that a worker waits for itself; a longer
 	// one it leaves to a sweep.
-	patience = 2 * time.Second
+	maxWait = 2 * time.Second
 	// retention is how long an ended operation stays readable.
 	retention = 30 * 24 * time.Hour
 )
@@ -142,10 +142,10 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 			return r, nil
 		default:
 			wait := r.DueOn.Sub(e.now())
-			if wait > 0 && (r.Lease != nil || wait > patience) {
+			if wait > 0 && (r.Lease != nil || wait > maxWait) {
 				return r, nil
 			}
-			if wait > 0 && !rested(ctx, wait) {
+			if wait > 0 && !slept(ctx, wait) {
 				return r, nil
 			}
 			r, err = e.acquire(ctx, d, r, owner)
@@ -174,11 +174,11 @@ func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) 
 }
 
 const (
-	// closing is how long a commit, or the read after it, may take, whether or
+	// commitTimeout is how long a commit, or the read after it, may take, whether or
 	// not the context has ended. So much of a context's time is kept for it.
-	closing = 4 * time.Second
-	// shortest is how much time a step needs to be worth beginning.
-	shortest = 2 * time.Second
+	commitTimeout = 4 * time.Second
+	// minStepTime is how much time a step needs to be worth beginning.
+	minStepTime = 2 * time.Second
 )
 
 // mustStop reports whether it is too late for another step.
@@ -186,7 +186,7 @@ func (e *Engine) mustStop(ctx context.Context, until time.Time) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < closing+shortest {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < commitTimeout+minStepTime {
 		return true
 	}
 	return !until.IsZero() && !e.now().Before(until)
@@ -217,10 +217,10 @@ func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner stri
 	}
 	if r.Lease != nil {
 		next.Interruptions++
-		next.note("The worker stopped in the middle; another has taken over.")
+		next.noteFailure("The worker stopped in the middle; another has taken over.")
 	}
 	if next.Interruptions >= maxInterruptions {
-		return e.commit(ctx, r, e.givenUp(ctx, d, next, errInterrupted, now), nil)
+		return e.commit(ctx, r, e.exhausted(ctx, d, next, errInterrupted, now), nil)
 	}
 	next.lease(owner, now, now.Add(d.States[next.State].timeout()+leaseMargin))
 	return e.commit(ctx, r, next, nil)
@@ -231,7 +231,7 @@ func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
 	next := r.changed(e.now())
 	next.Attempt--
 	next.History[len(next.History)-1].Attempts--
-	next.rest(next.UpdatedOn)
+	next.suspend(next.UpdatedOn)
 	return e.commit(ctx, r, next, nil)
 }
 
@@ -242,13 +242,13 @@ func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
 // store does not answer.
 func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Write) (Record, error) {
 	lasting := context.WithoutCancel(ctx)
-	committing, cancel := context.WithTimeout(lasting, closing)
+	committing, cancel := context.WithTimeout(lasting, commitTimeout)
 	defer cancel()
 	err := e.table.Commit(committing, append([]store.Write{next.put(r.Version)}, writes...)...)
 	if err == nil {
 		return next, nil
 	}
-	reading, cancel := context.WithTimeout(lasting, closing)
+	reading, cancel := context.WithTimeout(lasting, commitTimeout)
 	defer cancel()
 	stored, readErr := e.Read(reading, r.ID)
 	if readErr != nil {
@@ -260,8 +260,8 @@ func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Writ
 	return stored, nil
 }
 
-// rested waits for d and reports whether ctx lasted so long.
-func rested(ctx context.Context, d time.Duration) bool { return sleep(ctx, d) == nil }
+// slept waits for d and reports whether ctx lasted so long.
+func slept(ctx context.Context, d time.Duration) bool { return sleep(ctx, d) == nil }
 
 // sleep waits for d, or answers the context's error.
 func sleep(ctx context.Context, d time.Duration) error {

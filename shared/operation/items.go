@@ -26,9 +26,9 @@ type Items[T any] struct {
 	// left out: what it was meant for is gone. Change ends with the error that
 	// write answers.
 	Change func(ctx context.Context, s Step, item T, write Group) error
-	// Portion is how many writes a step makes before the record advances; 0
+	// WritesPerStep is how many writes a step makes before the record advances; 0
 	// means 2,000.
-	Portion int
+	WritesPerStep int
 }
 
 // Group takes writes that belong together.
@@ -43,7 +43,7 @@ func (i Items[T]) Drain() Task {
 		if err != nil {
 			return Result{}, err
 		}
-		p := packer{table: i.Table, left: i.portion(), breaks: true}
+		p := packer{table: i.Table, left: i.writesPerStep(), breaks: true}
 		q.Limit = page
 		for {
 			items, err := store.Collect[T](ctx, i.Table, q)
@@ -56,7 +56,7 @@ func (i Items[T]) Drain() Task {
 			before := p.written
 			for _, item := range items {
 				if err := i.Change(ctx, s, item, p.into(ctx)); err != nil {
-					if errors.Is(err, errPortion) {
+					if errors.Is(err, errStepFull) {
 						return Result{Again: true}, p.flush(ctx)
 					}
 					return Result{}, err
@@ -81,7 +81,7 @@ func (i Items[T]) Walk(at func(T) string) Task {
 		if err != nil {
 			return Result{}, err
 		}
-		p := packer{table: i.Table, left: i.portion()}
+		p := packer{table: i.Table, left: i.writesPerStep()}
 		q.Limit = page
 		if s.cursor != "" {
 			q.After = s.cursor
@@ -114,15 +114,15 @@ func (i Items[T]) Walk(at func(T) string) Task {
 // its end is committed as it is.
 const page = 250
 
-func (i Items[T]) portion() int {
-	if i.Portion == 0 {
+func (i Items[T]) writesPerStep() int {
+	if i.WritesPerStep == 0 {
 		return 2000
 	}
-	return i.Portion
+	return i.WritesPerStep
 }
 
-// errPortion ends a Change whose portion is used up.
-var errPortion = errors.New("operation: the portion is used up")
+// errStepFull ends a Change that has used up the writes of its step.
+var errStepFull = errors.New("operation: the writes of the step are used up")
 
 // packer fills transactions with groups.
 type packer struct {
@@ -140,7 +140,7 @@ type packer struct {
 func (p *packer) into(ctx context.Context) Group {
 	return func(writes ...store.Write) error {
 		if p.breaks && p.left <= 0 {
-			return errPortion
+			return errStepFull
 		}
 		full := p.size+len(writes) > store.MaxWrites
 		for _, w := range writes {

@@ -81,7 +81,7 @@ func TestDrainOfAnItemLargerThanItsPortionEnds(t *testing.T) {
 		const below = 950
 		w = newWorld(t, one(operation.State{Task: itemTask(&w, func(table *store.Table) operation.Task {
 			return operation.Items[item]{
-				Table: table, Portion: 200,
+				Table: table, WritesPerStep: 200,
 				Query: func(context.Context, operation.Step) (store.Query, error) { return store.Query{PK: "parents"}, nil },
 				Change: func(ctx context.Context, _ operation.Step, parent item, write operation.Group) error {
 					children, err := table.Keys(ctx, store.Query{PK: "items"})
@@ -133,7 +133,7 @@ func TestWalkVisitsEachItemAndGoesOnWhereItWas(t *testing.T) {
 				var w *world
 				visits := map[string]int{}
 				walk := itemTask(&w, func(table *store.Table) operation.Task {
-					return operation.Items[item]{Table: table, Query: allItems, Portion: 150, Change: func(_ context.Context, _ operation.Step, i item, write operation.Group) error {
+					return operation.Items[item]{Table: table, Query: allItems, WritesPerStep: 150, Change: func(_ context.Context, _ operation.Step, i item, write operation.Group) error {
 						if visits[i.SK]++; failing && i.SK == itemKey(777).SK && visits[i.SK] == 1 {
 							return errors.New("not yet")
 						}

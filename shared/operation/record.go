@@ -123,8 +123,8 @@ func (r *Record) lease(owner string, now, until time.Time) {
 	r.History[len(r.History)-1].Attempts++
 }
 
-// rest gives the operation back until wake.
-func (r *Record) rest(wake time.Time) {
+// suspend gives the operation back until wake.
+func (r *Record) suspend(wake time.Time) {
 	r.Lease = nil
 	r.due(wake)
 }
@@ -158,8 +158,8 @@ func (r *Record) finish(status Status, now time.Time, retention time.Duration) {
 	}
 }
 
-// note keeps the text of a failure in the history.
-func (r *Record) note(text string) {
+// noteFailure keeps the text of a failure in the history.
+func (r *Record) noteFailure(text string) {
 	if n := len(r.History); n > 0 {
 		r.History[n-1].Message = text
 	}

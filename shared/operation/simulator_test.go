@@ -118,13 +118,13 @@ func shop() operationtest.Scenario {
 	return operationtest.Scenario{
 		Definitions: func(w *operationtest.Worker) []operation.Definition {
 			visit := operation.Items[customer]{
-				Table: w.Table, Query: query, Portion: 25,
+				Table: w.Table, Query: query, WritesPerStep: 25,
 				Change: func(_ context.Context, _ operation.Step, c customer, write operation.Group) error {
 					return write(store.Update(key(c.Name), store.Set(store.At("told"), true)))
 				},
 			}
 			empty := operation.Items[customer]{
-				Table: w.Table, Query: query, Portion: 100,
+				Table: w.Table, Query: query, WritesPerStep: 100,
 				Change: func(_ context.Context, _ operation.Step, c customer, write operation.Group) error {
 					for n := range things {
 						if err := write(store.Delete(thing(c.Name, n))); err != nil {

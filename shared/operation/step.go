@@ -89,7 +89,7 @@ func (e *Engine) step(ctx context.Context, d Definition, r Record, until time.Ti
 func (e *Engine) attempt(ctx context.Context, s State, r Record) (result Result, err error) {
 	limit, cause := s.timeout(), errTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := time.Until(deadline) - closing; left < limit {
+		if left := time.Until(deadline) - commitTimeout; left < limit {
 			limit, cause = left, errStopped
 		}
 	}
@@ -145,7 +145,7 @@ func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Re
 	if owner := r.Lease.Owner; result.After <= 0 && !e.mustStop(ctx, until) {
 		next.lease(owner, now, now.Add(d.States[target].timeout()+leaseMargin))
 	} else {
-		next.rest(now.Add(max(0, result.After)))
+		next.suspend(now.Add(max(0, result.After)))
 	}
 	return next, nil
 }
@@ -175,79 +175,79 @@ func (e *Engine) moved(next *Record, target string, now time.Time) {
 func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) Record {
 	now := e.now()
 	next := r.changed(now)
-	next.note(publicText(err))
+	next.noteFailure(publicText(err))
 	retry := d.States[r.State].Retry
 	var pause time.Duration
-	switch verdictOn(ctx, err) {
+	switch classify(ctx, err) {
 	case interrupted:
 		next.Interruptions++
-		if !gone(ctx, err) { // another worker need not wait for one that has to go
+		if !mustYield(ctx, err) { // another worker need not wait for one that has to go
 			pause = retry.pause(next.Interruptions)
 		}
 		if next.Interruptions >= maxInterruptions {
-			return e.givenUp(ctx, d, next, err, now)
+			return e.exhausted(ctx, d, next, err, now)
 		}
-	case repeatable:
+	case retryable:
 		next.Failures++
 		pause = retry.pause(next.Failures)
 		if next.Failures >= retry.attempts() {
-			return e.givenUp(ctx, d, next, err, now)
+			return e.exhausted(ctx, d, next, err, now)
 		}
-	case hopeless:
-		return e.givenUp(ctx, d, next, err, now)
+	case permanent:
+		return e.exhausted(ctx, d, next, err, now)
 	}
 	e.options.Log.WarnContext(ctx, "a step of an operation is tried again", "operation", r.ID, "kind", d.Kind,
 		"subject", r.Subject, "state", r.State, "attempt", r.Attempt, "cause", err)
 	if pause > 0 {
 		pause = e.options.Jitter(pause)
 	}
-	next.rest(now.Add(pause))
+	next.suspend(now.Add(pause))
 	return next
 }
 
-// givenUp gives the record after the last failed attempt at a step.
-func (e *Engine) givenUp(ctx context.Context, d Definition, next Record, err error, now time.Time) Record {
+// exhausted gives the record after the last failed attempt at a step.
+func (e *Engine) exhausted(ctx context.Context, d Definition, next Record, err error, now time.Time) Record {
 	next.Message, next.Details = publicText(err), next.where()
-	next.note(next.Message)
+	next.noteFailure(next.Message)
 	e.options.Log.ErrorContext(ctx, "a step of an operation has failed", "operation", next.ID, "kind", d.Kind,
 		"subject", next.Subject, "state", next.State, "attempt", next.Attempt, "cause", err)
 	e.moved(&next, d.States[next.State].catch(), now)
 	if !next.Ended() {
-		next.rest(now)
+		next.suspend(now)
 	}
 	return next
 }
 
-// verdict is what an error of a step means for the next attempt.
-type verdict int
+// failureClass is what an error of a step means for the next attempt.
+type failureClass int
 
 const (
-	repeatable  verdict = iota
-	interrupted         // no fault of the task
-	hopeless            // another attempt would fail in the same way
+	retryable   failureClass = iota
+	interrupted              // no fault of the task
+	permanent                // another attempt would fail in the same way
 )
 
-func verdictOn(ctx context.Context, err error) verdict {
+func classify(ctx context.Context, err error) failureClass {
 	if errors.Is(err, errBadResult) {
-		return hopeless
+		return permanent
 	}
-	if gone(ctx, err) || errors.Is(err, store.ErrRepeat) {
+	if mustYield(ctx, err) || errors.Is(err, store.ErrRepeat) {
 		return interrupted
 	}
 	switch fault.KindOf(err) {
 	case fault.Throttled, fault.Unavailable:
 		return interrupted
 	case fault.Internal:
-		return repeatable
+		return retryable
 	case fault.Invalid, fault.Unauthenticated, fault.Forbidden, fault.NotFound,
 		fault.Conflict, fault.Unprocessable, fault.TooLarge:
-		return hopeless
+		return permanent
 	}
-	return repeatable
+	return retryable
 }
 
-// gone reports whether a step failed because its worker has to stop.
-func gone(ctx context.Context, err error) bool {
+// mustYield reports whether a step failed because its worker has to stop.
+func mustYield(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errStopped)
 }
 

@@ -32,7 +32,7 @@ func (s *simulation) outcome() outcome {
 	for key, item := range o.items {
 		if id, ok := operation.IDOf(key); ok {
 			delete(o.items, key)
-			r, err := s.calm.Engine.Read(s.ctx, id)
+			r, err := s.undisturbed.Engine.Read(s.ctx, id)
 			if err != nil {
 				continue
 			}

@@ -92,13 +92,13 @@ func Simulate(t *testing.T, fresh func() Scenario, runs int) {
 // package simulations says, and answers the first failure found, nil for none.
 func Explore(t *testing.T, fresh func() Scenario, runs int) *WrongRunError {
 	t.Helper()
-	reference := play(t, fresh(), plan{calm: true})
+	reference := play(t, fresh(), plan{undisturbed: true})
 	if reference.failure != nil {
 		return reference.failure
 	}
 	var plans []plan
 	for call := range reference.calls {
-		plans = append(plans, plan{calm: true, killAt: call + 1}, plan{calm: true, killAt: call + 1, after: true})
+		plans = append(plans, plan{undisturbed: true, killAt: call + 1}, plan{undisturbed: true, killAt: call + 1, after: true})
 	}
 	for seed := range runs {
 		plans = append(plans, plan{seed: uint64(seed + 1), calls: reference.calls})
@@ -172,18 +172,18 @@ func (f *WrongRunError) Error() string {
 // plan is how one run goes.
 type plan struct {
 	seed uint64
-	// calm runs have one worker, records delivered in order and no fault but a
+	// undisturbed runs have one worker, records delivered in order and no fault but a
 	// death at call killAt (from 1, 0 for none), before or after it.
-	calm   bool
-	killAt int
-	after  bool
+	undisturbed bool
+	killAt      int
+	after       bool
 	// calls is how many calls the undisturbed run makes.
 	calls int
 }
 
 func (p plan) String() string {
 	switch {
-	case !p.calm:
+	case !p.undisturbed:
 		return fmt.Sprint(p.seed)
 	case p.killAt == 0:
 		return "calm"
@@ -204,5 +204,5 @@ func play(t *testing.T, s Scenario, p plan) result {
 	return r
 }
 
-// patience is how much time a run may take on the bubble's clock.
-const patience = 24 * time.Hour
+// runTimeout is how much time a run may take on the bubble's clock.
+const runTimeout = 24 * time.Hour

@@ -21,27 +21,27 @@ import (
 // in it. Its loop is the bubble's main goroutine; it acts only when all others
 // wait, and lets one of them go on at a time.
 type simulation struct {
-	scenario Scenario
-	plan     plan
-	ctx      context.Context //nolint:containedctx // the run's life
-	memory   *memory.Backend
-	calm     *Worker // sees the table without disturbance
-	rng      *rand.Rand
-	begun    time.Time
+	scenario    Scenario
+	plan        plan
+	ctx         context.Context //nolint:containedctx // the run's life
+	memory      *memory.Backend
+	undisturbed *Worker // sees the table without disturbance
+	rng         *rand.Rand
+	begun       time.Time
 
 	mu      sync.Mutex
 	waiting []*call
 	workers []*Worker // the living
 	born    uint64
-	busy    int // activities that have not ended
+	active  int // activities that have not ended
 	calls   int
 	// begunActivities numbers the activities.
 	begunActivities int
-	// disturbed names the calls that go wrong, by their number; mischief is how
+	// disturbed names the calls that go wrong, by their number; disruptions is how
 	// much else may happen.
-	disturbed map[int]bool
-	mischief  int
-	trace     []string
+	disturbed   map[int]bool
+	disruptions int
+	trace       []string
 	// undelivered stream records, delivered ones (to repeat), and the
 	// operations there are.
 	undelivered, delivered []store.StreamRecord
@@ -62,12 +62,12 @@ type result struct {
 }
 
 const (
-	fewWorkers   = 2
-	mostFaults   = 12
-	mostMischief = 12
-	mostBusy     = 4
-	// mostTurns is far beyond what any run takes that gets anywhere.
-	mostTurns = 20_000
+	fewWorkers     = 2
+	maxFaults      = 12
+	maxDisruptions = 12
+	maxActive      = 4
+	// maxTurns is far beyond what any run takes that gets anywhere.
+	maxTurns = 20_000
 )
 
 func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
@@ -76,13 +76,13 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: a repeatable run is the point
 		operations: map[string]bool{}, disturbed: map[int]bool{},
 	}
-	if !p.calm {
+	if !p.undisturbed {
 		// Spread over the whole run, which takes about as many calls as the
 		// undisturbed one, and more for what has to be done again.
-		for range 1 + sim.rng.IntN(mostFaults) {
+		for range 1 + sim.rng.IntN(maxFaults) {
 			sim.disturbed[1+sim.rng.IntN(p.calls+p.calls/2)] = true
 		}
-		sim.mischief = sim.rng.IntN(mostMischief + 1)
+		sim.disruptions = sim.rng.IntN(maxDisruptions + 1)
 	}
 	return sim
 }
@@ -105,31 +105,31 @@ func (s *simulation) run() result {
 // play answers what is wrong, "" for nothing.
 func (s *simulation) play() string {
 	var err error
-	if s.calm, err = s.newWorker(false); err != nil {
+	if s.undisturbed, err = s.newWorker(false); err != nil {
 		return "define the operations: " + err.Error()
 	}
 	s.memory.OnChange(s.changed)
-	if err := s.scenario.Arrange(s.ctx, s.calm); err != nil {
+	if err := s.scenario.Arrange(s.ctx, s.undisturbed); err != nil {
 		return "arrange the scenario: " + err.Error()
 	}
 	s.beginning = s.outcome()
-	for range s.crew() {
-		if err := s.hire(); err != nil {
+	for range s.workerLimit() {
+		if err := s.addWorker(); err != nil {
 			return err.Error()
 		}
 	}
 	s.acted = s.scenario.Act == nil
-	for range mostTurns {
-		s.quiet()
+	for range maxTurns {
+		s.waitForOthers()
 		if s.scenario.Always != nil {
-			if err := s.scenario.Always(s.ctx, s.calm.Table); err != nil {
+			if err := s.scenario.Always(s.ctx, s.undisturbed.Table); err != nil {
 				return "something does not hold: " + err.Error()
 			}
 		}
 		if s.settled() {
 			return ""
 		}
-		if time.Since(s.begun) > patience {
+		if time.Since(s.begun) > runTimeout {
 			break
 		}
 		s.turn()
@@ -137,15 +137,15 @@ func (s *simulation) play() string {
 	return "operations do not end: " + strings.Join(s.unfinished(), ", ")
 }
 
-// crew is how many workers live at a time.
-func (s *simulation) crew() int {
-	if s.plan.calm {
+// workerLimit is how many workers live at a time.
+func (s *simulation) workerLimit() int {
+	if s.plan.undisturbed {
 		return 1
 	}
 	return fewWorkers
 }
 
-func (s *simulation) hire() error {
+func (s *simulation) addWorker() error {
 	w, err := s.newWorker(true)
 	if err == nil {
 		s.mu.Lock()
@@ -166,9 +166,9 @@ func (s *simulation) changed(r store.StreamRecord) {
 }
 
 // decide has a worker's goroutine wait until the scheduler lets it go on.
-func (s *simulation) decide(ctx context.Context, w *Worker, what string) fate {
+func (s *simulation) decide(ctx context.Context, w *Worker, what string) decision {
 	activity, _ := ctx.Value(activityKey{}).(int)
-	c := &call{worker: w, activity: activity, what: what, fate: make(chan fate, 1)}
+	c := &call{worker: w, activity: activity, what: what, decision: make(chan decision, 1)}
 	s.mu.Lock()
 	if w.dead {
 		s.mu.Unlock()
@@ -176,13 +176,13 @@ func (s *simulation) decide(ctx context.Context, w *Worker, what string) fate {
 	}
 	s.waiting = append(s.waiting, c)
 	s.mu.Unlock()
-	return <-c.fate
+	return <-c.decision
 }
 
 // turn lets one thing happen.
 func (s *simulation) turn() {
-	if s.plan.calm {
-		s.calmTurn()
+	if s.plan.undisturbed {
+		s.undisturbedTurn()
 		return
 	}
 	ready := s.ready()
@@ -193,13 +193,13 @@ func (s *simulation) turn() {
 		s.proceed(ready[s.rng.IntN(len(ready))])
 	case len(ready) > 0 && roll < 82: // a slow call, or a long pause
 		s.wait(time.Duration(s.rng.Int64N(int64(40 * time.Second))))
-	case roll < 84 && s.mischief > 0:
+	case roll < 84 && s.disruptions > 0:
 		s.sweep()
-	case len(s.delivered) > 0 && roll < 86 && s.may():
+	case len(s.delivered) > 0 && roll < 86 && s.disrupt():
 		s.deliver(s.delivered[s.rng.IntN(len(s.delivered))], "again")
-	case len(s.undelivered) > 0 && roll < 88 && s.may():
+	case len(s.undelivered) > 0 && roll < 88 && s.disrupt():
 		s.note("a stream record is lost: " + s.take().Key.PK)
-	case len(s.undelivered) > 0 && s.busy < mostBusy:
+	case len(s.undelivered) > 0 && s.active < maxActive:
 		s.deliver(s.take(), "")
 	case len(ready) == 0:
 		s.idle()
@@ -224,8 +224,8 @@ func (s *simulation) ready() []*call {
 	return ready
 }
 
-// calmTurn lets happen what would happen without failures.
-func (s *simulation) calmTurn() {
+// undisturbedTurn lets happen what would happen without failures.
+func (s *simulation) undisturbedTurn() {
 	switch {
 	case len(s.waiting) > 0:
 		s.proceed(s.waiting[0])
@@ -242,7 +242,7 @@ func (s *simulation) calmTurn() {
 // where the order may be wrong.
 func (s *simulation) take() store.StreamRecord {
 	i := 0
-	if s.mischief > 0 {
+	if s.disruptions > 0 {
 		i = s.rng.IntN(len(s.undelivered))
 	}
 	r := s.undelivered[i]
@@ -250,12 +250,12 @@ func (s *simulation) take() store.StreamRecord {
 	return r
 }
 
-// may reports whether there is mischief left, and counts it.
-func (s *simulation) may() bool {
-	if s.mischief == 0 {
+// disrupt reports whether one more disruption may happen, and counts it.
+func (s *simulation) disrupt() bool {
+	if s.disruptions == 0 {
 		return false
 	}
-	s.mischief--
+	s.disruptions--
 	return true
 }
 
@@ -264,15 +264,15 @@ func (s *simulation) proceed(c *call) {
 	s.calls++
 	f := proceed
 	switch w := c.worker; {
-	case s.plan.calm:
+	case s.plan.undisturbed:
 		if s.calls == s.plan.killAt {
-			f = map[bool]fate{false: dieBefore, true: dieAfter}[s.plan.after]
+			f = map[bool]decision{false: dieBefore, true: dieAfter}[s.plan.after]
 		}
 	case w.outage > 0:
 		w.outage--
 		f = refuse
 	case s.disturbed[s.calls]:
-		f = fate(1 + s.rng.IntN(int(fates)-1))
+		f = decision(1 + s.rng.IntN(int(decisions)-1))
 		switch {
 		case f == freeze:
 			s.freeze(c)
@@ -285,9 +285,9 @@ func (s *simulation) proceed(c *call) {
 	s.mu.Lock()
 	s.waiting = slices.DeleteFunc(s.waiting, func(other *call) bool { return other == c })
 	s.mu.Unlock()
-	c.fate <- f
+	c.decision <- f
 	if f == dieBefore || f == dieAfter {
-		s.quiet() // its call is made before the rest of it ends
+		s.waitForOthers() // its call is made before the rest of it ends
 		s.die(c.worker, "")
 	}
 }
@@ -314,7 +314,7 @@ func (s *simulation) die(w *Worker, why string) {
 	s.workers = slices.DeleteFunc(s.workers, func(other *Worker) bool { return other == w })
 	for _, c := range s.waiting {
 		if c.worker == w {
-			c.fate <- dieBefore
+			c.decision <- dieBefore
 		}
 	}
 	s.waiting = slices.DeleteFunc(s.waiting, func(c *call) bool { return c.worker == w })
@@ -323,7 +323,7 @@ func (s *simulation) die(w *Worker, why string) {
 	w.kill()
 	if !over {
 		// The definitions were good enough for the first one.
-		_ = s.hire()
+		_ = s.addWorker()
 	}
 }
 
@@ -334,21 +334,21 @@ func (s *simulation) start(what string, f func(ctx context.Context, w *Worker)) 
 		return
 	}
 	w := awake[s.rng.IntN(len(awake))]
-	life := patience
-	if !s.plan.calm && s.mischief > 0 && s.rng.IntN(3) == 0 {
+	life := runTimeout
+	if !s.plan.undisturbed && s.disruptions > 0 && s.rng.IntN(3) == 0 {
 		life = time.Duration(s.rng.Int64N(int64(time.Minute)))
 	}
 	s.begunActivities++
 	ctx, cancel := context.WithTimeout(context.WithValue(w.ctx, activityKey{}, s.begunActivities), life)
 	s.note(fmt.Sprintf("worker %d begins: %s", w.name, what))
 	s.mu.Lock()
-	s.busy++
+	s.active++
 	s.mu.Unlock()
 	go func() {
 		defer func() {
 			cancel()
 			s.mu.Lock()
-			s.busy--
+			s.active--
 			s.mu.Unlock()
 		}()
 		f(ctx, w)
@@ -391,14 +391,14 @@ func (s *simulation) sweep() {
 
 // idle is what happens when no call waits: time passes, then a sweep.
 func (s *simulation) idle() {
-	if s.busy > 0 {
+	if s.active > 0 {
 		s.wait(time.Second)
 		return
 	}
 	due := time.Now().Add(time.Minute)
 	for id := range s.operations {
-		if r, err := s.calm.Engine.Read(s.ctx, id); err == nil && !r.Ended() && r.DueOn.Add(mostSkew).After(due) {
-			due = r.DueOn.Add(mostSkew)
+		if r, err := s.undisturbed.Engine.Read(s.ctx, id); err == nil && !r.Ended() && r.DueOn.Add(maxSkew).After(due) {
+			due = r.DueOn.Add(maxSkew)
 		}
 	}
 	s.wait(time.Until(due))
@@ -412,9 +412,9 @@ func (s *simulation) wait(d time.Duration) {
 	time.Sleep(d)
 }
 
-// quiet waits until all others wait. After it the scheduler may look at what
+// waitForOthers waits until all others wait. After it the scheduler may look at what
 // they share without the lock, until it lets one of them go on.
-func (s *simulation) quiet() {
+func (s *simulation) waitForOthers() {
 	s.pass()
 	synctest.Wait()
 	s.pass()
@@ -430,7 +430,7 @@ func (s *simulation) pass() {
 // settled reports whether all is done.
 func (s *simulation) settled() bool {
 	s.mu.Lock()
-	still := s.acted && s.busy == 0 && len(s.waiting) == 0
+	still := s.acted && s.active == 0 && len(s.waiting) == 0
 	s.mu.Unlock()
 	return still && len(s.unfinished()) == 0
 }
@@ -439,7 +439,7 @@ func (s *simulation) unfinished() []string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
 		var r operation.Record
-		r, err := s.calm.Engine.Read(s.ctx, id)
+		r, err := s.undisturbed.Engine.Read(s.ctx, id)
 		if err == nil && !r.Ended() {
 			out = append(out, fmt.Sprintf("%s in state %q", id, r.State))
 		}
@@ -455,10 +455,10 @@ func (s *simulation) stop() {
 	for len(s.workers) > 0 {
 		s.die(s.workers[0], ": the run is over")
 	}
-	for range mostTurns {
-		s.quiet()
+	for range maxTurns {
+		s.waitForOthers()
 		s.mu.Lock()
-		busy := s.busy
+		busy := s.active
 		s.mu.Unlock()
 		if busy == 0 {
 			return

@@ -52,20 +52,20 @@ func (w *Worker) Call(ctx context.Context, what string, f func() error) error {
 	return err
 }
 
-// fate is what the scheduler makes of a call.
-type fate int
+// decision is what the scheduler makes of a call.
+type decision int
 
 const (
-	proceed fate = iota
+	proceed decision = iota
 	refuse
 	loseReply
 	dieBefore
 	dieAfter
 	freeze // the scheduler's own: the call is decided about later
-	fates
+	decisions
 )
 
-func (f fate) String() string {
+func (f decision) String() string {
 	return [...]string{"", " → refused", " → reply lost", " → dies before", " → dies after", " → freezes", ""}[f]
 }
 
@@ -74,7 +74,7 @@ type call struct {
 	worker   *Worker
 	activity int
 	what     string
-	fate     chan fate
+	decision chan decision
 }
 
 // activityKey has a context carry the number of the activity it belongs to.
@@ -95,7 +95,7 @@ func (w *Worker) do(ctx context.Context, what string, f func() error) (failed bo
 		runtime.Goexit()
 	case refuse:
 		return true, nil
-	case proceed, loseReply, dieAfter, freeze, fates:
+	case proceed, loseReply, dieAfter, freeze, decisions:
 	}
 	err = f()
 	switch {
@@ -178,11 +178,11 @@ func (s *simulation) newWorker(disturbs bool) (*Worker, error) {
 	binary.LittleEndian.PutUint64(key[:], s.plan.seed)
 	binary.LittleEndian.PutUint64(key[8:], w.name)
 	w.Random = &random{source: rand.NewChaCha8(key)}
-	if !s.plan.calm && disturbs && s.rng.IntN(2) == 0 {
-		w.skew = time.Duration(s.rng.Int64N(int64(2*mostSkew))) - mostSkew
+	if !s.plan.undisturbed && disturbs && s.rng.IntN(2) == 0 {
+		w.skew = time.Duration(s.rng.Int64N(int64(2*maxSkew))) - maxSkew
 	}
 	slice := time.Duration(0)
-	if !s.plan.calm && s.rng.IntN(2) == 0 {
+	if !s.plan.undisturbed && s.rng.IntN(2) == 0 {
 		slice = 100 * time.Millisecond
 	}
 	var backend store.Backend = handle{w, s.memory}
@@ -199,8 +199,8 @@ func (s *simulation) newWorker(disturbs bool) (*Worker, error) {
 	return w, err
 }
 
-// mostSkew is how wrong a worker's clock may be.
-const mostSkew = 20 * time.Second
+// maxSkew is how wrong a worker's clock may be.
+const maxSkew = 20 * time.Second
 
 // pause waits between a table's repeats, without chance.
 func pause(ctx context.Context, attempt int) error {
