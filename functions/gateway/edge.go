@@ -30,7 +30,9 @@ func Lambda(p installation.Parts, h http.Handler) any {
 // Edge makes a Lambda function of the gateway, behind API Gateway's REST API,
 // which hands over a whole request and takes a whole answer: nothing streams
 // and nothing is upgraded on this road.
-func Edge(p installation.Parts, h http.Handler) api.Edge { return api.NewEdge(asAsked(h), options(p)) }
+func Edge(p installation.Parts, h http.Handler) api.Edge {
+	return api.NewEdge(withClientOrigin(h), options(p))
+}
 
 func options(p installation.Parts) api.EdgeOptions {
 	o := api.EdgeOptions{Log: p.Log, Now: p.Now}
@@ -40,9 +42,9 @@ func options(p installation.Parts) api.EdgeOptions {
 	return o
 }
 
-// asAsked gives the handler requests with the host and the scheme of the
+// withClientOrigin gives the handler requests with the host and the scheme of the
 // client's.
-func asAsked(h http.Handler) http.Handler {
+func withClientOrigin(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The adapter leaves the host among the other headers. The platform
 		// routes by it, so it is the one that was asked.

@@ -41,14 +41,14 @@ var Function = trigger.Function{
 	Timeout: 29 * time.Second,
 }
 
-// rememberedKeys is how many keys' answers are kept in memory, good and bad
+// cachedKeys is how many keys' answers are kept in memory, good and bad
 // ones each: some 200 bytes an answer.
-const rememberedKeys = 65_536
+const cachedKeys = 65_536
 
 // Service is a gateway and what it holds of others.
 type Service struct {
 	http.Handler
-	book *allowance.Book
+	allowances *allowance.Pool
 }
 
 // New makes the gateway of an installation. Emulators that it uses in place of
@@ -60,7 +60,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
 	}
-	book := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	pool := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments: serving.New(serving.Options{
 			Table:     p.Table,
@@ -69,24 +69,24 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 			Now:       p.Now,
 			Log:       p.Log,
 		}),
-		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, rememberedKeys, secret, p.Now),
-		Allowances: &limiter{book, p.Now},
+		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
+		Allowances: &limiter{pool, p.Now},
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Access: p.Log, Telemetry: p.Telemetry,
 	})
-	return &Service{Handler: handler, book: book}, nil
+	return &Service{Handler: handler, allowances: pool}, nil
 }
 
 // Run gives back, as it goes, what the gateway has leased and does not spend,
 // until ctx ends, and then all of it. It is for processes that live long; a
 // Lambda sweeps as it leases.
-func (s *Service) Run(ctx context.Context) { s.book.Run(ctx, sweepInterval) }
+func (s *Service) Run(ctx context.Context) { s.allowances.Run(ctx, sweepInterval) }
 
 // Drain gives back all that is leased.
-func (s *Service) Drain(ctx context.Context) error { return s.book.Drain(ctx) }
+func (s *Service) Drain(ctx context.Context) error { return s.allowances.Drain(ctx) }
 
 const sweepInterval = time.Second
 

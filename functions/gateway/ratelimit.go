@@ -12,8 +12,8 @@ import (
 // what a request needs from the allowance of the limit's current window. Why the
 // windows are fixed ones: docs/decisions/0014-leases-without-expiry.md.
 type limiter struct {
-	book *allowance.Book
-	now  func() time.Time
+	allowances *allowance.Pool
+	now        func() time.Time
 }
 
 var _ policy.Allowances = (*limiter)(nil)
@@ -21,9 +21,9 @@ var _ policy.Allowances = (*limiter)(nil)
 // Take implements policy.Allowances.
 func (l *limiter) Take(ctx context.Context, a policy.Allowance) (policy.Decision, error) {
 	from, to := allowance.Window(l.now(), a.Window)
-	take := l.book.Take
+	take := l.allowances.Take
 	if a.Async {
-		take = l.book.TakeAsync
+		take = l.allowances.TakeAsync
 	}
 	d, err := take(ctx, allowance.Allowance{Name: a.Name, Limit: a.Limit, From: from, To: to}, 1)
 	return policy.Decision{Admitted: d.Admitted, RetryAfter: d.RetryAfter}, err

@@ -19,12 +19,12 @@ import (
 // Streaming is a Lambda function whose answers begin before they are whole.
 type Streaming func(context.Context, events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error)
 
-// headTime is how long an upstream may take to begin its answer: a client that
+// headTimeout is how long an upstream may take to begin its answer: a client that
 // waits for longer has most often gone.
-const headTime = 28 * time.Second
+const headTimeout = 28 * time.Second
 
-// errBrokeOff ends a stream that is not whole.
-var errBrokeOff = errors.New("gateway: the answer broke off")
+// errTruncated ends a stream that is not whole.
+var errTruncated = errors.New("gateway: the answer broke off")
 
 // Stream makes a Lambda function of the gateway whose answers API Gateway
 // passes on as they come: without the limit of 6 MB, and past 29 s once they
@@ -32,11 +32,11 @@ var errBrokeOff = errors.New("gateway: the answer broke off")
 func Stream(p installation.Parts, h http.Handler) Streaming {
 	o := options(p)
 	var from core.RequestAccessor
-	handler := asAsked(h)
+	handler := withClientOrigin(h)
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error) {
 		event, refusal := o.Normalise(event)
 		if refusal != nil {
-			return whole(api.EdgeProblem(ctx, event, refusal))
+			return bufferedStream(api.EdgeProblem(ctx, event, refusal))
 		}
 		r, err := from.EventToRequestWithContext(ctx, event)
 		if err != nil {
@@ -49,7 +49,7 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 				if cause := recover(); cause != nil {
 					p.Log.ErrorContext(ctx, "an answer broke off", "requestId", event.RequestContext.RequestID, "error", cause)
 					w.begin(0)
-					_ = out.CloseWithError(errBrokeOff)
+					_ = out.CloseWithError(errTruncated)
 				}
 				w.WriteHeader(http.StatusOK)  // for a handler that wrote nothing at all
 				p.Telemetry.Tracer.Flush(ctx) // the invocation ends with the stream
@@ -57,25 +57,25 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 			}()
 			handler.ServeHTTP(w, r)
 		}()
-		timer := time.NewTimer(headTime)
+		timer := time.NewTimer(headTimeout)
 		defer timer.Stop()
 		select {
 		case <-w.begun:
 			if w.status == 0 {
-				return whole(api.EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off before it began. Repeat the request if that is safe."))
+				return bufferedStream(api.EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off before it began. Repeat the request if that is safe."))
 			}
 			// The pipe's end is the answer's; closing it early ends the handler.
 			return &events.APIGatewayProxyStreamingResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: body}, nil
 		case <-timer.C:
 			_ = body.CloseWithError(context.DeadlineExceeded)
-			return whole(api.EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
+			return bufferedStream(api.EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
 				"The upstream took too long to begin its answer. Repeat the request if that is safe."))
 		}
 	}
 }
 
-// whole gives an answer that is there already as a stream.
-func whole(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
+// bufferedStream gives an answer that is there already as a stream.
+func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
 	if err != nil {
 		return nil, err
 	}

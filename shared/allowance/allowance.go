@@ -17,7 +17,7 @@
 // What it is not: it decides no names, knows no policies and no status codes,
 // and smooths nothing: a period is a fixed window.
 //
-// Read this file first, then table.go and ledger.go (the table), book.go (an instance) and
+// Read this file first, then table.go and ledger.go (the table), pool.go (an instance) and
 // demand.go (how large a slice is).
 package allowance
 

@@ -48,7 +48,7 @@ func (b *backend) Transact(ctx context.Context, token string, writes []store.Wri
 func newBackend() *backend { return &backend{Backend: memory.New()} }
 
 // open makes an instance; nth tells it from others of the same test.
-func (b *backend) open(nth byte, change ...func(*Options)) *Book {
+func (b *backend) open(nth byte, change ...func(*Options)) *Pool {
 	o := Options{
 		Table: store.New(b, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}),
 		Now:   time.Now, Random: rand.NewChaCha8([32]byte{nth, 2}), Log: slog.New(slog.DiscardHandler),
@@ -65,9 +65,9 @@ func minute(limit int64) Allowance {
 	return a
 }
 
-func mustTake(t *testing.T, b *Book, a Allowance, n int64) Decision {
+func mustTake(t *testing.T, pl *Pool, a Allowance, n int64) Decision {
 	t.Helper()
-	d, err := b.Take(t.Context(), a, n)
+	d, err := pl.Take(t.Context(), a, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +75,18 @@ func mustTake(t *testing.T, b *Book, a Allowance, n int64) Decision {
 }
 
 func BenchmarkTakeFromMemory(b *testing.B) {
-	book := newBackend().open(1)
+	pool := newBackend().open(1)
 	a := minute(1 << 40)
 	a.From, a.To = Window(time.Now(), 24*time.Hour)
-	if _, err := book.Take(b.Context(), a, 1); err != nil {
+	if _, err := pool.Take(b.Context(), a, 1); err != nil {
 		b.Fatal(err)
 	}
-	s := book.find(a.period(), a.Limit)
+	s := pool.find(a.period(), a.Limit)
 	s.tokens.Store(1 << 39)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if d, err := book.Take(b.Context(), a, 1); err != nil || !d.Admitted {
+			if d, err := pool.Take(b.Context(), a, 1); err != nil || !d.Admitted {
 				b.Fatal(d, err)
 			}
 		}
@@ -94,12 +94,12 @@ func BenchmarkTakeFromMemory(b *testing.B) {
 }
 
 func BenchmarkRefuseFromMemory(b *testing.B) {
-	book := newBackend().open(1)
+	pool := newBackend().open(1)
 	a := minute(1)
 	a.From, a.To = Window(time.Now(), 30*24*time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := book.Take(b.Context(), a, 1); err != nil {
+		if _, err := pool.Take(b.Context(), a, 1); err != nil {
 			b.Fatal(err)
 		}
 	}

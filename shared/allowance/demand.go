@@ -85,10 +85,10 @@ func (d *demand) leased(now time.Time, n, spent, before int64) {
 	d.granted = before + n
 }
 
-// most is the largest slice to take of what is left: half of this instance's
+// maxSlice is the largest slice to take of what is left: half of this instance's
 // share, so that the slices shrink as the allowance runs out and its last
 // units are not stranded in an instance that has no use for them.
-func (d *demand) most(limit, left int64) int64 {
+func (d *demand) maxSlice(limit, left int64) int64 {
 	share := d.share
 	if share == 0 {
 		share = unknownShare

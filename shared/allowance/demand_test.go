@@ -39,7 +39,7 @@ func TestSliceNeverExceedsItsBounds(t *testing.T) {
 				t.Fatalf("wants %d, more than %d times what was asked for", want, growth)
 			}
 			left := max(limit-granted, 0)
-			if most := d.most(limit, left); most < 1 || most > max(left/2, limit/smallestParts, 1) {
+			if most := d.maxSlice(limit, left); most < 1 || most > max(left/2, limit/smallestParts, 1) {
 				t.Fatalf("takes up to %d of %d left", most, left)
 			}
 			spent += need

@@ -19,7 +19,7 @@ type request struct {
 
 // grant is what the table answered.
 type grant struct {
-	got    int64
+	leased int64
 	left   int64 // in the record after it; at most this when before is unknown
 	before int64 // granted before it, -1 if unknown
 }
@@ -29,59 +29,59 @@ type grant struct {
 //
 // The lease outlives the request that began it: others wait for it as well, and
 // a lease that is given up halfway is lost.
-func (b *Book) fill(ctx context.Context, s *slot) {
-	if s.filling || s.gone {
+func (pl *Pool) fill(ctx context.Context, s *slot) {
+	if s.filling || s.evicted {
 		return
 	}
 	s.filling = true
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		for b.fillOnce(ctx, s) {
+		for pl.fillOnce(ctx, s) {
 		}
-		if b.draining.Load() {
-			b.report(ctx, b.settleDebts(ctx))
+		if pl.draining.Load() {
+			pl.report(ctx, pl.flushReturns(ctx))
 			return
 		}
-		b.sweepWhenDue(ctx)
+		pl.sweepWhenDue(ctx)
 	}()
 }
 
 // fillOnce makes one lease and says whether to go on.
-func (b *Book) fillOnce(ctx context.Context, s *slot) bool {
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+func (pl *Pool) fillOnce(ctx context.Context, s *slot) bool {
+	ctx, cancel := context.WithTimeout(ctx, pl.leaseTimeout)
 	defer cancel()
 
 	s.mu.Lock()
-	now := b.now()
+	now := pl.now()
 	q, ok := s.plan(now)
-	if b.draining.Load() {
+	if pl.draining.Load() {
 		q.want = 0
 	}
 	if !ok || s.failsAgain(now) {
 		s.filling = false
-		if b.draining.Load() {
-			b.owe(s.period, s.takeBack(s.tokens.Load()))
+		if pl.draining.Load() {
+			pl.enqueueReturn(s.period, s.withdraw(s.tokens.Load()))
 		}
 		s.mu.Unlock()
 		return false
 	}
 	s.mu.Unlock()
 
-	g, err := b.lease(ctx, q)
+	g, err := pl.lease(ctx, q)
 
 	s.mu.Lock()
 	if err != nil {
 		waiting := s.fail(now, err)
 		s.mu.Unlock()
 		if waiting == 0 {
-			b.report(ctx, err)
+			pl.report(ctx, err)
 		}
 		return true
 	}
 	over := s.settle(now, g)
 	s.mu.Unlock()
 	if over > 0 {
-		b.report(ctx, b.ledger.overdraw(ctx, q.period, over))
+		pl.report(ctx, pl.ledger.overdraw(ctx, q.period, over))
 	}
 	return true
 }
@@ -94,13 +94,13 @@ func (s *slot) failsAgain(now time.Time) bool {
 
 // lease takes what is needed, or all that is left if that is less, and as much
 // of what is wanted as is this instance's due.
-func (b *Book) lease(ctx context.Context, q request) (grant, error) {
+func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
 	if q.blind {
 		n := max(q.need, q.want)
-		err := b.ledger.lease(ctx, q.period, q.limit, n)
+		err := pl.ledger.lease(ctx, q.period, q.limit, n)
 		switch {
 		case err == nil:
-			return grant{got: n, left: q.limit - n, before: -1}, nil
+			return grant{leased: n, left: q.limit - n, before: -1}, nil
 		case !errors.Is(err, errSpent):
 			return grant{}, err
 		case n == 1:
@@ -108,18 +108,18 @@ func (b *Book) lease(ctx context.Context, q request) (grant, error) {
 		}
 	}
 	for {
-		before, err := b.ledger.granted(ctx, q.period)
+		before, err := pl.ledger.granted(ctx, q.period)
 		if err != nil {
 			return grant{}, err
 		}
 		left := max(q.limit-before, 0)
-		n := min(max(q.need, min(q.want, q.demand.most(q.limit, left))), left)
+		n := min(max(q.need, min(q.want, q.demand.maxSlice(q.limit, left))), left)
 		if n <= 0 {
 			return grant{left: left, before: before}, nil
 		}
-		switch err = b.ledger.lease(ctx, q.period, q.limit, n); {
+		switch err = pl.ledger.lease(ctx, q.period, q.limit, n); {
 		case err == nil:
-			return grant{got: n, left: left - n, before: before}, nil
+			return grant{leased: n, left: left - n, before: before}, nil
 		case !errors.Is(err, errSpent):
 			return grant{}, err
 		}
@@ -128,8 +128,8 @@ func (b *Book) lease(ctx context.Context, q request) (grant, error) {
 	}
 }
 
-func (b *Book) report(ctx context.Context, err error) {
+func (pl *Pool) report(ctx context.Context, err error) {
 	if err != nil {
-		b.log.LogAttrs(ctx, slog.LevelWarn, "allowance: the table did not answer", slog.Any("error", err))
+		pl.log.LogAttrs(ctx, slog.LevelWarn, "allowance: the table did not answer", slog.Any("error", err))
 	}
 }

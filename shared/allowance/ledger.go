@@ -9,10 +9,10 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// keep is how long a record outlives its period, so that an instance whose
+// recordRetention is how long a record outlives its period, so that an instance whose
 // clock is behind still meets it. Only one that is a day behind the table's own
 // clock would begin a period anew.
-const keep = 24 * time.Hour
+const recordRetention = 24 * time.Hour
 
 // record is an allowance of one period in the table.
 type record struct {
@@ -57,9 +57,9 @@ func (l ledger) overdraw(ctx context.Context, p period, n int64) error {
 	return nil
 }
 
-// giveBack returns units that the caller holds and will not spend. It may be
+// release returns units that the caller holds and will not spend. It may be
 // repeated with the same refund after any error: the fence lets one through.
-func (l ledger) giveBack(ctx context.Context, refunds ...refund) error {
+func (l ledger) release(ctx context.Context, refunds ...refund) error {
 	writes := make([]store.Write, 0, 2*len(refunds))
 	for _, r := range refunds {
 		fence := r.period.returnKey(r.id)
@@ -92,7 +92,7 @@ func (l ledger) add(p period, n int64) store.Write {
 		store.Add(store.At("granted"), n), store.Set(store.At("ttl"), expiry(p)))
 }
 
-func expiry(p period) int64 { return p.end().Add(keep).Unix() }
+func expiry(p period) int64 { return p.end().Add(recordRetention).Unix() }
 
 // refund is a part of a lease on its way back.
 type refund struct {

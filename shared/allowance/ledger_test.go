@@ -63,7 +63,7 @@ func TestReturnIsAppliedOnce(t *testing.T) {
 		}
 		r := refund{period: p, n: 3, id: "r1"}
 		for i, want := range []error{nil, errReturned, errReturned} {
-			if err := l.giveBack(t.Context(), r); !errors.Is(err, want) {
+			if err := l.release(t.Context(), r); !errors.Is(err, want) {
 				t.Errorf("return %d: %v, want %v", i, err, want)
 			}
 		}
@@ -76,7 +76,7 @@ func TestReturnIsAppliedOnce(t *testing.T) {
 func TestReturnToAForgottenRecordIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, l ledger) {
 		p := somePeriod()
-		if err := l.giveBack(t.Context(), refund{period: p, n: 3, id: "r1"}); !errors.Is(err, errReturned) {
+		if err := l.release(t.Context(), refund{period: p, n: 3, id: "r1"}); !errors.Is(err, errReturned) {
 			t.Errorf("a return to a record that is gone: %v, want %v", err, errReturned)
 		}
 		if got, err := l.granted(t.Context(), p); err != nil || got != 0 {
@@ -179,7 +179,7 @@ func TestRecordIsLinearizable(t *testing.T) {
 					note(client, ask{n: n}, call, answer{ok: err == nil})
 					if err == nil && random.IntN(3) > 0 {
 						call = time.Since(begin)
-						if err := l.giveBack(t.Context(), refund{p, n, fmt.Sprint(client, "-", k)}); err != nil {
+						if err := l.release(t.Context(), refund{p, n, fmt.Sprint(client, "-", k)}); err != nil {
 							t.Errorf("return: %v", err)
 						}
 						note(client, ask{n: n, back: true}, call, answer{})

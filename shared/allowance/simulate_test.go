@@ -33,7 +33,7 @@ func run(t *testing.T, seed uint64, sabotage sabotage) (digest uint64, err error
 			harsh: seed%2 == 0, limit: 1 + random.Int64N(60),
 			span: time.Duration(1+random.IntN(60)) * time.Second,
 		}
-		r.books = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
+		r.pools = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
 		for range 1 + random.IntN(4) {
 			r.join()
 		}
@@ -85,7 +85,7 @@ func sorted(m map[period]int64) []string {
 // records of periods that still run have what was admitted, no more.
 func (r *simulation) complete() error {
 	for p, admitted := range r.admitted {
-		granted, err := r.books.granted(r.t.Context(), p)
+		granted, err := r.pools.granted(r.t.Context(), p)
 		if err != nil {
 			return err
 		}

@@ -33,8 +33,8 @@ type simulation struct {
 	span  time.Duration
 	// sabotage changes what instances write, to show that the run notices.
 	sabotage sabotage
-	// books reads the records without anybody's permission.
-	books ledger
+	// pools reads the records without anybody's permission.
+	pools ledger
 
 	mu        sync.Mutex
 	instances []*instance
@@ -47,7 +47,7 @@ type simulation struct {
 type sabotage func(limit int64, writes []store.Write)
 
 type instance struct {
-	*Book
+	*Pool
 	run   *simulation
 	index int
 	skew  time.Duration
@@ -159,12 +159,12 @@ func (r *simulation) join() *instance {
 	if r.harsh {
 		patience = 2 * time.Second
 	}
-	i.Book = New(Options{
+	i.Pool = New(Options{
 		Table: store.New(i, store.Options{
 			Random: source(1), Now: i.now,
 			Pause: func(ctx context.Context, _ int) error { return context.Cause(ctx) },
 		}),
-		Now: i.now, Random: source(2), Log: slog.New(slog.DiscardHandler), Patience: patience,
+		Now: i.now, Random: source(2), Log: slog.New(slog.DiscardHandler), LeaseTimeout: patience,
 	})
 	r.instances = append(r.instances, i)
 	return i
@@ -314,7 +314,7 @@ func (r *simulation) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p, n := range r.admitted {
-		record, err := r.books.granted(r.t.Context(), p)
+		record, err := r.pools.granted(r.t.Context(), p)
 		if err != nil {
 			return err
 		}
@@ -346,9 +346,9 @@ func (r *simulation) held(p period) (sum int64) {
 	return sum
 }
 
-func (b *Book) find(p period, limit int64) *slot {
-	for k := range b.shards {
-		if s := b.shards[k].slots[slotKey{p, limit}]; s != nil {
+func (pl *Pool) find(p period, limit int64) *slot {
+	for k := range pl.shards {
+		if s := pl.shards[k].slots[slotKey{p, limit}]; s != nil {
 			return s
 		}
 	}

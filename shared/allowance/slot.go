@@ -21,16 +21,16 @@ type slot struct {
 	low    atomic.Int64 // fewer tokens than this ask for the next slice
 
 	mu      sync.Mutex
-	gone    bool // evicted: look for the allowance's new slot
+	evicted bool // evicted: look for the allowance's new slot
 	filling bool // a goroutine leases for this slot
-	ask     bool // that goroutine should look at the record though nobody waits
+	recheck bool // that goroutine should look at the record though nobody waits
 	queue   []*waiter
 	ahead   int64 // admitted by TakeAsync and not yet leased
 	leased  int64 // all tokens ever put here, less those given back
 	demand  demand
 
-	dry   bool // the record had nothing left at dryAt
-	dryAt time.Time
+	exhausted   bool // the record had nothing left at exhaustedAt
+	exhaustedAt time.Time
 
 	failure  error // of the last lease, nil when it went well
 	failedAt time.Time
@@ -71,8 +71,8 @@ func (s *slot) spend(n int64) (remain int64, ok bool) {
 	}
 }
 
-// takeBack removes up to n tokens, which nobody can spend any more.
-func (s *slot) takeBack(n int64) int64 {
+// withdraw removes up to n tokens, which nobody can spend any more.
+func (s *slot) withdraw(n int64) int64 {
 	for {
 		have := s.tokens.Load()
 		taken := min(n, have)
@@ -89,9 +89,9 @@ func (s *slot) remaining(held int64) int64 { return min(held+s.left.Load(), s.li
 // spent is how many units were admitted here in all. The lock is held.
 func (s *slot) spent() int64 { return s.leased - s.tokens.Load() + s.ahead }
 
-// fresh reports whether then is less than d ago. A time to come, after the
+// recent reports whether then is less than d ago. A time to come, after the
 // clock was set back, is not fresh.
-func fresh(then, now time.Time, d time.Duration) bool {
+func recent(then, now time.Time, d time.Duration) bool {
 	age := now.Sub(then)
 	return age >= 0 && age < d
 }
@@ -99,7 +99,7 @@ func fresh(then, now time.Time, d time.Duration) bool {
 // refuses reports whether the record is known to have nothing left, so recently
 // that asking again is not worth it. The lock is held.
 func (s *slot) refuses(now time.Time) bool {
-	return s.dry && fresh(s.dryAt, now, recheck(s.period))
+	return s.exhausted && recent(s.exhaustedAt, now, recheck(s.period))
 }
 
 // recheck is how long a record that was seen empty is taken to be so: others
@@ -110,7 +110,7 @@ func recheck(p period) time.Duration {
 
 // fails is the error of a lease that failed a moment ago. The lock is held.
 func (s *slot) fails(now time.Time) error {
-	if s.failure != nil && fresh(s.failedAt, now, failurePause) {
+	if s.failure != nil && recent(s.failedAt, now, failurePause) {
 		return s.failure
 	}
 	return nil
@@ -127,8 +127,8 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 	for _, w := range s.queue {
 		need += w.n
 	}
-	asked := s.ask
-	s.ask = false
+	asked := s.recheck
+	s.recheck = false
 	if need == 0 && !asked {
 		return request{}, false
 	}
@@ -138,7 +138,7 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 		blind: need > 0 && s.demand.at.IsZero(),
 	}
 	// What is held lasts until the horizon: no lease before it is spent.
-	return q, need > 0 || q.want > 0 || s.dry
+	return q, need > 0 || q.want > 0 || s.exhausted
 }
 
 // settle takes up what a lease brought and answers those it is enough for. It
@@ -146,11 +146,11 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 // held.
 func (s *slot) settle(now time.Time, g grant) (over int64) {
 	s.failure = nil
-	s.leased += g.got
+	s.leased += g.leased
 	s.left.Store(g.left)
-	s.dry, s.dryAt = g.left == 0, now
+	s.exhausted, s.exhaustedAt = g.left == 0, now
 
-	have := g.got + s.tokens.Swap(0)
+	have := g.leased + s.tokens.Swap(0)
 	paid := min(s.ahead, have)
 	s.ahead -= paid
 	have -= paid
@@ -160,7 +160,7 @@ func (s *slot) settle(now time.Time, g grant) (over int64) {
 		s.ahead = 0
 	}
 	s.serve(have, g.left == 0)
-	s.demand.leased(now, g.got, s.spent(), g.before)
+	s.demand.leased(now, g.leased, s.spent(), g.before)
 	if g.left > 0 {
 		s.low.Store(s.tokens.Load() / 4)
 	} else {
@@ -238,11 +238,11 @@ func (s *slot) reclaim(now time.Time, all bool) int64 {
 		}
 		back = surplus(s.period, s.limit, back, spent-before, while, now)
 	}
-	back = s.takeBack(back)
+	back = s.withdraw(back)
 	if back > 0 {
 		s.left.Add(back)
 		s.low.Store(0)
-		s.dry = false
+		s.exhausted = false
 	}
 	return back
 }

@@ -14,17 +14,17 @@ import (
 // then everything, for which it takes 2 s at most. An instance that can run in
 // the background runs it; one that cannot (a Lambda) sweeps when it leases, and
 // so gives back what it holds of one allowance while it is asked for others.
-func (b *Book) Run(ctx context.Context, interval time.Duration) {
+func (pl *Pool) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			b.report(ctx, b.sweep(ctx))
+			pl.report(ctx, pl.sweep(ctx))
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
-			b.report(ctx, b.Drain(ctx))
+			pl.report(ctx, pl.Drain(ctx))
 			return
 		}
 	}
@@ -34,47 +34,47 @@ func (b *Book) Run(ctx context.Context, interval time.Duration) {
 const sweepInterval = time.Second
 
 // sweepWhenDue sweeps if that was not done for sweepInterval.
-func (b *Book) sweepWhenDue(ctx context.Context) {
-	now, last := b.now().UnixNano(), b.swept.Load()
-	if age := time.Duration(now - last); age >= 0 && age < sweepInterval || !b.swept.CompareAndSwap(last, now) {
+func (pl *Pool) sweepWhenDue(ctx context.Context) {
+	now, last := pl.now().UnixNano(), pl.swept.Load()
+	if age := time.Duration(now - last); age >= 0 && age < sweepInterval || !pl.swept.CompareAndSwap(last, now) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	ctx, cancel := context.WithTimeout(ctx, pl.leaseTimeout)
 	defer cancel()
-	b.report(ctx, b.sweep(ctx))
+	pl.report(ctx, pl.sweep(ctx))
 }
 
 // sweep forgets periods that are over and gives back what this instance has
 // not spent for a while (a quarter of the period, at most 30 s). What could not
 // be given back is kept for the next time.
-func (b *Book) sweep(ctx context.Context) error {
-	b.swept.Store(b.now().UnixNano())
-	b.collect(ctx, false)
-	return b.settleDebts(ctx)
+func (pl *Pool) sweep(ctx context.Context) error {
+	pl.swept.Store(pl.now().UnixNano())
+	pl.collect(ctx, false)
+	return pl.flushReturns(ctx)
 }
 
-// Drain gives everything back. The Book can still be used, and leases only what
+// Drain gives everything back. The Pool can still be used, and leases only what
 // is asked for from then on.
-func (b *Book) Drain(ctx context.Context) error {
-	b.draining.Store(true)
-	b.collect(ctx, true)
-	return b.settleDebts(ctx)
+func (pl *Pool) Drain(ctx context.Context) error {
+	pl.draining.Store(true)
+	pl.collect(ctx, true)
+	return pl.flushReturns(ctx)
 }
 
 // longestMemory is how long a period that is over is remembered, for the first
 // guess of the next one.
 const longestMemory = 2 * time.Minute
 
-func (b *Book) collect(ctx context.Context, all bool) {
-	now := b.now()
+func (pl *Pool) collect(ctx context.Context, all bool) {
+	now := pl.now()
 	var live []*slot
-	for i := range b.shards {
-		sh := &b.shards[i]
+	for i := range pl.shards {
+		sh := &pl.shards[i]
 		live = live[:0]
 		sh.mu.Lock()
 		for key, s := range sh.slots {
 			memory := min(s.period.length(), longestMemory)
-			if now.Sub(s.period.end()) >= memory && b.remove(s) {
+			if now.Sub(s.period.end()) >= memory && pl.remove(s) {
 				delete(sh.slots, key)
 				continue
 			}
@@ -82,10 +82,10 @@ func (b *Book) collect(ctx context.Context, all bool) {
 		}
 		sh.mu.Unlock()
 		for _, s := range live {
-			b.owe(s.period, s.reclaim(now, all))
+			pl.enqueueReturn(s.period, s.reclaim(now, all))
 			s.mu.Lock()
 			if s.ahead > 0 { // its lease failed before
-				b.fill(ctx, s)
+				pl.fill(ctx, s)
 			}
 			s.mu.Unlock()
 		}
@@ -98,7 +98,7 @@ const candidates = 8
 // evict makes room for one slot: the one with the fewest tokens of a few, which
 // a stranger's flood of names cannot be. If all of them are in use it makes
 // none: the requests in flight bound their number. The shard's lock is held.
-func (b *Book) evict(sh *shard) {
+func (pl *Pool) evict(sh *shard) {
 	var victim slotKey
 	var chosen *slot
 	seen := 0
@@ -110,74 +110,74 @@ func (b *Book) evict(sh *shard) {
 			break
 		}
 	}
-	if chosen != nil && b.remove(chosen) {
+	if chosen != nil && pl.remove(chosen) {
 		delete(sh.slots, victim)
 	}
 }
 
 // remove marks a slot as gone and owes what it held, unless it is in use.
-func (b *Book) remove(s *slot) bool {
+func (pl *Pool) remove(s *slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.filling || len(s.queue) > 0 || s.ahead > 0 {
 		return false
 	}
-	s.gone = true
-	b.owe(s.period, s.takeBack(s.tokens.Load()))
+	s.evicted = true
+	pl.enqueueReturn(s.period, s.withdraw(s.tokens.Load()))
 	return true
 }
 
-// owed are the parts of leases that wait to be given back.
-type owed struct {
+// pendingReturns are the parts of leases that wait to be given back.
+type pendingReturns struct {
 	mu      sync.Mutex
 	refunds []refund
 }
 
 const (
-	// maxOwed bounds the memory of an instance whose table does not answer;
+	// maxPendingReturns bounds the memory of an instance whose table does not answer;
 	// beyond it parts of leases are lost, which costs their period units and
 	// nothing else.
-	maxOwed = 4096
+	maxPendingReturns = 4096
 	// refundsPerCommit is half of what a transaction may hold: each is two items.
 	refundsPerCommit = 25
 )
 
-func (b *Book) owe(p period, n int64) {
+func (pl *Pool) enqueueReturn(p period, n int64) {
 	if n <= 0 {
 		return
 	}
-	r := refund{period: p, n: n, id: b.ids.Digits(20)}
-	b.owed.mu.Lock()
-	defer b.owed.mu.Unlock()
-	if len(b.owed.refunds) < maxOwed {
-		b.owed.refunds = append(b.owed.refunds, r)
+	r := refund{period: p, n: n, id: pl.ids.Digits(20)}
+	pl.pending.mu.Lock()
+	defer pl.pending.mu.Unlock()
+	if len(pl.pending.refunds) < maxPendingReturns {
+		pl.pending.refunds = append(pl.pending.refunds, r)
 	}
 }
 
-// settleDebts gives back what is owed and keeps what it could not.
-func (b *Book) settleDebts(ctx context.Context) error {
-	b.owed.mu.Lock()
-	due := b.owed.refunds
-	b.owed.refunds = nil
-	b.owed.mu.Unlock()
+// flushReturns gives back what is owed and keeps what it could not.
+func (pl *Pool) flushReturns(ctx context.Context) error {
+	pl.pending.mu.Lock()
+	due := pl.pending.refunds
+	pl.pending.refunds = nil
+	pl.pending.mu.Unlock()
 
 	// In a fixed order, so that a simulated run can be repeated.
 	slices.SortFunc(due, func(x, y refund) int {
 		return cmp.Or(strings.Compare(x.period.name, y.period.name), cmp.Compare(x.period.from, y.period.from), cmp.Compare(x.n, y.n))
 	})
-	now := b.now()
+	now := pl.now()
 	for len(due) > 0 {
 		var batch []refund
 		batch, due = nextBatch(due, now)
 		if len(batch) == 0 {
 			continue
 		}
-		err := b.ledger.giveBack(ctx, batch...)
+		err := pl.ledger.release(ctx, batch...)
 		if errors.Is(err, errReturned) && len(batch) > 1 {
 			// One of them was applied by an earlier attempt whose reply was
 			// lost: the others have to go one by one.
 			for _, r := range batch {
-				if err = b.ledger.giveBack(ctx, r); err != nil && !errors.Is(err, errReturned) {
+				if err = pl.ledger.release(ctx, r); err != nil && !errors.Is(err, errReturned) {
 					due = append(due, r)
 				}
 			}
@@ -185,10 +185,10 @@ func (b *Book) settleDebts(ctx context.Context) error {
 			due = append(due, batch...)
 		}
 		if err != nil && !errors.Is(err, errReturned) {
-			b.owed.mu.Lock()
-			b.owed.refunds = append(due, b.owed.refunds...)
-			b.owed.refunds = b.owed.refunds[:min(len(b.owed.refunds), maxOwed)]
-			b.owed.mu.Unlock()
+			pl.pending.mu.Lock()
+			pl.pending.refunds = append(due, pl.pending.refunds...)
+			pl.pending.refunds = pl.pending.refunds[:min(len(pl.pending.refunds), maxPendingReturns)]
+			pl.pending.mu.Unlock()
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func TestFirstGuessThatIsTooLargeStillTakesWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := b.lease(t.Context(), request{period: p, limit: 10, need: 1, want: 5, blind: true})
-	if err != nil || g.got < 1 || g.got+g.left != 2 {
+	if err != nil || g.leased < 1 || g.leased+g.left != 2 {
 		t.Errorf("got %+v, %v of the 2 units that are left", g, err)
 	}
 }
@@ -127,7 +127,7 @@ func TestHeldUnitsAreSpentThoughTheRecordIsEmpty(t *testing.T) {
 	b := newBackend().open(1)
 	s := newSlot(somePeriod(), 10, 0)
 	s.tokens.Store(2)
-	s.dry, s.dryAt = true, time.Now()
+	s.exhausted, s.exhaustedAt = true, time.Now()
 	if _, got, err := b.enqueue(t.Context(), s, 1); err != nil || got != admitted {
 		t.Errorf("Take decides %v, %v", got, err)
 	}

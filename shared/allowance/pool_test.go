@@ -18,15 +18,15 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 			t.Run(fmt.Sprint(limit, " over ", instances), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					table := newBackend()
-					var books []*Book
+					var pools []*Pool
 					for i := range instances {
-						books = append(books, table.open(byte(i)))
+						pools = append(pools, table.open(byte(i)))
 					}
 					a := minute(limit)
 					var admitted, refused int64
 					for range 2 {
 						for k := range 2*int(limit) + 10 {
-							d := mustTake(t, books[k%instances], a, 1)
+							d := mustTake(t, pools[k%instances], a, 1)
 							synctest.Wait()
 							switch {
 							case d.Admitted && d.RetryAfter == 0:
@@ -38,7 +38,7 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 							}
 						}
 						// What one holds and another could use comes back in time.
-						for _, b := range books {
+						for _, b := range pools {
 							_ = b.Drain(t.Context())
 						}
 						time.Sleep(5 * time.Second)
@@ -132,9 +132,9 @@ func TestNonsenseIsRefused(t *testing.T) {
 func TestManyGoroutinesKeepTheLimit(t *testing.T) {
 	const limit = 2000
 	table := newBackend()
-	var books []*Book
+	var pools []*Pool
 	for i := range byte(3) {
-		books = append(books, table.open(i, func(o *Options) { o.MaxSlots = 64 }))
+		pools = append(pools, table.open(i, func(o *Options) { o.MaxSlots = 64 }))
 	}
 	a := minute(limit)
 	a.From, a.To = Window(time.Now(), 24*time.Hour)
@@ -148,7 +148,7 @@ func TestManyGoroutinesKeepTheLimit(t *testing.T) {
 				if random.IntN(20) == 0 {
 					cancel()
 				}
-				b := books[g%len(books)]
+				b := pools[g%len(pools)]
 				if d, err := b.Take(ctx, a, 1); err == nil && d.Admitted {
 					admitted.Add(1)
 				}
@@ -163,10 +163,10 @@ func TestManyGoroutinesKeepTheLimit(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for _, b := range books {
+	for _, b := range pools {
 		_ = b.Drain(t.Context())
 	}
-	granted, err := books[0].ledger.granted(t.Context(), a.period())
+	granted, err := pools[0].ledger.granted(t.Context(), a.period())
 	if err != nil || admitted.Load() > limit || granted > limit || granted < admitted.Load() {
 		t.Errorf("%d admitted, %d granted of %d, %v", admitted.Load(), granted, limit, err)
 	}

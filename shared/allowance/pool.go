@@ -13,7 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Options are what a Book takes from outside. Table, Now, Random and Log are
+// Options are what a Pool takes from outside. Table, Now, Random and Log are
 // required.
 type Options struct {
 	Table *store.Table
@@ -27,26 +27,26 @@ type Options struct {
 	// MaxSlots bounds how many allowances are held at once, each about 500
 	// bytes; beyond it the least used ones are given back. 0 means 16,384.
 	MaxSlots int
-	// Patience is how long a lease may take. 0 means 2 s.
-	Patience time.Duration
+	// LeaseTimeout is how long a lease may take. 0 means 2 s.
+	LeaseTimeout time.Duration
 }
 
-// Book is what one instance holds of all allowances. It is safe for concurrent
+// Pool is what one instance holds of all allowances. It is safe for concurrent
 // use; an instance has one.
-type Book struct {
-	ledger   ledger
-	ids      *ids.Source
-	now      func() time.Time
-	log      *slog.Logger
-	patience time.Duration
-	draining atomic.Bool
+type Pool struct {
+	ledger       ledger
+	ids          *ids.Source
+	now          func() time.Time
+	log          *slog.Logger
+	leaseTimeout time.Duration
+	draining     atomic.Bool
 
 	seed     maphash.Seed
 	shards   [shardCount]shard
 	maxShard int
 
-	owed  owed
-	swept atomic.Int64 // when sweep last began, in nanoseconds since 1970
+	pending pendingReturns
+	swept   atomic.Int64 // when sweep last began, in nanoseconds since 1970
 }
 
 // shardCount keeps instances with many cores from meeting at one lock.
@@ -64,23 +64,23 @@ type slotKey struct {
 	limit  int64
 }
 
-// New makes a Book that holds nothing.
-func New(o Options) *Book {
-	b := &Book{
+// New makes a Pool that holds nothing.
+func New(o Options) *Pool {
+	pl := &Pool{
 		ledger: ledger{table: o.Table}, ids: ids.NewSource(o.Random, o.Now), now: o.Now, log: o.Log,
-		patience: o.Patience, seed: maphash.MakeSeed(),
+		leaseTimeout: o.LeaseTimeout, seed: maphash.MakeSeed(),
 	}
-	if b.patience == 0 {
-		b.patience = 2 * time.Second
+	if pl.leaseTimeout == 0 {
+		pl.leaseTimeout = 2 * time.Second
 	}
 	if o.MaxSlots == 0 {
 		o.MaxSlots = 16_384
 	}
-	b.maxShard = max(o.MaxSlots/shardCount, 1)
-	for i := range b.shards {
-		b.shards[i].slots = map[slotKey]*slot{}
+	pl.maxShard = max(o.MaxSlots/shardCount, 1)
+	for i := range pl.shards {
+		pl.shards[i].slots = map[slotKey]*slot{}
 	}
-	return b
+	return pl
 }
 
 // Take asks for n units, all or none, and never admits more than a.Limit in the
@@ -89,17 +89,17 @@ func New(o Options) *Book {
 // 5 s ago: what another instance holds and gives back comes within that time.
 //
 // An error means that nobody can tell: the table did not answer within
-// Options.Patience, or ctx ended, in which case nothing was spent.
-func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error) {
+// Options.LeaseTimeout, or ctx ended, in which case nothing was spent.
+func (pl *Pool) Take(ctx context.Context, a Allowance, n int64) (Decision, error) {
 	if err := a.check(n); err != nil {
 		return Decision{}, err
 	}
 	for n <= a.Limit {
-		s := b.slot(a)
-		if d, ok := b.spend(ctx, s, n); ok {
+		s := pl.slot(a)
+		if d, ok := pl.spend(ctx, s, n); ok {
 			return d, nil
 		}
-		w, now, err := b.enqueue(ctx, s, n)
+		w, now, err := pl.enqueue(ctx, s, n)
 		switch {
 		case err != nil:
 			return Decision{}, err
@@ -108,12 +108,12 @@ func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error)
 		case now == admitted:
 			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
 		case now == refused:
-			return b.refusal(a), nil
+			return pl.refusal(a), nil
 		}
 		select {
 		case out := <-w.done:
 			if out.err != nil || !out.admitted {
-				return b.refusal(a), out.err
+				return pl.refusal(a), out.err
 			}
 			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
 		case <-ctx.Done():
@@ -121,7 +121,7 @@ func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error)
 			return Decision{}, context.Cause(ctx)
 		}
 	}
-	return b.refusal(a), nil
+	return pl.refusal(a), nil
 }
 
 // TakeAsync is Take that never waits: what cannot be answered from memory is
@@ -137,37 +137,37 @@ func (b *Book) Take(ctx context.Context, a Allowance, n int64) (Decision, error)
 // over a limit of 1,000 admitted none too many. Credit is charged to the record
 // with the next lease, beyond the limit too, so that what others give back does
 // not hide it; an instance that is killed takes its debt along.
-func (b *Book) TakeAsync(ctx context.Context, a Allowance, n int64) (Decision, error) {
+func (pl *Pool) TakeAsync(ctx context.Context, a Allowance, n int64) (Decision, error) {
 	if err := a.check(n); err != nil {
 		return Decision{}, err
 	}
 	for n <= a.Limit {
-		s := b.slot(a)
-		if d, ok := b.spend(ctx, s, n); ok {
+		s := pl.slot(a)
+		if d, ok := pl.spend(ctx, s, n); ok {
 			return d, nil
 		}
-		switch b.admitAhead(ctx, s, n) {
+		switch pl.admitAhead(ctx, s, n) {
 		case evicted:
 			continue
 		case admitted:
 			return Decision{Admitted: true, Remaining: s.remaining(s.tokens.Load())}, nil
 		case refused, waits:
-			return b.refusal(a), nil
+			return pl.refusal(a), nil
 		}
 	}
-	return b.refusal(a), nil
+	return pl.refusal(a), nil
 }
 
 // spend answers from the slot's tokens, and asks for the next slice in time.
-func (b *Book) spend(ctx context.Context, s *slot, n int64) (Decision, bool) {
+func (pl *Pool) spend(ctx context.Context, s *slot, n int64) (Decision, bool) {
 	held, ok := s.spend(n)
 	if !ok {
 		return Decision{}, false
 	}
 	if low := s.low.Load(); held < low && s.low.CompareAndSwap(low, 0) {
 		s.mu.Lock()
-		s.ask = true
-		b.fill(ctx, s)
+		s.recheck = true
+		pl.fill(ctx, s)
 		s.mu.Unlock()
 	}
 	return Decision{Admitted: true, Remaining: s.remaining(held)}, true
@@ -184,11 +184,11 @@ const (
 )
 
 // enqueue has the caller wait for a lease, if there is anything to wait for.
-func (b *Book) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict, error) {
-	now := b.now()
+func (pl *Pool) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict, error) {
+	now := pl.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.evicted {
 		return nil, evicted, nil
 	}
 	if _, ok := s.spend(n); ok { // a lease came in between
@@ -202,25 +202,25 @@ func (b *Book) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict,
 	}
 	w := &waiter{n: n, done: make(chan outcome, 1)}
 	s.queue = append(s.queue, w)
-	b.fill(ctx, s)
+	pl.fill(ctx, s)
 	return w, waits, nil
 }
 
 // admitAhead admits what is not leased yet, and has it leased.
-func (b *Book) admitAhead(ctx context.Context, s *slot, n int64) verdict {
-	now := b.now()
+func (pl *Pool) admitAhead(ctx context.Context, s *slot, n int64) verdict {
+	now := pl.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.evicted {
 		return evicted
 	}
 	if _, ok := s.spend(n); ok {
 		return admitted
 	}
-	if s.dry {
+	if s.exhausted {
 		if !s.refuses(now) && s.fails(now) == nil {
-			s.ask = true
-			b.fill(ctx, s)
+			s.recheck = true
+			pl.fill(ctx, s)
 		}
 		return refused
 	}
@@ -229,19 +229,19 @@ func (b *Book) admitAhead(ctx context.Context, s *slot, n int64) verdict {
 	}
 	s.ahead += n
 	if s.fails(now) == nil {
-		b.fill(ctx, s)
+		pl.fill(ctx, s)
 	}
 	return admitted
 }
 
-func (b *Book) refusal(a Allowance) Decision {
-	return Decision{RetryAfter: max(a.To.Sub(b.now()), time.Millisecond)}
+func (pl *Pool) refusal(a Allowance) Decision {
+	return Decision{RetryAfter: max(a.To.Sub(pl.now()), time.Millisecond)}
 }
 
 // slot finds or makes the place of an allowance.
-func (b *Book) slot(a Allowance) *slot {
+func (pl *Pool) slot(a Allowance) *slot {
 	key := slotKey{a.period(), a.Limit}
-	sh := &b.shards[maphash.String(b.seed, key.period.name)%shardCount]
+	sh := &pl.shards[maphash.String(pl.seed, key.period.name)%shardCount]
 	sh.mu.RLock()
 	s := sh.slots[key]
 	sh.mu.RUnlock()
@@ -253,8 +253,8 @@ func (b *Book) slot(a Allowance) *slot {
 	if s = sh.slots[key]; s != nil {
 		return s
 	}
-	if len(sh.slots) >= b.maxShard {
-		b.evict(sh)
+	if len(sh.slots) >= pl.maxShard {
+		pl.evict(sh)
 	}
 	s = newSlot(key.period, key.limit, sh.first(key))
 	sh.slots[key] = s
