@@ -13,13 +13,13 @@ type Catalogue struct{}
 
 var _ project.Catalogue = Catalogue{}
 
-// CheckHandler answers what is wrong with a route's handler.
+// CheckHandler returns what is wrong with a route's handler.
 func (Catalogue) CheckHandler(c project.Component) []project.Problem { return handler.Check(c) }
 
-// CheckPolicy answers what is wrong with a policy.
+// CheckPolicy returns what is wrong with a policy.
 func (Catalogue) CheckPolicy(p project.Policy) []project.Problem { return policy.Check(p) }
 
-// Verify answers what would keep a gateway from serving an artifact: it makes
+// Verify returns what would keep a gateway from serving an artifact: it makes
 // everything ready as a gateway does, without connecting to anything. It finds
 // what the Catalogue can't, which is asked about components alone: addresses
 // made of variables, parameters that a path has not, policies on the wrong side.

@@ -32,19 +32,19 @@ const maxSites = 512
 // sites are the artifacts that are ready to serve, by digest.
 type sites struct {
 	mu       sync.RWMutex
-	byDigest map[string]*keptSite
+	byDigest map[string]*cachedSite
 	// making lets one artifact at a time be made ready: its requests wait for
 	// it, those of other sites do not.
 	making sync.Mutex
 	now    func() time.Time
 }
 
-type keptSite struct {
+type cachedSite struct {
 	site *site
 	used atomic.Int64 // seconds since 1970
 }
 
-// get gives the site of a deployment and makes it if it is not there.
+// get returns the site of a deployment and makes it if it is not there.
 func (s *sites) get(d *Deployment, newSite func(*project.Artifact) *site) *site {
 	if kept := s.find(d.Digest); kept != nil {
 		return kept
@@ -54,7 +54,7 @@ func (s *sites) get(d *Deployment, newSite func(*project.Artifact) *site) *site 
 	if kept := s.find(d.Digest); kept != nil {
 		return kept
 	}
-	made := &keptSite{site: newSite(d.Artifact)}
+	made := &cachedSite{site: newSite(d.Artifact)}
 	made.used.Store(s.now().Unix())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ var _ http.Handler = (*Gateway)(nil)
 
 // New makes a Gateway.
 func New(c Config) *Gateway {
-	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*keptSite), now: c.Now}}
+	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now}}
 }
 
 // The gateway's own routes: they exist at every host.
@@ -104,10 +104,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := originOf(r, g.config.TrustedProxies)
 	x.Client, x.Scheme = from.client, from.scheme
 	x.RequestID = g.requestID(r, from)
-	seen := g.watch(r, x)
-	defer seen.end(&out, x) // after recover has answered
+	watch := g.watch(r, x)
+	defer watch.end(&out, x) // after recover has answered
 	defer g.recover(&out, x)
-	response, c := g.answer(&out, r, x, from, seen)
+	response, c := g.answer(&out, r, x, from, watch)
 	if x.Cause != nil && x.Context.Err() == nil {
 		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
 			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
@@ -130,8 +130,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer gives the response and the CORS policy that it is written under.
-func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, seen watched) (*http.Response, *cors) {
+// answer returns the response and the CORS policy that it is written under.
+func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) (*http.Response, *cors) {
 	if x.Path == pingPath {
 		return document(`{"status":"ok"}`), nil
 	}
@@ -160,13 +160,13 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return s.unmatched(r, x)
 	}
 	x.Route = &route.Route
-	if response := g.receive(out, r, x, from, seen); response != nil {
+	if response := g.receive(out, r, x, from, watch); response != nil {
 		return response, route.cors
 	}
 	return route.Run(x), route.cors
 }
 
-// find gives the route of a request and fills its parameters, nil for none. HEAD
+// find returns the route of a request and fills its parameters, nil for none. HEAD
 // takes the route of GET where it has none of its own (RFC 9110, section 9.1).
 func (s *site) find(x *pipeline.Exchange) *siteRoute {
 	i, ok := s.router.Find(x.Method, x.Path, &x.Params)
@@ -212,7 +212,7 @@ func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response,
 	return response, c
 }
 
-// corsAt gives the CORS policy of the route at a path, nil for none.
+// corsAt returns the CORS policy of the route at a path, nil for none.
 func (s *site) corsAt(path, method string) *cors {
 	route := s.find(&pipeline.Exchange{Method: method, Path: path})
 	if route == nil {
@@ -223,21 +223,21 @@ func (s *site) corsAt(path, method string) *cors {
 
 // receive makes the exchange's header and body of the request's. It answers a
 // problem where the body is too large to begin with.
-func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, seen watched) *http.Response {
+func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) *http.Response {
 	x.Header, x.Upgrade = upstream.RequestHeader(r.Header)
 	if r.ProtoMajor != 1 || !canHijack(out.ResponseWriter) {
 		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give
 	}
 	from.forward(x.Header, r.Header, r.Host)
 	x.Header["X-Request-Id"] = []string{x.RequestID}
-	parent, state := traceParent(r.Header, g.config.IDs, seen.span)
+	parent, state := traceParent(r.Header, g.config.IDs, watch.span)
 	x.Header["Traceparent"] = []string{parent}
 	if len(state) > 0 {
 		x.Header["Tracestate"] = state
 	}
 
 	x.ContentLength, x.Body, x.Trailer = r.ContentLength, http.NoBody, r.Trailer
-	x.Early = out.early
+	x.Informational = out.informational
 	if r.ContentLength == 0 || r.Body == nil {
 		x.ContentLength = 0
 		return nil

@@ -90,7 +90,7 @@ func quoted(host string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host) + `"`
 }
 
-// hostOf gives the host name of a Host header as Deployments wants it.
+// hostOf returns the host name of a Host header as Deployments wants it.
 func hostOf(header string) string {
 	host := header
 	if strings.Contains(header, ":") {

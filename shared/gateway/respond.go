@@ -37,8 +37,8 @@ func (b *buffers) get() *[copySize]byte {
 	return new([copySize]byte)
 }
 
-// early passes a 1xx response on.
-func (w *writer) early(status int, header http.Header) {
+// informational passes a 1xx response on.
+func (w *writer) informational(status int, header http.Header) {
 	h := w.Header()
 	maps.Copy(h, header)
 	upstream.CleanResponse(h)

@@ -7,7 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// traceParent gives the W3C trace context to send upstream: the client's trace
+// traceParent returns the W3C trace context to send upstream: the client's trace
 // goes on with a span of ours, a malformed one is replaced by a new trace, which
 // has no state (https://www.w3.org/TR/trace-context/, section 3). The span is
 // the request's own where requests are traced here, else one that nobody sees.

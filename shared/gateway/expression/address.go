@@ -37,7 +37,7 @@ type Address struct {
 	isPlain    bool
 }
 
-// Check answers what is wrong with a text as an address while the variables are
+// Check returns what is wrong with a text as an address while the variables are
 // not known yet: what Compile would refuse whatever their values are.
 func Check(text string) error {
 	t, err := Parse(text)
@@ -184,7 +184,7 @@ func escapeLiteral(text string) string {
 	return b.String()
 }
 
-// Resolve gives the address for an exchange. suffix is appended to its path (it
+// Resolve returns the address for an exchange. suffix is appended to its path (it
 // is escaped and begins with a slash, or is empty); withSearch appends the
 // exchange's query, unless the text names it itself.
 func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) (*url.URL, error) {
@@ -252,7 +252,7 @@ func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
 	return b.String()
 }
 
-// inPath gives the value as a part of a path. Parameters and the path keep the
+// inPath returns the value as a part of a path. Parameters and the path keep the
 // escapes and slashes that they were matched with; everything else becomes
 // part of a single segment.
 func (v *value) inPath(x *pipeline.Exchange) string {

@@ -1,4 +1,4 @@
-// Package expression is the ${…} of rewritePattern and baseUrl (contract 4.1):
+// Package expression evaluates the ${…} of rewritePattern and baseUrl (contract 4.1):
 // texts with values of the request in them, compiled when an artifact is
 // loaded and evaluated for each request.
 //
@@ -103,10 +103,10 @@ func closing(text string) int {
 	return -1
 }
 
-// Params gives the names of the path parameters that the text uses.
+// Params returns the names of the path parameters that the text uses.
 func (t *Text) Params() []string { return t.names(param) }
 
-// Variables gives the names of the environment's variables that the text uses.
+// Variables returns the names of the environment's variables that the text uses.
 func (t *Text) Variables() []string { return t.names(env) }
 
 func (t *Text) names(from source) []string {
@@ -254,7 +254,7 @@ func printable(text string) string {
 	return strings.ToValidUTF8(text, "�")
 }
 
-// of gives the value for an exchange, unescaped; "" where the request has none.
+// of returns the value for an exchange, unescaped; "" where the request has none.
 func (v *value) of(x *pipeline.Exchange) string {
 	switch v.from {
 	case env:
@@ -302,7 +302,7 @@ func searchOf(x *pipeline.Exchange) string {
 	return "?" + x.Query
 }
 
-// datum gives a member of the user's data as JavaScript writes it in a text.
+// datum returns a member of the user's data as JavaScript writes it in a text.
 func datum(user *pipeline.User, name string) string {
 	if user == nil || len(user.Data) == 0 {
 		return ""

@@ -41,7 +41,7 @@ func constructors() map[string]constructor {
 	}
 }
 
-// Check answers what is wrong with a handler as its project wrote it.
+// Check returns what is wrong with a handler as its project wrote it.
 func Check(c project.Component) []project.Problem {
 	_, problems := construct(c, nil)
 	return problems

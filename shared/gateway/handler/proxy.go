@@ -160,7 +160,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if p.follow {
 		response, err = p.client.Follow(request)
 	} else {
-		response, err = p.client.Send(request, x.Early)
+		response, err = p.client.Send(request, x.Informational)
 	}
 	if err != nil {
 		return failed(x, body, err)

@@ -58,9 +58,9 @@ type Exchange struct {
 	// Streaming is called before the handler is, nil for nothing to do: from
 	// here on the body may be read while the response is written.
 	Streaming func()
-	// Early tells the client of a 1xx response before the final one, nil where
+	// Informational tells the client of a 1xx response before the final one, nil where
 	// nobody can be told.
-	Early func(status int, header http.Header)
+	Informational func(status int, header http.Header)
 	// Cause is why a station answered a problem, for the log; it is nil when the
 	// problem says it all. It holds no secret.
 	Cause error
@@ -77,10 +77,10 @@ type User struct {
 	Data json.RawMessage
 }
 
-// Param gives the unescaped value of a path parameter, "" for an unknown one.
+// Param returns the unescaped value of a path parameter, "" for an unknown one.
 func (x *Exchange) Param(name string) string { return x.Params.Value(name) }
 
-// QueryValues gives the parsed query. It is not to be changed: SetQuery is.
+// QueryValues returns the parsed query. It is not to be changed: SetQuery is.
 // Malformed pairs are left out, as they are by net/url.
 func (x *Exchange) QueryValues() url.Values {
 	if x.query == nil {
@@ -104,10 +104,10 @@ func (x *Exchange) Withhold(header string) {
 	}
 }
 
-// Withheld tells which headers Withhold was called for, in canonical form.
+// Withheld returns the headers that Withhold was called for, in canonical form.
 func (x *Exchange) Withheld() []string { return x.withheld }
 
-// Problem answers a problem document about this exchange.
+// Problem returns a problem document about this exchange.
 func (x *Exchange) Problem(status int, detail string) *http.Response {
 	document := problem.New(status, detail)
 	document.Instance = x.Path

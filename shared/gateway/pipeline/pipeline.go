@@ -67,13 +67,13 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	if x.Streaming != nil {
 		x.Streaming()
 	}
-	var asked time.Time
+	var start time.Time
 	if x.Now != nil {
-		asked = x.Now()
+		start = x.Now()
 	}
 	response := r.Handler.Handle(x)
 	if x.Now != nil {
-		x.Waited = x.Now().Sub(asked)
+		x.Waited = x.Now().Sub(start)
 	}
 	if response == nil {
 		panic(fmt.Sprintf("pipeline: the handler %T of %s %s answered nothing", r.Handler, r.Info.Method, r.Info.Path))

@@ -133,7 +133,7 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 	flight := c.flights.DoChan(string(hash[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		return c.look(ctx, b, key, hash)
+		return c.load(ctx, b, key, hash)
 	})
 	select {
 	case <-ctx.Done():
@@ -148,8 +148,8 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 	}
 }
 
-// look asks Keys and remembers the answer. An error is remembered by nobody.
-func (c *KeyCache) look(ctx context.Context, b *bucket, key string, hash keyHash) (*answer, error) {
+// load asks Keys and remembers the answer. An error is remembered by nobody.
+func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash) (*answer, error) {
 	a := &answer{hash: hash, started: c.now()}
 	identity, err := c.keys.Verify(ctx, b.ref, key)
 	switch {
@@ -166,7 +166,7 @@ func (c *KeyCache) look(ctx context.Context, b *bucket, key string, hash keyHash
 	return a, nil
 }
 
-// at gives the answer as it holds now, and whether it holds at all.
+// at returns the answer as it holds now, and whether it holds at all.
 func (a *answer) at(now time.Time, ttl time.Duration) (user *pipeline.User, ok bool) {
 	if a.user == nil {
 		return nil, now.Sub(a.started) < negativeTTL

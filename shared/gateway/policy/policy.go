@@ -66,14 +66,14 @@ func builtins() map[string]kind {
 	}
 }
 
-// Check answers what is wrong with a policy as its project wrote it. Pointers
+// Check returns what is wrong with a policy as its project wrote it. Pointers
 // are relative to the policy's handler, but for "/policyType".
 func Check(p project.Policy) []project.Problem {
 	_, problems := provision(p, nil)
 	return problems
 }
 
-// DirectionOf tells where a policy of a type may stand, "" for an unknown type.
+// DirectionOf returns where a policy of a type may stand, "" for an unknown type.
 func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }
 
 // Provision makes a policy ready to serve.

@@ -53,7 +53,7 @@ func New(status int, detail string) Document {
 	}
 }
 
-// Timestamp gives a time as contract 1.4 writes it: RFC 3339, UTC, with
+// Timestamp returns a time as contract 1.4 writes it: RFC 3339, UTC, with
 // milliseconds.
 func Timestamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")

@@ -59,7 +59,7 @@ func mayHaveDots(path string) bool {
 	return path != "" && (path[0] == '.' || path[0] == '%')
 }
 
-// dots tells how many dots a segment is made of if it is nothing else, written
+// dots returns how many dots a segment is made of if it is nothing else, written
 // plainly or as %2e, and 0 for every other segment.
 func dots(segment string) int {
 	n := 0

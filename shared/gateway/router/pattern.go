@@ -32,7 +32,7 @@ func parsePattern(path string, route int) (pattern, error) {
 	return pattern{compiled: compiled, prefix: literalPrefix(compiled.Pathname()), route: route}, nil
 }
 
-// literalPrefix gives what stands before the first group. The slash before a
+// literalPrefix returns what stands before the first group. The slash before a
 // group belongs to the group (it goes when an optional group is absent).
 func literalPrefix(pathname string) string {
 	if i := strings.IndexAny(pathname, `:*({\`); i >= 0 {

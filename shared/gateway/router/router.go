@@ -48,7 +48,7 @@ type Match struct {
 	groups map[string]string
 }
 
-// Raw gives a parameter as it stands in the path, with its escapes, and
+// Raw returns a parameter as it stands in the path, with its escapes, and
 // whether the route has such a parameter.
 func (m *Match) Raw(name string) (string, bool) {
 	if i := slices.Index(m.names, name); i >= 0 {
@@ -58,7 +58,7 @@ func (m *Match) Raw(name string) (string, bool) {
 	return value, ok
 }
 
-// Value gives a parameter without its escapes, "" for an unknown one.
+// Value returns a parameter without its escapes, "" for an unknown one.
 func (m *Match) Value(name string) string {
 	raw, _ := m.Raw(name)
 	value, err := url.PathUnescape(raw)
@@ -70,7 +70,7 @@ func (m *Match) Value(name string) string {
 	return value
 }
 
-// Names gives the parameters' names, in no particular order.
+// Names returns the parameters' names, in no particular order.
 func (m *Match) Names() []string {
 	return slices.AppendSeq(slices.Clone(m.names), maps.Keys(m.groups))
 }
@@ -106,7 +106,7 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 	return nil
 }
 
-// Find gives the route of a method and a path as Normalise leaves it, and
+// Find returns the route of a method and a path as Normalise leaves it, and
 // fills m with the parameters.
 func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
 	routes := r.methods[method]
@@ -126,7 +126,7 @@ func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
 	return 0, false
 }
 
-// Allowed gives the methods that have a route at path, in alphabetical order.
+// Allowed returns the methods that have a route at path, in alphabetical order.
 func (r *Router) Allowed(path string) []string {
 	var allowed []string
 	for method := range r.methods {

@@ -27,27 +27,27 @@ type direct struct {
 	timeout        time.Duration // until the response begins
 }
 
-// takes reports whether a request may be sent directly.
-func (d *direct) takes(r *http.Request) bool {
+// supports reports whether a request may be sent directly.
+func (d *direct) supports(r *http.Request) bool {
 	return (r.Body == nil || r.Body == http.NoBody) && r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Trailer) == 0 &&
 		!r.Close && r.Method != http.MethodConnect && r.Header["Upgrade"] == nil && r.Header["Expect"] == nil && isASCII(r.URL.Host)
 }
 
-// maxEarly is how many 1xx responses may come before the final one.
-const maxEarly = 8
+// maxInformational is how many 1xx responses may come before the final one.
+const maxInformational = 8
 
 var (
-	errHeaderTooLarge = errors.New("upstream: the response's header is too large")
-	errTooManyEarly   = errors.New("upstream: too many 1xx responses")
-	errSwitched       = errors.New("upstream: the response switches protocols unasked")
-	errInvalidRequest = errors.New("upstream: the request has a field that can't be sent")
+	errHeaderTooLarge       = errors.New("upstream: the response's header is too large")
+	errTooManyInformational = errors.New("upstream: too many 1xx responses")
+	errSwitched             = errors.New("upstream: the response switches protocols unasked")
+	errInvalidRequest       = errors.New("upstream: the request has a field that can't be sent")
 )
 
 // send does one round trip and calls early, if it is not nil, for each 1xx
 // response. A connection that turns out to be closed is replaced, as
 // http.Transport does: for methods that may be repeated, and only before any
 // byte of a response.
-func (d *direct) send(r *http.Request, early func(int, http.Header)) (*http.Response, error) {
+func (d *direct) send(r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
 	if err := valid(r); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (d *direct) send(r *http.Request, early func(int, http.Header)) (*http.Resp
 		if err != nil {
 			return nil, err
 		}
-		response, err := d.exchange(ctx, c, r, early)
+		response, err := d.exchange(ctx, c, r, onInformational)
 		if err == nil {
 			return response, nil
 		}
@@ -72,7 +72,7 @@ func (d *direct) send(r *http.Request, early func(int, http.Header)) (*http.Resp
 
 // exchange sends the request on c and reads the response's head. Afterwards c
 // belongs to the response's body, or is closed.
-func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, early func(int, http.Header)) (_ *http.Response, err error) {
+func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInformational func(int, http.Header)) (_ *http.Response, err error) {
 	c.begin(ctx, d.maxHeaderBytes)
 	defer func() {
 		if err != nil {
@@ -86,7 +86,7 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, early f
 	if err := c.readUntil(time.Now().Add(d.timeout)); err != nil {
 		return nil, fmt.Errorf("wait for the response: %w", err)
 	}
-	for range maxEarly {
+	for range maxInformational {
 		response, err := http.ReadResponse(c.r, r)
 		switch {
 		case err != nil && c.reader.exceeded:
@@ -97,12 +97,12 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, early f
 			return nil, errSwitched
 		case response.StatusCode >= 200:
 			return d.finish(c, response)
-		case early != nil && response.StatusCode != http.StatusContinue:
-			early(response.StatusCode, response.Header)
+		case onInformational != nil && response.StatusCode != http.StatusContinue:
+			onInformational(response.StatusCode, response.Header)
 		}
 		c.reader.left = d.maxHeaderBytes
 	}
-	return nil, errTooManyEarly
+	return nil, errTooManyInformational
 }
 
 // finish gives the connection to the body, or back when there is none.
@@ -247,7 +247,7 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) < 0
 }
 
-// addressOf gives what to dial for a URL.
+// addressOf returns what to dial for a URL.
 func addressOf(u *url.URL) string {
 	port := u.Port()
 	if port != "" {

@@ -71,7 +71,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
-// Check answers nil or an error that wraps errAddressRefused and names the
+// Check returns nil or an error that wraps errAddressRefused and names the
 // address, for the log.
 func (g *Guard) Check(to netip.AddrPort) error {
 	addr := embedded(to.Addr())
@@ -98,7 +98,7 @@ func (g *Guard) Check(to netip.AddrPort) error {
 	return nil
 }
 
-// embedded gives the IPv4 address that an IPv6 address stands for, or the
+// embedded returns the IPv4 address that an IPv6 address stands for, or the
 // address itself, without its zone.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")

@@ -23,7 +23,7 @@ var ours = []string{
 	"X-Real-Ip", "X-Request-Id", "Traceparent", "Tracestate",
 }
 
-// RequestHeader gives the fields of a client's request that may go upstream, in
+// RequestHeader returns the fields of a client's request that may go upstream, in
 // a map of its own that shares the values, and the protocol that the client
 // asks to switch to, "" for none.
 func RequestHeader(in http.Header) (out http.Header, upgrade string) {

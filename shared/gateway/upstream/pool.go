@@ -36,7 +36,7 @@ type conn struct {
 	reader reader
 	r      *bufio.Reader
 	w      *bufio.Writer
-	home   *pool
+	pool   *pool
 	key    string
 	since  time.Time // when it became idle
 	until  time.Time // the deadline of reading, zero for none
@@ -82,7 +82,7 @@ func (p *pool) get(ctx context.Context, u *url.URL) (c *conn, reused bool, err e
 		if c == nil {
 			break
 		}
-		if time.Since(c.since) < idleTimeout && c.quiet() {
+		if time.Since(c.since) < idleTimeout && c.healthy() {
 			return c, true, nil
 		}
 		_ = c.Close()
@@ -113,7 +113,7 @@ func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, 
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: tcp, home: p}
+	c := &conn{Conn: tcp, pool: p}
 	if s, ok := tcp.(syscall.Conn); ok {
 		if c.raw, err = s.SyscallConn(); err != nil {
 			_ = tcp.Close()
@@ -167,10 +167,10 @@ func (c *conn) readUntil(t time.Time) error {
 // untouched reports whether the exchange has read nothing.
 func (c *conn) untouched() bool { return !c.reader.got }
 
-// quiet reports whether the connection stands and nothing waits to be read on
+// healthy reports whether the connection stands and nothing waits to be read on
 // it: an idle connection's bytes are no answer to the next request. Reading
 // nothing without waiting is the only way to know.
-func (c *conn) quiet() bool {
+func (c *conn) healthy() bool {
 	if c.raw == nil {
 		return false
 	}
@@ -196,7 +196,7 @@ func (c *conn) release() {
 	}
 	c.ctx, c.stop = nil, nil
 	c.since = time.Now()
-	c.home.put(c)
+	c.pool.put(c)
 }
 
 // discard closes the connection and ends the watch.

@@ -1,6 +1,6 @@
-// Package upstream speaks with the servers behind the gateway: it dials only
-// addresses that the installation allows, sends requests and streams responses,
-// and says in a problem's words what went wrong.
+// Package upstream sends requests to the servers behind the gateway and streams
+// their responses. It dials only addresses that the installation allows, and turns
+// failures into the status and text of a problem.
 //
 // It knows no routes: package handler decides where a request goes. Everything
 // sits behind http.RoundTripper, so the way a round trip is done can change
@@ -153,18 +153,18 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 }
 
 // Send sends one request and answers its response, redirects included. It calls
-// tell, if that is not nil, for each 1xx response but 100 before it returns.
-func (c *Client) Send(r *http.Request, tell func(status int, header http.Header)) (*http.Response, error) {
+// onInformational, if that is not nil, for each 1xx response but 100 before it returns.
+func (c *Client) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
 	if c.isDirect(r) {
-		response, err := c.direct.send(r, tell)
+		response, err := c.direct.send(r, onInformational)
 		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
 			return response, err
 		}
 		// It may speak something else by now: it is asked again.
 		c.http1.set(r.URL.Host, false)
 	}
-	if tell != nil {
-		e := early{tell: tell}
+	if onInformational != nil {
+		e := informational{handle: onInformational}
 		defer e.stop()
 		r = e.watch(r)
 	}
@@ -178,7 +178,7 @@ func (c *Client) Send(r *http.Request, tell func(status int, header http.Header)
 // isDirect reports whether a request goes the short way. Which protocol a TLS
 // server speaks is seen on the first request to it.
 func (c *Client) isDirect(r *http.Request) bool {
-	if !c.direct.takes(r) {
+	if !c.direct.supports(r) {
 		return false
 	}
 	if r.URL.Scheme == "https" {

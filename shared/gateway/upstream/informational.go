@@ -7,30 +7,30 @@ import (
 	"sync"
 )
 
-// early passes 1xx responses on that http.Transport tells of, until the final
+// informational passes 1xx responses on that http.Transport tells of, until the final
 // response is there: the transport may still call when the round trip is over.
-type early struct {
-	mu   sync.Mutex
-	over bool
-	tell func(status int, header http.Header)
+type informational struct {
+	mu     sync.Mutex
+	over   bool
+	handle func(status int, header http.Header)
 }
 
 // watch gives a request whose 1xx responses are told.
-func (e *early) watch(r *http.Request) *http.Request {
+func (e *informational) watch(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			// The server says 100 itself when the body is read.
 			if !e.over && code != http.StatusContinue {
-				e.tell(code, http.Header(header))
+				e.handle(code, http.Header(header))
 			}
 			return nil
 		},
 	}))
 }
 
-func (e *early) stop() {
+func (e *informational) stop() {
 	e.mu.Lock()
 	e.over = true
 	e.mu.Unlock()
