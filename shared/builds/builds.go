@@ -106,7 +106,7 @@ func New(o Options) *Builder {
 	return &Builder{o: o, limits: project.DefaultLimits()}
 }
 
-// Definitions gives the operations' definitions.
+// Definitions returns the operations' definitions.
 func (b *Builder) Definitions() []operation.Definition {
 	// A client polls for 250 s. A worker that dies is replaced when the step's
 	// time and the time to the next sweep are over: some 100 s in all. 100 MiB

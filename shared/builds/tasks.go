@@ -25,7 +25,7 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 		data.Source = in.Source
 		return operation.Result{Data: data}, nil
 	}
-	if err := deployments.Standing(ctx, b.o.Table, in); err != nil {
+	if err := deployments.EnsureExists(ctx, b.o.Table, in); err != nil {
 		return operation.Result{}, err
 	}
 	source, err := b.keep(ctx, in)
@@ -114,7 +114,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	if c.artifact == nil {
 		return b.refuseAll(ctx, s, in, data, findings(c.result.Errors))
 	}
-	if err := deployments.Standing(ctx, b.o.Table, in); err != nil {
+	if err := deployments.EnsureExists(ctx, b.o.Table, in); err != nil {
 		return operation.Result{}, err
 	}
 	data.Artifact, err = b.o.Artifacts.Put(ctx, in.Deployment, c.artifact)
@@ -155,7 +155,7 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 	if err := b.removeUpload(ctx, in); err != nil {
 		return operation.Result{}, err
 	}
-	writes, err := deployments.GiveUp(ctx, b.o.Table, in, s.Now)
+	writes, err := deployments.Fail(ctx, b.o.Table, in, s.Now)
 	return operation.Result{Writes: writes}, err
 }
 
@@ -229,7 +229,7 @@ func (b *Builder) refuse(ctx context.Context, s operation.Step, in deployments.B
 // was served is served on.
 func (b *Builder) refuseAll(ctx context.Context, s operation.Step, in deployments.BuildInput, data deployments.BuildData, errs []deployments.Finding) (operation.Result, error) {
 	data.Errors = errs
-	writes, err := deployments.GiveUp(ctx, b.o.Table, in, s.Now)
+	writes, err := deployments.Fail(ctx, b.o.Table, in, s.Now)
 	if err != nil {
 		return operation.Result{}, err
 	}

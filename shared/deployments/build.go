@@ -80,8 +80,8 @@ type CleanInput struct {
 }
 
 const (
-	// keptBuilds is how many builds can be returned to, beside the served one.
-	keptBuilds = 5
+	// maxEarlierBuilds is how many builds can be returned to, beside the served one.
+	maxEarlierBuilds = 5
 	// cleanDelay is longer than any run of a step that puts an object.
 	cleanDelay = 10 * time.Minute
 )
@@ -89,7 +89,7 @@ const (
 // errDeleted ends a build whose deployment is gone.
 var errDeleted = fault.New(fault.NotFound, "The deployment was deleted while it was built.")
 
-// Read gives a deployment's record; a tombstone, or none, is store.ErrNotFound.
+// Read returns a deployment's record; a tombstone, or none, is store.ErrNotFound.
 func Read(ctx context.Context, table *store.Table, name string) (Record, error) {
 	var r Record
 	if err := table.Get(ctx, Key(name), &r); err != nil {
@@ -101,16 +101,16 @@ func Read(ctx context.Context, table *store.Table, name string) (Record, error) 
 	return r, nil
 }
 
-// Standing answers NotFound when a build's deployment is gone. A task asks
+// EnsureExists returns NotFound when a build's deployment is gone. A task asks
 // before it puts anything into the bucket: what is put within a run of a step
 // after that is there when the deployment is cleaned up, what is put later would
 // stay for ever.
-func Standing(ctx context.Context, table *store.Table, in BuildInput) error {
+func EnsureExists(ctx context.Context, table *store.Table, in BuildInput) error {
 	_, err := read(ctx, table, in)
 	return err
 }
 
-// read gives the record of a build's deployment, or errDeleted.
+// read returns the record of a build's deployment, or errDeleted.
 func read(ctx context.Context, table *store.Table, in BuildInput) (Record, error) {
 	r, err := Read(ctx, table, in.Deployment)
 	if errors.Is(err, store.ErrNotFound) {
@@ -119,7 +119,7 @@ func read(ctx context.Context, table *store.Table, in BuildInput) (Record, error
 	return r, err
 }
 
-// Serve gives the writes that have a build served, for the commit of the
+// Serve returns the writes that have a build served, for the commit of the
 // operation's last step, or none when a newer build is served already: an older
 // build never replaces a newer one. A deployment that is gone is NotFound.
 func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time) ([]store.Write, error) {
@@ -140,7 +140,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	unchanged := store.Lacks(store.At("served"))
 	if r.Served != nil {
 		before := append([]Served{*r.Served}, r.Before...)
-		changes = append(changes, store.Set(store.At("before"), before[:min(len(before), keptBuilds)]))
+		changes = append(changes, store.Set(store.At("before"), before[:min(len(before), maxEarlierBuilds)]))
 		unchanged = store.Equal(store.At("served", "number"), r.Served.Number)
 	}
 	return []store.Write{
@@ -152,7 +152,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	}, nil
 }
 
-// Accept gives the writes that keep an archive as the deployment's last one,
+// Accept returns the writes that keep an archive as the deployment's last one,
 // for the commit of the step that stored it.
 func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
 	r, err := read(ctx, table, in)
@@ -165,9 +165,9 @@ func Accept(ctx context.Context, table *store.Table, in BuildInput, source strin
 	return []store.Write{r.update(errDeleted, store.Set(store.At("source"), source))}, nil
 }
 
-// GiveUp gives the writes that note the end of a build without success. What
+// Fail returns the writes that record that a build has failed. What
 // was served is served on.
-func GiveUp(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
+func Fail(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
 	r, err := Read(ctx, table, in.Deployment)
 	if errors.Is(err, store.ErrNotFound) || err == nil && r.Ended >= in.Number {
 		return nil, nil

@@ -130,11 +130,11 @@ func (r Record) resource() audit.Resource {
 	return audit.Resource{Type: "deployment", ID: r.Name, Metadata: map[string]string{"project": r.Project, "branch": r.Branch}}
 }
 
-func (s *Service) show(r Record) Deployment {
+func (s *Service) view(r Record) Deployment {
 	l := label(r.Branch)
 	return Deployment{
 		Name: r.Name, URL: s.parts.Config.DeploymentOrigin(r.Name), Label: l,
-		LoggingID: r.Account + "::" + r.Project + "::" + r.Branch + "::" + l + "::" + digitsOf(r.Name),
+		LoggingID: r.Account + "::" + r.Project + "::" + r.Branch + "::" + l + "::" + suffixOf(r.Name),
 		Account:   r.Account, Project: r.Project, Branch: r.Branch, Kind: r.Kind,
 		State: r.state(), CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
 	}
@@ -142,7 +142,7 @@ func (s *Service) show(r Record) Deployment {
 
 var errNoDeployment = fault.Missing("deployment")
 
-// ListDeployments gives the deployments of a project that the caller sees,
+// ListDeployments returns the deployments of a project that the caller sees,
 // production first, then the newest first. A project that does not exist is
 // NotFound.
 func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project string) ([]Deployment, error) {
@@ -174,7 +174,7 @@ func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project
 		}
 		for _, r := range records {
 			if r.seenBy(owner) && r.begun() {
-				out = append(out, s.show(r))
+				out = append(out, s.view(r))
 			}
 		}
 	}
@@ -220,13 +220,13 @@ func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
 	return r, nil
 }
 
-// ReadDeployment gives a deployment.
+// ReadDeployment returns a deployment.
 func (s *Service) ReadDeployment(ctx context.Context, at DeploymentAt) (Deployment, error) {
 	r, err := s.find(ctx, at)
 	if err != nil {
 		return Deployment{}, err
 	}
-	return s.show(r), nil
+	return s.view(r), nil
 }
 
 // DeleteDeployment deletes a deployment and its environment. Every reader of

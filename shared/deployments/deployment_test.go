@@ -35,7 +35,7 @@ func TestDeploymentIsShownOnceABuildHasBegun(t *testing.T) {
 	if got := list(); len(got) != 1 || got[0].State != deployments.Building {
 		t.Errorf("during the first build: %+v", got)
 	}
-	w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+	w.commit(deployments.Fail(t.Context(), w.table, in, w.now()))
 	if got := list(); len(got) != 1 || got[0].State != deployments.Failed {
 		t.Errorf("after a failed first build: %+v", got)
 	}
@@ -55,7 +55,7 @@ func TestDeploymentIsShownOnceABuildHasBegun(t *testing.T) {
 		t.Errorf("deployment %+v, want %+v", got, want)
 	}
 	third := w.claim("lime-fox", "main", "z")
-	w.commit(deployments.GiveUp(t.Context(), w.table, third, w.now()))
+	w.commit(deployments.Fail(t.Context(), w.table, third, w.now()))
 	if got := list(); got[0].State != deployments.Started {
 		t.Errorf("after a failed build of a served one: %+v", got)
 	}
@@ -167,7 +167,7 @@ func TestRedeployBuildsWhatIsServed(t *testing.T) {
 	_, err := w.Redeploy(w.ctx(), at)
 	wantKind(t, err, fault.Conflict)
 	w.commit(deployments.Accept(t.Context(), w.table, in, in.Deployment+"/first"))
-	w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+	w.commit(deployments.Fail(t.Context(), w.table, in, w.now()))
 	redeploy := func() deployments.BuildInput {
 		t.Helper()
 		id, err := w.Redeploy(w.ctx(), at)
@@ -188,7 +188,7 @@ func TestRedeployBuildsWhatIsServed(t *testing.T) {
 	w.serve(good)
 	bad := w.claim("lime-fox", "main", "bad")
 	w.commit(deployments.Accept(t.Context(), w.table, bad, in.Deployment+"/bad"))
-	w.commit(deployments.GiveUp(t.Context(), w.table, bad, w.now()))
+	w.commit(deployments.Fail(t.Context(), w.table, bad, w.now()))
 	got := redeploy()
 	if want := w.record(in.Deployment).Served.Source; got.Source != want {
 		t.Errorf("redeploy builds %s, served is %s", got.Source, want)
@@ -212,7 +212,7 @@ func TestOlderBuildNeverReplacesANewerOne(t *testing.T) {
 		var newest int64
 		for i, in := range order {
 			if rapid.Bool().Draw(rt, fmt.Sprintf("fails %d", i)) {
-				w.commit(deployments.GiveUp(t.Context(), w.table, in, w.now()))
+				w.commit(deployments.Fail(t.Context(), w.table, in, w.now()))
 			} else {
 				w.serve(in)
 				newest = max(newest, in.Number)

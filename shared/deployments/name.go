@@ -81,5 +81,5 @@ func deploymentName(project, branch, digits string) string {
 	return strings.TrimRight(project, "-") + rest
 }
 
-// digitsOf are the 7 digits of a deployment's name.
-func digitsOf(name string) string { return name[max(0, len(name)-suffixChars):] }
+// suffixOf are the 7 digits of a deployment's name.
+func suffixOf(name string) string { return name[max(0, len(name)-suffixChars):] }

@@ -74,7 +74,7 @@ func (s *Service) buckets(owner auth.Owner, project string) *keys.DefaultBuckets
 	return s.makeBuckets.DefaultBuckets(auth.Owner{AccountID: owner.AccountID, Account: owner.Account}, project)
 }
 
-// ListProjects gives the account's projects that the caller sees, in the order
+// ListProjects returns the account's projects that the caller sees, in the order
 // of names.
 func (s *Service) ListProjects(ctx context.Context, owner auth.Owner) ([]Project, error) {
 	all, err := store.Collect[Project](ctx, s.parts.Table, store.Query{PK: store.ProjectPartition(owner.AccountID)})

@@ -120,7 +120,7 @@ func TestEndsOfBuildsAtOnceKeepTheNewest(t *testing.T) {
 	served := (*world).serve
 	failed := func(w *world, in deployments.BuildInput) {
 		w.t.Helper()
-		w.commit(deployments.GiveUp(w.t.Context(), w.table, in, w.now()))
+		w.commit(deployments.Fail(w.t.Context(), w.table, in, w.now()))
 	}
 	goesOn := func(*world, deployments.BuildInput) {}
 	for _, tt := range []struct {

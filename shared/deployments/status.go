@@ -52,7 +52,7 @@ type StatusAt struct {
 
 var errNoUpload = fault.Missing("upload")
 
-// ReadStatus tells how an upload's build goes.
+// ReadStatus returns the status of an upload's build.
 func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 	if at.StatusID == "" {
 		return Status{}, errNoUpload

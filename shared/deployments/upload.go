@@ -83,7 +83,7 @@ func (s *Service) newUpload(r Record, now time.Time) upload {
 	}
 }
 
-// IssueUpload gives out an address for one archive. The project with its key
+// IssueUpload creates an address for one archive. The project with its key
 // buckets, the environment and the deployment's name are made when they do not
 // exist, in the same transaction.
 func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) {
