@@ -1,5 +1,5 @@
-// Package functions lists what the installation's functions answer. Each
-// folder below is a group of operations (or a function that no route calls)
+// Package functions lists the installation's functions: the groups of operations
+// that they answer, and the functions that events call. Each folder below is a group of operations (or a function that no route calls)
 // with its Lambda main; these lists are what the local process, the description
 // of the infrastructure, the OpenAPI document and the MCP server read.
 //
@@ -41,7 +41,7 @@ func Groups() []Group {
 	}
 }
 
-// Described gives the groups alone, as api.Document takes them.
+// Described returns the groups alone, as api.Document takes them.
 func Described() []api.Group {
 	var out []api.Group
 	for _, g := range Groups() {

@@ -1,6 +1,6 @@
-// Package builder builds and deploys what was uploaded: S3 calls it with each
-// archive that arrives at an upload address, and it carries out the archive's
-// build at once. When it dies halfway, functions/operations goes on with it.
+// Package builder turns an uploaded archive into a served deployment: S3 calls it
+// for each archive that arrives at an upload address, and it runs the build at
+// once. When it dies halfway, functions/operations goes on with it.
 //
 // No route calls it. Which archive begins a build is in package deployments, what
 // a build is in package builds; here is only S3's event.

@@ -30,10 +30,10 @@ var Group = api.Group{
 // Any operation may be asked about a bucket or a consumer by its id, which is a
 // look-up of its own.
 var (
-	reads  = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
-	absent = []int{http.StatusNotFound, http.StatusTooManyRequests}
-	taken  = []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}
-	byTag  = []*huma.Param{tagParameter()}
+	readUses       = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
+	notFoundErrors = []int{http.StatusNotFound, http.StatusTooManyRequests}
+	conflictErrors = []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests}
+	tagParameters  = []*huma.Param{tagParameter()}
 )
 
 const tagNote = " With tag.<property>=<value> in the query, a consumer without that tag is answered as one that does not exist."
@@ -44,7 +44,7 @@ var list = api.Operation[listIn, listOut]{
 	Description: "In the order of their names. Keys, managers and invites are left out unless they are asked for; " +
 		"of each consumer's keys the newest 100 are included.",
 	Scope: auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: reads, Parameters: byTag,
+	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
 var create = api.Operation[createIn, consumerOut]{
@@ -53,7 +53,7 @@ var create = api.Operation[createIn, consumerOut]{
 	Description: "With with-api-key=true the consumer gets an API key, which the answer shows in full.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.create", Resources: []string{"consumer", "api-key"},
-	Errors: taken, Uses: []api.Use{api.UpdateItem, api.RootKey},
+	Errors: conflictErrors, Uses: []api.Use{api.UpdateItem, api.RootKey},
 }
 
 var read = api.Operation[readIn, consumerOut]{
@@ -61,7 +61,7 @@ var read = api.Operation[readIn, consumerOut]{
 	Summary:     "Read a consumer",
 	Description: "Its keys (the newest 100), managers and invites are left out unless they are asked for." + tagNote,
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: reads, Parameters: byTag,
+	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
 var update = api.Operation[updateIn, consumerOut]{
@@ -71,7 +71,7 @@ var update = api.Operation[updateIn, consumerOut]{
 		"New metadata reaches the gateway with the next check of each key." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.update", Resources: []string{"consumer"},
-	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: byTag,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
 }
 
 var remove = api.Operation[consumerIn, api.NoContent]{
@@ -80,7 +80,7 @@ var remove = api.Operation[consumerIn, api.NoContent]{
 	Description: "Its managers and API keys are gone with it at once." + tagNote,
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.delete", Resources: []string{"consumer"},
-	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: byTag,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
 }
 
 var roll = api.Operation[rollIn, api.NoContent]{
@@ -90,7 +90,7 @@ var roll = api.Operation[rollIn, api.NoContent]{
 		"the first in the list of keys." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.roll-key", Resources: []string{"consumer", "api-key"},
-	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: byTag,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
 }
 
 // BucketPath and ConsumerPath are embedded in what the operations take, and
@@ -193,7 +193,7 @@ func (metadata) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
-// MarshalJSON gives the text itself.
+// MarshalJSON returns the text itself.
 func (m metadata) MarshalJSON() ([]byte, error) { return json.RawMessage(m).MarshalJSON() }
 
 // UnmarshalJSON keeps the text itself.

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 )
 
-// Bind gives the group's routes.
+// Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{keys.Open(p)}
 	return []api.Route{
@@ -25,11 +25,11 @@ type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail}
-	return api.AnswerPage(in.Page, showConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), in.include()))
+	return api.AnswerPage(in.Page, viewConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), in.include()))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error) {
-	return api.Answer(showConsumer)(h.service.CreateConsumer(ctx, in.BucketPath.at(ctx), keys.NewConsumer{
+	return api.Answer(viewConsumer)(h.service.CreateConsumer(ctx, in.BucketPath.at(ctx), keys.NewConsumer{
 		Name: in.Body.Name, Description: in.Body.Description.Value, Tags: in.Body.Tags.Value,
 		Metadata: json.RawMessage(in.Body.Metadata.Value),
 		Managers: api.Each(in.Body.Managers.Value, func(m newManager) keys.NewManager { return keys.NewManager(m) }),
@@ -38,11 +38,11 @@ func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error
 }
 
 func (h handlers) read(ctx context.Context, in *readIn) (*consumerOut, error) {
-	return api.Answer(showConsumer)(h.service.ReadConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), in.include()))
+	return api.Answer(viewConsumer)(h.service.ReadConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), in.include()))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*consumerOut, error) {
-	return api.Answer(showConsumer)(h.service.UpdateConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), keys.ConsumerPatch{
+	return api.Answer(viewConsumer)(h.service.UpdateConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), keys.ConsumerPatch{
 		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
 		Metadata: api.PatchOf(in.Body.Metadata, func(m metadata) json.RawMessage { return json.RawMessage(m) }),
 	}))
@@ -57,7 +57,7 @@ func (h handlers) roll(ctx context.Context, in *rollIn) (*api.NoContent, error) 
 }
 
 func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error) {
-	return api.AnswerPage(in.Page, showKey)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Part(), keys.Format(in.KeyFormat.KeyFormat)))
+	return api.AnswerPage(in.Page, viewKey)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Part(), keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, error) {
@@ -65,19 +65,19 @@ func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, erro
 	if in.Body != nil {
 		body = *in.Body
 	}
-	return api.Answer(showKey)(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
+	return api.Answer(viewKey)(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
 }
 
 func (h handlers) createKeys(ctx context.Context, in *createKeysIn) (*createdKeysOut, error) {
-	return api.Answer(showKeys)(h.service.CreateKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), api.Each(in.Body, newKey.key)))
+	return api.Answer(viewKeys)(h.service.CreateKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), api.Each(in.Body, newKey.key)))
 }
 
 func (h handlers) readKey(ctx context.Context, in *readKeyIn) (*keyOut, error) {
-	return api.Answer(showKey)(h.service.ReadKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.Format(in.KeyFormat.KeyFormat)))
+	return api.Answer(viewKey)(h.service.ReadKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) updateKey(ctx context.Context, in *updateKeyIn) (*keyOut, error) {
-	return api.Answer(showKey)(h.service.UpdateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.KeyPatch{
+	return api.Answer(viewKey)(h.service.UpdateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.KeyPatch{
 		ExpiresOn:   api.PatchOf(in.Body.ExpiresOn, func(t timestamp) time.Time { return t.Time }),
 		Description: in.Body.Description.Patch(), Text: in.Body.Key.Value,
 	}))
@@ -88,11 +88,11 @@ func (h handlers) removeKey(ctx context.Context, in *keyIn) (*api.NoContent, err
 }
 
 func (h handlers) listManagers(ctx context.Context, in *listManagersIn) (*managersOut, error) {
-	return api.AnswerPage(in.Page, showManager)(h.service.ListManagers(ctx, in.ConsumerPath.at(ctx, nil), in.Part()))
+	return api.AnswerPage(in.Page, viewManager)(h.service.ListManagers(ctx, in.ConsumerPath.at(ctx, nil), in.Part()))
 }
 
 func (h handlers) addManager(ctx context.Context, in *addManagerIn) (*managerOut, error) {
-	return api.Answer(showManager)(h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil), keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub}))
+	return api.Answer(viewManager)(h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil), keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub}))
 }
 
 func (h handlers) removeManager(ctx context.Context, in *managerIn) (*api.NoContent, error) {

@@ -18,7 +18,7 @@ var listManagers = api.Operation[listManagersIn, managersOut]{
 	Summary:     "List the managers of a consumer",
 	Description: "The newest first.",
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: []api.Use{api.BatchGetItem},
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem},
 }
 
 var addManager = api.Operation[addManagerIn, managerOut]{
@@ -27,7 +27,7 @@ var addManager = api.Operation[addManagerIn, managerOut]{
 	Description: "An invite of the same address is taken up by it.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "manager.create", Resources: []string{"manager", "consumer"},
-	Errors: taken, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
 var removeManager = api.Operation[managerIn, api.NoContent]{
@@ -36,7 +36,7 @@ var removeManager = api.Operation[managerIn, api.NoContent]{
 	Description: "Takes the id of an invite too, which withdraws it.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "manager.delete", Resources: []string{"manager", "consumer"},
-	Errors: absent, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
 }
 
 type listManagersIn struct {

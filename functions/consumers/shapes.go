@@ -33,23 +33,23 @@ func (n newKey) key() keys.NewKey {
 	return out
 }
 
-func showConsumer(c keys.Consumer) consumer {
+func viewConsumer(c keys.Consumer) consumer {
 	return consumer{
 		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Metadata: metadata(c.Metadata),
-		APIKeys: given(c.Keys, showKey), Managers: given(c.Managers, showManager), ManagerInvites: given(c.Invites, showInvite),
+		APIKeys: listOrNil(c.Keys, viewKey), Managers: listOrNil(c.Managers, viewManager), ManagerInvites: listOrNil(c.Invites, viewInvite),
 		CreatedOn: api.Timestamp(c.CreatedOn), UpdatedOn: api.Timestamp(c.UpdatedOn),
 	}
 }
 
-// given tells a list that is empty from one that was not asked for.
-func given[From, To any](all []From, turn func(From) To) *[]To {
+// listOrNil converts a list, and returns nil for one that was not asked for.
+func listOrNil[From, To any](all []From, turn func(From) To) *[]To {
 	if all == nil {
 		return nil
 	}
 	return new(api.Each(all, turn))
 }
 
-func showKey(k keys.Key) key {
+func viewKey(k keys.Key) key {
 	out := key{
 		ID: k.ID, Description: k.Description, Key: k.Text,
 		CreatedOn: api.Timestamp(k.CreatedOn), UpdatedOn: api.Timestamp(k.UpdatedOn),
@@ -60,12 +60,12 @@ func showKey(k keys.Key) key {
 	return out
 }
 
-func showKeys(made []keys.Key) createdKeys { return createdKeys{Data: api.Each(made, showKey)} }
+func viewKeys(created []keys.Key) createdKeys { return createdKeys{Data: api.Each(created, viewKey)} }
 
-func showManager(m keys.Manager) manager {
+func viewManager(m keys.Manager) manager {
 	return manager{ID: m.ID, Email: m.Email, Sub: m.Sub, CreatedOn: api.Timestamp(m.CreatedOn)}
 }
 
-func showInvite(i keys.Invite) invite {
+func viewInvite(i keys.Invite) invite {
 	return invite{ID: i.ID, Email: i.Email, CreatedOn: api.Timestamp(i.CreatedOn)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// Bind gives the group's routes.
+// Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{deployments.Open(p)}
 	return []api.Route{
@@ -53,21 +53,21 @@ func (h handlers) issue(ctx context.Context, account string, at deployments.Uplo
 	if account != at.Account {
 		return nil, fault.Missing("account")
 	}
-	return api.Answer(showUpload)(h.service.IssueUpload(ctx, at))
+	return api.Answer(viewUpload)(h.service.IssueUpload(ctx, at))
 }
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
-	return api.Answer(showStatus)(h.service.ReadStatus(ctx, deployments.StatusAt{
+	return api.Answer(viewStatus)(h.service.ReadStatus(ctx, deployments.StatusAt{
 		Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID,
 	}))
 }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPart(in.Page, show)(h.service.ListDeployments(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+	return api.AnswerPart(in.Page, view)(h.service.ListDeployments(ctx, auth.OwnerFrom(ctx), in.ProjectName))
 }
 
 func (h handlers) read(ctx context.Context, in *nameIn) (*deploymentOut, error) {
-	return api.Answer(show)(h.service.ReadDeployment(ctx, in.at(ctx)))
+	return api.Answer(view)(h.service.ReadDeployment(ctx, in.at(ctx)))
 }
 
 func (h handlers) remove(ctx context.Context, in *nameIn) (*api.NoContent, error) {
@@ -85,43 +85,43 @@ func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*a
 }
 
 func (h handlers) redeploy(ctx context.Context, in *nameIn) (*redeployOut, error) {
-	return api.Answer(showRedeploy)(h.service.Redeploy(ctx, in.at(ctx)))
+	return api.Answer(viewRedeploy)(h.service.Redeploy(ctx, in.at(ctx)))
 }
 
 func (in nameIn) at(ctx context.Context) deployments.DeploymentAt {
 	return deployments.DeploymentAt{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName}
 }
 
-func showUpload(u deployments.Upload) upload {
+func viewUpload(u deployments.Upload) upload {
 	return upload{UploadURL: u.URL, DeploymentID: u.StatusID}
 }
 
-func showStatus(s deployments.Status) deploymentStatus {
+func viewStatus(s deployments.Status) deploymentStatus {
 	out := deploymentStatus{
 		Status: string(s.Status), URL: s.URL, BuildID: s.BuildID, Steps: make(map[string]step, len(s.Steps)),
 		BuildResult: buildResult{
-			BuildID: s.BuildID, Errors: api.Each(s.Errors, showFinding), Warnings: api.Each(s.Warnings, showFinding),
+			BuildID: s.BuildID, Errors: api.Each(s.Errors, viewFinding), Warnings: api.Each(s.Warnings, viewFinding),
 		},
 	}
 	for name, each := range s.Steps {
-		shown := step{Status: string(each.Status), StartedOn: api.Timestamp(each.StartedOn), Message: each.Message}
+		stepView := step{Status: string(each.Status), StartedOn: api.Timestamp(each.StartedOn), Message: each.Message}
 		if each.FinishedOn != nil {
-			shown.FinishedOn = api.Timestamp(*each.FinishedOn)
+			stepView.FinishedOn = api.Timestamp(*each.FinishedOn)
 		}
-		out.Steps[name] = shown
+		out.Steps[name] = stepView
 	}
 	return out
 }
 
-func showFinding(f deployments.Finding) finding {
+func viewFinding(f deployments.Finding) finding {
 	return finding{File: f.File, Path: f.Path, Message: f.Message}
 }
 
-func showRedeploy(statusID string) redeployResult {
+func viewRedeploy(statusID string) redeployResult {
 	return redeployResult{Status: "request enqueued", DeploymentID: statusID}
 }
 
-func show(d deployments.Deployment) deployment {
+func view(d deployments.Deployment) deployment {
 	return deployment{
 		Name: d.Name, URL: d.URL, Label: d.Label, URLParameter: d.Label, LoggingID: d.LoggingID,
 		AccountName: d.Account, ProjectName: d.Project, BranchName: d.Branch,

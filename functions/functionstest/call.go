@@ -87,7 +87,7 @@ func (a Answer) Want(status int, texts ...string) Answer {
 	if a.Status != status {
 		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
 	}
-	told := a.told()
+	told := a.text()
 	for _, text := range texts {
 		whole := strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
 		if whole && strings.TrimSpace(a.Body) != text {
@@ -103,9 +103,9 @@ func (a Answer) Want(status int, texts ...string) Answer {
 	return a
 }
 
-// told is what an answer says: of a problem document its detail and the fields
-// at fault, else the whole body.
-func (a Answer) told() string {
+// text is the part of an answer that tests compare: of a problem document its
+// detail and the fields at fault, else the whole body.
+func (a Answer) text() string {
 	a.t.Helper()
 	if a.Status < http.StatusBadRequest {
 		return a.Body
@@ -114,13 +114,13 @@ func (a Answer) told() string {
 		a.t.Fatalf("%s: %d is answered with %s, which is no problem document: %s", a.call, a.Status, kind, a.Body)
 	}
 	problem := a.JSON()
-	var told strings.Builder
-	told.WriteString(problem.Text("detail") + "\n")
+	var text strings.Builder
+	text.WriteString(problem.Text("detail") + "\n")
 	for i := range problem.Len("errors") {
 		at := "errors." + strconv.Itoa(i)
-		told.WriteString(problem.Text(at+".location") + ": " + problem.Text(at+".message") + "\n")
+		text.WriteString(problem.Text(at+".location") + ": " + problem.Text(at+".message") + "\n")
 	}
-	return told.String()
+	return text.String()
 }
 
 // WantHeader fails the test unless the answer has a header of the value.

@@ -75,17 +75,17 @@ func (u *Uses) count(n *int) {
 	*n++
 }
 
-func (u *Uses) table(b store.Backend) store.Backend              { return &usedTable{b, u} }
-func (u *Uses) bucket(b installation.Bucket) installation.Bucket { return &usedBucket{b, u} }
-func (u *Uses) key(k rootKey) *usedKey                           { return &usedKey{k, u} }
+func (u *Uses) table(b store.Backend) store.Backend              { return &recordedTable{b, u} }
+func (u *Uses) bucket(b installation.Bucket) installation.Bucket { return &recordedBucket{b, u} }
+func (u *Uses) key(k rootKey) *recordedKey                       { return &recordedKey{k, u} }
 
-type usedTable struct {
+type recordedTable struct {
 	store.Backend
 	uses *Uses
 }
 
 // Read implements store.Backend.
-func (t *usedTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+func (t *recordedTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	t.uses.count(&t.uses.Reads)
 	if len(keys) == 1 {
 		t.uses.add(api.GetItem)
@@ -96,7 +96,7 @@ func (t *usedTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, e
 }
 
 // Query implements store.Backend.
-func (t *usedTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+func (t *recordedTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	t.uses.count(&t.uses.Queries)
 	if q.Index == store.DueIndex {
 		t.uses.add(api.QueryDue)
@@ -107,7 +107,7 @@ func (t *usedTable) Query(ctx context.Context, q store.Query) ([]store.Item, str
 }
 
 // Transact implements store.Backend.
-func (t *usedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
+func (t *recordedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
 	t.uses.count(&t.uses.Commits)
 	if !slices.ContainsFunc(writes, func(w store.Write) bool { return !strings.HasPrefix(w.Key.PK, "audit#") }) {
 		t.uses.add(neverRecordedApart)
@@ -127,23 +127,23 @@ func (t *usedTable) Transact(ctx context.Context, token string, writes []store.W
 	return t.Backend.Transact(ctx, token, writes)
 }
 
-type usedKey struct {
+type recordedKey struct {
 	rootKey
 	uses *Uses
 }
 
-// Root gives the root key.
-func (k *usedKey) Root(ctx context.Context) ([]byte, error) {
+// Root returns the root key.
+func (k *recordedKey) Root(ctx context.Context) ([]byte, error) {
 	k.uses.add(api.RootKey)
 	return k.rootKey.Root(ctx)
 }
 
-type usedBucket struct {
+type recordedBucket struct {
 	installation.Bucket
 	uses *Uses
 }
 
-// of gives the one of three uses that is for the kind of object at key.
+// of returns the one of three uses that is for the kind of object at key.
 func of(key string, upload, source, artifact api.Use) api.Use {
 	for prefix, use := range map[string]api.Use{blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact} {
 		if strings.HasPrefix(key, prefix) {
@@ -160,38 +160,38 @@ const neverWritten api.Use = "uploads: write, which only their senders do"
 const neverRecordedApart api.Use = "table: an audit record apart from its change, which only a refused one is"
 
 // Put implements installation.Bucket.
-func (b *usedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+func (b *recordedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact))
 	return b.Bucket.Put(ctx, key, body)
 }
 
 // Get implements installation.Bucket.
-func (b *usedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
+func (b *recordedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
 	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
 	return b.Bucket.Get(ctx, key, etag, limit)
 }
 
 // Head implements installation.Bucket.
-func (b *usedBucket) Head(ctx context.Context, key string) (blob.Object, error) {
+func (b *recordedBucket) Head(ctx context.Context, key string) (blob.Object, error) {
 	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
 	b.uses.add(api.ListObjects)
 	return b.Bucket.Head(ctx, key)
 }
 
 // Delete implements installation.Bucket.
-func (b *usedBucket) Delete(ctx context.Context, key string) error {
+func (b *recordedBucket) Delete(ctx context.Context, key string) error {
 	b.uses.add(of(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact))
 	return b.Bucket.Delete(ctx, key)
 }
 
 // List implements installation.Bucket.
-func (b *usedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+func (b *recordedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
 	b.uses.add(api.ListObjects)
 	return b.Bucket.List(ctx, prefix)
 }
 
 // PresignPut implements installation.Bucket.
-func (b *usedBucket) PresignPut(ctx context.Context, key string) (string, error) {
+func (b *recordedBucket) PresignPut(ctx context.Context, key string) (string, error) {
 	b.uses.add(of(key, api.PresignUpload, api.WriteSource, api.WriteArtifact))
 	return b.Bucket.PresignPut(ctx, key)
 }

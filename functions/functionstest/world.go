@@ -1,7 +1,7 @@
-// Package functionstest gives the tests of groups, and of all groups at once,
-// one harness: a world (an installation in memory with the routes of some
-// groups), callers (account keys with any permissions), calls, and what is
-// expected of their answers.
+// Package functionstest is the harness in which groups are tested, one by one or
+// all at once: a world (an installation in memory with the routes of some
+// groups), callers (account keys with any permissions), calls, and expectations
+// of their answers.
 //
 //	w := functionstest.New(t, variables.Bind)
 //	key := w.Account("acme")
@@ -106,7 +106,7 @@ func (w *World) Live() *World {
 	return w
 }
 
-// Copy gives a world of the same content an hour later, in which nothing is cached yet: what
+// Copy returns a world of the same content an hour later, in which nothing is cached yet: what
 // happens in one is not seen in the other. Its random numbers begin anew, the
 // same in every copy of one test.
 func (w *World) Copy(t testing.TB) *World {
@@ -161,7 +161,7 @@ func (w *World) KeyOf(account string, spec accounts.Spec) (key string) {
 	return key
 }
 
-// Limited gives full permissions as limit has changed them.
+// Limited returns full permissions as limit has changed them.
 func Limited(limit func(*auth.Permissions)) auth.Permissions {
 	p := auth.Full()
 	if limit != nil {

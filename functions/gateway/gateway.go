@@ -111,7 +111,7 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
 }
 
-// Emulators gives the addresses of those that a configuration names.
+// Emulators returns the addresses of those that a configuration names.
 func Emulators(c config.Config) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint} {
@@ -124,7 +124,7 @@ func Emulators(c config.Config) []netip.AddrPort {
 	return out
 }
 
-// RuntimeAPI gives the address of the Runtime API that a Lambda's process asks
+// RuntimeAPI returns the address of the Runtime API that a Lambda's process asks
 // for its events: whoever reached it through a route could take other callers'
 // requests. getenv is os.Getenv outside tests; nothing is given outside Lambda.
 func RuntimeAPI(getenv func(string) string) []netip.AddrPort {

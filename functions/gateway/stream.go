@@ -74,7 +74,7 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 	}
 }
 
-// bufferedStream gives an answer that is there already as a stream.
+// bufferedStream returns an answer that is there already as a stream.
 func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 )
 
-// Bind gives the group's routes.
+// Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{keys.Open(p)}
 	return []api.Route{
@@ -20,22 +20,22 @@ func Bind(p installation.Parts) []api.Route {
 type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPage(in.Page, show)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx), in.Part()))
+	return api.AnswerPage(in.Page, view)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx), in.Part()))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*bucketOut, error) {
-	return api.Answer(show)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx), keys.NewBucket{
+	return api.Answer(view)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx), keys.NewBucket{
 		Name: in.Body.Name, Description: in.Body.Description.Value, Tags: in.Body.Tags.Value,
 		Unretrievable: in.Body.IsRetrievable.Set && !in.Body.IsRetrievable.Null && !in.Body.IsRetrievable.Value,
 	}))
 }
 
 func (h handlers) read(ctx context.Context, in *bucketIn) (*bucketOut, error) {
-	return api.Answer(show)(h.service.ReadBucket(ctx, in.at(ctx)))
+	return api.Answer(view)(h.service.ReadBucket(ctx, in.at(ctx)))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*bucketOut, error) {
-	return api.Answer(show)(h.service.UpdateBucket(ctx, in.at(ctx), keys.BucketPatch{
+	return api.Answer(view)(h.service.UpdateBucket(ctx, in.at(ctx), keys.BucketPatch{
 		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
 	}))
 }
@@ -48,7 +48,7 @@ func (p BucketPath) at(ctx context.Context) keys.BucketAt {
 	return keys.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 
-func show(b keys.Bucket) bucket {
+func view(b keys.Bucket) bucket {
 	return bucket{
 		ID: b.ID, Name: b.Name, Description: b.Description, Tags: b.Tags, IsRetrievable: b.Retrievable, Token: b.Token,
 		CreatedOn: api.Timestamp(b.CreatedOn), UpdatedOn: api.Timestamp(b.UpdatedOn),

@@ -1,4 +1,4 @@
-// Package platform answers what concerns the installation and the caller: the
+// Package platform answers the operations on the installation and the caller: the
 // API's description, who the bearer of a key is, and the accounts it sees
 // (specification 4.1).
 //

@@ -15,7 +15,7 @@ import (
 //go:embed openapi.json
 var description []byte
 
-// Bind gives the group's routes. They need nothing but the caller.
+// Bind returns the group's routes. They need nothing but the caller.
 func Bind(installation.Parts) []api.Route {
 	return []api.Route{
 		openAPI.To(describe),
@@ -35,6 +35,6 @@ func identify(ctx context.Context, _ *struct{}) (*whoAmIOut, error) {
 
 func accounts(ctx context.Context, in *listAccountsIn) (*listAccountsOut, error) {
 	p := auth.From(ctx)
-	own := []account{{ID: p.AccountID, Name: p.AccountName}}
-	return &listAccountsOut{Body: api.Slice(own, in.Page)}, nil
+	visible := []account{{ID: p.AccountID, Name: p.AccountName}}
+	return &listAccountsOut{Body: api.Slice(visible, in.Page)}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// Bind gives the group's routes.
+// Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{deployments.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create)}
@@ -23,7 +23,7 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.AnswerPart(in.Page, show)(h.service.ListProjects(ctx, owner))
+	return api.AnswerPart(in.Page, view)(h.service.ListProjects(ctx, owner))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error) {
@@ -31,7 +31,7 @@ func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error)
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(show)(h.service.CreateProject(ctx, owner, in.Body.Name))
+	return api.Answer(view)(h.service.CreateProject(ctx, owner, in.Body.Name))
 }
 
 // owner is the caller's account, which is all that a key sees. The query names
@@ -44,7 +44,7 @@ func owner(ctx context.Context, account string) (auth.Owner, error) {
 	return o, nil
 }
 
-func show(p deployments.Project) project {
+func view(p deployments.Project) project {
 	return project{
 		ID: p.ID, Name: p.Name, AccountName: p.Account, Type: "managed-edge", ProductType: "api-gateway",
 		CreatedOn: api.Timestamp(p.CreatedOn), UpdatedOn: api.Timestamp(p.UpdatedOn),
