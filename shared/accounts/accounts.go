@@ -1,5 +1,5 @@
-// Package accounts keeps accounts and their keys: it makes them and tells who
-// the bearer of a key is (specification 5, contract 3.9).
+// Package accounts creates accounts and their keys, and authenticates the bearer
+// of a key (specification 5, contract 3.9).
 //
 // An account key is shown once, when it is made; what is stored is a hash of
 // it. A key has 190 random bits, so a plain SHA-256 suffices: there is nothing

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Authenticate tells who bears the account key. A text that is no account key
+// Authenticate returns who bears the account key. A text that is no account key
 // is refused without a look-up; a known one is remembered, so that a busy
 // caller costs no read. An unknown key costs one read each time and is not
 // remembered: guessing is bounded by the management API's rate limit. Fault:

@@ -54,7 +54,7 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// Window gives the fixed window of the given length that now lies in. Windows
+// Window returns the fixed window of the given length that now lies in. Windows
 // are counted from 1970 in UTC, so every instance agrees on them and the next
 // one begins without a write. length is at least a millisecond.
 func Window(now time.Time, length time.Duration) (from, to time.Time) {

@@ -260,7 +260,7 @@ type Group struct {
 	Operations []Declared
 }
 
-// Declarations gives the group's operations.
+// Declarations returns the group's operations.
 func (g Group) Declarations() []Declaration {
 	out := make([]Declaration, 0, len(g.Operations))
 	for _, o := range g.Operations {

@@ -172,7 +172,7 @@ func edgeAnswer(event events.APIGatewayProxyRequest, p *Problem) (events.APIGate
 	}, nil
 }
 
-// allValues gives the query with every value of each name. Some platforms fill
+// allValues returns the query with every value of each name. Some platforms fill
 // in the single values alone.
 func allValues(event events.APIGatewayProxyRequest) map[string][]string {
 	if len(event.MultiValueQueryStringParameters) > 0 {

@@ -53,7 +53,7 @@ func (i *input) readBody(t reflect.Type) {
 	}
 }
 
-// fieldsOf gives the fields of a struct, none of anything else.
+// fieldsOf returns the fields of a struct, none of anything else.
 func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		if t.Kind() != reflect.Struct {
@@ -67,7 +67,7 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// locate gives details by where their fields stood: "body.tags",
+// locate returns details by where their fields stood: "body.tags",
 // "path.branchName", "query.limit". A nil input leaves them as they are.
 func (i *input) locate(details []fault.Detail) []fault.Detail {
 	if i == nil {

@@ -30,7 +30,7 @@ func NewList[T any](data []T, page Page, total int) List[T] {
 	return List[T]{Data: data, Limit: page.Part().Limit, Offset: page.Offset, Total: total}
 }
 
-// Slice gives the page's part of a whole list.
+// Slice returns the page's part of a whole list.
 func Slice[T any](all []T, page Page) List[T] {
 	from := min(page.Offset, len(all))
 	return NewList(all[from:min(from+page.Part().Limit, len(all))], page, len(all))

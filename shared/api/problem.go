@@ -63,7 +63,7 @@ type ProblemField struct {
 	Message  string `json:"message" doc:"What is wrong with it. Its value is never repeated."`
 }
 
-// Error gives the detail, for huma; the cause is logged elsewhere.
+// Error returns the detail, for huma; the cause is logged elsewhere.
 func (p *Problem) Error() string { return p.Detail }
 
 // GetStatus tells huma the status.
@@ -72,7 +72,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType tells huma that this body is no plain JSON.
 func (p *Problem) ContentType(string) string { return problemType }
 
-// Unwrap gives the cause, for the log.
+// Unwrap returns the cause, for the log.
 func (p *Problem) Unwrap() error { return p.cause }
 
 // newProblem makes the problem document of the running request.
@@ -119,7 +119,7 @@ func statusOf(kind fault.Kind) int {
 // internalDetail is all that a caller learns of what we got wrong.
 const internalDetail = "Something went wrong on our side. Repeating the request is safe; quote the request id when it goes on."
 
-// problemOf gives the problem document of an error, and its headers. in says
+// problemOf returns the problem document of an error, and its headers. in says
 // where the fields of a fault stood in the request, nil for a fault of this
 // package, which says it itself.
 func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header) {
@@ -156,7 +156,7 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 // asStatusError prepares a handler's error for huma.
 func asStatusError(ctx context.Context, err error, in *input) error {
 	p, header := problemOf(ctx, err, in)
-	noteProblem(ctx, p)
+	setProblem(ctx, p)
 	return huma.ErrorWithHeaders(p, header)
 }
 
@@ -170,7 +170,7 @@ func writeProblem(ctx context.Context, w http.ResponseWriter, err error) {
 }
 
 func sendProblem(ctx context.Context, w http.ResponseWriter, p *Problem) {
-	noteProblem(ctx, p)
+	setProblem(ctx, p)
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic(fmt.Sprintf("api: a problem cannot be encoded: %v", err))
@@ -189,7 +189,7 @@ var setUpHuma = sync.OnceFunc(func() {
 	}
 	huma.NewErrorWithContext = func(hc huma.Context, status int, message string, errs ...error) huma.StatusError {
 		p := humaProblem(hc.Context(), status, message, errs)
-		noteProblem(hc.Context(), p)
+		setProblem(hc.Context(), p)
 		return p
 	}
 })

@@ -126,7 +126,7 @@ func further(schemas []*huma.Schema, may any) {
 	}
 }
 
-// reach gives the schemas by name that others refer to, however far.
+// reach returns the schemas by name that others refer to, however far.
 func reach(schemas map[string]*huma.Schema, from []*huma.Schema) map[string]*huma.Schema {
 	found := map[string]*huma.Schema{}
 	var follow func(*huma.Schema)

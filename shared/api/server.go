@@ -28,7 +28,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Authenticator tells who bears an account key; package accounts has one.
+// Authenticator finds who bears an account key; package accounts has one.
 type Authenticator interface {
 	// Authenticate answers an Unauthenticated fault for a key that is unknown
 	// or expired.
@@ -53,7 +53,7 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 	s := &Server{parts: p, callers: callers, mux: http.NewServeMux()}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
-		r.register(a, s.around(r.Declaration))
+		r.register(a, s.middleware(r.Declaration))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
 		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
@@ -180,9 +180,9 @@ func noRoute() error {
 	return fault.New(fault.NotFound, "There is no such operation. GET /openapi lists them all.")
 }
 
-// around is what happens before and after huma decodes the request of an
+// middleware is what happens before and after huma decodes the request of an
 // operation: who asks, may they, and the record of a refusal.
-func (s *Server) around(d Declaration) func(huma.Context, func(huma.Context)) {
+func (s *Server) middleware(d Declaration) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()

@@ -36,7 +36,7 @@ func stateOf(ctx context.Context) *state {
 	return s
 }
 
-func noteProblem(ctx context.Context, p *Problem) {
+func setProblem(ctx context.Context, p *Problem) {
 	if s := stateOf(ctx); s != nil {
 		s.problem = p
 	}

@@ -1,4 +1,4 @@
-// Package auth says who the caller of a management operation is and what an
+// Package auth holds the caller of a management operation, and decides what its
 // account key allows (specification 5, contract 3.9).
 //
 // Read auth.go, then owner.go: what services are told of a caller. scope.go has
@@ -91,7 +91,7 @@ func With(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From gives the caller of the running operation. It panics where none was
+// From returns the caller of the running operation. It panics where none was
 // authenticated: a public operation has no business asking.
 func From(ctx context.Context) Principal {
 	p, ok := ctx.Value(contextKey{}).(Principal)

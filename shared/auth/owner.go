@@ -23,7 +23,7 @@ type Owner struct {
 	Viewer  Viewer
 }
 
-// OwnerFrom gives the account of the running operation's caller. It panics where
+// OwnerFrom returns the account of the running operation's caller. It panics where
 // none was authenticated, as From does.
 func OwnerFrom(ctx context.Context) Owner {
 	p := From(ctx)

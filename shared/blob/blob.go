@@ -31,7 +31,7 @@ var (
 	ErrTooLarge = errors.New("blob: the object is over the size limit")
 )
 
-// Object tells what is stored at a key.
+// Object describes what is stored at a key.
 type Object struct {
 	Key  string
 	Size int64

@@ -10,7 +10,7 @@ const uploads = "uploads/"
 // build that has this statusId. The id is the last segment of the URL's path.
 func UploadKey(statusID string) string { return uploads + statusID }
 
-// UploadID gives the statusId of an upload's key, and whether it is one: for
+// UploadID returns the statusId of an upload's key, and whether it is one: for
 // who is told about a new object.
 func UploadID(key string) (statusID string, ok bool) {
 	id, ok := strings.CutPrefix(key, uploads)

@@ -110,7 +110,7 @@ func (b *Bucket) Get(ctx context.Context, key, etag string, limit int64) (io.Rea
 	return &limited{out.Body, limit}, o, nil
 }
 
-// Head tells about the object at key, or ErrNotFound.
+// Head describes the object at key, or ErrNotFound.
 func (b *Bucket) Head(ctx context.Context, key string) (Object, error) {
 	out, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List gives all objects whose keys begin with prefix, in the order of their
+// List returns all objects whose keys begin with prefix, in the order of their
 // keys, reading on as it is ranged over. An error ends it.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
@@ -186,7 +186,7 @@ func explained(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// status gives the response's status, 0 when there was no response.
+// status returns the response's status, 0 when there was no response.
 func status(err error) int {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return r.HTTPStatusCode()

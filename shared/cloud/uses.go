@@ -79,7 +79,7 @@ func (r *recorder) add(u Use) error {
 	return nil
 }
 
-// usesOf gives what a request needs to be allowed. One that is not known here
+// usesOf returns what a request needs to be allowed. One that is not known here
 // is named by its Go type, which no role grants.
 func usesOf(input any) []Use {
 	table := func(action string, name, index *string) Use {

@@ -99,7 +99,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	return c, errors.Join(append(wrong, c.Validate())...)
 }
 
-// Validate tells everything that is wrong with c.
+// Validate returns everything that is wrong with c.
 func (c Config) Validate() error {
 	var wrong []error
 	for _, v := range []struct{ name, value string }{

@@ -1,6 +1,6 @@
-// Package durable knows every kind of durable operation there is: it puts the
-// definitions of the packages that own them into one engine, which the functions
-// that begin operations and those that continue them share. A kind that is
+// Package durable builds the engine of durable operations out of all their
+// definitions, which other packages own. The functions that begin operations and
+// those that continue them share it. A kind that is
 // missing here would never end.
 package durable
 

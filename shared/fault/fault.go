@@ -66,7 +66,7 @@ type Fault struct {
 	cause error
 }
 
-// Error gives the public text and, for the log, the cause.
+// Error returns the public text and, for the log, the cause.
 func (f *Fault) Error() string {
 	if f.cause != nil {
 		return fmt.Sprintf("%s: %v", f.Public, f.cause)
@@ -74,7 +74,7 @@ func (f *Fault) Error() string {
 	return f.Public
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.cause }
 
 // Because returns a copy of the fault that carries cause for the log.
@@ -124,7 +124,7 @@ func Text(details []Detail) string {
 	return strings.Join(text, "; ")
 }
 
-// Renamed gives an error whose fault calls a field by another name: that of the
+// Renamed returns an error whose fault calls a field by another name: that of the
 // input which the caller wrote, where it differs from the service's.
 func Renamed(err error, from, to string) error {
 	f, ok := errors.AsType[*Fault](err)
@@ -150,7 +150,7 @@ func Missing(noun string) *Fault {
 	return New(NotFound, "This %s does not exist, or this key cannot see it.", noun)
 }
 
-// KindOf gives the kind of the first fault in err's chain, Internal for none.
+// KindOf returns the kind of the first fault in err's chain, Internal for none.
 func KindOf(err error) Kind {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Kind

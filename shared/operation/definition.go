@@ -108,7 +108,7 @@ func (s State) catch() string {
 	return s.Catch
 }
 
-// leadsTo gives all that may follow the state.
+// leadsTo returns all that may follow the state.
 func (s State) leadsTo() []string {
 	return append([]string{s.Next, s.catch()}, s.Or...)
 }
@@ -191,7 +191,7 @@ func (d Definition) validate() error {
 	return errors.Join(errs...)
 }
 
-// reachable gives the states that may occur, in the order in which they do when
+// reachable returns the states that may occur, in the order in which they do when
 // all goes well, each choice and failure behind what it is an alternative to.
 func (d Definition) reachable() []string {
 	var reached []string

@@ -91,7 +91,7 @@ func (o Options) filled() Options {
 
 func (e *Engine) now() time.Time { return e.options.Now() }
 
-// Read gives an operation's record, store.ErrNotFound for none.
+// Read returns an operation's record, store.ErrNotFound for none.
 func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
 	var r Record
 	if err := e.table.Get(ctx, Key(id), &r); err != nil {

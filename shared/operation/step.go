@@ -107,7 +107,7 @@ func (e *Engine) attempt(ctx context.Context, s State, r Record) (result Result,
 	return result, err
 }
 
-// advanced gives the record after a successful step.
+// advanced returns the record after a successful step.
 func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Result, until time.Time) (Record, error) {
 	now := e.now()
 	state := d.States[r.State]
@@ -170,7 +170,7 @@ func (e *Engine) moved(next *Record, target string, now time.Time) {
 	}
 }
 
-// failed gives the record after a failed attempt: a pause before the next one,
+// failed returns the record after a failed attempt: a pause before the next one,
 // or the state that catches it.
 func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) Record {
 	now := e.now()
@@ -205,7 +205,7 @@ func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) 
 	return next
 }
 
-// exhausted gives the record after the last failed attempt at a step.
+// exhausted returns the record after the last failed attempt at a step.
 func (e *Engine) exhausted(ctx context.Context, d Definition, next Record, err error, now time.Time) Record {
 	next.Message, next.Details = publicText(err), next.where()
 	next.noteFailure(next.Message)

@@ -14,7 +14,7 @@ const space store.Space = "operation"
 // Key is the key of an operation's record.
 func Key(operationID string) store.Key { return space.Key(operationID) }
 
-// IDOf gives the id of the operation that a key of the stream or of the due
+// IDOf returns the id of the operation that a key of the stream or of the due
 // index is the record of, and whether it is one.
 func IDOf(k store.Key) (operationID string, ok bool) { return space.PartOf(k) }
 

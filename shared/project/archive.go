@@ -246,12 +246,12 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// name gives an entry's path from the project's root, and reports one that
+// name returns an entry's path from the project's root, and reports one that
 // leads elsewhere or could mean two things.
 func (u *unpacker) name(raw string) (string, bool) {
-	shown := printable(raw)
+	printed := printable(raw)
 	refuse := func(format string, args ...any) (string, bool) {
-		u.report.fail(shown, "", format, args...)
+		u.report.fail(printed, "", format, args...)
 		return "", false
 	}
 	switch {

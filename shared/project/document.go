@@ -182,7 +182,7 @@ func position(data []byte, at int) string {
 	return fmt.Sprintf("line %d, column %d", bytes.Count(data[:at], []byte{'\n'})+1, utf8.RuneCount(data[start:at])+1)
 }
 
-// text gives a scalar of a document as text.
+// text returns a scalar of a document as text.
 func text(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -49,7 +49,7 @@ func (e *environment) resolve(file, at string, value any) resolution {
 	return res
 }
 
-// walk answers false where value is to be left out.
+// walk returns false where value is to be left out.
 func (e *environment) walk(file, at, here string, value any, res *resolution) (any, bool) {
 	switch v := value.(type) {
 	case string:
@@ -177,20 +177,20 @@ func inOrigin(before string) bool {
 	return !strings.ContainsAny(before, "/?#")
 }
 
-// origin gives the pointer in the file of a pointer into the resolved value.
+// origin returns the pointer in the file of a pointer into the resolved value.
 func (r *resolution) origin(relative string) string {
 	var file, here strings.Builder
 	for token := range strings.SplitSeq(strings.TrimPrefix(relative, "/"), "/") {
 		if relative == "" {
 			break
 		}
-		shown := token
+		original := token
 		if places, ok := r.moved[here.String()]; ok {
 			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(places) {
-				shown = strconv.Itoa(places[i])
+				original = strconv.Itoa(places[i])
 			}
 		}
-		file.WriteString("/" + shown)
+		file.WriteString("/" + original)
 		here.WriteString("/" + token)
 	}
 	return file.String()

@@ -96,13 +96,13 @@ func (r *references) leads(target string) bool {
 	}
 	good, known := r.good[path]
 	if !known {
-		good = lookUp(r.root, path)
+		good = exists(r.root, path)
 		r.good[path] = good
 	}
 	return good
 }
 
-func lookUp(value any, path string) bool {
+func exists(value any, path string) bool {
 	for token := range strings.SplitSeq(path, "/") {
 		token = unescapeToken(percentDecoded(token))
 		switch v := value.(type) {

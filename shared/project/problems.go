@@ -49,10 +49,10 @@ func (r *report) warn(file, pointer, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
-// errors gives the problems in the order of files and pointers, each once.
-func (r *report) errors() []Problem { return r.tidy(r.problems) }
+// errors returns the problems in the order of files and pointers, each once.
+func (r *report) errors() []Problem { return r.sorted(r.problems) }
 
-func (r *report) tidy(problems []Problem) []Problem {
+func (r *report) sorted(problems []Problem) []Problem {
 	problems = slices.Clone(problems)
 	// The longest value first, so that one within another leaves no rest.
 	slices.SortFunc(r.hidden, func(a, b [2]string) int {

@@ -86,7 +86,7 @@ func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 	if in.Verify != nil && len(c.problems) == 0 {
 		c.problems = in.Verify(c.artifact)
 	}
-	result := Result{Errors: c.report.errors(), Warnings: c.report.tidy(c.report.warnings)}
+	result := Result{Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings)}
 	if len(result.Errors) > 0 {
 		return nil, result
 	}

@@ -37,7 +37,7 @@ func newDuplicates() *duplicates {
 
 // readPaths makes routes of a document's operations, in the order of its paths:
 // URL patterns are tried in the order in which they are written.
-func (c *compiler) readPaths(doc *document, seen *duplicates) {
+func (c *compiler) readPaths(doc *document, known *duplicates) {
 	root, _ := doc.root.(map[string]any)
 	paths, _ := root["paths"].(map[string]any)
 	for _, path := range doc.paths {
@@ -57,7 +57,7 @@ func (c *compiler) readPaths(doc *document, seen *duplicates) {
 				continue
 			}
 			source := Source{File: doc.file, Pointer: at + "/" + method}
-			c.readOperation(operation, Route{Method: strings.ToUpper(method), Path: path, PathMode: mode, Source: source}, seen)
+			c.readOperation(operation, Route{Method: strings.ToUpper(method), Path: path, PathMode: mode, Source: source}, known)
 		}
 	}
 }
@@ -104,17 +104,17 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 }
 
 // readOperation checks an operation and adds its route to the artifact.
-func (c *compiler) readOperation(operation map[string]any, route Route, seen *duplicates) {
+func (c *compiler) readOperation(operation map[string]any, route Route, known *duplicates) {
 	file, at := route.Source.File, route.Source.Pointer
 	route.OperationID, _ = operation["operationId"].(string)
 	if route.OperationID != "" {
-		if first, twice := seen.operations[route.OperationID]; twice {
+		if first, twice := known.operations[route.OperationID]; twice {
 			c.fail(file, at+"/operationId", "This operation id is also that of %s in %s. Give each operation its own.", first.Pointer, first.File)
 		} else {
-			seen.operations[route.OperationID] = route.Source
+			known.operations[route.OperationID] = route.Source
 		}
 	}
-	shadowed := c.shadowed(&route, seen)
+	shadowed := c.shadowed(&route, known)
 	extension, has := operation[routeExtension]
 	if !has {
 		c.fail(file, at, "This operation has no x-gateway-route, so the gateway could not serve it. Add one with a handler, or remove the operation.")
@@ -147,16 +147,16 @@ func (c *compiler) readOperation(operation map[string]any, route Route, seen *du
 // shadowed reports whether an earlier route takes all of this one's requests:
 // the same method, and a path that differs in parameters' names alone. That is
 // an error unless the project allows it; then the first one is served.
-func (c *compiler) shadowed(route *Route, seen *duplicates) bool {
+func (c *compiler) shadowed(route *Route, known *duplicates) bool {
 	shape := route.Path
 	if route.PathMode == OpenAPIPath {
 		shape = parameter.ReplaceAllLiteralString(shape, "{}")
 	}
 	shape = route.Method + " " + string(route.PathMode) + " " + shape
-	first, twice := seen.routes[shape]
+	first, twice := known.routes[shape]
 	switch {
 	case !twice:
-		seen.routes[shape] = route.Source
+		known.routes[shape] = route.Source
 	case c.settings.allowDuplicateRoutes:
 		c.warn(route.Source.File, route.Source.Pointer, "This route is never reached: %s in %s comes before it and matches the same requests.", first.Pointer, first.File)
 	default:

@@ -32,7 +32,7 @@ func NewHasher(source KeySource, purpose string) *Hasher {
 	return &Hasher{source: source, purpose: purpose}
 }
 
-// Hash gives the hash of text as 43 characters of unpadded URL-safe base64,
+// Hash returns the hash of text as 43 characters of unpadded URL-safe base64,
 // always the same for the same text. Equal hashes may be looked up in the
 // table; no comparison in constant time is needed, since without the root key
 // nobody can choose a text by its hash.

@@ -78,7 +78,7 @@ func (s *Sealer) Seal(ctx context.Context, plaintext []byte, context string) ([]
 	return aead.Seal(sealed, nil, plaintext, associated(context)), nil
 }
 
-// Open gives the text of a sealed value, or ErrSealed unless it was sealed for
+// Open returns the text of a sealed value, or ErrSealed unless it was sealed for
 // the same context and is unchanged. sealed is left as it is.
 func (s *Sealer) Open(ctx context.Context, sealed []byte, context string) ([]byte, error) {
 	aead, err := s.cipher(ctx)

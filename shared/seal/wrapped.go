@@ -92,11 +92,11 @@ func (w *Wrapped) fetch(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if wrapped == nil {
-		made, err := w.wrapper.Generate(ctx)
+		created, err := w.wrapper.Generate(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("make a root key: %w", err)
 		}
-		if wrapped, err = w.store.Create(ctx, made); err != nil {
+		if wrapped, err = w.store.Create(ctx, created); err != nil {
 			return nil, fmt.Errorf("store the wrapped root key: %w", err)
 		}
 	}

@@ -95,7 +95,7 @@ var errNoDeployment = fault.Missing("deployment")
 // namePattern is that of deployments' names: no other is asked for.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-[0-9a-f]{7}$`)
 
-// Resolve gives what a host serves. A host without a deployment, or with one
+// Resolve returns what a host serves. A host without a deployment, or with one
 // that has never been built, is NotFound.
 func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deployment, error) {
 	name, ok := strings.CutSuffix(host, "."+r.o.Domain)
@@ -121,7 +121,7 @@ func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deploymen
 	return d, nil
 }
 
-// entry gives the entry of a name.
+// entry returns the entry of a name.
 func (r *Resolver) entry(name string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (e *entry) serves() bool {
 	return e.deployment != nil
 }
 
-// answer gives what is known and how old it is.
+// answer returns what is known and how old it is.
 func (e *entry) answer(now time.Time) (*gateway.Deployment, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

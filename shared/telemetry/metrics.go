@@ -8,7 +8,7 @@ import (
 // namespace is where CloudWatch shows the metrics.
 const namespace = "Gatewright"
 
-// Metrics gives the attribute that makes metrics of a line of JSON in a
+// Metrics returns the attribute that makes metrics of a line of JSON in a
 // Lambda's log: latency (in milliseconds), errors, readUnits and writeUnits, for
 // each value of operation. All five have to be attributes of the same line, at
 // its top, the first four of them numbers and operation a text that is not

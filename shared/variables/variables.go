@@ -180,7 +180,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 	return r.shown(*value), nil
 }
 
-// Resolve gives the values of all variables of a branch by name, secrets too,
+// Resolve returns the values of all variables of a branch by name, secrets too,
 // for a build of it. It is one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
 	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: branch}

@@ -206,7 +206,7 @@ func (s *simulation) turn() {
 	}
 }
 
-// ready gives the calls of the workers that are not frozen. A turn thaws those
+// ready returns the calls of the workers that are not frozen. A turn thaws those
 // that have been for long enough. The order is not that of their coming: when
 // several timers end at once, this is up to the runtime.
 func (s *simulation) ready() []*call {

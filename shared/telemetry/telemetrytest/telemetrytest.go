@@ -1,5 +1,5 @@
-// Package telemetrytest gives tests a collector of spans that listens as a real
-// one does, and what the documentation says of lines in the log.
+// Package telemetrytest gives tests an OTLP collector that listens as a real one
+// does, and compares lines of the log with their documentation.
 //
 // What it is not: a fake of the tracer. Spans arrive here by OTLP over HTTP,
 // encoded, as they would at anybody's endpoint. Read this file; the rules are
@@ -77,7 +77,7 @@ func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Spans gives all spans that have ended, parents before their children, and the
+// Spans returns all spans that have ended, parents before their children, and the
 // bytes that they came in.
 func (c *Collector) Spans(t testing.TB) (spans []*tracepb.Span, raw []byte) {
 	t.Helper()
@@ -90,14 +90,14 @@ func (c *Collector) Spans(t testing.TB) (spans []*tracepb.Span, raw []byte) {
 	return c.spans, c.raw
 }
 
-// Requests gives the requests that spans came in.
+// Requests returns the requests that spans came in.
 func (c *Collector) Requests() []*http.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
 }
 
-// Attributes gives a span's attributes as texts.
+// Attributes returns a span's attributes as texts.
 func Attributes(s *tracepb.Span) map[string]string {
 	out := make(map[string]string)
 	for _, a := range s.GetAttributes() {
