@@ -106,7 +106,7 @@ func (n Names) fill(text string, escape func(string) string) (string, error) {
 	return out, missing
 }
 
-// With gives the names with others in their place or beside them, which may
+// With returns the names with others in their place or beside them, which may
 // hold parameters themselves.
 func (n Names) With(others Names) (Names, error) {
 	out := maps.Clone(n)
@@ -123,7 +123,7 @@ func (n Names) With(others Names) (Names, error) {
 	return out, nil
 }
 
-// Target gives the request's path and query, and its body, under names.
+// Target returns the request's path and query, and its body, under names.
 func (r Request) Target(d api.Declaration, n Names) (target, body string, err error) {
 	if n, err = n.With(r.Names); err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
@@ -210,7 +210,7 @@ func (b *Book) Names(chosen Names) (Names, error) {
 	return n, nil
 }
 
-// Request gives an operation's good request.
+// Request returns an operation's good request.
 func (b *Book) Request(d api.Declaration) Request {
 	return b.samples[b.declared[d.ID].group].Requests[d.ID]
 }

@@ -167,7 +167,7 @@ func printKey(out, remarks io.Writer, key, of string) error {
 	return nil
 }
 
-// plain gives a fault's public text as an error for the terminal.
+// plain returns a fault's public text as an error for the terminal.
 func plain(err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 		return errors.New(f.Public)

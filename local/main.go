@@ -56,7 +56,7 @@ var errInterrupted = errors.New("interrupted")
 // repeatedSignal is within which time signals count as one.
 const repeatedSignal = 300 * time.Millisecond
 
-// interruptible gives a context that the first Ctrl-C (or SIGTERM, or the
+// interruptible returns a context that the first Ctrl-C (or SIGTERM, or the
 // terminal's end) ends. The second one ends the process at once; its children
 // go with it.
 func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {

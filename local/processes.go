@@ -41,7 +41,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions have a working directory of their own
 		return nil, fmt.Errorf("find the root key: %w", err)
 	}
-	w := &workshop{
+	w := &bootstraps{
 		folder: folder,
 		env:    variablesOf(c, o.getenv),
 		host: lambdahost.New(lambdahost.Options{
@@ -86,14 +86,14 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	}, nil
 }
 
-// workshop makes functions of the bootstraps in a folder.
-type workshop struct {
+// bootstraps makes functions of the bootstraps in a folder.
+type bootstraps struct {
 	folder string
 	env    map[string]string
 	host   *lambdahost.Host
 }
 
-func (w *workshop) function(t trigger.Function) (*lambdahost.Function, error) {
+func (w *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) {
 	path, err := filepath.Abs(filepath.Join(w.folder, t.Name, "bootstrap"))
 	if err != nil {
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)

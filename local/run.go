@@ -59,7 +59,7 @@ func runProduct(ctx context.Context, s settings) error {
 	defer l.Release()
 	defer dir.ClearState()
 
-	if err := forgetReady(s.readyFile); err != nil {
+	if err := removeReadyFile(s.readyFile); err != nil {
 		return err
 	}
 
@@ -129,7 +129,7 @@ func runProduct(ctx context.Context, s settings) error {
 			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, keyFile), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)
-		if err := tellReady(s.readyFile, state); err != nil {
+		if err := writeReadyFile(s.readyFile, state); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func origin(a net.Addr) string {
 	return "http://" + a.String()
 }
 
-// openLog gives the run's log: lines for the person, JSON for the file.
+// openLog returns the run's log: lines for the person, JSON for the file.
 func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.Logger, func(), error) {
 	logs, err := dir.Sub("logs")
 	if err != nil {
@@ -233,8 +233,8 @@ func answering(ctx context.Context, addresses ...string) error {
 	return nil
 }
 
-// forgetReady removes the ready file of a run that is over.
-func forgetReady(path string) error {
+// removeReadyFile removes the ready file of a run that is over.
+func removeReadyFile(path string) error {
 	if path == "" {
 		return nil
 	}
@@ -244,8 +244,8 @@ func forgetReady(path string) error {
 	return nil
 }
 
-// tellReady writes the ready file, if one is named, in one step.
-func tellReady(path string, state datadir.State) error {
+// writeReadyFile writes the ready file, if one is named, in one step.
+func writeReadyFile(path string, state datadir.State) error {
 	if path == "" {
 		return nil
 	}

@@ -173,7 +173,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	called, err := o.called()
+	called, err := o.triggered()
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +210,10 @@ func (o *opened) runner(called []triggers.Function) *triggers.Runner {
 	return runner
 }
 
-// called gives the functions that the table, the bucket or a clock calls, with
+// triggered gives the functions that the table, the bucket or a clock calls, with
 // their handlers. Requests have a listener of their own, and what only an
 // operator calls has a command.
-func (o *opened) called() ([]triggers.Function, error) {
+func (o *opened) triggered() ([]triggers.Function, error) {
 	var out []triggers.Function
 	for _, f := range functions.Triggered() {
 		if !slices.ContainsFunc(f.On, func(e trigger.Event) bool { return !e.HTTP && !e.Invoked }) {

@@ -36,7 +36,7 @@ func inMemory(t *testing.T) *opened {
 
 func TestEveryFunctionThatEventsCallIsWired(t *testing.T) {
 	o := inMemory(t)
-	wired, err := o.called()
+	wired, err := o.triggered()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func (g *Gateway) route(r *http.Request) (f Function, path string, parameters ma
 	return g.o.Functions[owner], found.path, pathParameters(found.path, probe.URL.EscapedPath())
 }
 
-// pathParameters gives the values of a resource's parameters, decoded.
+// pathParameters returns the values of a resource's parameters, decoded.
 func pathParameters(pattern, escaped string) map[string]string {
 	out := make(map[string]string)
 	values := strings.Split(escaped, "/")

@@ -69,7 +69,7 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 	return e
 }
 
-// headerOf gives the request's header as a function gets it: without what is
+// headerOf returns the request's header as a function gets it: without what is
 // between the client and API Gateway alone, with what API Gateway adds.
 func headerOf(r *http.Request) http.Header {
 	header := maps.Clone(r.Header)
@@ -96,7 +96,7 @@ func sourceIP(r *http.Request) string {
 	return host
 }
 
-// last gives the last value of each name.
+// last returns the last value of each name.
 func last(values map[string][]string) map[string]string {
 	out := make(map[string]string, len(values))
 	for name, vs := range values {

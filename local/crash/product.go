@@ -55,7 +55,7 @@ func (p *product) killDatabase(ctx context.Context) error {
 	}
 }
 
-// database gives the process id of the product's database.
+// database returns the process id of the product's database.
 func (p *product) database() (int, error) {
 	children, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -80,7 +80,7 @@ func (w *writer) choose() attempt {
 	return attempt{kind: "delete", consumer: some}
 }
 
-// some gives one of the consumers: the one whose name is next to a random one.
+// some returns one of the consumers: the one whose name is next to a random one.
 func (w *writer) some() (string, bool) {
 	for range w.next {
 		name := fmt.Sprintf("w%d-%d", w.number, w.random.IntN(w.next)+1)

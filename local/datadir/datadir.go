@@ -63,7 +63,7 @@ func cause(err error) error {
 	return err
 }
 
-// Path gives the absolute path of something in the directory.
+// Path returns the absolute path of something in the directory.
 func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
@@ -77,7 +77,7 @@ func (d *Dir) Sub(name string) (string, error) {
 	return path, nil
 }
 
-// Read gives a file's content; the error wraps fs.ErrNotExist for none.
+// Read returns a file's content; the error wraps fs.ErrNotExist for none.
 func (d *Dir) Read(name string) ([]byte, error) {
 	content, err := os.ReadFile(d.Path(name))
 	if err != nil {

@@ -26,7 +26,7 @@ const Region = "us-east-1"
 var ErrNoDynoxide = errors.New("dynoxide, the embedded DynamoDB, is missing: run `npm ci --prefix local` in the checkout, " +
 	"name its binary in GATEWRIGHT_DYNOXIDE, or name a running DynamoDB in GATEWRIGHT_DYNAMODB_ENDPOINT")
 
-// FindDynoxide gives the path of the dynoxide binary: the one that
+// FindDynoxide returns the path of the dynoxide binary: the one that
 // GATEWRIGHT_DYNOXIDE names, else one on the PATH, else the one that npm
 // installed below local/ in the working directory or one above it.
 func FindDynoxide(getenv func(string) string) (string, error) {

@@ -91,7 +91,7 @@ func inUse(err error) bool {
 
 func portFile(name string) string { return name + ".port" }
 
-// choosePort gives the port of the last start if it is wanted and free, else
+// choosePort returns the port of the last start if it is wanted and free, else
 // any free one.
 func choosePort(ctx context.Context, dir *datadir.Dir, name string, former bool) (string, error) {
 	if content, err := dir.Read(portFile(name)); err == nil && former {

@@ -30,7 +30,7 @@ const accessKeyID = "gatewright"
 
 const credentialsFile = "s3-credentials.json"
 
-// LoadCredentials gives the installation's credentials, which are made at the
+// LoadCredentials returns the installation's credentials, which are made at the
 // first start. Unreadable ones are replaced: nothing but this installation
 // knows them, and upload addresses live 15 minutes.
 func LoadCredentials(dir *datadir.Dir) (Credentials, error) {

@@ -47,7 +47,7 @@ func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return embedgw.RunVersityGW(ctx, &noting{Backend: files, notes: notes}, &embedgw.Config{
+	return embedgw.RunVersityGW(ctx, &notifier{Backend: files, notes: notes}, &embedgw.Config{
 		RootUserAccess:    config.AccessKeyID,
 		RootUserSecret:    config.SecretAccessKey,
 		Region:            Region,
@@ -90,17 +90,17 @@ func openFiles(config serverConfig) (backend.Backend, error) {
 // hasAttributes reports whether files in dir can have extended attributes.
 func hasAttributes(dir string) bool { return meta.XattrMeta{}.Test(dir) == nil }
 
-// noting writes an event for each object that its backend stored.
-type noting struct {
+// notifier writes an event for each object that its backend stored.
+type notifier struct {
 	backend.Backend
 	mu    sync.Mutex
 	notes io.Writer
 }
 
-var _ backend.Backend = (*noting)(nil)
+var _ backend.Backend = (*notifier)(nil)
 
 // PutObject implements backend.Backend.
-func (n *noting) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
+func (n *notifier) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
 	out, err := n.Backend.PutObject(ctx, in)
 	if err == nil {
 		var size int64
@@ -109,26 +109,26 @@ func (n *noting) PutObject(ctx context.Context, in s3response.PutObjectInput) (s
 		} else if in.ContentLength != nil {
 			size = *in.ContentLength
 		}
-		n.note("ObjectCreated:Put", in.Bucket, in.Key, out.ETag, size)
+		n.notify("ObjectCreated:Put", in.Bucket, in.Key, out.ETag, size)
 	}
 	return out, err
 }
 
 // CompleteMultipartUpload implements backend.Backend.
-func (n *noting) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
+func (n *notifier) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
 	out, version, err := n.Backend.CompleteMultipartUpload(ctx, in)
 	if err == nil {
 		var etag string
 		if out.ETag != nil {
 			etag = *out.ETag
 		}
-		n.note("ObjectCreated:CompleteMultipartUpload", in.Bucket, in.Key, etag, 0)
+		n.notify("ObjectCreated:CompleteMultipartUpload", in.Bucket, in.Key, etag, 0)
 	}
 	return out, version, err
 }
 
-// note writes one event, in the form in which S3 sends it: the key is escaped.
-func (n *noting) note(name string, bucket, key *string, etag string, size int64) {
+// notify writes one event, in the form in which S3 sends it: the key is escaped.
+func (n *notifier) notify(name string, bucket, key *string, etag string, size int64) {
 	if bucket == nil || key == nil {
 		return
 	}

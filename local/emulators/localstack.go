@@ -43,10 +43,10 @@ func testLocalStack(ctx context.Context) error {
 	defer func() { _ = os.Remove(log.Name()) }()
 	_ = log.Close()
 	install := filepath.Join(filepath.Dir(sharedRun), "install")
-	if err := timed(localStack, "install", func() error { return loud(ctx, nil, install, localStack) }); err != nil {
+	if err := timed(localStack, "install", func() error { return runVisibly(ctx, nil, install, localStack) }); err != nil {
 		return err
 	}
-	err = loud(ctx, append(os.Environ(), "EMULATOR_LOG="+log.Name()), sharedRun, self, "suite", localStack)
+	err = runVisibly(ctx, append(os.Environ(), "EMULATOR_LOG="+log.Name()), sharedRun, self, "suite", localStack)
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "the emulator's log may say more:")
 		tail(log.Name())
@@ -57,7 +57,7 @@ func testLocalStack(ctx context.Context) error {
 // testInDocker runs the suite on the image of local/compose.yaml.
 func testInDocker(ctx context.Context) (err error) {
 	compose := func(ctx context.Context, args ...string) error {
-		return loud(ctx, nil, append([]string{"docker", "compose", "-f", composeFile}, args...)...)
+		return runVisibly(ctx, nil, append([]string{"docker", "compose", "-f", composeFile}, args...)...)
 	}
 	if err := timed(localStack, "start", func() error { return compose(ctx, "up", "--detach", "--wait") }); err != nil {
 		return err
@@ -72,8 +72,8 @@ func testInDocker(ctx context.Context) (err error) {
 	return newSuite(localStack, "http://127.0.0.1:"+localStackPort).run(ctx)
 }
 
-// loud runs a command whose output is this program's.
-func loud(ctx context.Context, env []string, command ...string) error {
+// runVisibly runs a command whose output is this program's.
+func runVisibly(ctx context.Context, env []string, command ...string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: a command of this program
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

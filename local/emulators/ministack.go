@@ -102,7 +102,7 @@ func installMiniStack(ctx context.Context) (python string, err error) {
 		{base, "-m", "venv", home},
 		{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "-r", packages},
 	} {
-		if err := quiet(ctx, ".", nil, command...); err != nil {
+		if err := runQuietly(ctx, ".", nil, command...); err != nil {
 			return "", err
 		}
 	}
@@ -204,8 +204,8 @@ func emulated(endpoint string) []string {
 		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost")
 }
 
-// quiet runs a command in a folder; its output is shown when it fails.
-func quiet(ctx context.Context, dir string, env []string, command ...string) error {
+// runQuietly runs a command in a folder; its output is shown when it fails.
+func runQuietly(ctx context.Context, dir string, env []string, command ...string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: a command of this program
 	cmd.Dir, cmd.Env = dir, env
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -70,7 +70,9 @@ func (s *suite) deployed(ctx context.Context, then ...step) (err error) {
 	}
 	defer func() { _ = os.RemoveAll(s.dir) }() //nolint:gosec // G703: the folder made above
 	steps := append([]step{
-		{"build of the CDK app", func(ctx context.Context) error { return quiet(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra") }},
+		{"build of the CDK app", func(ctx context.Context) error {
+			return runQuietly(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra")
+		}},
 		{"cdk bootstrap", s.bootstrap},
 		{"cdk deploy", s.deploy},
 		{"first account", s.account},
@@ -93,7 +95,7 @@ func (s *suite) cdk(ctx context.Context, dir string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	return quiet(ctx, dir, emulated(s.endpoint), append([]string{binary, "--no-notices"}, args...)...)
+	return runQuietly(ctx, dir, emulated(s.endpoint), append([]string{binary, "--no-notices"}, args...)...)
 }
 
 // bootstrap makes what the CDK itself needs in an account. Away from cdk.json it
@@ -152,14 +154,14 @@ func (s *suite) account(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var made struct{ Key, ErrorMessage string }
-	if err := json.Unmarshal(body, &made); err != nil {
+	var created struct{ Key, ErrorMessage string }
+	if err := json.Unmarshal(body, &created); err != nil {
 		return fmt.Errorf("the function answers %s: %w", out.Status, err)
 	}
-	if made.Key == "" {
-		return fmt.Errorf("the function answers %s %q", out.Status, made.ErrorMessage)
+	if created.Key == "" {
+		return fmt.Errorf("the function answers %s %q", out.Status, created.ErrorMessage)
 	}
-	s.key = made.Key
+	s.key = created.Key
 	return nil
 }
 
@@ -208,7 +210,7 @@ func (s *suite) tests(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	var scenario, schedule error
-	group.Go(func() { scenario = loud(ctx, env, "go", "test", "-count=1", "-timeout=15m", "./local/scenario") })
+	group.Go(func() { scenario = runVisibly(ctx, env, "go", "test", "-count=1", "-timeout=15m", "./local/scenario") })
 	group.Go(func() { schedule = s.schedules(ctx) })
 	group.Wait()
 	return errors.Join(scenario, schedule)

@@ -19,9 +19,9 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// sweepPatience is how long the sweep may take to come: it is scheduled every
+// sweepTimeout is how long the sweep may take to come: it is scheduled every
 // minute.
-const sweepPatience = 3 * time.Minute
+const sweepTimeout = 3 * time.Minute
 
 // abandoned is a deployment that nobody knows, with an object of each kind.
 const abandoned = "abandoned-by-the-suite"
@@ -47,7 +47,7 @@ func (s *suite) schedules(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	for time.Since(began) < sweepPatience {
+	for time.Since(began) < sweepTimeout {
 		left, err := objects(ctx, bucket)
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func (s *suite) schedules(ctx context.Context) error {
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("no sweep has picked up the stalled operation within %s: the schedule does not fire", sweepPatience)
+	return fmt.Errorf("no sweep has picked up the stalled operation within %s: the schedule does not fire", sweepTimeout)
 }
 
 // stall commits the operation with a hold on it that nobody makes use of.

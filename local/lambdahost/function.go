@@ -107,7 +107,7 @@ func (f *Function) run(ctx context.Context, call *invocation) outcome {
 			}
 		}
 		out, alive := p.answer(ctx, call)
-		if errors.Is(out.err, errGone) {
+		if errors.Is(out.err, errExited) {
 			f.drop(p)
 			if fresh {
 				return outcome{err: p.ended(call)}
@@ -115,7 +115,7 @@ func (f *Function) run(ctx context.Context, call *invocation) outcome {
 			continue // it had ended before it heard of the call
 		}
 		if alive {
-			f.keep(p)
+			f.release(p)
 		} else {
 			f.drop(p)
 		}
@@ -123,7 +123,7 @@ func (f *Function) run(ctx context.Context, call *invocation) outcome {
 	}
 }
 
-// take gives an idle process, or starts one.
+// take returns an idle process, or starts one.
 func (f *Function) take(ctx context.Context) (p *process, fresh bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,8 +146,8 @@ func (f *Function) take(ctx context.Context) (p *process, fresh bool, err error)
 	return p, true, nil
 }
 
-// keep puts a process by for the next call.
-func (f *Function) keep(p *process) {
+// release puts a process by for the next call.
+func (f *Function) release(p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

@@ -38,7 +38,7 @@ func (p *process) watch() (m *memory, over <-chan struct{}) {
 				return
 			case <-ticker.C:
 			}
-			if m.look() > limitKB {
+			if m.sample() > limitKB {
 				beyond <- struct{}{}
 				return
 			}
@@ -47,8 +47,8 @@ func (p *process) watch() (m *memory, over <-chan struct{}) {
 	return m, beyond
 }
 
-// look gives what the process holds now, 0 when that cannot be told.
-func (m *memory) look() int64 {
+// sample returns what the process holds now, 0 when that cannot be told.
+func (m *memory) sample() int64 {
 	kB, _ := residentKB(m.pid, "VmRSS:")
 	for {
 		peak := m.peak.Load()
@@ -61,7 +61,7 @@ func (m *memory) look() int64 {
 func (m *memory) stop() { m.once.Do(func() { close(m.quit) }) }
 
 // peakKB is the most that was seen, in kB.
-func (m *memory) peakKB() int64 { return max(m.peak.Load(), m.look()) }
+func (m *memory) peakKB() int64 { return max(m.peak.Load(), m.sample()) }
 
 // residentKB reads a figure of /proc/PID/status (proc(5)), in kB: VmRSS is what
 // a process holds, VmHWM the most it has ever held.

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// errGone says that a process ended before it took a call.
-var errGone = errors.New("the process is gone")
+// errExited says that a process ended before it took a call.
+var errExited = errors.New("the process is gone")
 
 // invocation is one call.
 type invocation struct {
@@ -69,7 +69,7 @@ func (f *Function) start(ctx context.Context) (*process, error) {
 	p.server = &http.Server{Handler: p.api(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = p.server.Serve(l) }()
 	started := make(chan error)
-	go p.live(started)
+	go p.run(started)
 	if err := <-started; err != nil {
 		_ = p.server.Close()
 		return nil, fmt.Errorf("start %s: %w", f.spec.Name, err)
@@ -77,10 +77,10 @@ func (f *Function) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// live runs the process to its end. It holds its thread for all that time: the
+// run runs the process to its end. It holds its thread for all that time: the
 // kernel kills the process when the thread that started it is gone
 // (prctl(2), PR_SET_PDEATHSIG), which is how no function outlives its host.
-func (p *process) live(started chan<- error) {
+func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	output := &lines{log: p.f.host.o.Log.With("function", p.f.spec.Name)}
@@ -159,7 +159,7 @@ func (p *process) answer(ctx context.Context, call *invocation) (out outcome, al
 	select {
 	case p.calls <- call:
 	case <-p.exited:
-		return outcome{err: errGone}, false
+		return outcome{err: errExited}, false
 	case <-limit.C:
 		return p.timeout(call, timeout), false
 	}
@@ -213,7 +213,7 @@ func (p *process) setCurrent(call *invocation) {
 	p.current = call
 }
 
-// called gives the call that is under way if its id is this one.
+// called returns the call that is under way if its id is this one.
 func (p *process) called(id string) (*invocation, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *process) called(id string) (*invocation, bool) {
 
 // report logs the end of a call, with what Lambda's REPORT line holds.
 func (p *process) report(ctx context.Context, call *invocation, took time.Duration, peakKB int64, out outcome) {
-	if errors.Is(out.err, errGone) {
+	if errors.Is(out.err, errExited) {
 		return
 	}
 	attrs := []slog.Attr{

@@ -155,7 +155,7 @@ func (c client) fill(ctx context.Context, name string, n int) error {
 	return group.Wait()
 }
 
-// list gives the median time of listing 100 consumers.
+// list returns the median time of listing 100 consumers.
 func (c client) list(ctx context.Context, name string) (time.Duration, error) {
 	var took []time.Duration
 	for range lists {

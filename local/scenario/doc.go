@@ -1,4 +1,4 @@
-// Package scenario is what a user does with an installation, from outside: real
+// Package scenario tests an installation from outside, as its users use it: real
 // HTTP to the management API, archives put to upload addresses, requests to
 // what is deployed. It holds no code but tests.
 //

@@ -71,7 +71,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last gives the last line that was written through this Log and is not empty.
+// Last returns the last line that was written through this Log and is not empty.
 func (l *Log) Last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

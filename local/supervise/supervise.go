@@ -96,7 +96,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Child{spec: spec, log: log, stop: stop, done: make(chan struct{}), exited: make(chan struct{})}
 	ready := make(chan struct{})
-	go c.keep(life, ready)
+	go c.supervise(life, ready)
 	if err := c.await(ctx, ready); err != nil {
 		c.Stop()
 		return nil, err
@@ -110,7 +110,7 @@ func (c *Child) Stop() {
 	<-c.done
 }
 
-// PID gives the process id of the running child, 0 between two lives.
+// PID returns the process id of the running child, 0 between two lives.
 func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *Child) await(ctx context.Context, ready chan<- struct{}) error {
 		}
 		select {
 		case <-c.exited:
-			return c.stillborn()
+			return c.neverReady()
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("%s did not answer within %v%s", c.spec.Name, c.spec.StartTimeout, c.tail())
@@ -149,7 +149,7 @@ func (c *Child) await(ctx context.Context, ready chan<- struct{}) error {
 	}
 }
 
-func (c *Child) stillborn() error {
+func (c *Child) neverReady() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return fmt.Errorf("%s ended at once (%w)%s", c.spec.Name, c.failure, c.tail())
@@ -165,17 +165,17 @@ func (c *Child) tail() string {
 	return ""
 }
 
-// keep runs the child again and again. It holds its thread for all that time:
+// supervise runs the child again and again. It holds its thread for all that time:
 // the kernel kills the child when the thread that started it ends
 // (prctl(2), PR_SET_PDEATHSIG), and Go ends idle threads as it likes.
-func (c *Child) keep(ctx context.Context, ready <-chan struct{}) {
+func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	backoff := firstBackoff
 	for first := true; ; first = false {
 		started := time.Now()
-		err := c.live(ctx)
+		err := c.runOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -206,8 +206,8 @@ func (c *Child) keep(ctx context.Context, ready <-chan struct{}) {
 	}
 }
 
-// live runs the child once and says how it ended, never with nil.
-func (c *Child) live(ctx context.Context) error {
+// runOnce runs the child once and says how it ended, never with nil.
+func (c *Child) runOnce(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.spec.Path, c.spec.Args...) //nolint:gosec // G204: the path is the operator's choice
 	cmd.Env = c.spec.Env
 	cmd.Stdout, cmd.Stderr = c.spec.Log, c.spec.Log

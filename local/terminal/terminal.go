@@ -1,5 +1,5 @@
-// Package terminal is what the local run shows a person: its progress, where
-// things are once it runs, one line a request, and one line for what went wrong.
+// Package terminal prints the local run's messages for a person: its progress, the
+// addresses and files once it runs, one line a request, one line an error.
 //
 // What it is not: a log for machines. That is JSON in the data directory.
 //

@@ -171,7 +171,7 @@ func (w *follower) deliver(ctx context.Context, records []types.Record) error {
 	return nil
 }
 
-// call gives the index of the first record that failed, len(records) for none.
+// call returns the index of the first record that failed, len(records) for none.
 func (w *follower) call(ctx context.Context, records []types.Record) (int, error) {
 	event, err := streamEvent(records)
 	if err != nil {

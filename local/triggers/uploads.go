@@ -111,12 +111,12 @@ func (r *Runner) catchUp(ctx context.Context, f Function, prefix string) {
 				break
 			}
 			id := object.Key + "\n" + object.ETag
-			told, before := seen[id]
-			if !told && (first || before || r.o.Polled) {
+			handled, before := seen[id]
+			if !handled && (first || before || r.o.Polled) {
 				r.handle(ctx, upload{f, eventOf(object)})
-				told = true
+				handled = true
 			}
-			now[id] = told
+			now[id] = handled
 		}
 		seen = now
 		if !pause(ctx, interval) {
