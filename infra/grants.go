@@ -80,7 +80,7 @@ func grantsOf(use api.Use) []grant {
 	panic("infra: no grant is known for the use " + string(use))
 }
 
-// union gives the grants of uses, each once, sorted.
+// union returns the grants of uses, each once, sorted.
 func union(uses []api.Use) []grant {
 	set := map[grant]bool{}
 	for _, use := range uses {
@@ -93,7 +93,7 @@ func union(uses []api.Use) []grant {
 	})
 }
 
-// policy gives the statements of grants, one for each resource.
+// policy returns the statements of grants, one for each resource.
 func (d data) policy(grants []grant) []any {
 	var out []any
 	for i := 0; i < len(grants); {

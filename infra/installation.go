@@ -29,14 +29,14 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared) {
 	var fs []*function
 	byName := map[string]*function{}
 	for _, f := range declarations {
-		made := newFunction(stack, s, d, f)
-		if err := newTriggers(stack, s, d, made); err != nil {
+		deployed := newFunction(stack, s, d, f)
+		if err := newTriggers(stack, s, d, deployed); err != nil {
 			panic(fmt.Sprintf("infra: %v", err)) // a declaration is wrong; no setting can be
 		}
-		made.newPolicy(stack)
-		newAlarms(stack, made)
-		fs = append(fs, made)
-		byName[f.name] = made
+		deployed.newPolicy(stack)
+		newAlarms(stack, deployed)
+		fs = append(fs, deployed)
+		byName[f.name] = deployed
 	}
 	newTableAlarms(stack, d)
 	routes, err := routesOf(declarations)
@@ -69,7 +69,7 @@ func newAPIWithAll(stack awscdk.Stack, s Settings, name string, routes []route, 
 	return rest
 }
 
-// gatewayRoutes gives everything to the function that serves deployments.
+// gatewayRoutes routes everything to the function that serves deployments.
 func gatewayRoutes(declarations []declared) []route {
 	for _, f := range declarations {
 		for _, e := range f.on {

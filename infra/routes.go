@@ -89,7 +89,7 @@ func childNames(fs []declared) map[string]string {
 	return names
 }
 
-// routePath gives the path of the route that an operation's path takes.
+// routePath returns the path of the route that an operation's path takes.
 func routePath(names map[string]string, o api.Declaration) string {
 	shape, out := "", ""
 	for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {

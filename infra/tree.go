@@ -16,17 +16,17 @@ import (
 // It is so from the first route on, and no path ever moves to another stack:
 // it would be made there before it is removed here, which API Gateway refuses.
 type tree struct {
-	api    constructs.Construct
-	rest   awsapigateway.CfnRestApi
-	nested bool
-	scopes map[string]constructs.Construct
-	made   map[string]awsapigateway.CfnResource
+	api       constructs.Construct
+	rest      awsapigateway.CfnRestApi
+	nested    bool
+	scopes    map[string]constructs.Construct
+	resources map[string]awsapigateway.CfnResource
 }
 
 func newTree(api constructs.Construct, rest awsapigateway.CfnRestApi, name string) *tree {
 	return &tree{
 		api: api, rest: rest, nested: name == management,
-		scopes: map[string]constructs.Construct{}, made: map[string]awsapigateway.CfnResource{},
+		scopes: map[string]constructs.Construct{}, resources: map[string]awsapigateway.CfnResource{},
 	}
 }
 
@@ -53,13 +53,13 @@ func (t *tree) resource(path string) *string {
 	if path == "" || path == "/" {
 		return t.rest.AttrRootResourceId()
 	}
-	if r, ok := t.made[path]; ok {
+	if r, ok := t.resources[path]; ok {
 		return r.Ref()
 	}
 	i := strings.LastIndexByte(path, '/')
 	parent := t.resource(path[:i])
-	t.made[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String("Path"+digest(path)), &awsapigateway.CfnResourceProps{
+	t.resources[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String("Path"+digest(path)), &awsapigateway.CfnResourceProps{
 		RestApiId: t.rest.Ref(), ParentId: parent, PathPart: jsii.String(path[i+1:]),
 	})
-	return t.made[path].Ref()
+	return t.resources[path].Ref()
 }

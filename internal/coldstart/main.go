@@ -127,13 +127,13 @@ func measure(ctx context.Context, binary string, starts, requests int) (figures,
 	return f, nil
 }
 
-// patience is how long one start with all of its requests may take.
-const patience = 30 * time.Second
+// startTimeout is how long one start with all of its requests may take.
+const startTimeout = 30 * time.Second
 
 // start runs the binary until it has answered the requests and polls again. It
 // gives the time to its first poll and the most memory it was resident with.
 func start(ctx context.Context, binary string, requests int) (took time.Duration, peakKB int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	host, err := listen(ctx, requests)
 	if err != nil {

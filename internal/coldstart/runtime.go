@@ -54,7 +54,7 @@ func listen(ctx context.Context, requests int) (*runtime, error) {
 	mux.HandleFunc("POST /2018-06-01/runtime/", r.failure)
 	r.server = &http.Server{
 		Handler:           mux,
-		ReadHeaderTimeout: patience,
+		ReadHeaderTimeout: startTimeout,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	go func() { _ = r.server.Serve(l) }()
@@ -91,7 +91,7 @@ func (r *runtime) next(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(poll))
-	w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(at.Add(patience).UnixMilli(), 10))
+	w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(at.Add(startTimeout).UnixMilli(), 10))
 	w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-west-1:000000000000:function:none")
 	_, _ = w.Write(r.event)
 }

@@ -1,6 +1,6 @@
-// Package cost does the arithmetic of docs/cost.md: from list prices, from what
-// the ledgers measured and from assumptions, all of which stand in the document,
-// to what a million requests and a month of an installation cost. A test writes
+// Package cost computes what a million requests and a month of an installation
+// cost, from list prices, measured ledgers and assumptions. docs/cost.md states
+// all of them. A test writes
 // its tables into that document, and a summary into the README, and compares
 // them: neither a sum nor a capacity unit can be out of date.
 //
@@ -22,7 +22,7 @@ type price struct {
 	unit    string
 }
 
-// each gives the price of one unit.
+// each returns the price of one unit.
 func (p price) each() float64 { return p.dollars / p.per }
 
 // The names of the prices.

@@ -30,7 +30,7 @@ func (r request) parts() []float64 {
 // perMillion is what a million of a kind costs.
 func (r request) perMillion() float64 { return sum(r.parts()) }
 
-// requests gives the kinds of requests, the gateway's first.
+// requests returns the kinds of requests, the gateway's first.
 func requests(m measured) ([]request, error) {
 	var missing []string
 	look := func(ledger map[string]units, row string) units {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tables gives the document's tables by name, as Markdown. Its error names a
+// tables returns the document's tables by name, as Markdown. Its error names a
 // row of a ledger that is gone.
 func tables(m measured) (map[string]string, error) {
 	kinds, err := requests(m)
@@ -47,7 +47,7 @@ func newTable(columns ...string) *table {
 
 func (t *table) row(cells ...string) { t.lines = append(t.lines, "| "+strings.Join(cells, " | ")+" |") }
 
-// String gives the table as it stands in the document.
+// String returns the table as it stands in the document.
 func (t *table) String() string { return strings.Join(t.lines, "\n") + "\n" }
 
 func sum(parts []float64) (total float64) {

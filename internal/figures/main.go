@@ -132,7 +132,7 @@ func busy() string {
 	return "with a load average of " + last + " at the beginning"
 }
 
-// measure gives a section's Markdown, which is on the terminal by then too.
+// measure returns a section's Markdown, which is on the terminal by then too.
 func (s section) measure(ctx context.Context) (string, error) {
 	if s.golden != "" {
 		text, err := os.ReadFile(s.golden)

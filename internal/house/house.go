@@ -130,7 +130,7 @@ func (t *Tree) addGo(packages map[string]*Package, p string, text []byte) error 
 
 func (t *Tree) line(pos token.Pos) int { return t.fset.Position(pos).Line }
 
-// sources gives the package's own files: no tests, nothing generated.
+// sources returns the package's own files: no tests, nothing generated.
 func (p Package) sources() map[string]*ast.File {
 	own := map[string]*ast.File{}
 	for name, file := range p.Files {

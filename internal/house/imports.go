@@ -116,7 +116,7 @@ func (g Graph) Boundaries() (found []Finding) {
 // within reports whether a path is a folder or below it.
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// groupOf gives the name of the folder below functions, "" elsewhere.
+// groupOf returns the name of the folder below functions, "" elsewhere.
 func groupOf(importPath string) string {
 	rest, ok := strings.CutPrefix(importPath, Module+"/functions/")
 	if !ok {
@@ -126,7 +126,7 @@ func groupOf(importPath string) string {
 	return name
 }
 
-// Functions gives the names of the folders below functions, sorted.
+// Functions returns the names of the folders below functions, sorted.
 func (g Graph) Functions() []string {
 	names := map[string]bool{}
 	for importPath := range g {

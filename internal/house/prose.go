@@ -53,7 +53,7 @@ func (t *Tree) broken(from, target string) string {
 	return ""
 }
 
-// anchors gives the names that a Markdown file's headings get where the
+// anchors returns the names that a Markdown file's headings get where the
 // repository is browsed: lower case, spaces to hyphens, punctuation dropped,
 // and a number after a name that is there already.
 func anchors(text string) (names []string) {
@@ -127,7 +127,7 @@ func Decisions(t *Tree) (found []Finding) {
 	return found
 }
 
-// sections gives the second-level headings that have text below them.
+// sections returns the second-level headings that have text below them.
 func sections(text string) (names []string) {
 	prose := blank(fence, text)
 	for part := range strings.SplitSeq(prose, "\n## ") {
@@ -148,7 +148,7 @@ func title(text string) string {
 	return strings.TrimSpace(t)
 }
 
-// decisions gives the records' paths, sorted by number.
+// decisions returns the records' paths, sorted by number.
 func (t *Tree) decisions() (names []string) {
 	for name := range t.Texts {
 		if path.Dir(name) == DecisionsDir && decisionFile.MatchString(path.Base(name)) {

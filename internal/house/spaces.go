@@ -81,7 +81,7 @@ func isText(e ast.Expr) bool {
 	return false
 }
 
-// storeType gives what tells whether an expression of the file means a name of
+// storeType returns what tells whether an expression of the file means a name of
 // package store.
 func storeType(p Package, file *ast.File, of string) func(ast.Expr) bool {
 	qualifier := ""
@@ -112,7 +112,7 @@ type space struct {
 	doc  *ast.CommentGroup
 }
 
-// spacesOf gives the spaces that are declared together.
+// spacesOf returns the spaces that are declared together.
 func spacesOf(decl *ast.GenDecl, isSpace func(ast.Expr) bool) (all []space) {
 	repeated := false // a constant without type and value repeats the one above
 	for _, spec := range decl.Specs {

@@ -99,7 +99,7 @@ func changes(spec *ast.ValueSpec) bool {
 	return false
 }
 
-// written gives the operands that a statement changes.
+// written returns the operands that a statement changes.
 func written(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -132,7 +132,7 @@ func changesItsFirst(f ast.Expr) bool {
 	}, name)
 }
 
-// root gives x of x, x.f, x[i] and *x.
+// root returns x of x, x.f, x[i] and *x.
 func root(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {

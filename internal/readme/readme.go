@@ -36,7 +36,7 @@ type Step struct {
 	Want string
 }
 
-// Steps gives the steps below a heading, up to the next one of its level or
+// Steps returns the steps below a heading, up to the next one of its level or
 // above. It fails for a document without that heading or without steps in it.
 func Steps(document, heading string) ([]Step, error) {
 	var (
