@@ -103,7 +103,7 @@ type createKeysIn struct {
 type newKey struct {
 	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
 	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-	Key         api.Optional[string]    `json:"key" required:"false" minLength:"16" maxLength:"256" doc:"A key of your own."`
+	Key         api.Optional[string]    `json:"key" required:"false" maxLength:"256" doc:"A key of your own."`
 }
 
 type createdKeysOut = api.Body[createdKeys]
@@ -124,7 +124,7 @@ type updateKeyIn struct {
 	Body struct {
 		ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; null for never."`
 		Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-		Key         api.Optional[string]    `json:"key" required:"false" minLength:"16" maxLength:"256" doc:"A key of your own in place of the earlier one."`
+		Key         api.Optional[string]    `json:"key" required:"false" maxLength:"256" doc:"A key of your own in place of the earlier one."`
 	} `nameHint:"KeyUpdate"`
 }
 

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/danielgtaylor/huma/v2"
@@ -472,65 +471,4 @@ func FuzzBodyNeverAnswers500(f *testing.F) {
 			t.Fatalf("%q: %d %s", body, r.StatusCode, answer)
 		}
 	})
-}
-
-// TestProblemsAndRecordsAreBounded: what a client sends comes back shortened,
-// and a refusal is recorded however much there was of it.
-func TestProblemsAndRecordsAreBounded(t *testing.T) {
-	long := strings.Repeat("&", 900_000) // six bytes each in JSON
-	var many fault.Fields
-	for range 5000 {
-		many.Add("description", "is wrong")
-	}
-	for _, c := range []struct {
-		name, target, body string
-		fail               error
-		want               string
-	}{
-		{"a path", thing + long, "{", nil, ""},
-		{"a query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
-		{"the name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
-		{"faults", thing + "x", "{}", many.Err(), "and 4900 more"},
-		{"values", thing + "x", `{"x":[` + strings.Repeat("1,", 20_000) + "1]}", nil, "body: has more than 20000 values"},
-		{"a user agent", thing + "x", "{", nil, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.fail = c.fail
-			r, body := f.do(t, "PATCH", c.target, goodKey, c.body, "User-Agent", "a"+strings.Repeat("é", 500_000))
-			if r.StatusCode != http.StatusBadRequest || len(body) > 64<<10 {
-				t.Fatalf("%d with %d bytes: %.300s", r.StatusCode, len(body), body)
-			}
-			checkProblem(t, r, body)
-			var p api.Problem
-			if err := json.Unmarshal([]byte(body), &p); err != nil || !strings.Contains(p.Detail, c.want) || len(p.Errors) > 100 {
-				t.Errorf("want %q in %.300s", c.want, p.Detail)
-			}
-			if f.log.Len() > 64<<10 {
-				t.Errorf("%d bytes in the log", f.log.Len())
-			}
-			entries, err := store.Collect[audit.Entry](t.Context(), f.table, store.Query{PK: audit.Partition("a-1", storetest.Epoch.Format(time.DateOnly))})
-			if err != nil || strings.HasPrefix(c.name, "a query") != (len(entries) == 0) { // before anyone is known
-				t.Fatalf("%d records (%v)", len(entries), err)
-			}
-			for _, e := range entries {
-				if agent := *e.Context.UserAgent; len(agent) > 256 || !utf8.ValidString(agent) {
-					t.Errorf("a user agent of %d bytes: %q", len(agent), agent)
-				}
-			}
-		})
-	}
-}
-
-// TestAnAnswerIsTheSameEachTime: of several things wrong with a query it is
-// always the same that is told.
-func TestAnAnswerIsTheSameEachTime(t *testing.T) {
-	told := map[string]bool{}
-	for range 50 {
-		_, body := newFixture(t).do(t, "GET", thing+"x?a=%01&b=%01&c=%01&d=%01", goodKey, "")
-		told[body] = true
-	}
-	if len(told) != 1 {
-		t.Errorf("%d answers to one request: %v", len(told), told)
-	}
 }
