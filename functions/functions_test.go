@@ -40,6 +40,20 @@ func TestOperationsAreListed(t *testing.T) {
 	}
 }
 
+// TestGroupsAreUnique: functions and folders have their names, schemas in the
+// document their titles.
+func TestGroupsAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range functions.Groups() {
+		for _, name := range []string{"name " + g.Name, "title " + g.Title} {
+			if seen[name] {
+				t.Errorf("two groups have the %s", name)
+			}
+			seen[name] = true
+		}
+	}
+}
+
 func TestOperationsAreUnique(t *testing.T) {
 	ids, routes := map[string]bool{}, map[string]bool{}
 	for _, g := range functions.Groups() {
