@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,9 +36,9 @@ func (i *interrupted) Transact(ctx context.Context, token string, writes []store
 	return i.Backend.Transact(ctx, token, writes)
 }
 
-// outcome is what two changes have come to: how each was answered, and what is
-// in the table, as far as it does not depend on chance.
-func outcome(t *testing.T, first, second int, w *functionstest.World) string {
+// outcome is what changes have come to: how each was answered, and what is in the
+// table, as far as it does not depend on chance.
+func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 	t.Helper()
 	number := regexp.MustCompile(`"(\w+)":\{"Value":"(\d{1,6})"\}`)
 	var lines []string
@@ -57,7 +58,7 @@ func outcome(t *testing.T, first, second int, w *functionstest.World) string {
 		lines = append(lines, line)
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d %d\n%s", first, second, strings.Join(lines, "\n"))
+	return fmt.Sprintf("%d\n%s", answered, strings.Join(lines, "\n"))
 }
 
 // change is a good request of an operation.
@@ -67,42 +68,88 @@ type change struct {
 }
 
 // TestChangesAtOnceComeToWhatOneAfterTheOtherDoes has each change of a group
-// meet each other one, itself too, between what it reads and what it commits.
-// What comes of it is what comes of the two in one order or the other. Two
-// goroutines over the table in memory seldom meet there.
+// meet each other one, itself too, between what it reads and what it commits;
+// and a deletion of what it is about, after which that is made anew. What comes
+// of it is what comes of them in one order or another. Two goroutines over the
+// table in memory seldom meet there.
 func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 	p := newPopulated(t)
 	each(t, changing, func(t *testing.T, d api.Declaration) {
-		for _, other := range neighbours(d) {
-			p.meet(t, change{d, p.book.Request(d)}, change{other, p.book.Request(other)})
+		own := change{d, p.book.Request(d)}
+		for _, other := range p.neighbours(d) {
+			p.meet(t, own, other)
 		}
-		for _, r := range p.book.Request(d).Also {
-			p.meet(t, change{d, r}, change{d, r})
+		for _, r := range own.Also {
+			if !r.ChangesNothing {
+				p.meet(t, change{d, r}, change{d, r})
+			}
+		}
+		for i, r := range variants(p.book, d) {
+			if i > 0 && len(r.Names) == 0 || len(r.After) > 0 {
+				continue // only by other names, such as ids
+			}
+			for _, other := range p.neighbours(d) {
+				if in := objects(other.Declaration); other.Method == http.MethodDelete && slices.Contains(objects(d), in[len(in)-1]) {
+					p.meet(t, change{d, r}, other, p.anew(t, d)...)
+				}
+			}
 		}
 	})
 }
 
+// groupOf is the group of an operation.
+func groupOf(d api.Declaration) functions.Group {
+	all := functions.Groups()
+	return all[slices.IndexFunc(all, func(g functions.Group) bool {
+		return slices.ContainsFunc(g.Declarations(), func(own api.Declaration) bool { return own.ID == d.ID })
+	})]
+}
+
 // neighbours are the changes of an operation's group.
-func neighbours(d api.Declaration) (out []api.Declaration) {
-	for _, g := range functions.Groups() {
-		all := g.Declarations()
-		if slices.ContainsFunc(all, func(own api.Declaration) bool { return own.ID == d.ID }) {
-			out = slices.DeleteFunc(all, func(other api.Declaration) bool { return !other.Mutates() })
+func (p populated) neighbours(d api.Declaration) (out []change) {
+	for _, other := range groupOf(d).Declarations() {
+		if other.Mutates() {
+			out = append(out, change{other, p.book.Request(other)})
 		}
 	}
 	return out
 }
 
-// meet compares what comes of b between the look and the commit of a with what
-// comes of the two one after the other.
-func (p populated) meet(t *testing.T, a, b change) {
+// anew are the changes that make the world of an operation's group once more.
+// Those of what is still there are refused.
+func (p populated) anew(t *testing.T, d api.Declaration) (out []change) {
 	t.Helper()
-	begin := func() (w *functionstest.World, backend *interrupted, callA, callB func() int) {
+	world, err := events.Load(groupOf(d).Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range world.World {
+		for _, other := range p.neighbours(d) {
+			if other.ID != s.Operation {
+				continue
+			}
+			if s.Body != nil {
+				other.Body = s.Body
+			}
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// meet compares what comes of b and the rest between the look and the commit of
+// a with what comes of all of them one after the other: a first, after b, or last.
+func (p populated) meet(t *testing.T, a, b change, rest ...change) {
+	t.Helper()
+	others := append([]change{b}, rest...)
+	begin := func() (w *functionstest.World, backend *interrupted, call func(change) int) {
 		w = p.Copy(t)
 		n := maps.Clone(p.names)
 		steps := slices.Clone(a.After)
-		if a.ID != b.ID {
-			steps = append(steps, b.After...)
+		for _, b := range others {
+			if a.ID != b.ID {
+				steps = append(steps, b.After...)
+			}
 		}
 		if err := p.book.Steps(w.Client(p.key), n, steps); err != nil {
 			t.Fatal(err)
@@ -111,23 +158,43 @@ func (p populated) meet(t *testing.T, a, b change) {
 		w.Parts.Table = storetest.Over(t, backend, storetest.Clock(w.Parts.Now))
 		w.Now = w.Now.Add(time.Second) // audit records of the steps have other ids
 		w.Restart()
-		call := func(c change) func() int {
+		return w, backend, func(c change) int {
 			path, body := target(t, c.Declaration, c.Request, n)
-			return func() int { return w.Call(p.key, c.Method, path, body).Status }
+			return w.Call(p.key, c.Method, path, body).Status
 		}
-		return w, backend, call(a), call(b)
 	}
-	w, _, callA, callB := begin()
-	first := callA()
-	ab := outcome(t, first, callB(), w)
-	w, _, callA, callB = begin()
-	second := callB()
-	ba := outcome(t, callA(), second, w)
-	w, backend, callA, callB := begin()
-	backend.first = func() { second = callB() }
-	first = callA()
-	if got := outcome(t, first, second, w); got != ab && got != ba {
-		t.Errorf("%s between the look and the commit of %s comes to %s\n\nafter it, to %s\n\nbefore it, to %s", b.ID, a.ID, got, ab, ba)
+	var names, inTurn []string
+	for _, b := range others {
+		names = append(names, b.ID)
+	}
+	for at := range len(others) + 1 {
+		if 1 < at && at < len(others) {
+			continue
+		}
+		w, _, call := begin()
+		answered := make([]int, len(others)+1)
+		for i, b := range others {
+			if i == at {
+				answered[0] = call(a)
+			}
+			answered[i+1] = call(b)
+		}
+		if at == len(others) {
+			answered[0] = call(a)
+		}
+		inTurn = append(inTurn, outcome(t, answered, w))
+	}
+	w, backend, call := begin()
+	answered := make([]int, len(others)+1)
+	backend.first = func() {
+		for i, b := range others {
+			answered[i+1] = call(b)
+		}
+	}
+	answered[0] = call(a)
+	if got := outcome(t, answered, w); !slices.Contains(inTurn, got) {
+		t.Errorf("%s between the look and the commit of %s comes to %s\n\none after the other, to\n%s",
+			strings.Join(names, " and "), a.ID, got, strings.Join(inTurn, "\n\nor to\n"))
 	}
 	if backend.first != nil {
 		t.Errorf("%s changes nothing", a.ID)

@@ -265,6 +265,34 @@ func TestChangeIsOfTheBucketThatWasNamed(t *testing.T) {
 	}
 }
 
+// TestChangeIsOfTheConsumerThatWasNamed has the consumer deleted and made anew
+// in between. The new one has the same version.
+func TestChangeIsOfTheConsumerThatWasNamed(t *testing.T) {
+	for name, change := range map[string]func(w *world, id string) error{
+		"update": func(w *world, id string) error {
+			_, err := w.keys.UpdateConsumer(w.request(), of(id), keys.ConsumerPatch{Description: store.PatchTo("of the old one")})
+			return err
+		},
+		"delete": func(w *world, id string) error { return w.keys.DeleteConsumer(w.request(), of(id)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, b := lateWorld(t)
+			w.bucket()
+			old := w.consumer("alice")
+			var want keys.Consumer
+			b.beforeCommit = func() {
+				must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
+				want = w.consumer("alice")
+			}
+			wantFault(t, change(w, old.ID), fault.NotFound)
+			got := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}))
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("there is %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
 // TestEveryBucketOfANameHasItsOwnConsumers has one more bucket come and go
 // between what a creation reads and what it commits.
 func TestEveryBucketOfANameHasItsOwnConsumers(t *testing.T) {
