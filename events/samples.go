@@ -48,6 +48,10 @@ type Request struct {
 	// Also are further good requests, where the operation does something else
 	// outside its process for them, such as finding what is named by its id.
 	Also []Request `json:"also,omitempty"`
+	// ChangesNothing says that the request, of an operation that changes
+	// something, succeeds and leaves everything as it is, without an audit
+	// record.
+	ChangesNothing bool `json:"changesNothing,omitempty"`
 	// After are requests that come before this one, in the world that the
 	// groups have made: what only this operation needs.
 	After []Step `json:"after,omitempty"`
