@@ -28,8 +28,19 @@ type schema struct {
 	OneOf      []schema
 	AnyOf      []schema
 	AllOf      []schema
-	// AdditionalProperties is a schema or a boolean.
-	AdditionalProperties any
+	// AdditionalProperties is a schema or a boolean, which says nothing of texts.
+	AdditionalProperties mapValues
+}
+
+// mapValues are the schema of a map's values, empty where it has none.
+type mapValues struct{ *schema }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *mapValues) UnmarshalJSON(raw []byte) error {
+	if v.schema = nil; raw[0] != '{' {
+		return nil
+	}
+	return json.Unmarshal(raw, &v.schema)
 }
 
 // described is what the OpenAPI document says of an operation's requests.
@@ -98,6 +109,10 @@ func unbounded(at string, s schema, schemas map[string]schema) (found []string) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		found = append(found, unbounded(at+"."+name, s.Properties[name], schemas)...)
+	}
+	// A map's own texts are bounded by its service, as a whole.
+	if each := s.AdditionalProperties.schema; each != nil && fmt.Sprint(each.Type) != "string" {
+		found = append(found, unbounded(at+".*", *each, schemas)...)
 	}
 	for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
 		found = append(found, unbounded(at, one, schemas)...)

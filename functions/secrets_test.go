@@ -5,14 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/store"
@@ -52,13 +51,7 @@ func TestNothingSealedIsAnswered(t *testing.T) {
 			w, a, _ := p.good(t, d, r)
 			for key, item := range w.Items.Items() {
 				for name, value := range item {
-					b, ok := value.(*types.AttributeValueMemberB)
-					if !ok || len(b.Value) < 8 {
-						continue
-					}
-					for _, text := range []string{
-						base64.StdEncoding.EncodeToString(b.Value), base64.RawURLEncoding.EncodeToString(b.Value), hex.EncodeToString(b.Value),
-					} {
+					for _, text := range spellings(t, value) {
 						if strings.Contains(a.Body, text) {
 							t.Errorf("it answers the %s of %s %s", name, key.PK, key.SK)
 						}
@@ -67,6 +60,29 @@ func TestNothingSealedIsAnswered(t *testing.T) {
 			}
 		}
 	})
+}
+
+// spellings are how an answer could show an attribute of bytes, none for any
+// other. It is known by its type's name: the SDK that has it stays in store.
+func spellings(t *testing.T, attribute any) []string {
+	t.Helper()
+	if fmt.Sprintf("%T", attribute) != "*types.AttributeValueMemberB" {
+		return nil
+	}
+	raw, err := json.Marshal(attribute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b struct{ Value []byte }
+	if err := json.Unmarshal(raw, &b); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Value) < 8 {
+		return nil
+	}
+	return []string{
+		base64.StdEncoding.EncodeToString(b.Value), base64.RawURLEncoding.EncodeToString(b.Value), hex.EncodeToString(b.Value),
+	}
 }
 
 // visit calls seen for every field of a decoded JSON text, and for every text
@@ -161,7 +177,7 @@ func TestNoSecretIsKept(t *testing.T) {
 			}
 		}
 	})
-	if only(t) == "" && len(met) < 2 { // one group may well have none
+	if only(t) == "" && len(met) < 2 {
 		t.Error("no request has a secret: see secretFields")
 	}
 }
