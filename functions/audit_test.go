@@ -232,6 +232,25 @@ func TestWhatIsDeletedCanBeMadeAgain(t *testing.T) {
 	})
 }
 
+// TestMakingAgainReplacesNothing: what asks for something that is there already
+// makes another or is refused, and leaves the first one as it was made.
+func TestMakingAgainReplacesNothing(t *testing.T) {
+	p := newPopulated(t)
+	each(t, changing, func(t *testing.T, d api.Declaration) {
+		for _, r := range p.book.Making(d) {
+			w := p.Copy(t) // an hour later
+			path, body := target(t, d, r, p.names)
+			w.Call(p.key, d.Method, path, body)
+			after := w.Items.Items()
+			for key, item := range p.Items.Items() {
+				if !reflect.DeepEqual(item["createdOn"], after[key]["createdOn"]) {
+					t.Errorf("it replaced %s %s", key.PK, key.SK)
+				}
+			}
+		}
+	})
+}
+
 // isSomewhere reports whether a text is in the keys or the records of a table,
 // audit records apart.
 func isSomewhere(t *testing.T, text string, in table) bool {
