@@ -1,14 +1,13 @@
 package functions_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
@@ -197,7 +196,7 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 						continue // by this group or one before
 					}
 					made[name] = true
-					if n[name] == "" || hasText(before, n[name]) || !hasText(w.Items.Items(), n[name]) {
+					if n[name] == "" || hasText(t, before, n[name]) || !hasText(t, w.Items.Items(), n[name]) {
 						t.Errorf("%s: {%s} is called %q, and the world of events/%s/samples.json makes nothing of that name: make it there, under a name of its own",
 							d.ID, name, n[name], g.Name)
 					}
@@ -209,7 +208,8 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 
 // hasText reports whether a text is a part of a key or a whole value in a table,
 // audit records apart.
-func hasText(in table, text string) bool {
+func hasText(t *testing.T, in table, text string) bool {
+	t.Helper()
 	for key, item := range in {
 		if isAudit(key) {
 			continue
@@ -219,24 +219,33 @@ func hasText(in table, text string) bool {
 				return true
 			}
 		}
-		if holds(&types.AttributeValueMemberM{Value: item}, text) {
+		raw, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var record any
+		if err := json.Unmarshal(raw, &record); err != nil {
+			t.Fatal(err)
+		}
+		if holds(record, text) {
 			return true
 		}
 	}
 	return false
 }
 
-// holds reports whether a text is a whole value, or a name of one, in a record.
-func holds(value types.AttributeValue, text string) bool {
-	within := func(v types.AttributeValue) bool { return holds(v, text) }
-	switch v := value.(type) {
-	case *types.AttributeValueMemberS:
-		return v.Value == text
-	case *types.AttributeValueMemberL:
-		return slices.ContainsFunc(v.Value, within)
-	case *types.AttributeValueMemberM:
-		_, named := v.Value[text]
-		return named || slices.ContainsFunc(slices.Collect(maps.Values(v.Value)), within)
+// holds reports whether a text is a whole value, or a name of one, in a record
+// that was encoded as JSON.
+func holds(record any, text string) bool {
+	within := func(v any) bool { return holds(v, text) }
+	switch v := record.(type) {
+	case string:
+		return v == text
+	case []any:
+		return slices.ContainsFunc(v, within)
+	case map[string]any:
+		_, named := v[text]
+		return named || slices.ContainsFunc(slices.Collect(maps.Values(v)), within)
 	}
 	return false
 }
