@@ -89,6 +89,8 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 
 check: lint lint-infra lint-openapi test race build clients ## do what continuous integration does
 
+# Its cache is the checkout's own: a shared one tells of files of other checkouts.
+lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache
 lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
 
