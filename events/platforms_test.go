@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/audit"
 )
 
 // TestPlatformsDifferencesMakeNone runs one request as each platform hands it
@@ -88,7 +88,7 @@ func TestAuditRecordsHoldTheAddressThatConnected(t *testing.T) {
 	}
 	found := false
 	for k, item := range w.Items.Items() {
-		if !isAudit(k) {
+		if !audit.IsRecord(k) {
 			continue
 		}
 		text := textOf(t, item)
@@ -101,8 +101,6 @@ func TestAuditRecordsHoldTheAddressThatConnected(t *testing.T) {
 		t.Error("no audit record tells the address that connected")
 	}
 }
-
-func isAudit(k store.Key) bool { return strings.HasPrefix(k.PK, "audit#") }
 
 // TestNoOperationTakesTheNameThatThePlatformKeeps: API Gateway answers /ping and
 // /sping itself.

@@ -20,14 +20,12 @@ import (
 // table is all items of a table.
 type table = map[store.Key]store.Item
 
-func isAudit(k store.Key) bool { return strings.HasPrefix(k.PK, "audit#") }
-
 // recorded are the audit records that a world has and a state of its table
 // before did not.
 func recorded(w *functionstest.World, before table) (out []audit.Entry) {
 	w.Helper()
 	for key := range w.Items.Items() {
-		if _, was := before[key]; was || !isAudit(key) {
+		if _, was := before[key]; was || !audit.IsRecord(key) {
 			continue
 		}
 		var e audit.Entry
@@ -45,7 +43,7 @@ func unchanged(t *testing.T, before, after table) {
 	for key, item := range after {
 		was, ok := before[key]
 		switch {
-		case !ok && !isAudit(key):
+		case !ok && !audit.IsRecord(key):
 			t.Errorf("it wrote %s %s", key.PK, key.SK)
 		case ok && !reflect.DeepEqual(was, item):
 			t.Errorf("it changed %s %s", key.PK, key.SK)
@@ -97,7 +95,7 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 			}
 			before := table{}
 			for key, item := range w.Items.Items() {
-				if !isAudit(key) || !strings.Contains(key.PK, w.Now.UTC().Format("2006-01-02")) {
+				if !audit.IsRecord(key) || !strings.Contains(key.PK, w.Now.UTC().Format("2006-01-02")) {
 					before[key] = item
 				}
 			}
@@ -182,7 +180,7 @@ func sameBut(before, after table, others bool) bool {
 	}
 	own := func(in table) table {
 		in = maps.Clone(in)
-		maps.DeleteFunc(in, func(k store.Key, _ store.Item) bool { return isAudit(k) })
+		maps.DeleteFunc(in, func(k store.Key, _ store.Item) bool { return audit.IsRecord(k) })
 		return in
 	}
 	return reflect.DeepEqual(own(before), own(after))
@@ -256,7 +254,7 @@ func TestMakingAgainReplacesNothing(t *testing.T) {
 func isSomewhere(t *testing.T, text string, in table) bool {
 	t.Helper()
 	for key, item := range in {
-		if isAudit(key) {
+		if audit.IsRecord(key) {
 			continue
 		}
 		record, err := json.Marshal(item)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -28,7 +29,7 @@ type interrupted struct {
 
 // Transact implements store.Backend.
 func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	changes := slices.ContainsFunc(writes, func(w store.Write) bool { return !isAudit(w.Key) })
+	changes := slices.ContainsFunc(writes, func(w store.Write) bool { return !audit.IsRecord(w.Key) })
 	if first := i.first; first != nil && changes {
 		i.first = nil
 		first()
@@ -43,7 +44,7 @@ func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 	number := regexp.MustCompile(`"(\w+)":\{"Value":"(\d{1,6})"\}`)
 	var lines []string
 	for key, item := range w.Items.Items() {
-		if isAudit(key) {
+		if audit.IsRecord(key) {
 			continue
 		}
 		record, err := json.Marshal(item)

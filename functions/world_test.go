@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
 )
 
 // varGroup names the one group that the tests of all groups look at, "" for
@@ -211,7 +212,7 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 func hasText(t *testing.T, in table, text string) bool {
 	t.Helper()
 	for key, item := range in {
-		if isAudit(key) {
+		if audit.IsRecord(key) {
 			continue
 		}
 		for _, part := range strings.Split(key.PK+"#"+key.SK, "#") {

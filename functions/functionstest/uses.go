@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -109,7 +110,7 @@ func (t *recordedTable) Query(ctx context.Context, q store.Query) ([]store.Item,
 // Transact implements store.Backend.
 func (t *recordedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
 	t.uses.count(&t.uses.Commits)
-	if !slices.ContainsFunc(writes, func(w store.Write) bool { return !strings.HasPrefix(w.Key.PK, "audit#") }) {
+	if !slices.ContainsFunc(writes, func(w store.Write) bool { return !audit.IsRecord(w.Key) }) {
 		t.uses.add(neverRecordedApart)
 	}
 	for _, w := range writes {

@@ -1,6 +1,10 @@
 package audit
 
-import "github.com/gatewright/gatewright/shared/store"
+import (
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
 
 // space has the audit records. Those of an account's day are a partition, in
 // the order of their times: lists read it by time, and no partition grows for
@@ -14,3 +18,6 @@ func Partition(accountID, day string) string { return space.Partition(accountID,
 func key(accountID, day, timestamp, requestID string) store.Key {
 	return store.In(Partition(accountID, day), timestamp, requestID)
 }
+
+// IsRecord reports whether a key is that of an audit record, of any account.
+func IsRecord(k store.Key) bool { return strings.HasPrefix(k.PK, space.Partition("")) }
