@@ -17,6 +17,8 @@ type Artifact struct {
 	Routes []Route `json:"routes"`
 	// Policies by name; routes refer to them by name alone.
 	Policies map[string]Policy `json:"policies"`
+	// PathNormalisation is PreservePaths, or "" for the canonical path.
+	PathNormalisation string `json:"pathNormalisation,omitempty"`
 	// CORSPolicies by name, beside the built-in "none" and "anything-goes".
 	CORSPolicies map[string]CORSPolicy `json:"corsPolicies,omitempty"`
 	// Variables are the environment's variables that ${env.NAME} may read in
@@ -34,6 +36,9 @@ type Identity struct {
 	Deployment  string `json:"deployment"`  // the first label of its host name
 	BuildID     string `json:"buildId"`     // a UUID, told in problems' trace
 }
+
+// PreservePaths has requests' paths go upstream as they were written.
+const PreservePaths = "preserve"
 
 // PathMode is how a route's path is matched.
 type PathMode string

@@ -83,6 +83,10 @@ func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 	c.readPolicies()
 	c.readRoutes()
 	c.warnOfUnused()
+	if c.settings.preservePaths {
+		c.artifact.PathNormalisation = PreservePaths
+		c.warnOfReachable()
+	}
 	if in.Verify != nil && len(c.problems) == 0 {
 		c.problems = in.Verify(c.artifact)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
 const (
@@ -74,15 +76,25 @@ func (c *compiler) pathMode(file, at string, item map[string]any) PathMode {
 	return OpenAPIPath
 }
 
+// canonical spells a route's path as requests' are.
+func canonical(path string, mode PathMode) (string, error) {
+	if mode == URLPattern {
+		return paths.Pattern(path)
+	}
+	return paths.Template(path)
+}
+
 // checkPath reports a path that no request can match as it is meant.
 func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 	switch {
 	case strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 		c.fail(file, at, "This path has white space or control characters. Percent-encode them.")
-	case mode == URLPattern:
-		return
-	case strings.ContainsAny(path, "?#"):
+	case mode == OpenAPIPath && strings.ContainsAny(path, "?#"):
 		c.fail(file, at, "This path has a query or fragment, which routes do not match. Remove it; query parameters belong into parameters.")
+	default:
+		if _, err := canonical(path, mode); err != nil {
+			c.fail(file, at, "No request matches this path: %v.", err)
+		}
 	}
 	if mode == URLPattern {
 		return
@@ -148,9 +160,13 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 // the same method, and a path that differs in parameters' names alone. That is
 // an error unless the project allows it; then the first one is served.
 func (c *compiler) shadowed(route *Route, known *duplicates) bool {
-	shape := route.Path
+	shape, err := canonical(route.Path, route.PathMode)
+	if err != nil {
+		shape = route.Path // that is reported already
+	}
 	if route.PathMode == OpenAPIPath {
-		shape = parameter.ReplaceAllLiteralString(shape, "{}")
+		// Literals are compared without their escapes.
+		shape = percentDecoded(parameter.ReplaceAllLiteralString(shape, "\x00"))
 	}
 	shape = route.Method + " " + string(route.PathMode) + " " + shape
 	first, twice := known.routes[shape]

@@ -9,6 +9,8 @@ import (
 // settings are what gatewright.jsonc says about the build.
 type settings struct {
 	allowDuplicateRoutes bool
+	// preservePaths is pathNormalisation: "preserve" (contract, section 9).
+	preservePaths bool
 }
 
 // readSettings reads gatewright.jsonc, which a project may do without.
@@ -29,7 +31,7 @@ func (c *compiler) readSettings() settings {
 	root, _ := doc.root.(map[string]any)
 	for name := range root {
 		switch name {
-		case "$schema", "version", "compatibilityDate", "projectType", "allowDuplicateRoutes", "allowHostHeaderOverride", "devPortal":
+		case "$schema", "version", "compatibilityDate", "projectType", "allowDuplicateRoutes", "allowHostHeaderOverride", "devPortal", "pathNormalisation":
 		default:
 			c.warn(settingsFile, pointer(name), "This setting is not known and has no effect. Correct its name or remove it.")
 		}
@@ -40,5 +42,5 @@ func (c *compiler) readSettings() settings {
 		}
 	}
 	duplicates, _ := root["allowDuplicateRoutes"].(bool)
-	return settings{allowDuplicateRoutes: duplicates}
+	return settings{allowDuplicateRoutes: duplicates, preservePaths: root["pathNormalisation"] == PreservePaths}
 }

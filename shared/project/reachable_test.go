@@ -1,0 +1,120 @@
+package project_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/gateway/paths"
+	"github.com/gatewright/gatewright/shared/gateway/router"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// projectOf writes a project with a GET at each path.
+func projectOf(t fataler, settings string, templates ...string) project.Files {
+	handler := map[string]any{"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": map[string]any{"baseUrl": "https://up.example.com"}}
+	items := map[string]any{}
+	for _, template := range templates {
+		item := map[string]any{"get": map[string]any{
+			"responses": map[string]any{"200": map[string]any{"description": "fine"}}, "x-gateway-route": map[string]any{"handler": handler},
+		}}
+		if strings.ContainsAny(template, ":*") {
+			item["x-gateway-path"] = map[string]any{"pathMode": "url-pattern"}
+		}
+		items[template] = item
+	}
+	routes, err := json.Marshal(map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": "Test", "version": "1"}, "paths": items})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return project.Files{"config/routes.oas.json": routes, "gatewright.jsonc": []byte(settings)}
+}
+
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
+const preserved = `{"version": 1, "pathNormalisation": "preserve"}`
+
+// TestEveryRouteThatAnotherReadingReachesIsToldOf compares the build's warnings with
+// what the router finds for the readings of generated paths.
+func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
+	compiler := project.NewCompiler()
+	all := []string{
+		"/", "/{a}", "/{a}/", "/{a}/{b}", "/v1/{a}", "/v1/{a}.json", "/v1/admin", "/v1/admin/{b}", "/v1/{a}/keys", "/admin", "/admin/x/y", "/{a}/x/{b}", "/v1/$/{a}",
+		"/*", "/admin/*", "/v1/:a", "/v1/:a/:b", "/v1/admin/:a?", "/v1/%24/*", "/:a/x", "/v1/x",
+	}
+	segment := rapid.SampledFrom([]string{"v1", "admin", "x", "y", "keys", "$", "%24", "a.json", ";p", "x;p", "admin;p", "%3Bp", "%2F", "%2F", "%5C", "/", "/", "/", "%2F;"})
+	rapid.Check(t, func(t *rapid.T) {
+		templates := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 2, 8, rapid.ID).Draw(t, "templates")
+		artifact, result := compiler.Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		if len(result.Errors) > 0 {
+			t.Fatalf("%v", result.Errors)
+		}
+		var r router.Router
+		declared := artifact.Routes
+		for i, route := range declared {
+			if err := r.Add(route.Method, route.Path, route.PathMode, i); err != nil {
+				t.Fatalf("%s: %v", route.Path, err)
+			}
+		}
+		for range 50 {
+			path, err := paths.Canonical("/" + strings.Join(rapid.SliceOfN(segment, 1, 7).Draw(t, "path"), ""))
+			if err != nil {
+				continue
+			}
+			var m router.Match
+			from, ok := r.Find("GET", path, &m)
+			if !ok {
+				continue
+			}
+			for _, reading := range paths.Readings(path) {
+				to, ok := r.Find("GET", reading, &m)
+				if !ok || to == from {
+					continue
+				}
+				if !slices.ContainsFunc(result.Warnings, func(p project.Problem) bool { return p.Path == declared[to].Source.Pointer }) {
+					t.Fatalf("%s leads to %s, and %s to %s, which no warning tells of: %v", path, declared[from].Path, reading, declared[to].Path, result.Warnings)
+				}
+			}
+		}
+	})
+}
+
+func TestRoutesThatNothingElseReachesAreNotToldOf(t *testing.T) {
+	for _, templates := range [][]string{
+		{"/a", "/b/c", "/d/"},
+		{"/a/{x}", "/b/{x}", "/b/{x}/c"},
+		{"/a/{x}/b", "/a"},
+		{"/admin/*", "/v1/{x}"},
+	} {
+		_, result := project.NewCompiler().Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		for _, w := range result.Warnings {
+			if !strings.Contains(w.Message, "/b/{x}") { // "/b/{x}/c" and "/b/{x}": x may be y%2Fc
+				t.Errorf("%v: %v", templates, w)
+			}
+		}
+	}
+	_, result := project.NewCompiler().Compile(projectOf(t, `{"version": 1}`, "/{a}", "/{a}/{b}"), project.Input{Catalogue: catalogue{}})
+	if len(result.Warnings)+len(result.Errors) > 0 {
+		t.Errorf("in strict mode: %v", result)
+	}
+}
+
+// TestComparingRoutesIsBounded: a project is hostile until it is built.
+func TestComparingRoutesIsBounded(t *testing.T) {
+	var templates []string
+	for i := range 1500 {
+		templates = append(templates, fmt.Sprintf("/{a}/{b}/{c}/{d}/{e}/%d", i))
+	}
+	artifact, result := project.NewCompiler().Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+	if artifact == nil || len(result.Warnings) == 0 || !slices.ContainsFunc(result.Warnings, func(p project.Problem) bool {
+		return p.File == "gatewright.jsonc" && strings.Contains(p.Message, "too many")
+	}) {
+		t.Errorf("%d warnings, first %v", len(result.Warnings), result.Warnings[:min(1, len(result.Warnings))])
+	}
+}
