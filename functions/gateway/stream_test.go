@@ -131,3 +131,23 @@ func TestHeadIsAwaitedForATime(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestThePathOfAnEventArrivesAsItWasWritten: the gateway decides what it means.
+func TestThePathOfAnEventArrivesAsItWasWritten(t *testing.T) {
+	for _, path := range []string{`/a"%2Fb`, "//admin", "/v1/..%2Fadmin", "/%61dmin/%2e%2e", "/x;a/..;", `/a\b`} {
+		out := stream(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+			written := r.URL.RawPath
+			if written == "" {
+				written = r.URL.EscapedPath()
+			}
+			_, _ = io.WriteString(w, written)
+		}, events.APIGatewayProxyRequest{Path: path})
+		got, err := io.ReadAll(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(string(got), path) {
+			t.Errorf("%s arrives as %s", path, got)
+		}
+	}
+}

@@ -99,15 +99,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := writer{ResponseWriter: w, buffers: &g.buffers}
 	x := &pipeline.Exchange{
 		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
-		Path: router.Normalise(r.URL.EscapedPath()), Start: g.config.Now(),
+		Start: g.config.Now(),
 	}
+	badPath := readPath(r, x)
 	from := originOf(r, g.config.TrustedProxies)
 	x.Client, x.Scheme = from.client, from.scheme
 	x.RequestID = g.requestID(r, from)
 	watch := g.watch(r, x)
 	defer watch.end(&out, x) // after recover has answered
 	defer g.recover(&out, x)
-	response, c := g.answer(&out, r, x, from, watch)
+	response, c := g.answer(&out, r, x, from, watch, badPath)
 	if x.Cause != nil && x.Context.Err() == nil {
 		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
 			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
@@ -131,7 +132,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer returns the response and the CORS policy that it is written under.
-func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) (*http.Response, *cors) {
+func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched, badPath error) (*http.Response, *cors) {
+	if badPath != nil {
+		return refusePath(x, badPath), nil
+	}
 	if x.Path == pingPath {
 		return document(`{"status":"ok"}`), nil
 	}
@@ -160,19 +164,18 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return s.unmatched(r, x)
 	}
 	x.Route = &route.Route
+	if response := s.settlePath(r, x, route); response != nil {
+		return response, route.cors
+	}
 	if response := g.receive(out, r, x, from, watch); response != nil {
 		return response, route.cors
 	}
 	return route.Run(x), route.cors
 }
 
-// find returns the route of a request and fills its parameters, nil for none. HEAD
-// takes the route of GET where it has none of its own (RFC 9110, section 9.1).
+// find returns the route of a request and fills its parameters, nil for none.
 func (s *site) find(x *pipeline.Exchange) *siteRoute {
 	i, ok := s.router.Find(x.Method, x.Path, &x.Params)
-	if !ok && x.Method == http.MethodHead {
-		i, ok = s.router.Find(http.MethodGet, x.Path, &x.Params)
-	}
 	if !ok {
 		return nil
 	}

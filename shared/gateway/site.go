@@ -16,6 +16,8 @@ type site struct {
 	identity project.Identity
 	router   router.Router
 	routes   []siteRoute
+	// preserve has paths go upstream as they were written.
+	preserve bool
 	// problems say why nothing can be served, empty for a good artifact.
 	problems []project.Problem
 }
@@ -23,7 +25,8 @@ type site struct {
 // siteRoute is a route with what the gateway itself does for it.
 type siteRoute struct {
 	pipeline.Route
-	cors *cors
+	cors   *cors
+	number int // what the router calls it
 }
 
 // installation is what sites are made with.
@@ -34,7 +37,7 @@ type installation struct {
 
 // newSite makes everything of an artifact ready, and collects all that is wrong.
 func newSite(a *project.Artifact, with installation) *site {
-	s := &site{identity: a.Identity}
+	s := &site{identity: a.Identity, preserve: a.PathNormalisation == project.PreservePaths}
 	if a.Format != project.ArtifactFormat {
 		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another version of the gateway."})
 		return s
@@ -72,13 +75,11 @@ func (m *maker) route(i int) {
 	r := &m.artifact.Routes[i]
 	identity := m.artifact.Identity
 	out := &m.site.routes[i]
+	out.number = i
 	out.Info = pipeline.Info{
 		OperationID: r.OperationID, Method: r.Method, Path: r.Path,
 		Account: identity.AccountID, Project: identity.Project, Environment: identity.Environment,
 		Deployment: identity.Deployment, BuildID: identity.BuildID,
-	}
-	if router.IsReserved(router.Normalise(r.Path)) {
-		m.report(r, "", "Choose another path: %s belongs to the gateway.", router.Reserved)
 	}
 	if err := m.site.router.Add(r.Method, r.Path, r.PathMode, i); err != nil {
 		m.report(r, "", "Correct the path of this operation: %v.", err)

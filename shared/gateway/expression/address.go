@@ -9,12 +9,13 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
 
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
-	"github.com/gatewright/gatewright/shared/gateway/router"
 )
 
 // errOutside is what Resolve answers when values of the request would lead out
-// of the path that the project wrote: the request is refused.
+// of the path that the project wrote, as it is or once an upstream has decoded it,
+// merged its slashes and resolved its dots: the request is refused.
 var errOutside = errors.New("expression: the values of the request lead out of the upstream's path")
 
 // Address is an upstream address with values of the request in its path and
@@ -144,14 +145,11 @@ func (a *Address) split(parts []part) error {
 			return errors.New(`take "#" and "\" out of the address, or write them as %23 and %5C`)
 		}
 		if _, err := url.PathUnescape(literal); err != nil {
-			return errors.New(`write "%" as "%25" in the address, or complete the escape`)
+			return paths.ErrEscape
 		}
 		literal = escapeLiteral(literal)
 		if !inQuery {
 			path, query, found := strings.Cut(literal, "?")
-			if router.HasDotSegment(path) {
-				return errors.New(`take the "." and ".." segments out of the address`)
-			}
 			if path != "" {
 				a.path = append(a.path, part{literal: path})
 			}
@@ -162,11 +160,40 @@ func (a *Address) split(parts []part) error {
 		}
 		a.query = append(a.query, part{literal: literal})
 	}
+	if err := a.settle(); err != nil {
+		return err
+	}
 	a.isPlain = len(a.path) == 0 || len(a.path) == 1 && a.path[0].value == nil
 	if len(a.path) == 1 && a.isPlain {
 		a.plain = a.path[0].literal
 	}
 	return nil
+}
+
+// settle makes the literals of the path canonical, and refuses those that no value
+// could make a canonical path of.
+func (a *Address) settle() error {
+	sample := ""
+	for i, p := range a.path {
+		switch {
+		case p.value == nil:
+			literal, err := paths.Spell(p.literal)
+			if err != nil {
+				return err
+			}
+			a.path[i].literal = literal
+			sample += literal
+		case sample == "":
+			sample = "/x"
+		default:
+			sample += "x"
+		}
+	}
+	if sample == "" {
+		return nil
+	}
+	_, err := paths.Within(sample)
+	return err
 }
 
 // escapeLiteral escapes what may not stand in a URL and leaves the rest, with
@@ -190,15 +217,10 @@ func escapeLiteral(text string) string {
 func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) (*url.URL, error) {
 	path := a.plain
 	if !a.isPlain {
-		var b strings.Builder
-		for _, p := range a.path {
-			if p.value == nil {
-				b.WriteString(p.literal)
-			} else {
-				b.WriteString(p.value.inPath(x))
-			}
+		var err error
+		if path, err = a.join(x); err != nil {
+			return nil, err
 		}
-		path = b.String()
 	}
 	if suffix != "" {
 		path = strings.TrimSuffix(path, "/") + suffix
@@ -206,8 +228,15 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 	if path == "" {
 		path = "/"
 	}
-	if (!a.isPlain || suffix != "") && router.HasDotSegment(path) {
-		return nil, errOutside
+	if !a.isPlain || suffix != "" {
+		// The path that the client wrote may stand in it: it stays as it is.
+		canonical, err := paths.Within(path)
+		if err != nil {
+			return nil, errOutside
+		}
+		if x.Written == "" {
+			path = canonical
+		}
 	}
 	u := &url.URL{Scheme: a.scheme, Host: a.host, Path: path, RawPath: path, RawQuery: a.resolveQuery(x, withSearch)}
 	if strings.IndexByte(path, '%') >= 0 {
@@ -219,6 +248,32 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 		u.Path = unescaped
 	}
 	return u, nil
+}
+
+// join puts the values into the path.
+func (a *Address) join(x *pipeline.Exchange) (string, error) {
+	var b strings.Builder
+	empty := false // the value before is empty, and so is its segment up to here
+	for _, p := range a.path {
+		text := p.literal
+		if p.value != nil {
+			text = p.value.inPath(x)
+		}
+		endsInSlash := b.Len() > 0 && b.String()[b.Len()-1] == '/'
+		switch {
+		case p.value != nil && text == "":
+			empty = endsInSlash
+			continue
+		case empty && text[0] == '/':
+			// "/users/${query.id}/keys" without an id would be "/users/keys".
+			return "", errOutside
+		case endsInSlash && text[0] == '/':
+			text = text[1:] // "/${pathname}"
+		}
+		b.WriteString(text)
+		empty = false
+	}
+	return b.String(), nil
 }
 
 func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
@@ -262,7 +317,7 @@ func (v *value) inPath(x *pipeline.Exchange) string {
 			raw, _ := x.Params.Raw(v.name)
 			return raw
 		case pathname:
-			return x.Path
+			return x.UpstreamPath()
 		}
 	}
 	return encodeURIComponent(v.of(x))

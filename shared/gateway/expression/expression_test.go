@@ -161,10 +161,55 @@ func TestGroupsOfURLPatternsKeepTheirSlashes(t *testing.T) {
 }
 
 func TestNoValueLeadsOutOfThePath(t *testing.T) {
-	for _, target := range []string{"/x?up=..", "/x?up=.", "/x?up=%2e%2e"} {
-		x := exchange(t, "/x", project.OpenAPIPath, target)
-		if u, err := compile(t, "http://up/users/${query.up}/admin", nil).Resolve(x, "", false); !errors.Is(err, errOutside) {
-			t.Errorf("%s: got %v, %v", target, u, err)
+	for _, value := range []string{
+		"..", ".", "%2e%2e", "", "../admin", "x/../../admin", "x/..", "./x", `..\x`, `x\..`, "..%3B", "..%3Bx", ".%3B", "x/..%3B/y", "%00", "a%0Ab", "%7F", "%C0%AE%C0%AE",
+	} {
+		x := exchange(t, "/x", project.OpenAPIPath, "/x?up="+value)
+		for _, text := range []string{"http://up/users/${query.up}/admin", "http://up/users/${query.none}${query.up}/admin"} {
+			if u, err := compile(t, text, nil).Resolve(x, "", false); !errors.Is(err, errOutside) {
+				t.Errorf("%s with %s: got %v, %v", text, value, u, err)
+			}
+		}
+	}
+	// What is written and what is put in may be harmless alone.
+	x := exchange(t, "/x", project.OpenAPIPath, "/x?dot=.&dots=..&rest=./x&e=")
+	for _, text := range []string{"/.${query.dot}", "/${query.dot}./a", "/.${query.rest}", "/${query.dots};v=1", "/a%2F${query.dots}", "/${query.dot}${query.dot}", "/a/${query.e}${query.e}/b"} {
+		if u, err := compile(t, "http://up"+text, nil).Resolve(x, "", false); !errors.Is(err, errOutside) {
+			t.Errorf("%s: got %v, %v", text, u, err)
+		}
+	}
+}
+
+func TestTheUpstreamsPathIsCanonical(t *testing.T) {
+	x := exchange(t, "/files/*", project.URLPattern, "/files/a/b%2Fc/")
+	x.SetQuery("none=&q=.x&s=a/b&tilde=~")
+	for text, want := range map[string]string{
+		"http://up//a//%7eb/":               "http://up/a/~b/",
+		"http://up/caf%c3%a9":               "http://up/caf%C3%A9",
+		"http://up/${pathname}":             "http://up/files/a/b%2Fc/",
+		"http://up${pathname}x":             "http://up/files/a/b%2Fc/x",
+		"http://up/a${pathname}/b":          "http://up/a/files/a/b%2Fc/b",
+		`http://up/${params["0"]}/x`:        "http://up/a/b%2Fc/x",
+		"http://up/.${query.q}/${query.s}":  "http://up/..x/a%2Fb",
+		"http://up/a/${query.none}":         "http://up/a/",
+		"http://up/a${query.none}/b":        "http://up/a/b",
+		"http://up/${query.tilde}":          "http://up/~",
+		"http://up/${query.none}${query.q}": "http://up/.x",
+	} {
+		u, err := compile(t, text, nil).Resolve(x, "", false)
+		if err != nil || u.String() != want {
+			t.Errorf("%s: got %v, %v, want %s", text, u, err, want)
+		}
+	}
+	x.Written = "/files//%7e"
+	for text, want := range map[string]string{
+		"http://up/a":                "http://up/a",
+		"http://up/${pathname}":      "http://up/files//%7e",
+		"http://up/${query.tilde}/x": "http://up/~/x",
+	} {
+		u, err := compile(t, text, nil).Resolve(x, "", false)
+		if err != nil || u.String() != want {
+			t.Errorf("%s, preserved: got %v, %v, want %s", text, u, err, want)
 		}
 	}
 }
@@ -232,6 +277,10 @@ func TestMistakesInTextsAreToldWithWhatToDo(t *testing.T) {
 		"https://up\\x":                    `take "#" and "\"`,
 		"https://up/100%":                  "%25",
 		"https://up/../x":                  `take the "."`,
+		"https://up/%2e${query.x}/%2E%2e":  `take the "."`,
+		"https://up/a/.;x":                 "beside an encoded slash",
+		"https://up/${query.x}%2F..":       "beside an encoded slash",
+		"https://up/%00":                   "control characters",
 		"${params.host}/x":                 "begin the address",
 		"https://${headers.host}/x":        "write the host",
 		"https://up${params.x}/y":          `put a "/"`,

@@ -123,11 +123,11 @@ func explain(pointer string, err error) []project.Problem {
 func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	suffix := ""
 	if p.appendPath {
-		suffix = x.Path
+		suffix = x.UpstreamPath()
 	}
 	u, outside := p.address.Resolve(x, suffix, p.withSearch)
 	if outside != nil {
-		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are "." or "..".`)
+		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are empty, "." or "..", also not between slashes or before ";", and none with control characters.`)
 	}
 	for _, name := range x.Withheld() {
 		delete(x.Header, name)

@@ -20,9 +20,11 @@ type Exchange struct {
 	// Context ends when the client goes away.
 	Context context.Context //nolint:containedctx // an exchange is a request, and lives as long as it
 	Method  string
-	// Path is the escaped path that was matched: dot segments are gone, other
-	// escapes are as the client sent them. It begins with a slash.
+	// Path is the canonical path (package paths), which was matched.
 	Path string
+	// Written is what goes upstream in its place, where the project has paths
+	// preserved, "" elsewhere: the path as it was written, without dot segments.
+	Written string
 	// Query is the raw query, without "?". Policies may replace it through
 	// SetQuery.
 	Query string
@@ -93,6 +95,14 @@ func (x *Exchange) QueryValues() url.Values {
 func (x *Exchange) SetQuery(raw string) {
 	x.Query = raw
 	x.query = nil
+}
+
+// UpstreamPath is the escaped path that goes upstream where the whole of it does.
+func (x *Exchange) UpstreamPath() string {
+	if x.Written != "" {
+		return x.Written
+	}
+	return x.Path
 }
 
 // Withhold keeps a header of the client's request from going upstream, while

@@ -2,12 +2,15 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	urlpattern "github.com/dunglas/go-urlpattern"
+
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
 // pattern is a route whose path is written in the syntax of the URL Pattern
@@ -25,9 +28,16 @@ func parsePattern(path string, route int) (pattern, error) {
 	if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "*") && !strings.HasPrefix(path, "{") && !strings.HasPrefix(path, "(") {
 		return pattern{}, errors.New(`start the URL pattern with "/": it is matched with the path alone`)
 	}
+	path, err := paths.Pattern(path)
+	if err != nil {
+		return pattern{}, fmt.Errorf("no request has such a path: %w", err)
+	}
 	compiled, err := (&urlpattern.URLPatternInit{Pathname: &path}).New(nil)
 	if err != nil {
 		return pattern{}, errors.New("correct the URL pattern: it does not follow the URL Pattern standard, or its regular expression is none of RE2's")
+	}
+	if IsReserved(compiled.Pathname()) {
+		return pattern{}, errReserved
 	}
 	return pattern{compiled: compiled, prefix: literalPrefix(compiled.Pathname()), route: route}, nil
 }

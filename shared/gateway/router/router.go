@@ -1,26 +1,29 @@
 // Package router finds the route that a request's method and path belong to,
 // in the two path modes of contract 4.1: OpenAPI templates and URL patterns.
 //
-// It works on escaped paths, so that "feature%2Fx" is one segment (contract
-// 1.1), and knows nothing of requests: it is given strings and answers the
-// number of a route. Read this file first, then template.go (one tree of
-// segments a method), pattern.go (the URL Pattern standard, by library) and
-// normalise.go (what a path looks like before it is matched).
+// It works on canonical paths (package paths), so that "feature%2Fx" is one segment
+// (contract 1.1), and knows nothing of requests: it is given strings and answers
+// the number of a route. Read this file first, then template.go (one tree of
+// segments a method) and pattern.go (the URL Pattern standard, by library).
 //
 // Rules: a literal goes before a parameter, segment by segment from the left
 // (OpenAPI 3.1, "Path Templating Matching"); OpenAPI routes go before URL
 // patterns, which are tried in the order of their declaration. A request whose
 // method has no route under the most literal template falls to a less literal
-// one that has: routes are operations here, not paths.
+// one that has: routes are operations here, not paths. HEAD takes the route of GET
+// where it has none of its own (RFC 9110, section 9.1).
 package router
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -61,13 +64,19 @@ func (m *Match) Raw(name string) (string, bool) {
 // Value returns a parameter without its escapes, "" for an unknown one.
 func (m *Match) Value(name string) string {
 	raw, _ := m.Raw(name)
-	value, err := url.PathUnescape(raw)
-	if err != nil {
-		// The path was checked before it was matched, and a parameter never
-		// ends within an escape: only a URL pattern's group could.
-		return raw
+	return unescape(raw)
+}
+
+// unescape decodes a part of a canonical path. Only a URL pattern's group could
+// begin or end within an escape: that one stays as it is.
+func unescape(text string) string {
+	if strings.IndexByte(text, '%') < 0 {
+		return text
 	}
-	return value
+	if decoded, err := url.PathUnescape(text); err == nil {
+		return decoded
+	}
+	return text
 }
 
 // Names returns the parameters' names, in no particular order.
@@ -106,24 +115,49 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 	return nil
 }
 
-// Find returns the route of a method and a path as Normalise leaves it, and
-// fills m with the parameters.
+// Find returns the route of a method and a canonical path, and fills m with the
+// parameters.
 func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
-	routes := r.methods[method]
-	if routes == nil || path == "" || path[0] != '/' {
+	if routes := r.methods[method]; routes != nil {
+		if route, ok = routes.find(path, m); ok {
+			return route, ok
+		}
+	}
+	if method == http.MethodHead {
+		return r.Find(http.MethodGet, path, m)
+	}
+	return 0, false
+}
+
+func (r *methodRoutes) find(path string, m *Match) (route int, ok bool) {
+	if path == "" || path[0] != '/' {
 		return 0, false
 	}
-	if leaf := routes.root.find(path, 1, m, 0); leaf != nil {
+	if leaf := r.root.find(path, 1, m, 0); leaf != nil {
 		m.names = leaf.names
 		return leaf.route, true
 	}
-	for i := range routes.patterns {
-		if groups, ok := routes.patterns[i].match(path); ok {
+	for i := range r.patterns {
+		if groups, ok := r.patterns[i].match(path); ok {
 			*m = Match{groups: groups}
-			return routes.patterns[i].route, true
+			return r.patterns[i].route, true
 		}
 	}
 	return 0, false
+}
+
+// Elsewhere reports whether an upstream that reads a canonical path in another way
+// would serve another route than the one that Find has found: it decodes an encoded
+// slash, and "/v1/{name}" of "/v1/admin%2Fusers" is "/v1/admin/users". Whoever
+// sends such a path on has checked the policies of the wrong route.
+func (r *Router) Elsewhere(method, path string, route int) bool {
+	for _, reading := range paths.Readings(path) {
+		var m Match
+		if other, ok := r.Find(method, reading, &m); ok && other != route {
+			return true
+		}
+	}
+	return false
 }
 
 // Allowed returns the methods that have a route at path, in alphabetical order.
@@ -153,6 +187,8 @@ func HasParam(path string, mode project.PathMode, name string) bool {
 // Reserved is where the gateway's own routes are: no project's route can be
 // reached there.
 const Reserved = "/__gatewright/"
+
+var errReserved = errors.New("choose another one, since " + Reserved + " belongs to the gateway")
 
 // IsReserved reports whether a path belongs to the gateway itself.
 func IsReserved(path string) bool {

@@ -3,9 +3,10 @@ package router
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
 // none marks a node that no route ends at.
@@ -13,7 +14,7 @@ const none = -1
 
 // node is a place in the tree of segments: all paths with one beginning.
 type node struct {
-	literals map[string]*node // by their unescaped text
+	literals map[string]*node // by their unescaped text: /$bulk is /%24bulk too
 	mixed    []mixed          // segments such as {base}...{head}, the most literal first
 	param    *node            // a segment that is one parameter
 	route    int
@@ -59,6 +60,13 @@ func parseTemplate(path string) (template, error) {
 	}
 	if strings.ContainsAny(path, "?#") {
 		return t, errors.New(`end the path before "?" or "#": queries and fragments are no part of it`)
+	}
+	path, err := paths.Template(path)
+	if err != nil {
+		return t, fmt.Errorf("no request has such a path: %w", err)
+	}
+	if IsReserved(path) {
+		return t, errReserved
 	}
 	for text := range strings.SplitSeq(path[1:], "/") {
 		s, names, err := parseSegment(text)
@@ -106,11 +114,7 @@ func parseSegment(text string) (segment, []string, error) {
 	}
 	s = append(s, text)
 	if s.isLiteral() {
-		literal, err := url.PathUnescape(text)
-		if err != nil {
-			return nil, nil, errors.New(`write "%" as "%25" in the path, or complete the escape`)
-		}
-		s[0] = literal
+		s[0] = unescape(text)
 	}
 	return s, names, nil
 }
@@ -170,13 +174,7 @@ func (n *node) find(path string, from int, m *Match, params int) *node {
 	text := path[from:end]
 
 	if len(n.literals) > 0 {
-		literal := text
-		if strings.IndexByte(text, '%') >= 0 {
-			if unescaped, err := url.PathUnescape(text); err == nil {
-				literal = unescaped
-			}
-		}
-		if next := n.literals[literal]; next != nil {
+		if next := n.literals[unescape(text)]; next != nil {
 			if leaf := next.descend(path, end, m, params); leaf != nil {
 				return leaf
 			}

@@ -1,0 +1,341 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// server is how an upstream reads a request's path: into decoded segments. It is
+// written without a look at the gateway's own code.
+type server func(target string) ([]string, error)
+
+// nginx decodes byte by byte and, as it goes, merges slashes and takes segments
+// back (ngx_http_parse_complex_uri).
+func nginx(target string) ([]string, error) {
+	decoded, err := url.PathUnescape(target)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	closeSegment := func() {
+		at := strings.LastIndexByte(string(out), '/')
+		switch string(out[at+1:]) {
+		case ".":
+			out = out[:at+1]
+		case "..":
+			if at > 0 {
+				at = strings.LastIndexByte(string(out[:at]), '/')
+			}
+			out = out[:at+1]
+		}
+	}
+	for _, c := range []byte(decoded) {
+		if c == '/' {
+			if len(out) > 0 {
+				closeSegment()
+			}
+			if len(out) > 0 && out[len(out)-1] == '/' {
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	closeSegment()
+	return strings.Split(string(out[1:]), "/"), nil
+}
+
+// tomcat cuts path parameters off, decodes, takes backslashes for slashes and
+// normalises by replacing (CoyoteAdapter, with encoded slashes allowed).
+func tomcat(target string) ([]string, error) {
+	var b strings.Builder
+	inParameter := false
+	for _, c := range []byte(target) {
+		inParameter = c == ';' || inParameter && c != '/'
+		if !inParameter {
+			b.WriteByte(c)
+		}
+	}
+	decoded, err := url.PathUnescape(b.String())
+	if err != nil {
+		return nil, err
+	}
+	text := strings.ReplaceAll(decoded, `\`, "/")
+	if strings.HasSuffix(text, "/.") || strings.HasSuffix(text, "/..") {
+		text += "/"
+	}
+	for strings.Contains(text, "//") {
+		text = strings.ReplaceAll(text, "//", "/")
+	}
+	for strings.Contains(text, "/./") {
+		text = strings.ReplaceAll(text, "/./", "/")
+	}
+	for {
+		at := strings.Index(text, "/../")
+		if at < 0 {
+			break
+		}
+		text = text[:max(0, strings.LastIndexByte(text[:at], '/'))] + text[at+3:]
+	}
+	return strings.Split(text[1:], "/"), nil
+}
+
+// mux decodes and cleans, as net/http.ServeMux does of what url.Parse has decoded.
+func mux(target string) ([]string, error) {
+	decoded, err := url.PathUnescape(target)
+	if err != nil {
+		return nil, err
+	}
+	clean := path.Clean(decoded)
+	if last := decoded[strings.LastIndexByte(decoded, '/')+1:]; clean != "/" && (last == "" || last == "." || last == "..") {
+		clean += "/"
+	}
+	return strings.Split(clean[1:], "/"), nil
+}
+
+// matrix is mux, and cuts path parameters off what it has decoded.
+func matrix(target string) ([]string, error) {
+	segments, err := mux(target)
+	for i, segment := range segments {
+		segments[i], _, _ = strings.Cut(segment, ";")
+	}
+	if len(segments) > 0 {
+		return mux("/" + (&url.URL{Path: strings.Join(segments, "/")}).EscapedPath())
+	}
+	return segments, err
+}
+
+// express decodes each segment and leaves the path as it is.
+func express(target string) ([]string, error) {
+	segments := strings.Split(target[1:], "/")
+	for i, segment := range segments {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil {
+			return nil, err
+		}
+		segments[i] = decoded
+	}
+	return segments, nil
+}
+
+var (
+	normalising = map[string]server{"nginx": nginx, "tomcat": tomcat, "mux": mux, "matrix": matrix}
+	everyServer = map[string]server{"nginx": nginx, "tomcat": tomcat, "mux": mux, "matrix": matrix, "express": express}
+)
+
+// serves returns the route of a table that belongs to segments, none for -1: the
+// most literal one from the left, and patterns ("*" at the end) in their order.
+func serves(table []string, method string, segments []string) int {
+	best, bestRank := -1, ""
+	for i, entry := range table {
+		routeMethod, template, _ := strings.Cut(entry, " ")
+		if routeMethod != method {
+			continue
+		}
+		want := strings.Split(template[1:], "/")
+		rank := ""
+		for n, part := range want {
+			if part == "*" && n < len(segments) {
+				rank += "0"
+				want = append(slices.Clone(want[:n]), segments[n:]...)
+				break
+			}
+			param := strings.HasPrefix(part, "{") || strings.HasPrefix(part, ":")
+			if n >= len(segments) || !param && part != segments[n] || param && segments[n] == "" {
+				rank = ""
+				break
+			}
+			if param {
+				rank += "1"
+			} else {
+				rank += "2"
+			}
+		}
+		isPattern := strings.ContainsAny(template, "*:")
+		if rank == "" || len(want) != len(segments) || best >= 0 && (isPattern || rank <= bestRank) {
+			continue
+		}
+		best, bestRank = i, rank
+	}
+	if best < 0 && method == http.MethodHead {
+		return serves(table, http.MethodGet, segments)
+	}
+	return best
+}
+
+// pieces are what paths are made of, with a bias to what is read in many ways.
+var pieces = []string{
+	"/", "/", "/", "/", "//", ".", "..", "/../", "/./", "%2e", "%2E", ".%2e", "%2F", "%2f", "%5C", `\`, ";", "..;", ";v=1", "%3B", "%00", "%25", "%252e", "%252F",
+	`"`, "{", "}", "|", "%22", "$", "%24", "é", "%C3%A9", "%c3%a9", "a", "x", "users", "users", "admin", "admin", "%61dmin", "adm%69n", "v1", "v1", "%761", "keys",
+}
+
+func generated(r *rand.Rand) string {
+	target := "/"
+	for range 1 + r.IntN(7) {
+		target += pieces[r.IntN(len(pieces))]
+	}
+	return target
+}
+
+// wire sends requests one after the other on a connection of its own.
+type wire struct {
+	t       *testing.T
+	address string
+	reader  *bufio.Reader
+	conn    net.Conn
+}
+
+func (w *wire) ask(method, target string) (status int, body string) {
+	w.t.Helper()
+	if w.conn == nil {
+		w.reader, w.conn = raw(w.t, w.address, "")
+	}
+	say(w.conn, "%s %s HTTP/1.1\r\nHost: shop.test\r\n\r\n", method, target)
+	response, err := http.ReadResponse(w.reader, &http.Request{Method: method})
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	all, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	if response.Close {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+	return response.StatusCode, string(all) + response.Header.Get("X-Line")
+}
+
+// TestTheRouteIsTheOneThatTheUpstreamServes sends generated paths through the
+// gateway: what is served by a route arrives at its upstream as a path that no
+// kind of upstream takes for another route's, and was none as the client wrote it.
+func TestTheRouteIsTheOneThatTheUpstreamServes(t *testing.T) {
+	const each = 6000
+	for _, test := range []struct {
+		name  string
+		mode  project.PathMode
+		table []string
+	}{
+		{"templates", project.OpenAPIPath, []string{
+			"GET /v1/{name}", "GET /v1/admin", "GET /v1/{name}/keys", "GET /v1/admin/{id}", "GET /{any}", "GET /admin", "GET /{a}/{b}/{c}",
+			"HEAD /{any}/{other}", "HEAD /admin", "GET /v1/", "GET /users/$/{x}",
+		}},
+		{"URL patterns", project.URLPattern, []string{"GET /admin", "GET /admin/*", "GET /v1/:name", "GET /v1/admin/*", "HEAD /users/*", "GET /*"}},
+		{"templates and patterns spelled oddly", project.URLPattern, []string{"GET /%61dmin", "GET //admin/*", "GET /users/%24/*", "GET /caf%c3%a9/*", "GET /*"}},
+		{"rewritten", project.OpenAPIPath, []string{
+			"GET /v1/{name}", "GET /v1/admin", "GET /{name}/{other}", "GET /admin/{id}", "GET /{name}", "GET /admin",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			up := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Line", r.RequestURI) })
+			var routes []project.Route
+			for i, entry := range test.table {
+				h := forward(up.URL + fmt.Sprintf("?route=%d", i))
+				if test.name == "rewritten" {
+					_, template, _ := strings.Cut(entry, " ")
+					h = rewrite(up.URL + strings.ReplaceAll(template, "{", "${params.") + fmt.Sprintf("?route=%d", i))
+				}
+				r := route(entry, h)
+				r.PathMode = test.mode
+				routes = append(routes, r)
+			}
+			h := newHouse(t, artifact(routes...))
+			table := canonicalTable(test.table)
+			w := &wire{t: t, address: h.URL}
+			random := rand.New(rand.NewPCG(7, uint64(len(test.table)))) // the same paths each time
+			served, refused := 0, 0
+			for range each {
+				method, target := "GET", generated(random)
+				if random.IntN(5) == 0 {
+					method = "HEAD"
+				}
+				status, line := w.ask(method, target)
+				switch status {
+				case http.StatusBadRequest:
+					refused++
+					continue
+				case http.StatusNotFound, http.StatusMethodNotAllowed:
+					continue
+				case http.StatusOK:
+					served++
+				default:
+					t.Fatalf("%s %s: %d %s", method, target, status, line)
+				}
+				arrived, number, _ := strings.Cut(line, "?route=")
+				for name, read := range everyServer {
+					checkServed(t, method, target, arrived, name, read, table, number)
+				}
+				for name, read := range normalising {
+					checkServed(t, method, target, target, name, read, table, number)
+				}
+			}
+			t.Logf("of %d paths %d were served, %d refused", each, served, refused)
+			if served < each/8 || refused > each*3/4 {
+				t.Errorf("of %d paths %d were served and %d refused: that shows little", each, served, refused)
+			}
+		})
+	}
+}
+
+// checkServed fails where an upstream that reads a path in its way serves another
+// route of the table than the gateway has chosen.
+func checkServed(t *testing.T, method, target, arrived, name string, read server, table []string, chosen string) {
+	t.Helper()
+	segments, err := read(strings.ReplaceAll(arrived, "é", "%C3%A9"))
+	if err != nil {
+		t.Fatalf("%s %s: %s can't read %s: %v", method, target, name, arrived, err)
+	}
+	if other := serves(table, method, segments); other >= 0 && fmt.Sprint(other) != chosen {
+		t.Errorf("%s %s: chosen was route %s, and %s serves %s for %s", method, target, chosen, name, table[other], arrived)
+	}
+}
+
+// canonicalTable writes by hand what the odd spellings of tables above mean.
+func canonicalTable(table []string) []string {
+	spelled := strings.NewReplacer("%61", "a", "//", "/", "%24", "$", "%c3%a9", "é")
+	var out []string
+	for _, entry := range table {
+		out = append(out, spelled.Replace(entry))
+	}
+	return out
+}
+
+// TestInnocentPathsAreServed keeps the rule from being held by refusing.
+func TestInnocentPathsAreServed(t *testing.T) {
+	up := serve(t, echo)
+	h := newHouse(t, artifact(route("GET /v1/{name}", forward(up.URL)), route("GET /v1/{name}/keys/{id}", forward(up.URL)), route("GET /v1/admin", forward(up.URL))))
+	w := &wire{t: t, address: h.URL}
+	for target, want := range map[string]string{
+		"/v1/feature%2Fx":         "/v1/feature%2Fx",
+		"/v1/a%2fb%2fc":           "/v1/a%2Fb%2Fc",
+		"/v1/lat=5;lon=6":         "/v1/lat=5;lon=6",
+		"/v1/a%5Cb":               "/v1/a%5Cb",
+		"/v1/.well-known":         "/v1/.well-known",
+		"/v1/...":                 "/v1/...",
+		"/v1/a..b":                "/v1/a..b",
+		"/v1/caf%c3%a9":           "/v1/caf%C3%A9",
+		"/v1/%24bulk":             "/v1/%24bulk",
+		"/v1/100%25":              "/v1/100%25",
+		"/v1/%252e%252e%252fa":    "/v1/%252e%252e%252fa",
+		"/v1/\"quoted\"%2Fx":      "/v1/%22quoted%22%2Fx",
+		"/v1/{x}|^`":              "/v1/%7Bx%7D%7C%5E%60",
+		"/v1/a%20b":               "/v1/a%20b",
+		"/v1/x/keys/%E9":          "/v1/x/keys/%E9",
+		"/v1/x/keys/7?q=%2F..%2F": "/v1/x/keys/7?q=%2F..%2F",
+	} {
+		if status, line := w.ask("GET", target); status != http.StatusOK || !strings.HasSuffix(line, " "+want+" ") {
+			t.Errorf("%s: got %d %q, want the upstream to get %s", target, status, line, want)
+		}
+	}
+}
