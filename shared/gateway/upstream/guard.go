@@ -21,15 +21,38 @@ var errAddressRefused = errors.New("upstream: this installation does not allow t
 type Guard struct {
 	// AllowPrivate also lets loopback, private (RFC 1918, fc00::/7) and shared
 	// (RFC 6598) addresses through, for a local run or a private network. It
-	// never opens link-local addresses: the metadata service is one.
+	// never opens link-local addresses.
 	AllowPrivate bool
-	// Allow lists further prefixes to let through, whatever they are.
+	// Allow lists further prefixes to let through, whatever they are, but for
+	// what platforms tell their machines: that is never let through.
 	Allow []netip.Prefix
 	// Refuse lists endpoints that are never let through, even if the fields
 	// above say so: our own Runtime API, emulators, control ports. Port 0
 	// stands for all ports of the address.
 	Refuse []netip.AddrPort
 }
+
+// platformPrefixes are where a cloud answers its own machines, with credentials
+// among the answers. They are refused always: no upstream is there, and each is
+// one that some other rule lets through, be it private, shared, public or listed.
+var platformPrefixes = prefixes(
+	"169.254.169.254/32",     // instance metadata nearly everywhere
+	"169.254.170.2/32",       // credentials of containers (ECS)
+	"169.254.170.23/32",      // credentials of pods (EKS)
+	"169.254.169.253/32",     // the VPC's resolver
+	"169.254.42.42/32",       // instance metadata at another address
+	"169.254.0.23/32",        // likewise
+	"fd00:ec2::/32",          // EC2: metadata (::254), pods (::23), resolver (::253)
+	"100.100.100.200/32",     // instance metadata in shared space
+	"fd00:100::100:200/128",  // likewise, by IPv6
+	"168.63.129.16/32",       // a wire server, which looks like a public address
+	"192.0.0.192/32",         // instance metadata among protocol assignments
+	"fd20:ce::254/128",       // instance metadata in unique local space
+	"fd00:c1::a9fe:a9fe/128", // likewise
+	"fd00:42::42/128",        // likewise
+	"fd00:a9fe:a9fe::1/128",  // likewise
+	"fe80::a9fe:a9fe/128",    // instance metadata by link-local IPv6
+)
 
 // privatePrefixes are what AllowPrivate opens.
 var privatePrefixes = prefixes(
@@ -60,9 +83,6 @@ var specialPrefixes = prefixes(
 // globalIPv6 is all of IPv6 that is assigned for global unicast.
 var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64 leads to the IPv4 address in its last 32 bits (RFC 6052).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
 func prefixes(texts ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
@@ -74,37 +94,76 @@ func prefixes(texts ...string) []netip.Prefix {
 // Check returns nil or an error that wraps errAddressRefused and names the
 // address, for the log.
 func (g *Guard) Check(to netip.AddrPort) error {
-	addr := embedded(to.Addr())
-	refused := fmt.Errorf("%w %s", errAddressRefused, to)
-	for _, r := range g.Refuse {
-		if embedded(r.Addr()) == addr && (r.Port() == 0 || r.Port() == to.Port()) {
-			return refused
+	for _, addr := range meanings(to.Addr()) {
+		if !g.allows(netip.AddrPortFrom(addr, to.Port())) {
+			return fmt.Errorf("%w %s", errAddressRefused, to)
 		}
-	}
-	within := func(p netip.Prefix) bool { return p.Contains(addr) }
-	switch {
-	case slices.ContainsFunc(g.Allow, within):
-		return nil
-	case slices.ContainsFunc(privatePrefixes, within):
-		if g.AllowPrivate {
-			return nil
-		}
-		return refused
-	case !addr.IsValid(), slices.ContainsFunc(specialPrefixes, within):
-		return refused
-	case addr.Is6() && !globalIPv6.Contains(addr):
-		return refused
 	}
 	return nil
 }
 
-// embedded returns the IPv4 address that an IPv6 address stands for, or the
-// address itself, without its zone.
-func embedded(addr netip.Addr) netip.Addr {
-	addr = addr.Unmap().WithZone("")
-	if nat64.Contains(addr) {
-		b := addr.As16()
-		return netip.AddrFrom4([4]byte(b[12:]))
+// allows decides about an address that stands for itself.
+func (g *Guard) allows(to netip.AddrPort) bool {
+	addr := to.Addr()
+	for _, r := range g.Refuse {
+		if meanings(r.Addr())[0] == addr && (r.Port() == 0 || r.Port() == to.Port()) {
+			return false
+		}
 	}
-	return addr
+	within := func(p netip.Prefix) bool { return p.Contains(addr) }
+	switch {
+	case slices.ContainsFunc(platformPrefixes, within):
+		return false
+	case slices.ContainsFunc(g.Allow, within):
+		return true
+	case slices.ContainsFunc(privatePrefixes, within):
+		return g.AllowPrivate
+	case !addr.IsValid(), slices.ContainsFunc(specialPrefixes, within):
+		return false
+	}
+	return addr.Is4() || globalIPv6.Contains(addr)
+}
+
+// Ways to write an IPv4 address into an IPv6 one.
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215
+	compatible = netip.MustParsePrefix("::/96")          // RFC 4291, section 2.5.5.1
+	sixToFour  = netip.MustParsePrefix("2002::/16")      // RFC 3056
+	teredo     = netip.MustParsePrefix("2001::/32")      // RFC 4380
+)
+
+// meanings returns what a packet to an address may reach, without zone: the
+// address, and the IPv4 addresses that it tunnels to. An address that is nothing
+// but the writing of an IPv4 address has that one meaning. A translator's prefix
+// of a network's own (RFC 6052) can't be told from any other address.
+func meanings(addr netip.Addr) []netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	out := []netip.Addr{addr}
+	if !addr.Is6() {
+		return out
+	}
+	b := addr.As16()
+	last := netip.AddrFrom4([4]byte(b[12:]))
+	switch {
+	case nat64.Contains(addr):
+		out[0] = last
+	case localNAT64.Contains(addr):
+		// By the length of the prefix that the network has chosen: /96 or /48,
+		// where byte 8 holds nothing.
+		out = append(out, last, netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}))
+	case compatible.Contains(addr) && !addr.IsLoopback() && !addr.IsUnspecified():
+		out = append(out, last)
+	case sixToFour.Contains(addr):
+		out = append(out, netip.AddrFrom4([4]byte(b[2:])))
+	case teredo.Contains(addr):
+		client := netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})
+		out = append(out, netip.AddrFrom4([4]byte(b[4:])), client)
+	}
+	// ISATAP, under any prefix (RFC 5214): the last 64 bits are 0:5efe and the
+	// address, with the bit set or not that says that it is global.
+	if b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
+		out = append(out, last)
+	}
+	return out
 }

@@ -1,8 +1,11 @@
 package upstream
 
 import (
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -80,5 +83,91 @@ func TestRefusedEndpointsStayRefused(t *testing.T) {
 		if got := g.Check(netip.MustParseAddrPort(address)) == nil; got != want {
 			t.Errorf("%s: let through %v, want %v", address, got, want)
 		}
+	}
+}
+
+// everything is the widest guard that can be written.
+var everything = Guard{AllowPrivate: true, Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
+
+// writings are the ways to write an IPv4 address that lead to it, or may.
+func writings(v4 netip.Addr, random *rand.Rand) []netip.Addr {
+	b := v4.As4()
+	noise := func() byte { return byte(random.Uint32()) }
+	return []netip.Addr{
+		v4,
+		netip.AddrFrom16(v4.As16()), // IPv4-mapped
+		netip.AddrFrom16([16]byte{12: b[0], b[1], b[2], b[3]}), // IPv4-compatible
+		netip.AddrFrom16([16]byte{0x00, 0x64, 0xff, 0x9b, 12: b[0], b[1], b[2], b[3]}),
+		netip.AddrFrom16([16]byte{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, 12: b[0], b[1], b[2], b[3]}),
+		netip.AddrFrom16([16]byte{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, b[0], b[1], 0x00, b[2], b[3]}),
+		netip.AddrFrom16([16]byte{0x20, 0x02, b[0], b[1], b[2], b[3], noise(), noise(), 15: noise()}), // 6to4
+		netip.AddrFrom16([16]byte{0x20, 0x01, 0, 0, b[0], b[1], b[2], b[3], noise(), 15: noise()}),    // Teredo's server
+		netip.AddrFrom16([16]byte{0x20, 0x01, 0, 0, 0x5d, 0xb8, 0xd8, 0x22, noise(), noise(), noise(), noise(), ^b[0], ^b[1], ^b[2], ^b[3]}),
+		netip.AddrFrom16([16]byte{0x26, 0x06, 0x47, noise(), noise(), 8: 0x00, 0x00, 0x5e, 0xfe, b[0], b[1], b[2], b[3]}), // ISATAP
+		netip.AddrFrom16([16]byte{0x2a, 0x06, 0x47, noise(), noise(), 8: 0x02, 0x00, 0x5e, 0xfe, b[0], b[1], b[2], b[3]}),
+	}
+}
+
+// TestPlatformAddressesAreNeverDialled: where a machine asks its platform for
+// credentials is refused whatever an installation allows, and in every writing.
+func TestPlatformAddressesAreNeverDialled(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, text := range []string{
+		"169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.253", "169.254.42.42", "169.254.0.23",
+		"100.100.100.200", "168.63.129.16", "192.0.0.192",
+		"fd00:ec2::254", "fd00:ec2::23", "fd00:ec2::253", "fd00:ec2:0:1::254", "fd00:100::100:200", "fd20:ce::254",
+		"fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1", "fe80::a9fe:a9fe",
+	} {
+		addr := netip.MustParseAddr(text)
+		forms := []netip.Addr{addr, addr.WithZone("eth0")}
+		if addr.Is4() {
+			forms = writings(addr, random)
+			forms = append(forms, forms[1].WithZone("eth0"))
+		}
+		for _, form := range forms {
+			for name, g := range map[string]Guard{"public": {}, "private": {AllowPrivate: true}, "everything": everything} {
+				for _, port := range []uint16{80, 443, 1338, 32526} {
+					if err := g.Check(netip.AddrPortFrom(form, port)); !errors.Is(err, errAddressRefused) {
+						t.Errorf("%s, written %s, port %d, with %s allowed: %v", text, form, port, name, err)
+					}
+				}
+			}
+		}
+	}
+	for _, text := range []string{"100.100.100.201", "168.63.129.17", "fd00:ec1::254", "fd20:ce::253", "169.254.169.1"} {
+		if err := everything.Check(netip.AddrPortFrom(netip.MustParseAddr(text), 80)); err != nil {
+			t.Errorf("%s is a neighbour, and refused: %v", text, err)
+		}
+	}
+}
+
+// TestAWritingIsAllowedOnlyWithWhatItStandsFor: for generated IPv4 addresses and
+// guards, no IPv6 address that may lead to one is let through where it is not.
+func TestAWritingIsAllowedOnlyWithWhatItStandsFor(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	near := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	near = append(near, slices.DeleteFunc(slices.Concat(platformPrefixes, privatePrefixes, specialPrefixes), func(p netip.Prefix) bool { return p.Addr().Is6() })...)
+	guards := []Guard{{}, {AllowPrivate: true}, {Allow: []netip.Prefix{netip.MustParsePrefix("::/0")}}, {AllowPrivate: true, Allow: []netip.Prefix{netip.MustParsePrefix("2000::/3")}}}
+	refused := 0
+	for range 20_000 {
+		p := near[random.IntN(len(near))]
+		b := p.Addr().As4()
+		for i, r := range binary.BigEndian.AppendUint32(nil, uint32(uint64(random.Uint32())>>p.Bits())) {
+			b[i] |= r
+		}
+		v4 := netip.AddrFrom4(b)
+		g := guards[random.IntN(len(guards))]
+		g.Refuse = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{8, 8, 8, 8}), 0)}
+		allowed := g.Check(netip.AddrPortFrom(v4, 80)) == nil
+		for _, form := range writings(v4, random) {
+			if got := g.Check(netip.AddrPortFrom(form, 80)) == nil; got && !allowed {
+				t.Fatalf("%s is refused, %s is let through by %+v", v4, form, g)
+			} else if !got {
+				refused++
+			}
+		}
+	}
+	if refused < 50_000 {
+		t.Errorf("only %d were refused: the test has become one-sided", refused)
 	}
 }
