@@ -27,7 +27,7 @@ func (Catalogue) CheckPolicy(p project.Policy) []project.Problem { return policy
 func Verify(a *project.Artifact) []project.Problem {
 	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
 	return newSite(a, installation{
-		handler: handler.Setup{Upstream: &upstream.Client{}},
+		handler: handler.Setup{Upstream: &upstream.Account{}},
 		policy:  policy.Setup{Keys: keys},
 	}).problems
 }

@@ -291,7 +291,7 @@ func isUUID(text string) bool {
 
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, installation{
-		handler: handler.Setup{Upstream: g.config.Upstream},
+		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID)},
 		policy:  policy.Setup{Keys: g.config.Keys, Allowances: g.config.Allowances},
 	})
 	for _, p := range s.problems {

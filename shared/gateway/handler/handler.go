@@ -22,7 +22,8 @@ const RuntimeModule = "$import(@gatewright/runtime)"
 
 // Setup is what a handler is provisioned with.
 type Setup struct {
-	Upstream *upstream.Client
+	// Upstream is the way of the project's account.
+	Upstream *upstream.Account
 	// Variables are the environment's, for ${env.NAME}.
 	Variables map[string]string
 	// HasParam tells whether the route's path has a parameter of that name.

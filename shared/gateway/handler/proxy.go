@@ -38,7 +38,7 @@ type rewriteOptions struct {
 // the request's path is appended.
 type proxy struct {
 	address    *expression.Address
-	client     *upstream.Client
+	client     *upstream.Account
 	appendPath bool
 	withSearch bool
 	follow     bool

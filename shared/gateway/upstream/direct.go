@@ -36,10 +36,15 @@ func (d *direct) supports(r *http.Request) bool {
 // maxInformational is how many 1xx responses may come before the final one.
 const maxInformational = 8
 
+// maxStale is on how many pooled connections that turn out to be closed a
+// request is tried: a server that has been restarted may have closed them all.
+const maxStale = 2
+
 var (
 	errHeaderTooLarge       = errors.New("upstream: the response's header is too large")
 	errTooManyInformational = errors.New("upstream: too many 1xx responses")
 	errSwitched             = errors.New("upstream: the response switches protocols unasked")
+	errStatus               = errors.New("upstream: the response's status is outside 100 to 599")
 	errInvalidRequest       = errors.New("upstream: the request has a field that can't be sent")
 )
 
@@ -47,13 +52,13 @@ var (
 // response. A connection that turns out to be closed is replaced, as
 // http.Transport does: for methods that may be repeated, and only before any
 // byte of a response.
-func (d *direct) send(r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
+func (d *direct) send(account string, r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
 	if err := valid(r); err != nil {
 		return nil, err
 	}
 	ctx := r.Context()
-	for {
-		c, reused, err := d.pool.get(ctx, r.URL)
+	for stale := 0; ; stale++ {
+		c, reused, err := d.pool.get(ctx, account, r.URL, stale < maxStale)
 		if err != nil {
 			return nil, err
 		}
@@ -86,13 +91,15 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInfor
 	if err := c.readUntil(time.Now().Add(d.timeout)); err != nil {
 		return nil, fmt.Errorf("wait for the response: %w", err)
 	}
-	for range maxInformational {
+	for range maxInformational + 1 {
 		response, err := http.ReadResponse(c.r, r)
 		switch {
 		case err != nil && c.reader.exceeded:
 			return nil, errHeaderTooLarge
 		case err != nil:
 			return nil, fmt.Errorf("read the response: %w", err)
+		case !validStatus(response.StatusCode):
+			return nil, errStatus
 		case response.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errSwitched
 		case response.StatusCode >= 200:
@@ -104,6 +111,10 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInfor
 	}
 	return nil, errTooManyInformational
 }
+
+// validStatus reports whether a status is one that HTTP has (RFC 9110, section
+// 15); a server of net/http panics at some others.
+func validStatus(status int) bool { return status >= 100 && status <= 599 }
 
 // finish gives the connection to the body, or back when there is none.
 func (d *direct) finish(c *conn, response *http.Response) (*http.Response, error) {

@@ -20,12 +20,18 @@ import (
 	"time"
 )
 
-func newClient(t testing.TB, o Options) *Client {
+// testClient is a client and the way of one account.
+type testClient struct {
+	*Client
+	*Account
+}
+
+func newClient(t testing.TB, o Options) testClient {
 	t.Helper()
 	o.Guard.AllowPrivate = true
 	c := New(o)
 	t.Cleanup(c.Close)
-	return c
+	return testClient{c, c.Account("demo")}
 }
 
 // bytesServer answers each connection by f, which speaks bytes.
@@ -64,7 +70,7 @@ func request(t testing.TB, ctx context.Context, method, url string) *http.Reques
 	return r
 }
 
-func get(t testing.TB, c *Client, url string) (*http.Response, string, error) {
+func get(t testing.TB, c testClient, url string) (*http.Response, string, error) {
 	t.Helper()
 	response, err := c.Send(request(t, t.Context(), http.MethodGet, url), nil)
 	if err != nil {
@@ -359,7 +365,7 @@ func TestTLSServersOfHTTP1AreReachedDirectlyAfterTheFirstRequest(t *testing.T) {
 			t.Errorf("after request %d it is not known that the server speaks HTTP/1", i)
 		}
 	}
-	if n := len(c.direct.pool.idle["tls "+strings.TrimPrefix(server.URL, "https://")]); n != 1 {
+	if n := len(c.direct.pool.idle[poolKey{"demo", strings.TrimPrefix(server.URL, "https://"), true}]); n != 1 {
 		t.Errorf("%d idle connections", n)
 	}
 }

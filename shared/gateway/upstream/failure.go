@@ -46,6 +46,9 @@ func Explain(ctx context.Context, err error) Failure {
 	if errors.Is(err, errRedirects) {
 		return bad("The upstream redirects more than ten times. Check where its redirects lead.")
 	}
+	if errors.Is(err, errSwitched) {
+		return bad("The upstream switched to a protocol that the request did not ask for.")
+	}
 	if isTLS(err) {
 		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS.")
 	}

@@ -12,6 +12,7 @@ import (
 type informational struct {
 	mu     sync.Mutex
 	over   bool
+	count  int
 	handle func(status int, header http.Header)
 }
 
@@ -21,6 +22,12 @@ func (e *informational) watch(r *http.Request) *http.Request {
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			e.mu.Lock()
 			defer e.mu.Unlock()
+			if e.count++; e.count > maxInformational {
+				return errTooManyInformational
+			}
+			if code == http.StatusSwitchingProtocols {
+				return errSwitched // HTTP/2 has no such thing, and HTTP/1 does not tell it here
+			}
 			// The server says 100 itself when the body is read.
 			if !e.over && code != http.StatusContinue {
 				e.handle(code, http.Header(header))

@@ -4,40 +4,49 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/url"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// pool keeps idle connections of direct, the last used one on top.
+// pool keeps idle connections of direct, the last used one on top. An account's
+// connections are its own: what a server has put on one can't reach another's
+// caller (docs/decisions/0025-connections-of-one-account.md).
 type pool struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // with only HTTP/1.1 to negotiate
 	tlsTime time.Duration
-	perHost int
+	perHost int // of one account
+	most    int // of all
 
 	mu       sync.Mutex
-	idle     map[string][]*conn // by scheme and address
+	idle     map[poolKey][]*conn
+	count    int // of idle
 	sweeping bool
 	closed   bool
+}
+
+// poolKey is what connections have in common that can stand in for each other.
+type poolKey struct {
+	account string
+	host    string // of the URL, with its port if it names one
+	secure  bool
 }
 
 // conn is a connection and what is needed to speak HTTP on it. One exchange at
 // a time has it.
 type conn struct {
 	net.Conn
-	raw    syscall.RawConn
+	tcp net.Conn
+	silence
 	reader reader
 	r      *bufio.Reader
 	w      *bufio.Writer
 	pool   *pool
-	key    string
+	key    poolKey
 	since  time.Time // when it became idle
 	until  time.Time // the deadline of reading, zero for none
 
@@ -70,24 +79,21 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get takes an idle connection that still stands, or dials one.
-func (p *pool) get(ctx context.Context, u *url.URL) (c *conn, reused bool, err error) {
-	address := addressOf(u)
-	key := address
-	if u.Scheme == "https" {
-		key = "tls " + address
-	}
-	for {
+// get takes an idle connection that still stands, if one may be used, or dials
+// one.
+func (p *pool) get(ctx context.Context, account string, u *url.URL, mayReuse bool) (c *conn, reused bool, err error) {
+	key := poolKey{account, u.Host, u.Scheme == "https"}
+	for mayReuse {
 		c := p.pop(key)
 		if c == nil {
 			break
 		}
-		if time.Since(c.since) < idleTimeout && c.healthy() {
+		if time.Since(c.since) < idleTimeout && c.quiet(onSocket) {
 			return c, true, nil
 		}
 		_ = c.Close()
 	}
-	c, err = p.connect(ctx, u, address)
+	c, err = p.connect(ctx, u)
 	if err != nil {
 		return nil, false, err
 	}
@@ -95,7 +101,7 @@ func (p *pool) get(ctx context.Context, u *url.URL) (c *conn, reused bool, err e
 	return c, false, nil
 }
 
-func (p *pool) pop(key string) *conn {
+func (p *pool) pop(key poolKey) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stack := p.idle[key]
@@ -105,20 +111,19 @@ func (p *pool) pop(key string) *conn {
 	c := stack[len(stack)-1]
 	stack[len(stack)-1] = nil
 	p.idle[key] = stack[:len(stack)-1]
+	p.count--
 	return c
 }
 
-func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, error) {
-	tcp, err := p.dial(ctx, "tcp", address)
+func (p *pool) connect(ctx context.Context, u *url.URL) (*conn, error) {
+	tcp, err := p.dial(ctx, "tcp", addressOf(u))
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: tcp, pool: p}
-	if s, ok := tcp.(syscall.Conn); ok {
-		if c.raw, err = s.SyscallConn(); err != nil {
-			_ = tcp.Close()
-			return nil, fmt.Errorf("watch a connection: %w", err)
-		}
+	c := &conn{Conn: tcp, tcp: tcp, pool: p}
+	if err := c.watch(tcp); err != nil {
+		_ = tcp.Close()
+		return nil, err
 	}
 	if u.Scheme == "https" {
 		config := p.tls.Clone()
@@ -127,7 +132,7 @@ func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, 
 		}
 		ctx, cancel := context.WithTimeout(ctx, p.tlsTime)
 		defer cancel()
-		secure := tls.Client(tcp, config)
+		secure := tls.Client(c.under(tcp), config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = tcp.Close()
 			return nil, &handshakeError{err}
@@ -138,6 +143,11 @@ func (p *pool) connect(ctx context.Context, u *url.URL, address string) (*conn, 
 	c.r, c.w = bufio.NewReader(&c.reader), bufio.NewWriter(c.Conn)
 	return c, nil
 }
+
+// Close closes the connection without TLS's word of goodbye, which may have to
+// wait for a server that reads nothing. Nothing depends on it: what we send
+// says itself where it ends.
+func (c *conn) Close() error { return c.tcp.Close() }
 
 // handshakeError tells that no secure connection came about, and so that
 // nothing was sent.
@@ -167,30 +177,22 @@ func (c *conn) readUntil(t time.Time) error {
 // untouched reports whether the exchange has read nothing.
 func (c *conn) untouched() bool { return !c.reader.got }
 
-// healthy reports whether the connection stands and nothing waits to be read on
-// it: an idle connection's bytes are no answer to the next request. Reading
-// nothing without waiting is the only way to know.
-func (c *conn) healthy() bool {
-	if c.raw == nil {
+// quiet reports whether the connection stands and nothing waits to be read on
+// it: what came unasked is no answer to the next request.
+func (c *conn) quiet(where depth) bool {
+	if c.r.Buffered() > 0 {
 		return false
 	}
-	var one [1]byte
-	alive := false
 	// Past its deadline a connection is not read at all.
-	if !c.until.IsZero() && time.Until(c.until) <= 0 && c.SetReadDeadline(time.Time{}) != nil {
+	if where == onSocket && !c.until.IsZero() && time.Until(c.until) <= 0 && c.SetReadDeadline(time.Time{}) != nil {
 		return false
 	}
-	err := c.raw.Read(func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		alive = errors.Is(err, syscall.EAGAIN)
-		return true
-	})
-	return err == nil && alive
+	return c.silent(c.Conn, where)
 }
 
 // release gives the connection back, if it can be used again.
 func (c *conn) release() {
-	if !c.stop() || !c.reusable || c.r.Buffered() > 0 || c.raw == nil {
+	if !c.stop() || !c.reusable || !c.quiet(inMemory) {
 		_ = c.Close()
 		return
 	}
@@ -206,20 +208,49 @@ func (c *conn) discard() {
 }
 
 func (p *pool) put(c *conn) {
+	if left := p.keep(c); left != nil {
+		_ = left.Close()
+	}
+}
+
+// keep takes a connection and answers the one that has to go for it: itself
+// where its host has enough, or another host's when there are too many in all.
+func (p *pool) keep(c *conn) (left *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle[c.key]) >= p.perHost {
-		_ = c.Close()
-		return
+		return c
 	}
 	if p.idle == nil {
-		p.idle = map[string][]*conn{}
+		p.idle = map[poolKey][]*conn{}
+	}
+	if p.count >= p.most {
+		left = p.oldestOfAny()
 	}
 	p.idle[c.key] = append(p.idle[c.key], c)
+	p.count++
 	if !p.sweeping {
 		p.sweeping = true
 		time.AfterFunc(idleTimeout, p.sweep)
 	}
+	return left
+}
+
+// oldestOfAny takes the connection of some host that was idle the longest. Which
+// host is left to the order of maps, so that none can choose.
+func (p *pool) oldestOfAny() *conn {
+	for key, stack := range p.idle {
+		if len(stack) == 0 {
+			delete(p.idle, key)
+			continue
+		}
+		c := stack[0]
+		stack[0] = nil
+		p.idle[key] = stack[1:]
+		p.count--
+		return c
+	}
+	return nil
 }
 
 // sweep closes what has been idle for too long and comes again while there is
@@ -233,6 +264,7 @@ func (p *pool) sweep() {
 			_ = stack[old].Close()
 			old++
 		}
+		p.count -= old
 		if kept := append([]*conn(nil), stack[old:]...); len(kept) > 0 {
 			p.idle[key] = kept
 		} else {
@@ -254,5 +286,5 @@ func (p *pool) close() {
 			_ = c.Close()
 		}
 	}
-	p.idle = nil
+	p.idle, p.count = nil, 0
 }

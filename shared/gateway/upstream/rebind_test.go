@@ -97,7 +97,7 @@ func (r *records) answer(query []byte) []byte {
 // of which the first is allowed and the others are not.
 type moving struct {
 	records
-	client           *Client
+	client           *Account
 	port             string
 	allowed, refused atomic.Int32 // connections
 }
@@ -130,8 +130,9 @@ func newMoving(t *testing.T) *moving {
 		}
 		answer(l, &m.refused)
 	}
-	m.client = New(Options{Guard: Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, Resolver: m.resolver(t)})
-	t.Cleanup(m.client.Close)
+	c := New(Options{Guard: Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, Resolver: m.resolver(t)})
+	t.Cleanup(c.Close)
+	m.client = c.Account("demo")
 	return m
 }
 

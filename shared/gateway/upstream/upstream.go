@@ -6,9 +6,10 @@
 // sits behind http.RoundTripper, so the way a round trip is done can change
 // without its users (design, section 7).
 //
-// Read this file, then direct.go and pool.go (the short way for requests without
-// a body), guard.go (which addresses), header.go (which fields pass) and
-// failure.go (which status a failure is).
+// Read this file, then direct.go, pool.go and silence.go (the short way for
+// requests without a body), transports.go (the long way), guard.go (which
+// addresses), header.go (which fields pass), redirect.go (which of them pass on)
+// and failure.go (which status a failure is).
 package upstream
 
 import (
@@ -16,10 +17,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -43,23 +45,40 @@ type Options struct {
 	ResponseTimeout time.Duration
 	// MaxHeaderBytes bounds a response's header, 256 KiB.
 	MaxHeaderBytes int64
-	// MaxIdlePerHost is how many idle connections to one host are kept, 256.
+	// MaxIdlePerHost is how many idle connections of one account to one host are
+	// kept, 256.
 	MaxIdlePerHost int
+	// MaxIdle is how many idle connections are kept in all, once on each of the
+	// two ways: 4,096, or a quarter of the files that the process may open.
+	MaxIdle int
 }
 
 // idleTimeout closes connections that nobody needed. Servers commonly close
 // theirs after 60 s or more: being earlier spares retries.
 const idleTimeout = 55 * time.Second
 
-// maxRedirects is how many redirects Follow goes after.
-const maxRedirects = 10
-
-// Client sends requests to upstreams. It is safe for concurrent use.
+// Client sends requests to upstreams, each on behalf of an Account. It is safe
+// for concurrent use.
 type Client struct {
-	direct    direct
-	transport *http.Transport
-	follow    *http.Client
-	http1     http1Hosts
+	direct     direct
+	transports transports
+	http1      http1Hosts
+}
+
+// Account sends the requests of one account: over connections that no other
+// account's requests are sent on. It is safe for concurrent use.
+type Account struct {
+	client *Client
+	id     string
+	follow http.Client
+}
+
+// Account returns the way of an account's requests, which may be made anew for
+// each of them: connections belong to the id.
+func (c *Client) Account(id string) *Account {
+	a := &Account{client: c, id: id}
+	a.follow = http.Client{Transport: a, CheckRedirect: redirect}
+	return a
 }
 
 // maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
@@ -89,7 +108,7 @@ func (h *http1Hosts) set(host string, chose bool) {
 	h.known[host] = chose
 }
 
-var _ http.RoundTripper = (*Client)(nil)
+var _ http.RoundTripper = (*Account)(nil)
 
 // New makes a Client.
 func New(o Options) *Client {
@@ -118,28 +137,24 @@ func New(o Options) *Client {
 			return o.Guard.Check(to)
 		},
 	}
-	c := &Client{
-		transport: &http.Transport{
-			// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
-			// traffic, and would be dialled in place of the guarded address.
-			DialContext:            dialer.DialContext,
-			TLSClientConfig:        o.TLS,
-			TLSHandshakeTimeout:    o.TLSTimeout,
-			ResponseHeaderTimeout:  o.ResponseTimeout,
-			ExpectContinueTimeout:  time.Second,
-			MaxResponseHeaderBytes: o.MaxHeaderBytes,
-			MaxIdleConnsPerHost:    o.MaxIdlePerHost,
-			IdleConnTimeout:        idleTimeout,
-			ForceAttemptHTTP2:      true,
-			// Bodies pass as they are: what was compressed stays so.
-			DisableCompression: true,
-			HTTP2:              &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
-		},
-		direct: direct{maxHeaderBytes: o.MaxHeaderBytes, timeout: o.ResponseTimeout},
+	if o.MaxIdle == 0 {
+		o.MaxIdle = maxIdle()
 	}
-	c.direct.pool = pool{dial: dialer.DialContext, tls: onlyHTTP1(o.TLS), tlsTime: o.TLSTimeout, perHost: o.MaxIdlePerHost}
-	c.follow = &http.Client{Transport: c, CheckRedirect: mayFollow}
+	c := &Client{
+		transports: transports{dial: dialer.DialContext, options: o},
+		direct:     direct{maxHeaderBytes: o.MaxHeaderBytes, timeout: o.ResponseTimeout},
+	}
+	c.direct.pool = pool{dial: dialer.DialContext, tls: onlyHTTP1(o.TLS), tlsTime: o.TLSTimeout, perHost: o.MaxIdlePerHost, most: o.MaxIdle}
 	return c
+}
+
+// maxIdle leaves most of the files that the process may open for what is in use.
+func maxIdle() int {
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
+		return 256
+	}
+	return int(min(4096, files.Cur/4)) //nolint:gosec // it is small
 }
 
 // onlyHTTP1 is a configuration that negotiates nothing else.
@@ -153,26 +168,48 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 }
 
 // Send sends one request and answers its response, redirects included. It calls
-// onInformational, if that is not nil, for each 1xx response but 100 before it returns.
-func (c *Client) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
+// onInformational, if that is not nil, for each 1xx response but 100 before it
+// returns. A response of status 101 answers a request that asked for the same
+// protocol; its body is an io.ReadWriteCloser.
+func (a *Account) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
+	c := a.client
 	if c.isDirect(r) {
-		response, err := c.direct.send(r, onInformational)
+		response, err := c.direct.send(a.id, r, onInformational)
 		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
 			return response, err
 		}
 		// It may speak something else by now: it is asked again.
 		c.http1.set(r.URL.Host, false)
 	}
-	if onInformational != nil {
-		e := informational{handle: onInformational}
-		defer e.stop()
-		r = e.watch(r)
+	if onInformational == nil {
+		onInformational = func(int, http.Header) {} // they are counted
 	}
-	response, err := c.transport.RoundTrip(r)
-	if err == nil && r.URL.Scheme == "https" && response.ProtoMajor == 1 {
+	e := informational{handle: onInformational}
+	defer e.stop()
+	response, err := c.transports.of(a.id).RoundTrip(e.watch(r))
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.Scheme == "https" && response.ProtoMajor == 1 {
 		c.http1.set(r.URL.Host, true)
 	}
-	return response, err
+	switch {
+	case !validStatus(response.StatusCode):
+		err = errStatus
+	case response.StatusCode == http.StatusSwitchingProtocols && !answersUpgrade(response, r):
+		err = errSwitched
+	default:
+		return response, nil
+	}
+	_ = response.Body.Close()
+	return nil, err
+}
+
+// answersUpgrade reports whether a switch is the one that a request asked for.
+func answersUpgrade(response *http.Response, r *http.Request) bool {
+	asked := r.Header.Get("Upgrade")
+	_, isOpen := response.Body.(io.ReadWriteCloser)
+	return isOpen && asked != "" && strings.EqualFold(response.Header.Get("Upgrade"), asked)
 }
 
 // isDirect reports whether a request goes the short way. Which protocol a TLS
@@ -188,37 +225,10 @@ func (c *Client) isDirect(r *http.Request) bool {
 }
 
 // RoundTrip is Send without word of 1xx responses.
-func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) { return c.Send(r, nil) }
-
-// Follow sends a request and follows redirects as far as that is safe: at most
-// ten, never from https to http, never with a body that can't be sent again.
-// Where it stops, the redirect itself is the response. Credentials go to the
-// first host and its subdomains only (net/http).
-func (c *Client) Follow(r *http.Request) (*http.Response, error) {
-	response, err := c.follow.Do(r) //nolint:gosec // the guard decides where it may go, at the dial
-	if err != nil {
-		// The wrapper's text holds the address with its query, which may hold
-		// secrets.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return nil, err
-	}
-	return response, nil
-}
-
-func mayFollow(next *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
-		return errRedirects
-	}
-	if next.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https" {
-		return http.ErrUseLastResponse
-	}
-	return nil
-}
+func (a *Account) RoundTrip(r *http.Request) (*http.Response, error) { return a.Send(r, nil) }
 
 // Close closes idle connections.
 func (c *Client) Close() {
-	c.transport.CloseIdleConnections()
+	c.transports.close()
 	c.direct.pool.close()
 }
