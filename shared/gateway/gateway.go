@@ -228,8 +228,8 @@ func (s *site) corsAt(path, method string) *cors {
 // problem where the body is too large to begin with.
 func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) *http.Response {
 	x.Header, x.Upgrade = upstream.RequestHeader(r.Header)
-	if r.ProtoMajor != 1 || !canHijack(out.ResponseWriter) {
-		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give
+	if r.ProtoMajor != 1 || r.ProtoMinor == 0 || !canHijack(out.ResponseWriter) {
+		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give; HTTP/1.0 has no such field
 	}
 	from.forward(x.Header, r.Header, r.Host)
 	x.Header["X-Request-Id"] = []string{x.RequestID}

@@ -21,6 +21,7 @@ type forwardOptions struct {
 	BaseURL         string          `json:"baseUrl" required:"true"`
 	ForwardSearch   bool            `json:"forwardSearch"`
 	FollowRedirects bool            `json:"followRedirects"`
+	Upgrades        []string        `json:"upgrades"`
 	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
 }
 
@@ -31,6 +32,7 @@ type rewriteOptions struct {
 	BaseURL         string          `json:"baseUrl"`
 	ForwardSearch   bool            `json:"forwardSearch"`
 	FollowRedirects bool            `json:"followRedirects"`
+	Upgrades        []string        `json:"upgrades"`
 	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
 }
 
@@ -42,15 +44,17 @@ type proxy struct {
 	appendPath bool
 	withSearch bool
 	follow     bool
+	upgrades   []string // lower case
 }
 
 var _ pipeline.Handler = (*proxy)(nil)
 
 func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
-	o := forwardOptions{ForwardSearch: true}
+	o := forwardOptions{ForwardSearch: true, Upgrades: []string{webSocket}}
 	problems := options.Read(raw, &o)
 	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
 	p := &proxy{appendPath: true, withSearch: o.ForwardSearch, follow: o.FollowRedirects}
+	problems = append(problems, p.tunnel(o.Upgrades)...)
 	if o.BaseURL != "" {
 		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
 	}
@@ -58,10 +62,11 @@ func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 }
 
 func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
-	o := rewriteOptions{ForwardSearch: true}
+	o := rewriteOptions{ForwardSearch: true, Upgrades: []string{webSocket}}
 	problems := options.Read(raw, &o)
 	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
 	p := &proxy{withSearch: o.ForwardSearch, follow: o.FollowRedirects}
+	upgrades := p.tunnel(o.Upgrades)
 	switch {
 	case len(problems) > 0 && o.RewritePattern == "" && o.BaseURL == "":
 		// It may be one of the two that could not be read.
@@ -74,7 +79,7 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	default:
 		problems = append(problems, p.compile("/rewritePattern", o.RewritePattern, s)...)
 	}
-	return p, problems
+	return p, append(problems, upgrades...)
 }
 
 // refuseMTLS: serving without the certificate that a project asks for would be
@@ -136,12 +141,10 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 		// Otherwise net/http would name itself.
 		x.Header["User-Agent"] = []string{""}
 	}
-	if x.Upgrade != "" {
-		if !upstream.Printable(x.Upgrade) {
-			return x.Problem(http.StatusBadRequest, "Name the protocol in the Upgrade header with printable characters.")
-		}
+	upgrade := p.upgradeOf(x)
+	if upgrade != "" {
 		x.Header["Connection"] = []string{"Upgrade"}
-		x.Header["Upgrade"] = []string{x.Upgrade}
+		x.Header["Upgrade"] = []string{upgrade}
 	}
 
 	request := (&http.Request{
@@ -157,7 +160,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 		response *http.Response
 		err      error
 	)
-	if p.follow {
+	if p.follow && upgrade == "" {
 		response, err = p.client.Follow(request)
 	} else {
 		response, err = p.client.Send(request, x.Informational)
@@ -165,14 +168,11 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if err != nil {
 		return failed(x, body, err)
 	}
-	if response.StatusCode == http.StatusSwitchingProtocols {
-		if x.Upgrade == "" || !strings.EqualFold(response.Header.Get("Upgrade"), x.Upgrade) {
-			response.Body.Close()
-			return x.Problem(http.StatusBadGateway, "The upstream switched to a protocol that the request did not ask for.")
-		}
-		return response
-	}
 	upstream.CleanResponse(response.Header)
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		response.Header["Connection"] = []string{"Upgrade"}
+		response.Header["Upgrade"] = []string{upgrade}
+	}
 	return response
 }
 

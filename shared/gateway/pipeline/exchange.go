@@ -38,8 +38,9 @@ type Exchange struct {
 	ContentLength int64
 	// Trailer is filled while Body is read, nil when none is announced.
 	Trailer http.Header
-	// Upgrade is the protocol that the client wants to switch to, such as
-	// "websocket", "" for an ordinary request.
+	// Upgrade lists the protocols that the client wants to switch to, such as
+	// "websocket", as it wrote them; "" for none, or where there is no connection
+	// to give away.
 	Upgrade string
 	// Client is the address that the request came from, after trusted proxies.
 	Client netip.Addr

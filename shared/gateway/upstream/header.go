@@ -97,13 +97,3 @@ func isOurs(name string) bool {
 	}
 	return false
 }
-
-// Printable reports whether a protocol's name may stand in a header.
-func Printable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
