@@ -130,6 +130,7 @@ func TestURLPatternsAreTriedInOrderAfterTemplates(t *testing.T) {
 		"/lit.eral",
 		"/lang/:lang(en|de)/*",
 		"/end/:x?",
+		"*.suffix",
 	}
 	r := routes(t, project.URLPattern, paths...)
 	if err := r.Add("GET", "/docs/{page}", project.OpenAPIPath, len(paths)); err != nil {
@@ -155,6 +156,7 @@ func TestURLPatternsAreTriedInOrderAfterTemplates(t *testing.T) {
 		"/lang/fr/x":   "-",
 		"/end":         "/end/:x? x=",
 		"/end/1":       "/end/:x? x=1",
+		"/a/b.suffix":  "*.suffix 0=/a/b",
 	} {
 		if got := found(r, all, path); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
@@ -193,6 +195,65 @@ func TestTheFirstOfTwoEqualDeclarationsWins(t *testing.T) {
 	}
 }
 
+func TestSegmentsThatAreNoneMatchNothing(t *testing.T) {
+	for _, test := range []struct{ template, path, want string }{
+		{"/{any}", "//x", "-"},
+		{"/{any}/{other}", "/x/", "-"},
+		{"/only/{name}.json", "/only/x", "-"},
+		{"/only/v{name}", "/only/x", "-"},
+		{"/only/{name}.json", "/only/.json", "-"},
+	} {
+		if got := found(routes(t, project.OpenAPIPath, test.template), []string{test.template}, test.path); got != test.want {
+			t.Errorf("%s at %s: got %s", test.path, test.template, got)
+		}
+	}
+}
+
+func TestOfEquallyLiteralTemplatesTheFirstWins(t *testing.T) {
+	paths := []string{"/x/{a}b{c}", "/x/{a}d{c}"}
+	if got := found(routes(t, project.OpenAPIPath, paths...), paths, "/x/1b2d3"); got != "/x/{a}b{c} a=1 c=2d3" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAPathMayHaveSixteenParameters(t *testing.T) {
+	path := ""
+	for i := range maxParams {
+		path += fmt.Sprintf("/{p%d}", i)
+	}
+	if got := found(routes(t, project.OpenAPIPath, path), []string{path}, strings.Repeat("/x", maxParams)); !strings.HasPrefix(got, path) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAnotherReadingOfAPathLeadsElsewhere(t *testing.T) {
+	var r Router
+	for i, route := range []string{"GET /v1/{name}", "GET /v1/{name}/keys", "POST /v1/{name}/{other}", "HEAD /{any}", "GET /admin"} {
+		method, path, _ := strings.Cut(route, " ")
+		if err := r.Add(method, path, project.OpenAPIPath, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		method, path string
+		want         bool
+	}{
+		{"GET", "/v1/x", false},
+		{"GET", "/v1/x%2Fkeys", true},
+		{"GET", "/v1/x;a%2Fb/keys", false}, // the same route in each reading that has one
+		{"GET", "/v1/x%2Fother", false},    // a POST alone
+		{"GET", "/v1/x%20y", false},
+		{"HEAD", "/v1/x%2Fkeys", true}, // GET's
+		{"HEAD", "/admin%2F..x", false},
+	} {
+		var m Match
+		route, ok := r.Find(test.method, test.path, &m)
+		if got := ok && r.Elsewhere(test.method, test.path, route); got != test.want {
+			t.Errorf("%s %s: got %v, want %v", test.method, test.path, got, test.want)
+		}
+	}
+}
+
 func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
 	many := ""
 	for i := range maxParams + 1 {
@@ -220,6 +281,7 @@ func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
 		{"/..;{v}", project.OpenAPIPath, "encoded slash"},
 		{"/a%00", project.OpenAPIPath, "control"},
 		{"/%C0%AE", project.OpenAPIPath, "overlong"},
+		{"/__gatewright", project.OpenAPIPath, "belongs to the gateway"},
 		{"/__gatewright/x", project.OpenAPIPath, "belongs to the gateway"},
 		{"/%5F_gatewright//x", project.OpenAPIPath, "belongs to the gateway"},
 		{"/100%", project.URLPattern, "%25"},
@@ -260,6 +322,9 @@ func TestParametersAreKnownByName(t *testing.T) {
 		{"/a/:idx/:id", "id", project.URLPattern, true},
 		{"/a/*", "0", project.URLPattern, true},
 		{"/a/*", "1", project.URLPattern, false},
+		{"/*/(\\d+)", "1", project.URLPattern, true},
+		{"/*/(\\d+)", "2", project.URLPattern, false},
+		{"/a/*", "-1", project.URLPattern, false},
 	} {
 		if got := HasParam(test.path, test.mode, test.name); got != test.want {
 			t.Errorf("%s has %s: got %v", test.path, test.name, got)

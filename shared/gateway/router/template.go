@@ -98,7 +98,7 @@ func parseSegment(text string) (segment, []string, error) {
 			break
 		}
 		end := strings.IndexByte(text, '}')
-		if text[open] == '}' || end < 0 || strings.Contains(text[open+1:end], "{") {
+		if text[open] == '}' || !strings.Contains(text, "}") || strings.Contains(text[open+1:end], "{") {
 			return nil, nil, errors.New(`close each "{" of the path with a "}", within the same segment`)
 		}
 		name := text[open+1 : end]
@@ -173,11 +173,9 @@ func (n *node) find(path string, from int, m *Match, params int) *node {
 	}
 	text := path[from:end]
 
-	if len(n.literals) > 0 {
-		if next := n.literals[unescape(text)]; next != nil {
-			if leaf := next.descend(path, end, m, params); leaf != nil {
-				return leaf
-			}
+	if next := n.literals[unescape(text)]; next != nil {
+		if leaf := next.descend(path, end, m, params); leaf != nil {
+			return leaf
 		}
 	}
 	for i := range n.mixed {
