@@ -1,10 +1,10 @@
 package consumers
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"

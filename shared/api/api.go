@@ -203,6 +203,7 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 // Route is an operation with the function that answers it.
 type Route struct {
 	Declaration
+	in       *input
 	register func(huma.API, func(huma.Context, func(huma.Context)))
 }
 
@@ -217,7 +218,7 @@ func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
 
 func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
 	d, fields := o.Declaration(), inputOf[In]()
-	return Route{Declaration: d, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
+	return Route{Declaration: d, in: fields, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
 		op := huma.Operation{
 			OperationID: d.ID, Method: d.Method, Path: d.Path, DefaultStatus: d.Status,
 			Summary: d.Summary, Description: d.Description,
@@ -233,6 +234,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 				op.Responses[strconv.Itoa(d.Status)] = jsonText()
 			}
 		}
+		if d.TakesBody { // huma fills it in
+			op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{}}
+		}
 		if d.Public {
 			op.Security = []map[string][]string{}
 		}
@@ -246,6 +250,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			}
 			return out, nil
 		})
+		if d.TakesBody {
+			fields.form = formOf(a.OpenAPI().Components.Schemas, op.RequestBody.Content["application/json"].Schema)
+		}
 	}}
 }
 

@@ -2,13 +2,15 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatewright/gatewright/shared/fault"
 )
@@ -27,9 +29,10 @@ const (
 )
 
 // takeBody reads the request's body, within its bound, and refuses what is not
-// one JSON text that means the same to every parser. The body is JSON whatever
-// its content type says: existing clients send text/plain (contract 1.1).
-func takeBody(r *http.Request) error {
+// one JSON text that means the same to every parser, or has a name of f in
+// another spelling. The body is JSON whatever its content type says: existing
+// clients send text/plain (contract 1.1).
+func takeBody(r *http.Request, f *form) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBodyBytes+1))
 	if err != nil {
 		return fault.New(fault.Invalid, "The body could not be read to its end.").Because(err)
@@ -39,7 +42,7 @@ func takeBody(r *http.Request) error {
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = nil
-	} else if err := checkJSON(body); err != nil {
+	} else if err := checkJSON(body, f); err != nil {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -48,17 +51,21 @@ func takeBody(r *http.Request) error {
 	return nil
 }
 
-// checkJSON walks the tokens of body.
-func checkJSON(body []byte) error {
+// checkJSON walks the tokens of body. jsontext is the standard library's next
+// reader of JSON: it refuses what RFC 8259 lets every parser take as it likes and
+// I-JSON forbids (RFC 7493, 2.1 and 2.3), a name twice in one object, however it
+// is escaped, and text that is no Unicode, such as half of a surrogate pair.
+// encoding/json lets the last of a name win and reads U+FFFD for the other, so
+// that a U+FFFD that was meant could not be told from it.
+func checkJSON(body []byte, f *form) error {
 	if !utf8.Valid(body) {
 		return fault.InvalidField("body", "has to be UTF-8 text")
 	}
-	c := checker{Decoder: json.NewDecoder(bytes.NewReader(body))}
-	c.UseNumber()
-	if err := c.value(); err != nil {
+	c := checker{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body))}
+	if err := c.value(f); err != nil {
 		return err
 	}
-	if _, err := c.Token(); !errors.Is(err, io.EOF) {
+	if _, err := c.ReadToken(); !errors.Is(err, io.EOF) {
 		return fault.InvalidField("body", "has to be one JSON value and nothing after it")
 	}
 	return nil
@@ -67,7 +74,7 @@ func checkJSON(body []byte) error {
 // checker walks a JSON text. Errors of the decoder quote the text, so they are
 // not passed on; where something is, is told as huma tells it: body.tags[2].a.
 type checker struct {
-	*json.Decoder
+	*jsontext.Decoder
 	path   []step // from the body to the value at hand
 	values int    // how many have come
 }
@@ -79,80 +86,100 @@ type step struct {
 }
 
 // value reads one value and everything in it.
-func (c *checker) value() error {
-	token, err := c.Token()
+func (c *checker) value(f *form) error {
+	token, err := c.ReadToken()
 	if err != nil {
-		return c.malformed()
+		return c.malformed(err)
 	}
 	if c.values++; c.values > maxValues {
 		return fault.InvalidField("body", "has more than %d values", maxValues)
 	}
-	switch t := token.(type) {
-	case string:
-		return c.text(t)
-	case json.Number:
-		if _, err := t.Float64(); err != nil {
+	switch token.Kind() {
+	case jsontext.KindString:
+		return c.text(token.String())
+	case jsontext.KindNumber:
+		if n, err := strconv.ParseFloat(token.String(), 64); err != nil || math.IsInf(n, 0) {
 			return c.invalid("has a number that is too large")
 		}
-	case json.Delim:
+	case jsontext.KindBeginObject, jsontext.KindBeginArray:
 		if len(c.path) == maxDepth {
 			return fault.InvalidField("body", "is nested deeper than %d levels", maxDepth)
 		}
-		return c.within(t == '{')
+		return c.within(token.Kind() == jsontext.KindBeginObject, f)
+	default:
 	}
 	return nil
 }
 
 // within reads the values of an object or array, and its end.
-func (c *checker) within(named bool) error {
+func (c *checker) within(named bool, f *form) error {
 	depth := len(c.path)
 	c.path = append(c.path, step{})
-	names := map[string]bool{}
-	for i := 0; c.More(); i++ {
+	for i := 0; ; i++ {
+		switch c.PeekKind() {
+		case jsontext.KindEndObject, jsontext.KindEndArray:
+			c.path = c.path[:depth]
+			if _, err := c.ReadToken(); err != nil {
+				return c.malformed(err)
+			}
+			return nil
+		default:
+		}
 		c.path[depth] = step{index: i}
+		of := f.entry()
 		if named {
-			name, err := c.name(names)
+			name, err := c.name(f)
 			if err != nil {
 				return err
 			}
 			c.path[depth] = step{name: name, index: -1}
+			of = f.field(name)
 		}
-		if err := c.value(); err != nil {
+		if err := c.value(of); err != nil {
 			return err
 		}
 	}
-	c.path = c.path[:depth]
-	if _, err := c.Token(); err != nil {
-		return c.malformed()
-	}
-	return nil
 }
 
 // name reads the name of an object's next value.
-func (c *checker) name(seen map[string]bool) (string, error) {
-	token, err := c.Token()
-	name, ok := token.(string)
-	if err != nil || !ok {
-		return "", c.malformed()
-	}
+func (c *checker) name(f *form) (string, error) {
 	c.path = c.path[:len(c.path)-1] // what is wrong with a name is wrong with its object
 	defer func() { c.path = append(c.path, step{}) }()
-	if seen[name] {
-		return "", c.invalid("holds the same name twice in one object (at byte %d); parsers disagree on which counts", c.InputOffset())
+	token, err := c.ReadToken()
+	if err != nil {
+		return "", c.malformed(err)
 	}
-	seen[name] = true
-	return name, c.text(name)
+	name := token.String()
+	if err := c.text(name); err != nil {
+		return "", err
+	}
+	if right, ok := f.respelt(name); ok {
+		c.path = append(c.path, step{name: name, index: -1})
+		err := c.invalid("is no field of this operation: names are exact, write it as %s", right)
+		c.path = c.path[:len(c.path)-1]
+		return "", err
+	}
+	return name, nil
 }
 
 func (c *checker) text(s string) error {
-	if strings.ContainsRune(s, 0) || strings.ContainsRune(s, utf8.RuneError) {
-		return c.invalid("holds a character that is no text (NUL, half a surrogate pair or U+FFFD)")
+	if strings.ContainsRune(s, 0) {
+		return c.invalid("holds the character NUL, which is no text")
 	}
 	return nil
 }
 
-func (c *checker) malformed() error {
-	return fault.InvalidField("body", "is not valid JSON (at byte %d)", c.InputOffset())
+// malformed is the fault for what the decoder does not take. A name that comes
+// twice stands in the object at hand.
+func (c *checker) malformed(err error) error {
+	at := c.InputOffset()
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at = syntax.ByteOffset
+	}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return c.invalid("holds the same name twice in one object (at byte %d); parsers disagree on which counts", at)
+	}
+	return fault.InvalidField("body", "is not valid JSON (at byte %d)", at)
 }
 
 // invalid makes the fault of the value at hand.

@@ -21,6 +21,9 @@ func humaConfig() huma.Config {
 	c := huma.DefaultConfig("Gatewright Developer Management API", Version)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // GET /openapi is an operation of ours
 	c.CreateHooks = nil                                   // no $schema in answers
+	// Names are exact: encoding/json takes any spelling of them (form.go).
+	exact := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
+	c.Formats = map[string]huma.Format{"application/json": exact, "json": exact}
 	// Existing clients send fields that we give out or do not know.
 	c.AllowAdditionalPropertiesByDefault = true
 	// Nobody sees the names of schemas where they only validate.

@@ -14,6 +14,9 @@ type input struct {
 	body, path, query []string
 	// slashed is the path parameter whose values may hold slashes, "" for none.
 	slashed string
+	// form is what is known of the body, nil for none; a Route has it once it is
+	// registered.
+	form *form
 }
 
 // inputOf reads the tags of In.

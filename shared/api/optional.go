@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,7 +23,7 @@ func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 		o.Null = true
 		return nil
 	}
-	return json.Unmarshal(b, &o.Value)
+	return decode(b, &o.Value)
 }
 
 // Schema tells huma that the field is a T or null.

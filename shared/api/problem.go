@@ -240,11 +240,10 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 
 // withoutValue cuts what huma appends to a message from parsers that repeat
 // the value, as in "expected string to be RFC 4122 uuid: invalid UUID …". The
-// decoder speaks of Go's types; what it alone finds is a field that was valid
-// in one spelling and comes in another, too, which it takes for the same.
+// decoder speaks of Go's types.
 func withoutValue(message string) string {
-	if strings.HasPrefix(message, "json: ") {
-		return "has a field of another type than it has to be, or in two spellings"
+	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "jsontext: ") {
+		return "has a field of another type than it has to be"
 	}
 	if strings.HasPrefix(message, "expected value to match exactly one schema") {
 		return "has to have exactly one of the forms that GET /openapi lists for it"

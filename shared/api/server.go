@@ -53,7 +53,7 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 	s := &Server{parts: p, callers: callers, mux: http.NewServeMux()}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
-		r.register(a, s.middleware(r.Declaration))
+		r.register(a, s.middleware(r))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
 		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
@@ -182,7 +182,8 @@ func noRoute() error {
 
 // middleware is what happens before and after huma decodes the request of an
 // operation: who asks, may they, and the record of a refusal.
-func (s *Server) middleware(d Declaration) func(huma.Context, func(huma.Context)) {
+func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) {
+	d := route.Declaration
 	return func(hc huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()
@@ -208,7 +209,7 @@ func (s *Server) middleware(d Declaration) func(huma.Context, func(huma.Context)
 			}
 		}
 		if d.TakesBody {
-			if err := takeBody(r); err != nil {
+			if err := takeBody(r, route.in.form); err != nil {
 				writeProblem(ctx, w, err)
 				return
 			}

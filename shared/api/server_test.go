@@ -86,7 +86,18 @@ type changeIn struct {
 		ID          string               `json:"id,omitempty" format:"uuid"`
 		Link        string               `json:"link,omitempty" format:"uri"`
 		Kind        string               `json:"kind,omitempty" enum:"big,small"`
+		Own         own                  `json:"own,omitempty"`
 	}
+}
+
+// own is an object of which the schema tells nothing.
+type own struct {
+	Name string `json:"name"`
+}
+
+// Schema implements huma.SchemaProvider.
+func (own) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
 type changeOut struct {
@@ -144,7 +155,7 @@ func newFixture(t *testing.T) *fixture {
 				panic("secret-cause")
 			}
 			out := &changeOut{}
-			out.Body.Set, out.Body.Null = in.Body.Description.Set, in.Body.Description.Null
+			out.Body.Set, out.Body.Null = in.Body.Description.Set || in.Body.Own.Name != "", in.Body.Description.Null
 			return out, f.table.Commit(ctx, audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		bulkThings.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil }),
@@ -212,11 +223,21 @@ func TestStatusOfEachKindOfRequest(t *testing.T) {
 		{"a wrong type", "PATCH", thing + "x", goodKey, `{"description":1}`, 400},
 		{"too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
 		{"one name twice", "PATCH", thing + "x", goodKey, `{"secret":"a","secret":"b"}`, 400},
-		{"one name in two spellings", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":1}`, 400},
+		{"one name twice, once escaped", "PATCH", thing + "x", goodKey, `{"secret":"a","\u0073ecret":"b"}`, 400},
+		{"one name in two spellings", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":"b"}`, 400},
+		{"another spelling", "PATCH", thing + "x", goodKey, `{"Secret":"a"}`, 400},
+		{"another spelling, escaped", "PATCH", thing + "x", goodKey, `{"\u0053ecret":"a"}`, 400},
+		{"a long s for an s", "PATCH", thing + "x", goodKey, `{"\u017fecret":"a"}`, 400},
+		{"a Kelvin sign for a k", "PATCH", thing + "x", goodKey, `{"\u212aind":"big"}`, 400},
+		{"a dotted I, which no i is folded to", "PATCH", thing + "x", goodKey, `{"\u0130d":1}`, 200},
+		{"a field's spelling where it is no field", "PATCH", thing + "x", goodKey, `{"x":{"SECRET":1,"secret":1}}`, 200},
 		{"a number beyond all types", "PATCH", thing + "x", goodKey, `{"x":1e999}`, 400},
 		{"no UTF-8", "PATCH", thing + "x", goodKey, "{\"secret\":\"\xff\"}", 400},
 		{"NUL", "PATCH", thing + "x", goodKey, `{"description":"\u0000"}`, 400},
 		{"half a surrogate pair", "PATCH", thing + "x", goodKey, `{"description":"\ud800"}`, 400},
+		{"half a surrogate pair in a name", "PATCH", thing + "x", goodKey, `{"\udc00":1}`, 400},
+		{"U+FFFD", "PATCH", thing + "x", goodKey, "{\"description\":\"\ufffd\"}", 200},
+		{"U+FFFD, escaped", "PATCH", thing + "x", goodKey, `{"description":"\ufffd"}`, 200},
 		{"too deep", "PATCH", thing + "x", goodKey, `{"x":` + deep + `}`, 400},
 		{"an unclosed array", "PATCH", thing + "x", goodKey, `{"x":[1`, 400},
 		{"too large", "PATCH", thing + "x", goodKey, `{"x":"` + strings.Repeat("a", api.MaxBodyBytes) + `"}`, 413},
@@ -335,10 +356,10 @@ func TestErrorsOfTheBodyNameTheField(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"secret":1e999}`:                      "body.secret: has a number that is too large",
 		`{"x":[0,{"a":-1E400}]}`:                "body.x[1].a: has a number that is too large",
-		`{"a":{},"secret":"\u0000"}`:            "body.secret: holds a character that is no text (NUL, half a surrogate pair or U+FFFD)",
-		`{"x":{"a\u0000":1}}`:                   "body.x: holds a character that is no text (NUL, half a surrogate pair or U+FFFD)",
-		`{"x":[[],[{"a":1,"b":[1],"a":2}]]}`:    "body.x[1][0]: holds the same name twice in one object (at byte 28); parsers disagree on which counts",
-		`{"description":"a","DESCRIPTION":[]}`:  "body: has a field of another type than it has to be, or in two spellings",
+		`{"a":{},"secret":"\u0000"}`:            "body.secret: holds the character NUL, which is no text",
+		`{"x":{"a\u0000":1}}`:                   "body.x: holds the character NUL, which is no text",
+		`{"x":[[],[{"a":1,"b":[1],"a":2}]]}`:    "body.x[1][0]: holds the same name twice in one object (at byte 25); parsers disagree on which counts",
+		`{"description":"a","DESCRIPTION":[]}`:  "body.DESCRIPTION: is no field of this operation: names are exact, write it as description",
 		`{"description":1,"x":[[],[[],{}]]}`:    "body.description: expected string",
 		``:                                      "body: is required: send a JSON document",
 		`{"x":[[],[[],{}]],"secret":"a","y":{}`: "body: is not valid JSON (at byte 37)",
@@ -350,6 +371,18 @@ func TestErrorsOfTheBodyNameTheField(t *testing.T) {
 		}
 		if r.StatusCode != http.StatusBadRequest || p.Detail != want {
 			t.Errorf("%s: %d %q, want %q", body, r.StatusCode, p.Detail, want)
+		}
+	}
+}
+
+// TestDecodingIsExactByItself: where no schema lists the names, a field is read
+// from its own name alone, too.
+func TestDecodingIsExactByItself(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"own":{"name":"a"}}`: `"set":true`, `{"own":{"NAME":"a"}}`: `"set":false`, `{"own":{"NAME":"a","name":""}}`: `"set":false`,
+	} {
+		if _, answer := newFixture(t).do(t, "PATCH", thing+"x", goodKey, body); !strings.Contains(answer, want) {
+			t.Errorf("%s is answered %s, want %s", body, answer, want)
 		}
 	}
 }
