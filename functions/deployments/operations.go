@@ -133,7 +133,7 @@ type upload struct {
 
 type statusIn struct {
 	api.ProjectPath
-	StatusID string `path:"statusId" maxLength:"256" doc:"The UUID of the uploaded sources."`
+	StatusID string `path:"statusId" uuid:"true" maxLength:"256" doc:"The UUID of the uploaded sources, in either case."`
 }
 
 type statusOut = api.Body[deploymentStatus]

@@ -36,14 +36,14 @@ var create = api.Operation[createIn, projectOut]{
 }
 
 type listIn struct {
-	AccountName string `query:"accountName" maxLength:"256" doc:"The account; the key's own when it is not given."`
+	AccountName string `query:"accountName" empty:"absent" maxLength:"256" doc:"The account; the key's own when it is not given, or empty."`
 	api.Page
 }
 
 type listOut = api.Body[api.List[project]]
 
 type createIn struct {
-	AccountName string `query:"accountName" maxLength:"256" doc:"The account; the key's own when it is not given."`
+	AccountName string `query:"accountName" empty:"absent" maxLength:"256" doc:"The account; the key's own when it is not given, or empty."`
 	Body        struct {
 		// The pattern is the service's: a bad name is a 422, not a 400.
 		Name string `json:"name" maxLength:"1024" doc:"Lower-case letters, digits and hyphens, at most 63; neither first nor last a hyphen." example:"lime-fox"`

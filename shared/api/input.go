@@ -1,7 +1,10 @@
 package api
 
 import (
+	"net/http"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +17,11 @@ type input struct {
 	body, path, query []string
 	// slashed is the path parameter whose values may hold slashes, "" for none.
 	slashed string
+	// valued are the parameters of the query that are not empty when they are
+	// there: all but texts with the tag empty:"absent".
+	valued []string
+	// uuids are the path parameters that are UUIDs.
+	uuids []string
 	// form is what is known of the body, nil for none; a Route has it once it is
 	// registered.
 	form *form
@@ -38,8 +46,14 @@ func (i *input) read(t reflect.Type) {
 			if f.Tag.Get("slashes") == "true" {
 				i.slashed = "{" + f.Tag.Get("path") + "}"
 			}
+			if f.Tag.Get("uuid") == "true" {
+				i.uuids = append(i.uuids, f.Tag.Get("path"))
+			}
 		case f.Tag.Get("query") != "":
 			i.query = append(i.query, f.Tag.Get("query"))
+			if f.Tag.Get("empty") != "absent" {
+				i.valued = append(i.valued, f.Tag.Get("query"))
+			}
 		}
 	}
 }
@@ -68,6 +82,30 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 			}
 		}
 	}
+}
+
+// normalise gives each UUID of the path its one spelling: its letters may come in
+// either case (RFC 9562, 4). What is no UUID stays as it is, and is not found.
+func (i *input) normalise(r *http.Request) {
+	for _, name := range i.uuids {
+		if value := r.PathValue(name); uuidPattern.MatchString(value) {
+			r.SetPathValue(name, strings.ToLower(value))
+		}
+	}
+}
+
+var uuidPattern = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// checkQuery refuses a parameter that is there and empty. It would count as
+// absent, and limit= as 1000; what leaves a filter's value out by mistake would
+// be answered everything.
+func (i *input) checkQuery(query url.Values) error {
+	for _, name := range i.valued {
+		if slices.Contains(query[name], "") {
+			return fault.InvalidField("query."+name, "is empty; give it a value or leave it out")
+		}
+	}
+	return nil
 }
 
 // locate returns details by where their fields stood: "body.tags",

@@ -66,7 +66,7 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 // ServeHTTP is the way of every request: what it is called (request id), where
 // it leads (route), and then the operation, from around to the handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	st := &state{requestID: s.requestID(r), path: clipped(r.URL.EscapedPath(), maxPathBytes), start: s.parts.Now()}
+	st := &state{requestID: s.requestID(r), path: clipped(r.URL.EscapedPath(), maxPathBytes), address: addressOf(r), start: s.parts.Now()}
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
 	ctx = store.WithMeter(ctx, &st.meter)
 	ctx, st.span = s.parts.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
@@ -87,10 +87,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log(r, st, answer.status)
 		st.endSpan(r.Method, answer.status)
 	}()
-	if err := checkText(r.URL); err != nil {
-		writeProblem(ctx, answer, err)
-		return
-	}
 	trimSlash(r.URL)
 	if s.unrouted(answer, r) {
 		return
@@ -112,8 +108,8 @@ func (s *Server) requestID(r *http.Request) string {
 }
 
 // checkText refuses paths and queries that are no text, which no resource's
-// name can be.
-func checkText(u *url.URL) error {
+// name can be, and parameters without a value.
+func checkText(u *url.URL, in *input) error {
 	if !isText(u.Path) {
 		return errBadText("path")
 	}
@@ -131,7 +127,7 @@ func checkText(u *url.URL) error {
 			}
 		}
 	}
-	return nil
+	return in.checkQuery(values)
 }
 
 // errBadText is the answer to a path or query that is no text.
@@ -203,7 +199,15 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				st.change = auditRequest(r, st, d.Audit)
 				ctx = audit.With(ctx, st.change)
 			}
-			if err := allowed(p, d, r); err != nil {
+		}
+		// Who asks is known first: a stranger learns nothing of what a path may be.
+		if err := checkText(r.URL, route.in); err != nil {
+			writeProblem(ctx, w, err)
+			return
+		}
+		route.in.normalise(r)
+		if !d.Public {
+			if err := allowed(*st.principal, d, r); err != nil {
 				writeProblem(ctx, w, err)
 				return
 			}

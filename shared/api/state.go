@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
+
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -17,6 +20,7 @@ import (
 type state struct {
 	requestID string
 	path      string // as the client wrote it, without the query, up to maxPathBytes
+	address   string // where the client found the operation, without the query
 	start     time.Time
 	meter     store.Meter
 
@@ -34,6 +38,31 @@ type stateKey struct{}
 func stateOf(ctx context.Context) *state {
 	s, _ := ctx.Value(stateKey{}).(*state)
 	return s
+}
+
+// Address is where the client found the operation that it asks: the address of
+// the running request, absolute and without its query. Outside of one it is "".
+func Address(ctx context.Context) string {
+	if s := stateOf(ctx); s != nil {
+		return s.address
+	}
+	return ""
+}
+
+// addressOf reads it from what the platform says of itself where there is one:
+// its path has the stage in front, where the domain name is the platform's. A
+// Host that a client makes up misleads nobody but that client.
+func addressOf(r *http.Request) string {
+	scheme, host, path := "https", r.Host, r.URL.EscapedPath()
+	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok && c.DomainName != "" {
+		host, path = c.DomainName, c.Path
+	} else if r.TLS == nil {
+		scheme = "http"
+	}
+	if r.Header.Get("X-Forwarded-Proto") == "http" {
+		scheme = "http"
+	}
+	return scheme + "://" + host + clipped(path, maxPathBytes)
 }
 
 func setProblem(ctx context.Context, p *Problem) {
