@@ -85,3 +85,42 @@ func makers(d api.Declaration) (out []api.Declaration) {
 	}
 	return out
 }
+
+// TestEveryListInAnAnswerHasABound: the entries of pages are counted in bytes
+// (api.NewList); any other list or map in an answer has to be short by itself,
+// for the platform carries 6 MB. Who adds one says here by what.
+func TestEveryListInAnAnswerHasABound(t *testing.T) {
+	bounds := map[string]string{
+		"Consumer.apiKeys":                "100, each of at most 5 kB",
+		"Consumer.managers":               "50 with the invites",
+		"Consumer.managerInvites":         "50 with the managers",
+		"Consumer.tags":                   "5 pairs",
+		"KeyBucket.tags":                  "20 pairs",
+		"Consumer.metadata":               "1024 bytes",
+		"ConsumersCreatedKeys.data":       "what a request of 1 MiB makes",
+		"DeploymentsBuildResult.errors":   "what a build tells",
+		"DeploymentsBuildResult.warnings": "what a build tells",
+		"DeploymentsStatus.steps":         "the steps of a build",
+		"Problem.errors":                  "100",
+	}
+	operations, schemas := requests(t)
+	sent := map[string]bool{}
+	for _, o := range operations {
+		for _, c := range o.RequestBody.Content {
+			sent[strings.TrimPrefix(c.Schema.Ref, "#/components/schemas/")] = true
+		}
+	}
+	for name, s := range schemas {
+		for field, property := range s.Properties {
+			property = property.of(schemas)
+			isPage := strings.HasSuffix(name, "List") && field == "data" && s.Properties["total"].Type != nil
+			isObject := strings.Contains(fmt.Sprint(property.Type), "object") && len(property.Properties) == 0
+			if isPage || sent[name] || !isObject && !strings.Contains(fmt.Sprint(property.Type), "array") {
+				continue
+			}
+			if bounds[name+"."+field] == "" {
+				t.Errorf("%s.%s may be of any length: make it a page, or bound it and say by what", name, field)
+			}
+		}
+	}
+}

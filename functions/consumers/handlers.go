@@ -25,7 +25,9 @@ type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail}
-	return api.AnswerPage(in.Page, viewConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), in.include()))
+	include := in.include()
+	include.Fits = func() func(keys.Consumer) bool { return api.Fits(viewConsumer) }
+	return api.AnswerPage(in.Page, viewConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), include))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -137,11 +138,19 @@ func answerBytes(a events.APIGatewayProxyResponse) int {
 	if len(a.Body) < maxAnswerBytes/6 { // no byte takes more than six
 		return len(a.Body)
 	}
-	text, err := json.Marshal(a.Body)
-	if err != nil {
-		return len(a.Body)
+	return quotedBytes(a.Body)
+}
+
+// quotedBytes is how long a text is within JSON, as Lambda's runtime writes it:
+// it leaves markup as it is, which json.Marshal would make six bytes of.
+func quotedBytes(text string) int {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) != nil {
+		return len(text) // no text fails
 	}
-	return len(text)
+	return out.Len() - len("\n")
 }
 
 // EdgeProblem answers an error before there is a request, or instead of the

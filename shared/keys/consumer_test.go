@@ -278,3 +278,31 @@ func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
 		t.Fatalf("%d made it, %d are counted, %v", won, total, err)
 	}
 }
+
+// TestListReadsNoMoreKeysThanItsPageHolds: a page that has to end early ends its
+// reads, too, and begins anew when the reads have to.
+func TestListReadsNoMoreKeysThanItsPageHolds(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	for i := range 40 {
+		w.consumer(fmt.Sprintf("c-%02d", i))
+		w.key(fmt.Sprintf("c-%02d", i), keys.NewKey{})
+	}
+	asked, begun := 0, 0
+	include := keys.Include{Keys: true, Format: keys.Masked, Fits: func() func(keys.Consumer) bool {
+		begun++
+		left := 10
+		return func(c keys.Consumer) bool {
+			if len(c.Keys) != 1 {
+				t.Errorf("%s is asked about with %d keys", c.Name, len(c.Keys))
+			}
+			asked++
+			left--
+			return left >= 0
+		}
+	}}
+	got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, include)
+	if err != nil || len(got) != 10 || total != 40 || asked != 11 || begun != 1 {
+		t.Errorf("%d of %d consumers, %d asked about, %d pages begun: %v", len(got), total, asked, begun, err)
+	}
+}

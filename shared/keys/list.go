@@ -119,12 +119,35 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 		if !in.Keys {
 			return nil
 		}
-		return inParallel(len(records), func(i int) (err error) {
-			out[i].Keys, err = s.includedInList(ctx, v, records[i], in.Format)
-			return err
-		})
+		out, err = s.withKeys(ctx, v, records, out, in)
+		return err
 	})
 	return out, total, err
+}
+
+// withKeys gives the consumers with their keys, up to where their page ends:
+// 1,000 with 100 keys each would be many times what an answer may have.
+func (s *Service) withKeys(ctx context.Context, v view, records []consumerRecord, out []Consumer, in Include) ([]Consumer, error) {
+	fits := func(Consumer) bool { return true }
+	if in.Fits != nil {
+		fits = in.Fits()
+	}
+	for from := 0; from < len(out); from += parallel {
+		to := min(from+parallel, len(out))
+		err := inParallel(to-from, func(i int) (err error) {
+			out[from+i].Keys, err = s.includedInList(ctx, v, records[from+i], in.Format)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := from; i < to; i++ {
+			if !fits(out[i]) {
+				return out[:i], nil
+			}
+		}
+	}
+	return out, nil
 }
 
 func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, f Format) ([]Key, error) {
