@@ -383,3 +383,28 @@ func TestDocumentHoldsNobodysKey(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryFieldIsDescribed: the document is all that a client's author has.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	raw, err := api.Document(functions.Described(), api.Examples{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatal(err)
+	}
+	for name, schema := range document.Components.Schemas {
+		for field, property := range schema.Properties {
+			if property.Description == "" {
+				t.Errorf("%s.%s has no description: give it a doc tag", name, field)
+			}
+		}
+	}
+}

@@ -29,8 +29,8 @@ var sounds = regexp.MustCompile(`(?i)secret|token|passw|passphrase|private|crede
 // by intention, and then TestNoSecretIsKept follows what it holds.
 func TestFieldsThatSoundSecretAreKnown(t *testing.T) {
 	known := append(secretFields(),
-		"isSecret",             // whether a value is one
-		"url", "repositoryUrl", // addresses that anybody may know
+		"isSecret",                       // whether a value is one
+		"url", "repositoryUrl", "logUrl", // addresses that anybody may know
 	)
 	_, schemas := requests(t)
 	for name, s := range schemas {

@@ -22,12 +22,17 @@ type TagQuery struct {
 	Tags map[string]string `json:"-"`
 }
 
-// tagParameter documents TagQuery.
+// tagParameter documents TagQuery, as an object whose members are parameters of
+// their own (style form, exploded): a parameter tag would have generated clients
+// send tag=…, which nothing takes.
 func tagParameter() *huma.Param {
 	return &huma.Param{
-		Name: "tag", In: "query",
-		Description: "Only where the consumer has this tag, spelled tag.<property>=<value>. May be given several times; all have to match.",
-		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
+		Name: "tag", In: "query", Style: "form", Explode: new(true),
+		Description: "Only where the consumer has these tags: each member is a parameter named tag.<property>, and all have to match.",
+		Schema: &huma.Schema{
+			Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
+			Examples: []any{map[string]string{"tag.plan": "gold"}},
+		},
 	}
 }
 

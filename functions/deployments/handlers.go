@@ -57,7 +57,8 @@ func (h handlers) issue(ctx context.Context, account string, at deployments.Uplo
 }
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
-	return api.Answer(viewStatus)(h.service.ReadStatus(ctx, deployments.StatusAt{
+	show := func(s deployments.Status) deploymentStatus { return viewStatus(s, api.Address(ctx)) }
+	return api.Answer(show)(h.service.ReadStatus(ctx, deployments.StatusAt{
 		Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID,
 	}))
 }
@@ -96,12 +97,20 @@ func viewUpload(u deployments.Upload) upload {
 	return upload{UploadURL: u.URL, DeploymentID: u.StatusID}
 }
 
-func viewStatus(s deployments.Status) deploymentStatus {
+// viewStatus shows a status that is read at an address. Clients print logUrl of one
+// that failed (contract 3.1): what the build has to say is in the status itself,
+// its steps and its findings, so that this is its own address, which asks for an
+// account key as everything does. A presigned file of the same would be readable
+// by whoever sees the terminal's log, and gone before it is looked at.
+func viewStatus(s deployments.Status, address string) deploymentStatus {
 	out := deploymentStatus{
 		Status: string(s.Status), URL: s.URL, BuildID: s.BuildID, Steps: make(map[string]step, len(s.Steps)),
 		BuildResult: buildResult{
 			BuildID: s.BuildID, Errors: api.Each(s.Errors, viewFinding), Warnings: api.Each(s.Warnings, viewFinding),
 		},
+	}
+	if s.Status == deployments.Failure {
+		out.LogURL = address
 	}
 	for name, each := range s.Steps {
 		stepView := step{Status: string(each.Status), StartedOn: api.Timestamp(each.StartedOn), Message: each.Message}

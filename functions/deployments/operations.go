@@ -141,20 +141,21 @@ type statusOut = api.Body[deploymentStatus]
 type deploymentStatus struct {
 	Status      string          `json:"status" enum:"SUCCESS,ERROR,IN_PROGRESS" doc:"What has become of the upload."`
 	URL         string          `json:"url" doc:"The deployment's public address, empty until SUCCESS."`
+	LogURL      string          `json:"logUrl,omitempty" format:"uri" doc:"Where to read what went wrong, for ERROR: this status, with its steps and findings."`
 	BuildID     string          `json:"buildId,omitempty" doc:"The build's id, once there is a build."`
 	Steps       map[string]step `json:"steps" doc:"The build's steps by name: download, validate, build, deploy."`
 	BuildResult buildResult     `json:"buildResult" doc:"What the build says of the sources."`
 }
 
 type step struct {
-	Status     string `json:"status" enum:"IN_PROGRESS,SUCCESS,ERROR"`
-	StartedOn  string `json:"startedOn,omitempty" format:"date-time"`
-	FinishedOn string `json:"finishedOn,omitempty" format:"date-time"`
-	Message    string `json:"message,omitempty"`
+	Status     string `json:"status" enum:"IN_PROGRESS,SUCCESS,ERROR" doc:"How the step goes."`
+	StartedOn  string `json:"startedOn,omitempty" format:"date-time" doc:"When it began."`
+	FinishedOn string `json:"finishedOn,omitempty" format:"date-time" doc:"When it ended."`
+	Message    string `json:"message,omitempty" doc:"What made it fail, or begin again."`
 }
 
 type buildResult struct {
-	BuildID  string    `json:"buildId,omitempty"`
+	BuildID  string    `json:"buildId,omitempty" doc:"The build's id, once there is a build."`
 	Errors   []finding `json:"errors" doc:"Everything that has to be mended."`
 	Warnings []finding `json:"warnings" doc:"What is probably not meant."`
 }
@@ -196,12 +197,12 @@ type deployment struct {
 	Label           string `json:"label" doc:"The branch, as it stands in the name."`
 	URLParameter    string `json:"urlParameter" doc:"The same as label."`
 	LoggingID       string `json:"loggingId" doc:"What its logs are found under."`
-	AccountName     string `json:"accountName"`
-	ProjectName     string `json:"projectName"`
-	BranchName      string `json:"branchName"`
-	EnvironmentType string `json:"environmentType" enum:"PRODUCTION,PREVIEW,WORKING_COPY"`
-	State           string `json:"state" enum:"STARTED,BUILDING,FAILED,STOPPED"`
+	AccountName     string `json:"accountName" doc:"Its account."`
+	ProjectName     string `json:"projectName" doc:"Its project."`
+	BranchName      string `json:"branchName" doc:"The branch that it serves."`
+	EnvironmentType string `json:"environmentType" enum:"PRODUCTION,PREVIEW,WORKING_COPY" doc:"The kind of its environment."`
+	State           string `json:"state" enum:"STARTED,BUILDING,FAILED,STOPPED" doc:"STARTED while it is served."`
 	Message         string `json:"message" doc:"Always empty."`
-	CreatedOn       string `json:"createdOn" format:"date-time"`
-	UpdatedOn       string `json:"updatedOn" format:"date-time"`
+	CreatedOn       string `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn       string `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }

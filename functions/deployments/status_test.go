@@ -1,6 +1,7 @@
 package deployments_test
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,10 @@ func TestFailedBuildTellsWhatToCorrect(t *testing.T) {
 				id, address := w.issue("main")
 				w.Upload(address, archive)
 				s := w.status(id)
+				log, err := url.Parse(s.Text("logUrl"))
+				if err != nil || log.Scheme == "" || w.Call(w.full, "GET", log.Path, "").Want(200).JSON().Text("buildResult.errors.0.message") == "" {
+					t.Errorf("what went wrong is not to be read at %s (%v)", log, err)
+				}
 				if s.Text("status") != "ERROR" || s.Text("url") != "" || s.Text("buildResult.buildId") != id {
 					t.Errorf("status %s", s)
 				}

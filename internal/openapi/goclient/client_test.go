@@ -44,7 +44,7 @@ func TestClient(t *testing.T) {
 	}
 	consumer, err := client.ApiKeyConsumersServiceCreateWithResponse(t.Context(), account, bucket,
 		&gatewright.ApiKeyConsumersServiceCreateParams{WithApiKey: new(true)},
-		gatewright.ConsumersCreate{Name: "ada", Metadata: &map[string]any{"plan": "gold"}})
+		gatewright.ConsumersCreate{Name: "ada", Tags: &map[string]string{"plan": "gold"}, Metadata: &map[string]any{"plan": "gold"}})
 	if err != nil || consumer.JSON200 == nil || len(*consumer.JSON200.ApiKeys) != 1 {
 		t.Fatalf("create a consumer: %v %s", err, consumer.Body)
 	}
@@ -52,6 +52,13 @@ func TestClient(t *testing.T) {
 		&gatewright.ApiKeyConsumersServiceListParams{Limit: new(int64(10))})
 	if err != nil || list.JSON200 == nil || list.JSON200.Total != 1 || list.JSON200.Data[0].Name != "ada" {
 		t.Fatalf("list consumers: %v %s", err, list.Body)
+	}
+	for plan, want := range map[string]int64{"gold": 1, "silver": 0} {
+		tagged, err := client.ApiKeyConsumersServiceListWithResponse(t.Context(), account, bucket,
+			&gatewright.ApiKeyConsumersServiceListParams{Tag: &map[string]string{"tag.plan": plan}})
+		if err != nil || tagged.JSON200 == nil || tagged.JSON200.Total != want {
+			t.Errorf("list consumers with the plan %s: %v %s", plan, err, tagged.Body)
+		}
 	}
 	missing, err := client.ApiKeyBucketsServiceReadWithResponse(t.Context(), account, "no-such-bucket")
 	if err != nil || missing.ApplicationproblemJSON404 == nil {

@@ -31,7 +31,7 @@ assert.deepEqual(bucket.data.tags?.["team"], "web");
 const path = { accountName, bucketName };
 const created = await client.POST("/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers", {
   params: { path, query: { "with-api-key": true } },
-  body: { name: "ada", metadata: { plan: "gold" }, managers: ["ada@example.com", { email: "joe@example.com", sub: "joe" }] },
+  body: { name: "ada", tags: { plan: "gold" }, metadata: { plan: "gold" }, managers: ["ada@example.com", { email: "joe@example.com", sub: "joe" }] },
 });
 assert.match(created.data?.apiKeys?.[0]?.key ?? "", /^gwk_/);
 
@@ -40,6 +40,16 @@ const list = await client.GET("/v1/accounts/{accountName}/key-buckets/{bucketNam
 });
 const consumers: Consumer[] = list.data?.data ?? [];
 assert.deepEqual(consumers.map((c) => [c.name, c.managers?.length]), [["ada", 1]]);
+
+// openapi-fetch does not read a parameter's style: its own of objects is deepObject.
+const tagged = async (plan: string) =>
+  (
+    await client.GET("/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers", {
+      params: { path, query: { tag: { "tag.plan": plan } } },
+      querySerializer: { object: { style: "form", explode: true } },
+    })
+  ).data?.total;
+assert.deepEqual([await tagged("gold"), await tagged("silver")], [1, 0]);
 
 const missing = await client.GET("/v1/accounts/{accountName}/key-buckets/{bucketName}", {
   params: { path: { accountName, bucketName: "no-such-bucket" } },
