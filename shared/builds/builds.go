@@ -59,7 +59,8 @@ type Variables interface {
 	Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error)
 }
 
-// Options are what a Builder takes from outside; all are needed but TempDir.
+// Options are what a Builder takes from outside; all are needed but Sandbox and
+// TempDir.
 type Options struct {
 	Table     *store.Table
 	Objects   Objects
@@ -70,6 +71,9 @@ type Options struct {
 	// Verify answers what would keep a gateway from serving an artifact that
 	// compiles: package gateway's function of the name does.
 	Verify func(*project.Artifact) []project.Problem
+	// Sandbox, if not nil, is where projects are compiled, by Work: then neither
+	// Compiler nor Catalogue nor Verify is used.
+	Sandbox installation.Sandbox
 	// TempDir holds one archive for each build that downloads; "" means the
 	// system's folder for temporary files.
 	TempDir string
@@ -79,6 +83,7 @@ type Options struct {
 type Builder struct {
 	o      Options
 	limits project.Limits
+	w      worker
 
 	mu sync.Mutex
 	// compiled is the last result of validate, which saves the next state of
@@ -98,12 +103,14 @@ func Open(p installation.Parts) *Builder {
 	return New(Options{
 		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p),
 		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
+		Sandbox: p.Sandbox,
 	})
 }
 
 // New makes a Builder.
 func New(o Options) *Builder {
-	return &Builder{o: o, limits: project.DefaultLimits()}
+	limits := project.DefaultLimits()
+	return &Builder{o: o, limits: limits, w: worker{o.Compiler, o.Catalogue, o.Verify, limits}}
 }
 
 // Definitions returns the operations' definitions.

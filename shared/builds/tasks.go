@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -83,7 +84,7 @@ func (b *Builder) validate(ctx context.Context, s operation.Step) (operation.Res
 	if err := b.removeUpload(ctx, in); err != nil {
 		return operation.Result{}, err
 	}
-	c, err := b.project(ctx, in, data.Source)
+	c, err := b.project(ctx, s, in, data.Source)
 	if err != nil {
 		return operation.Result{}, err
 	}
@@ -106,7 +107,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	}
 	c := b.takeCompiled(in.StatusID)
 	if c == nil {
-		if c, err = b.project(ctx, in, data.Source); err != nil {
+		if c, err = b.project(ctx, s, in, data.Source); err != nil {
 			return operation.Result{}, err
 		}
 		data.Warnings = findings(c.result.Warnings)
@@ -160,7 +161,7 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 }
 
 // project unpacks and compiles a stored archive.
-func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source string) (*compiled, error) {
+func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.BuildInput, source string) (*compiled, error) {
 	c := &compiled{statusID: in.StatusID}
 	r, _, err := b.o.Objects.Get(ctx, blob.SourceKey(source), "", b.limits.CompressedBytes)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -170,27 +171,24 @@ func (b *Builder) project(ctx context.Context, in deployments.BuildInput, source
 	if err != nil {
 		return nil, fmt.Errorf("get sources: %w", err)
 	}
-	files, problems, err := project.Unpack(r, b.limits)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, fmt.Errorf("read sources: %w", err)
-	}
-	if len(problems) > 0 {
-		c.result.Errors = problems
-		return c, nil
-	}
 	variables, err := b.o.Variables.Resolve(ctx, in.AccountID, in.Project, in.Branch)
 	if err != nil {
-		return nil, fmt.Errorf("resolve variables: %w", err)
+		return nil, errors.Join(fmt.Errorf("resolve variables: %w", err), r.Close())
 	}
-	c.artifact, c.result = b.o.Compiler.Compile(files, project.Input{
+	c.artifact, c.result, err = b.run(ctx, r, order{
 		Identity: project.Identity{
 			AccountID: in.AccountID, Account: in.Account, Project: in.Project, Branch: in.Branch,
 			Environment: string(in.Kind), Deployment: in.Deployment, BuildID: in.StatusID,
 		},
 		Variables: variables,
-		Catalogue: b.o.Catalogue,
-		Verify:    b.o.Verify,
 	})
+	if over, ok := errors.AsType[*installation.ExhaustedError](err); ok && (!over.Slow || s.Attempt > 1) {
+		// What was slow may have been the machine; what is slow again is not.
+		c.artifact, c.result, err = nil, project.Result{Errors: []project.Problem{{Message: over.Public}}}, nil
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("build a project: %w", err)
+	}
 	return c, nil
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// Parts are what services are made of. All fields but the last are needed.
+// Parts are what services are made of. All fields but the last two are needed.
 type Parts struct {
 	Config config.Config
 	Table  *store.Table
@@ -37,7 +37,29 @@ type Parts struct {
 	Log    *slog.Logger
 	// Telemetry is what the installation tells of itself beside its log.
 	Telemetry telemetry.Options
+	// Sandbox is where hostile projects are compiled, nil for this process: a
+	// Lambda is a sandbox itself.
+	Sandbox Sandbox
 }
+
+// Sandbox runs what works on a stranger's input, in a process that has a bound.
+type Sandbox interface {
+	// Run passes in to the process and its answer to out. The error is an
+	// *ExhaustedError when the process needed more than it may have, that of in,
+	// the context's, or a failure of ours, after which out holds nothing of use.
+	Run(ctx context.Context, in io.Reader, out io.Writer) error
+}
+
+// ExhaustedError tells that an input takes more to work on than there is for it.
+type ExhaustedError struct {
+	// Slow tells that it was time: another attempt may be faster.
+	Slow bool
+	// Public is what the input's author may read.
+	Public string
+}
+
+// Error implements error.
+func (e *ExhaustedError) Error() string { return e.Public }
 
 // Bucket is the bucket of uploads, sources and artifacts.
 type Bucket interface {

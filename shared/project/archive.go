@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,21 +39,19 @@ type Limits struct {
 }
 
 // DefaultLimits are the product's: 100 MiB and fewer than 10,000 files
-// (contract 8), the rest chosen so that a build stays below 10 s and 512 MiB.
-// The GitHub REST API's description, the largest public one, has 13 MB.
+// (contract 8), the rest as Budgets has them.
 func DefaultLimits() Limits {
-	const mib = 1 << 20
 	return Limits{
-		CompressedBytes: 100 * mib,
-		UnpackedBytes:   512 * mib,
-		Ratio:           100,
+		CompressedBytes: archiveBytes,
+		UnpackedBytes:   unpackedBytes,
+		Ratio:           archiveRatio,
 		RatioAfter:      32 * mib,
-		Files:           9_999,
-		Entries:         20_000,
-		PathBytes:       512,
-		PathDepth:       32,
-		FileBytes:       24 * mib,
-		KeptBytes:       48 * mib,
+		Files:           archiveFiles,
+		Entries:         archiveEntries,
+		PathBytes:       pathBytes,
+		PathDepth:       pathSegments,
+		FileBytes:       fileBytes,
+		KeptBytes:       keptBytes,
 	}
 }
 
@@ -72,12 +71,12 @@ const archiveProblems = 50
 // archive are not looked at, and not kept.
 //
 // What is wrong with the archive comes as problems, without Files then. The
-// error is r's own, and only r's: a source that cannot be read says nothing
-// about the project.
-func Unpack(r io.Reader, limits Limits) (Files, []Problem, error) {
+// error is r's own or the context's, and only theirs: a source that cannot be
+// read says nothing about the project.
+func Unpack(ctx context.Context, r io.Reader, limits Limits) (Files, []Problem, error) {
 	u := &unpacker{
 		limits: limits,
-		source: &countingReader{r: r, limit: limits.CompressedBytes},
+		source: &countingReader{ctx: ctx, r: r, limit: limits.CompressedBytes},
 		files:  Files{},
 		seen:   map[string]bool{},
 	}
@@ -159,7 +158,7 @@ func (u *unpacker) run() error {
 		if err := u.entry(header, archive); err != nil {
 			return err
 		}
-		if len(u.report.problems) >= archiveProblems {
+		if u.report.problems.len() >= archiveProblems {
 			return errManyProblems
 		}
 	}
@@ -342,13 +341,19 @@ type sourceError struct{ cause error }
 func (e *sourceError) Error() string { return e.cause.Error() }
 func (e *sourceError) Unwrap() error { return e.cause }
 
-// countingReader counts compressed bytes and marks the source's own errors.
+// countingReader counts compressed bytes and marks the source's own errors. What
+// is unpacked of each of its reads is bounded, so that it is the place to look
+// at the context.
 type countingReader struct {
+	ctx      context.Context //nolint:containedctx // it lives as long as one call of Unpack
 	r        io.Reader
 	n, limit int64
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, &sourceError{context.Cause(c.ctx)}
+	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	if c.n > c.limit {

@@ -117,7 +117,7 @@ func TestGoodArchivesAreUnpacked(t *testing.T) {
 		"a large file of other sorts": archiveOf(t, append(plain, file("docs/video", noise(4<<20)))...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, problems, err := project.Unpack(bytes.NewReader(data), project.DefaultLimits())
+			files, problems, err := project.Unpack(t.Context(), bytes.NewReader(data), project.DefaultLimits())
 			if err != nil || len(problems) > 0 {
 				t.Fatalf("error %v, problems %v", err, problems)
 			}
@@ -229,7 +229,7 @@ func TestBadArchivesAreRefused(t *testing.T) {
 			if tt.limits != nil {
 				limits = *tt.limits
 			}
-			files, problems, err := project.Unpack(bytes.NewReader(tt.data), limits)
+			files, problems, err := project.Unpack(t.Context(), bytes.NewReader(tt.data), limits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func folders(n int) []entry {
 
 func TestAllBadEntriesAreToldAtOnce(t *testing.T) {
 	data := archiveOf(t, file("/a", ""), special("b", tar.TypeFifo, ""), file("../c", ""), file(routes, "{}"))
-	_, problems, err := project.Unpack(bytes.NewReader(data), project.DefaultLimits())
+	_, problems, err := project.Unpack(t.Context(), bytes.NewReader(data), project.DefaultLimits())
 	if err != nil || len(problems) != 3 {
 		t.Errorf("error %v, problems %+v, want 3", err, problems)
 	}
@@ -261,7 +261,7 @@ func TestAllBadEntriesAreToldAtOnce(t *testing.T) {
 	for i := range 1_000 {
 		many = append(many, file(fmt.Sprintf("/%d", i), ""))
 	}
-	_, problems, err = project.Unpack(bytes.NewReader(archiveOf(t, many...)), project.DefaultLimits())
+	_, problems, err = project.Unpack(t.Context(), bytes.NewReader(archiveOf(t, many...)), project.DefaultLimits())
 	if err != nil || len(problems) != 51 {
 		t.Errorf("error %v, %d problems, want 50 and one that says so", err, len(problems))
 	}
@@ -272,7 +272,7 @@ func TestUnreadableSourceIsAnErrorAndNoProblem(t *testing.T) {
 	packed := archiveOf(t, file(routes, "{}"))
 	for _, n := range []int{0, 5, len(packed) / 2} {
 		source := io.MultiReader(bytes.NewReader(packed[:n]), iotest.ErrReader(broken))
-		files, problems, err := project.Unpack(source, project.DefaultLimits())
+		files, problems, err := project.Unpack(t.Context(), source, project.DefaultLimits())
 		if !errors.Is(err, broken) || problems != nil || files != nil {
 			t.Errorf("after %d bytes: error %v, problems %v", n, err, problems)
 		}
@@ -281,7 +281,7 @@ func TestUnreadableSourceIsAnErrorAndNoProblem(t *testing.T) {
 
 func TestSmallReadsChangeNothing(t *testing.T) {
 	packed := archiveOf(t, file(routes, "{}"), file("a/b", "c"))
-	files, problems, err := project.Unpack(iotest.OneByteReader(bytes.NewReader(packed)), project.DefaultLimits())
+	files, problems, err := project.Unpack(t.Context(), iotest.OneByteReader(bytes.NewReader(packed)), project.DefaultLimits())
 	if err != nil || len(problems) > 0 || string(files[routes]) != "{}" {
 		t.Errorf("error %v, problems %v, files %q", err, problems, files)
 	}
@@ -298,7 +298,7 @@ func TestKeptFilesAreThoseThatWerePacked(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(contents)) {
 			entries = append(entries, file(name, string(contents[name])))
 		}
-		files, problems, err := project.Unpack(bytes.NewReader(archiveOf(t, entries...)), project.DefaultLimits())
+		files, problems, err := project.Unpack(t.Context(), bytes.NewReader(archiveOf(t, entries...)), project.DefaultLimits())
 		if len(entries) == 0 {
 			return // a tar file of nothing but zeros is refused or empty, either is fine
 		}
@@ -326,7 +326,7 @@ func FuzzUnpack(f *testing.F) {
 		// As it comes, and as the content of a sound gzip, or the fuzzer would
 		// spend its time on checksums.
 		for _, archive := range [][]byte{data, gzipped(t, data)} {
-			files, problems, err := project.Unpack(bytes.NewReader(archive), limits)
+			files, problems, err := project.Unpack(t.Context(), bytes.NewReader(archive), limits)
 			if err != nil {
 				t.Fatalf("an error of the source, which has none: %v", err)
 			}

@@ -31,7 +31,10 @@ func FuzzCompile(f *testing.F) {
 			files["gatewright.jsonc"] = settings
 		}
 		variables := map[string]string{"FIRST": secret, "UPSTREAM": "https://" + strings.ReplaceAll(secret, " ", "-")}
-		artifact, result := compiler.Compile(files, project.Input{Catalogue: catalogue{}, Variables: variables})
+		artifact, result, err := compiler.Compile(t.Context(), files, project.Input{Catalogue: catalogue{}, Variables: variables})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if (artifact == nil) != (len(result.Errors) > 0) {
 			t.Fatalf("artifact %v, %d errors", artifact, len(result.Errors))
 		}

@@ -11,14 +11,6 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a JSON file beside its size. Deeper or longer ones serve no project
-// and cost the checks that follow more than they are worth.
-const (
-	maxDepth       = 128
-	maxNumberChars = 64
-	maxExponent    = 308
-)
-
 // document is a JSON file as a tree of map[string]any, []any, string, bool,
 // nil and json.Number.
 type document struct {
@@ -31,8 +23,9 @@ type document struct {
 
 // parse reads a JSON file and reports what is wrong with it as text: encoding,
 // syntax with line and column, names that stand twice in an object, numbers
-// and nesting out of bounds. It answers nil when there is no tree to go on with.
-func parse(file string, data []byte, r *report) *document {
+// and what is over its budget. It answers nil when there is no tree to go on with.
+func (c *compiler) parse(file string, data []byte) *document {
+	r := &c.report
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark: RFC 8259 lets a reader ignore it
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
@@ -42,10 +35,10 @@ func parse(file string, data []byte, r *report) *document {
 		r.fail(file, "", "%s: this is no UTF-8. Save the file in UTF-8.", position(data, at))
 		return nil
 	}
-	p := &parser{file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
+	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
 	p.dec.UseNumber()
 	// The decoder's tokens come with poor errors, the scanner's with good ones.
-	syntax := json.Unmarshal(data, new(json.RawMessage))
+	syntax := json.Unmarshal(data, new(unread))
 	root, err := p.value(0)
 	if syntax != nil || err != nil {
 		at, message := p.dec.InputOffset(), "the file ends in the middle"
@@ -68,12 +61,20 @@ func parse(file string, data []byte, r *report) *document {
 	return p.doc
 }
 
+// unread is a value that is only scanned: a json.RawMessage would be a copy.
+type unread struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*unread) UnmarshalJSON([]byte) error { return nil }
+
 type parser struct {
+	c      *compiler
 	file   string
 	report *report
 	doc    *document
 	dec    *json.Decoder
 	at     []string // the tokens that lead to the value being read
+	size   int      // of the pointer that at makes, at the least
 }
 
 // errStop ends the reading after a problem that is already reported.
@@ -85,8 +86,14 @@ func (p *parser) value(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if depth > maxDepth {
-		p.report.fail(p.file, pointer(p.at...), "This is nested more than %d levels deep. Flatten it.", maxDepth)
+	switch p.c.values++; {
+	case depth > maxDepth:
+		return p.stop("nesting", int64(depth), "Flatten it.")
+	case p.size > maxPointerBytes:
+		return p.stop("pointer", int64(p.size), "Shorten the names that lead here, or flatten it.")
+	case p.c.values > maxValues:
+		return p.stop("values", maxValues+1, "Reading ended here. Leave out what the gateway does not need, such as examples.")
+	case p.c.stopped():
 		return nil, errStop
 	}
 	switch t := token.(type) {
@@ -105,6 +112,24 @@ func (p *parser) value(depth int) (any, error) {
 	}
 }
 
+// stop ends the reading at a budget.
+func (p *parser) stop(budget string, found int64, advice string) (any, error) {
+	p.report.over(p.file, pointer(p.at...), budget, found, advice)
+	return nil, errStop
+}
+
+// enter and leave count the way to a value.
+func (p *parser) enter(token string) {
+	p.at = append(p.at, token)
+	p.size += 1 + len(token)
+}
+
+func (p *parser) leave() {
+	last := len(p.at) - 1
+	p.size -= 1 + len(p.at[last])
+	p.at = p.at[:last]
+}
+
 func (p *parser) object(depth int) (any, error) {
 	object := map[string]any{}
 	for p.dec.More() {
@@ -116,7 +141,13 @@ func (p *parser) object(depth int) (any, error) {
 		if !ok {
 			return nil, io.ErrUnexpectedEOF
 		}
-		p.at = append(p.at, name)
+		switch {
+		case len(name) > maxNameBytes:
+			return p.stop("name", int64(len(name)), fmt.Sprintf("Shorten the name that begins with %q.", printable(name[:40])))
+		case len(object) == maxMembers:
+			return p.stop("members", maxMembers+1, "Reading ended here. Leave out what the gateway does not need, or divide the document.")
+		}
+		p.enter(name)
 		if _, twice := object[name]; twice {
 			p.report.fail(p.file, pointer(p.at...), "This name stands twice in the same object. Remove one of them.")
 		} else if depth == 1 && p.at[0] == "paths" {
@@ -127,7 +158,7 @@ func (p *parser) object(depth int) (any, error) {
 			return nil, err
 		}
 		object[name] = v
-		p.at = p.at[:len(p.at)-1]
+		p.leave()
 	}
 	_, err := p.dec.Token()
 	return object, err
@@ -136,13 +167,13 @@ func (p *parser) object(depth int) (any, error) {
 func (p *parser) array(depth int) (any, error) {
 	array := []any{}
 	for i := 0; p.dec.More(); i++ {
-		p.at = append(p.at, strconv.Itoa(i))
+		p.enter(strconv.Itoa(i))
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		array = append(array, v)
-		p.at = p.at[:len(p.at)-1]
+		p.leave()
 	}
 	_, err := p.dec.Token()
 	return array, err

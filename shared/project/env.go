@@ -38,6 +38,19 @@ type resolution struct {
 	// moved are the places that an array's elements had in the file, by the
 	// array's pointer: elements of unset variables are gone.
 	moved map[string][]int
+	// bytes is the size of the texts with variables put in, and of what
+	// variables that are read on each request add to them.
+	bytes int64
+	// missing are the names of unset by the pointer of their parent, which says
+	// what the parent lacks; explain makes them.
+	missing map[string][]lacking
+}
+
+// lacking is what is not there for want of a variable: the last token of its
+// pointer, and the variables' names.
+type lacking struct {
+	last  string
+	names []string
 }
 
 // resolve puts variables into every string of value, which stands at the
@@ -53,6 +66,7 @@ func (e *environment) resolve(file, at string, value any) resolution {
 func (e *environment) walk(file, at, here string, value any, res *resolution) (any, bool) {
 	switch v := value.(type) {
 	case string:
+		res.bytes += int64(len(v))
 		return e.text(file, at, here, v, res)
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -108,13 +122,22 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 	if len(calls) == 1 && calls[0][0] == text {
 		name := strings.TrimSpace(calls[0][1])
 		value, set := e.variables[name]
+		res.bytes += int64(len(value))
 		if !set && variableName.MatchString(name) {
-			e.report.warn(file, at, "The variable %s is not set for this environment, so this option is left out.", name)
+			e.report.warn(file, at, "The variable %s is not set for this environment, so this option is left out.", printable(name))
 		}
 		return value, set
 	}
 	for _, name := range res.unset[here] {
-		e.report.warn(file, at, "The variable %s is not set for this environment, so it is empty here.", name)
+		e.report.warn(file, at, "The variable %s is not set for this environment, so it is empty here.", printable(name))
+	}
+	// What it will have is known before it is made: a small text can name a large
+	// value a thousand times.
+	for _, call := range calls {
+		res.bytes += int64(len(e.variables[strings.TrimSpace(call[1])]))
+	}
+	if res.bytes > maxOptionBytes {
+		return "", true
 	}
 	return envCall.ReplaceAllStringFunc(text, func(call string) string {
 		return e.variables[strings.TrimSpace(envCall.FindStringSubmatch(call)[1])]
@@ -123,22 +146,26 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 
 // forbid reports $env in every string of value but those that skip holds for,
 // given the tokens of their place.
-func (e *environment) forbid(file string, at []string, value any, skip func(at []string) bool) {
-	if skip(at) {
+func (c *compiler) forbid(file string, at []string, value any, skip func(at []string) bool) {
+	if skip(at) || c.stopped() {
 		return
 	}
 	switch v := value.(type) {
 	case string:
 		if strings.Contains(v, envOpening) {
-			e.report.fail(file, pointer(at...), "$env is not read here. It may stand in the options of handlers and policies and in the properties of CORS policies.")
+			c.fail(file, pointer(at...), "$env is not read here. It may stand in the options of handlers and policies and in the properties of CORS policies.")
 		}
 	case map[string]any:
+		at = append(at, "")
 		for name, child := range v {
-			e.forbid(file, append(at[:len(at):len(at)], name), child, skip)
+			at[len(at)-1] = name
+			c.forbid(file, at, child, skip)
 		}
 	case []any:
+		at = append(at, "")
 		for i, child := range v {
-			e.forbid(file, append(at[:len(at):len(at)], strconv.Itoa(i)), child, skip)
+			at[len(at)-1] = strconv.Itoa(i)
+			c.forbid(file, at, child, skip)
 		}
 	}
 }
@@ -150,20 +177,29 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 	object, _ := options.(map[string]any)
 	for _, field := range patternFields {
 		text, _ := object[field].(string)
+		size := len(text)
+		if size > maxAddressBytes {
+			e.report.over(file, at+pointer(field), "address", int64(size), "Shorten it.")
+			continue
+		}
 		for _, span := range expression.FindAllStringIndex(text, -1) {
 			for _, found := range envInPattern.FindAllStringSubmatch(text[span[0]+2:span[1]-1], -1) {
 				name := found[1]
 				value, set := e.variables[name]
+				size += len(value)
 				switch {
 				case set:
 					used[name] = value
 					e.report.hide(value, "${env."+name+"}")
 				case inOrigin(text[:span[0]]):
-					e.report.fail(file, at+pointer(field), "The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", name, name)
+					e.report.fail(file, at+pointer(field), "The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", printable(name), printable(name))
 				default:
-					e.report.warn(file, at+pointer(field), "The variable %s is not set for this environment, so it is empty here.", name)
+					e.report.warn(file, at+pointer(field), "The variable %s is not set for this environment, so it is empty here.", printable(name))
 				}
 			}
+		}
+		if size > maxAddressBytes {
+			e.report.over(file, at+pointer(field), "address", int64(size), "With the variables put in it is too long. Shorten it.")
 		}
 	}
 }
@@ -196,19 +232,30 @@ func (r *resolution) origin(relative string) string {
 	return file.String()
 }
 
+// explained is how many variables explain a fault: who sets these sees the others.
+const explained = 5
+
 // explain adds to a fault of the resolved value at relative which variables
 // have to be set to mend it, if that is why.
 func (r *resolution) explain(relative, message string) string {
-	var names []string
-	for at, unset := range r.unset {
-		parent, last := at[:strings.LastIndexByte(at, '/')+1], at[strings.LastIndexByte(at, '/')+1:]
-		missing := strings.TrimSuffix(parent, "/") == relative && strings.Contains(message, unescapeToken(last))
-		if at == relative || missing {
-			names = append(names, unset...)
+	if r.missing == nil {
+		r.missing = map[string][]lacking{}
+		for at, names := range r.unset {
+			cut := strings.LastIndexByte(at, '/')
+			parent := at[:max(cut, 0)]
+			r.missing[parent] = append(r.missing[parent], lacking{unescapeToken(at[cut+1:]), names})
+		}
+	}
+	names := slices.Clone(r.unset[relative])
+	for _, child := range r.missing[relative] {
+		if strings.Contains(message, child.last) {
+			names = append(names, child.names...)
 		}
 	}
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	names = slices.Compact(names)
+	for _, name := range names[:min(len(names), explained)] {
+		name = printable(name)
 		message += fmt.Sprintf(" It is $env(%s) here, and %s is not set for this environment: set the variable %s and deploy again.", name, name, name)
 	}
 	return message

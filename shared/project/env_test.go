@@ -114,7 +114,7 @@ func TestVariablesAreReadOnEachRequestWhereAPatternSaysSo(t *testing.T) {
 		for _, name := range tt.used {
 			want[name] = variables[name]
 		}
-		if !reflect.DeepEqual(used, want) || len(r.problems) != tt.problems || len(r.warnings) != tt.warnings {
+		if !reflect.DeepEqual(used, want) || r.problems.len() != tt.problems || r.warnings.len() != tt.warnings {
 			t.Errorf("%s: used %v, problems %v, warnings %v", tt.pattern, used, r.problems, r.warnings)
 		}
 	}

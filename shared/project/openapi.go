@@ -1,6 +1,7 @@
 package project
 
 import (
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,40 +35,122 @@ func (c *compiler) checkOpenAPI(doc *document) bool {
 		c.fail(doc.file, "/openapi", `This version is not supported. Write OpenAPI 3.1 or 3.0, and say so: "openapi": "3.1.0".`)
 		return false
 	}
-	first := len(c.problems)
-	check(&c.report, doc.file, "", schema, doc.root)
-	for i, p := range c.problems[first:] {
-		if at := tokens(p.Path); p.Message == unknownProperty && len(at) == 2 && at[0] == "paths" {
-			c.problems[first+i].Message = "A path begins with a slash. Correct it, or write x- before the name of an extension."
-		}
-	}
+	c.checkShape(doc.file, schema, root)
 	if _, ok := root["paths"].(map[string]any); !ok {
 		if _, there := root["paths"]; !there {
 			c.fail(doc.file, "", `Add "paths": a gateway's document describes routes.`)
 		}
 		return false
 	}
-	refs := &references{report: &c.report, file: doc.file, root: doc.root, good: map[string]bool{}}
+	refs := &references{c: c, file: doc.file, root: doc.root, good: map[string]bool{}}
 	refs.walk(nil, doc.root)
 	return true
 }
 
+// checkShape holds a document against a schema of OpenAPI. A large one that does
+// not fit is held against it in parts, each of which is a document with some of
+// its entries: an error of the library's takes more memory than what is wrong.
+func (c *compiler) checkShape(file string, s *shape, root map[string]any) {
+	if weigh(root) <= maxWeight {
+		c.checkPart(file, "", s, root)
+		return
+	}
+	if s.fits(root) {
+		return
+	}
+	frame := maps.Clone(root)
+	empty := map[string]any{}
+	for _, section := range []string{"paths", "webhooks"} {
+		if entries, ok := root[section].(map[string]any); ok {
+			frame[section] = empty
+			c.checkEntries(file, "/"+section, s, entries, func(some map[string]any) map[string]any {
+				return documentOf(root, section, some)
+			})
+		}
+	}
+	if components, ok := root["components"].(map[string]any); ok {
+		frame["components"] = maps.Clone(components)
+		for name, entries := range components {
+			entries, ok := entries.(map[string]any)
+			if !ok || strings.HasPrefix(name, "x-") {
+				continue
+			}
+			frame["components"].(map[string]any)[name] = empty
+			c.checkEntries(file, "/components"+pointer(name), s, entries, func(some map[string]any) map[string]any {
+				return documentOf(root, "components", map[string]any{name: some})
+			})
+		}
+	}
+	c.checkPart(file, "", s, frame)
+}
+
+// documentOf is a document that has nothing but a section.
+func documentOf(root map[string]any, section string, entries map[string]any) map[string]any {
+	return map[string]any{
+		"openapi": root["openapi"], "info": map[string]any{"title": "", "version": ""},
+		"paths": map[string]any{}, section: entries,
+	}
+}
+
+// checkEntries checks the entries of a section, so many at a time as can be told of.
+func (c *compiler) checkEntries(file, at string, s *shape, entries map[string]any, document func(some map[string]any) map[string]any) {
+	some, weight := map[string]any{}, 0
+	for name, entry := range entries {
+		if c.stopped() {
+			return
+		}
+		w := weigh(entry) + 100 // and what is around it
+		if w > maxWeight {
+			c.checkPart(file, at+pointer(name), s, document(map[string]any{name: entry}))
+			continue
+		}
+		if weight += w; weight > maxWeight/2 {
+			c.checkPart(file, at, s, document(some))
+			some, weight = map[string]any{}, w
+		}
+		some[name] = entry
+	}
+	c.checkPart(file, at, s, document(some))
+}
+
+// checkPart checks a document and reports in the words of documents. at is what
+// to look at when the violations cannot be told.
+func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
+	prefix := ""
+	if weigh(root) > maxWeight {
+		prefix = at
+	}
+	var found report
+	check(&found, file, prefix, s, root)
+	for _, p := range found.problems.first {
+		if at := tokens(p.Path); p.Message == unknownProperty && len(at) == 2 && at[0] == "paths" {
+			p.Message = "A path begins with a slash. Correct it, or write x- before the name of an extension."
+		}
+		c.problems.add(p)
+	}
+	c.problems.more += found.problems.more
+}
+
 // references checks the references of a document into itself.
 type references struct {
-	report *report
-	file   string
-	root   any
-	good   map[string]bool // the targets looked at so far
+	c    *compiler
+	file string
+	root any
+	good map[string]bool // the targets looked at so far
 }
 
 // walk looks at every $ref below value. What an author quotes as data (examples,
 // defaults, extensions) is none of ours.
 func (r *references) walk(at []string, value any) {
+	if r.c.stopped() {
+		return
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		if target, ok := v["$ref"].(string); ok && !r.leads(target) {
-			r.report.fail(r.file, pointer(at...)+"/$ref", "This reference leads nowhere. Correct it, or add what it names.")
+			r.c.fail(r.file, pointer(at...)+"/$ref", "This reference leads nowhere. Correct it, or add what it names.")
 		}
+		at = append(at, "")
 		for name, child := range v {
 			switch {
 			case name == "example", name == "default", name == "enum", name == "const", name == "value",
@@ -78,11 +161,14 @@ func (r *references) walk(at []string, value any) {
 					continue
 				}
 			}
-			r.walk(append(at[:len(at):len(at)], name), child)
+			at[len(at)-1] = name
+			r.walk(at, child)
 		}
 	case []any:
+		at = append(at, "")
 		for i, child := range v {
-			r.walk(append(at[:len(at):len(at)], strconv.Itoa(i)), child)
+			at[len(at)-1] = strconv.Itoa(i)
+			r.walk(at, child)
 		}
 	}
 }

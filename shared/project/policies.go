@@ -15,23 +15,23 @@ func (c *compiler) readPolicies() {
 	if !has {
 		return
 	}
-	doc := parse(policiesFile, data, &c.report)
+	doc := c.parse(policiesFile, data)
 	if doc == nil {
 		return
 	}
-	c.env.forbid(policiesFile, nil, doc.root, inPolicyOptions)
+	c.forbid(policiesFile, nil, doc.root, inPolicyOptions)
 	root, _ := doc.root.(map[string]any)
 	valid := check(&c.report, policiesFile, "", c.schemas.policies, doc.root)
 	policies, _ := root["policies"].([]any)
 	for i, entry := range policies {
-		if policy, ok := entry.(map[string]any); ok {
+		if policy, ok := entry.(map[string]any); ok && !c.stopped() {
 			c.readPolicy(pointer("policies", strconv.Itoa(i)), policy, valid)
 		}
 	}
 	c.artifact.CORSPolicies = map[string]CORSPolicy{}
 	cors, _ := root["corsPolicies"].([]any)
 	for i, entry := range cors {
-		if policy, ok := entry.(map[string]any); ok {
+		if policy, ok := entry.(map[string]any); ok && !c.stopped() {
 			c.readCORS(pointer("corsPolicies", strconv.Itoa(i)), policy)
 		}
 	}
@@ -78,7 +78,9 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	}
 	c.reportFaults(policiesFile, at+"/handler", res, ofHandler)
 	c.reportFaults(policiesFile, at, resolution{}, ofPolicy)
-	c.artifact.Policies[name] = policy
+	if c.grow(policiesFile, at, len(name)+len(policyType)+len(component.Options)+routeOverhead) {
+		c.artifact.Policies[name] = policy
+	}
 }
 
 // warnOfUnused warns of policies that no route names.
@@ -97,13 +99,23 @@ func (c *compiler) readCORS(at string, object map[string]any) {
 		// A direct property may hold a variable; what is nested in one, but for
 		// the lists' entries, may not.
 		if name == "name" || !textual(value) {
-			c.env.forbid(policiesFile, append(tokens(at), name), value, func([]string) bool { return false })
+			c.forbid(policiesFile, append(tokens(at), name), value, func([]string) bool { return false })
 		}
 	}
+	if !c.withinOptions(policiesFile, at, object) {
+		return
+	}
 	res := c.env.resolve(policiesFile, at, object)
+	if res.bytes > maxOptionBytes {
+		c.over(policiesFile, at, "options", res.bytes, "With the variables put in they are too large. Shorten them.")
+		return
+	}
+	if !c.grow(policiesFile, at, int(res.bytes)+routeOverhead) {
+		return
+	}
 	var problems report
 	if !check(&problems, policiesFile, "", c.schemas.cors, res.value) {
-		for _, p := range problems.problems {
+		for _, p := range problems.problems.first {
 			c.fail(policiesFile, at+res.origin(p.Path), "%s", res.explain(p.Path, p.Message))
 		}
 		// The name counts all the same, so that routes are not at fault too.

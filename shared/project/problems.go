@@ -3,26 +3,59 @@ package project
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Bounds of what a build reports, errors and warnings each: both are stored in
-// one record, as JSON. maxProblemBytes counts that.
-const (
-	maxProblems     = 200
-	maxProblemBytes = 48 << 10
-	maxPointerBytes = 1 << 10
-)
-
-// report collects what is wrong with a project.
+// report collects what is wrong with a project. It keeps the first of it in the
+// order of files and pointers, and counts the rest: what a hostile project has
+// wrong is as much as its bytes.
 type report struct {
-	problems []Problem
-	warnings []Problem
+	problems told
+	warnings told
 	// hidden are values of variables, which no message may hold, each with the
 	// text that stands for it.
-	hidden [][2]string
+	hidden map[hiding]bool
 }
+
+// told are problems, of which it keeps the first.
+type told struct {
+	first []Problem
+	// more is how many were left out of first.
+	more int
+}
+
+// kept is how many problems are kept while there may be more: sorting twice as
+// many as are told, each time that so many have come, costs little.
+const kept = 2 * maxProblems
+
+func (t *told) add(p Problem) {
+	t.first = append(t.first, p)
+	if len(t.first) < 2*kept {
+		return
+	}
+	t.first = inOrder(t.first)
+	if n := len(t.first); n > kept {
+		t.more += n - kept
+		clear(t.first[kept:])
+		t.first = t.first[:kept]
+	}
+}
+
+// len is how many there are, those that were left out included.
+func (t *told) len() int { return len(t.first) + t.more }
+
+// inOrder sorts by file and pointer, and leaves out what stands there twice.
+func inOrder(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(problems)
+}
+
+// hiding is a text that is not told, and what is told instead.
+type hiding struct{ text, name string }
 
 // minHidden is the least length of a value that is looked for in messages:
 // shorter ones would garble words and are no secrets.
@@ -32,50 +65,57 @@ const minHidden = 5
 // no check may put a value into a message in the first place. The expressions
 // of a value are hidden by themselves too, since a pattern is told of in parts.
 func (r *report) hide(value, name string) {
+	if r.hidden == nil {
+		r.hidden = map[hiding]bool{}
+	}
+	if r.hidden[hiding{value, name}] {
+		return
+	}
 	for _, text := range append(expression.FindAllString(value, -1), value) {
-		if pair := [2]string{text, name}; len(text) >= minHidden && !slices.Contains(r.hidden, pair) {
-			r.hidden = append(r.hidden, pair)
+		if len(text) >= minHidden {
+			r.hidden[hiding{text, name}] = true
 		}
 	}
 }
 
 // fail adds a problem that keeps the project from being built.
 func (r *report) fail(file, pointer, format string, args ...any) {
-	r.problems = append(r.problems, Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
+	r.problems.add(Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
 // warn adds one that does not.
 func (r *report) warn(file, pointer, format string, args ...any) {
-	r.warnings = append(r.warnings, Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
+	r.warnings.add(Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
 // errors returns the problems in the order of files and pointers, each once.
 func (r *report) errors() []Problem { return r.sorted(r.problems) }
 
-func (r *report) sorted(problems []Problem) []Problem {
-	problems = slices.Clone(problems)
+func (r *report) sorted(all told) []Problem {
+	problems := inOrder(slices.Clone(all.first))
+	if n := len(problems); n > kept {
+		all.more += n - kept
+		problems = problems[:kept]
+	}
 	// The longest value first, so that one within another leaves no rest.
-	slices.SortFunc(r.hidden, func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(len(b[0]), len(a[0])), cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	hidden := slices.SortedFunc(maps.Keys(r.hidden), func(a, b hiding) int {
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), cmp.Compare(a.name, b.name))
 	})
 	for i, p := range problems {
-		for _, pair := range r.hidden {
-			p.Message = strings.ReplaceAll(p.Message, pair[0], pair[1])
+		for _, h := range hidden {
+			p.Message = strings.ReplaceAll(p.Message, h.text, h.name)
 		}
-		if len(p.Path) > maxPointerBytes {
-			p.Path = strings.ToValidUTF8(p.Path[:maxPointerBytes], "") + "…"
+		if len(p.Path) > shownPointerBytes {
+			p.Path = strings.ToValidUTF8(p.Path[:shownPointerBytes], "") + "…"
 		}
 		problems[i] = p
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
-	})
-	problems = slices.Compact(problems)
+	problems = inOrder(problems)
 	size := 0
 	for i, p := range problems {
 		size += len(encodeTree(p)) + 1
 		if i == maxProblems || size > maxProblemBytes {
-			more := Problem{Message: fmt.Sprintf("There are %d more of these. Correct the ones above first.", len(problems)-i)}
+			more := Problem{Message: fmt.Sprintf("There are %d more of these. Correct the ones above first.", len(problems)-i+all.more)}
 			return append(problems[:i:i], more)
 		}
 	}

@@ -18,6 +18,8 @@
 package project
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +41,8 @@ type Input struct {
 	// Catalogue knows the handlers and policies.
 	Catalogue Catalogue
 	// Verify, if not nil, answers what would keep a gateway from serving an
-	// artifact without other errors, with places in the project's files.
+	// artifact without other errors, with places in the project's files. It is
+	// not interrupted: the budgets bound what it is asked about.
 	Verify func(*Artifact) []Problem
 }
 
@@ -63,9 +66,11 @@ func NewCompiler() *Compiler {
 
 // Compile checks a project and puts the variables in. It answers the artifact,
 // or nil and all that is wrong in Result.Errors. The same files and input give
-// the same artifact, byte for byte.
-func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
+// the same artifact, byte for byte. The error is the context's, whose end ends
+// it within a moment, and only that.
+func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifact, Result, error) {
 	c := &compiler{
+		done:      ctx.Done(),
 		files:     files,
 		catalogue: in.Catalogue,
 		schemas:   k.schemas(),
@@ -87,19 +92,25 @@ func (k *Compiler) Compile(files Files, in Input) (*Artifact, Result) {
 		c.artifact.PathNormalisation = PreservePaths
 		c.warnOfReachable()
 	}
-	if in.Verify != nil && len(c.problems) == 0 {
-		c.problems = in.Verify(c.artifact)
+	if ctx.Err() != nil {
+		return nil, Result{}, fmt.Errorf("compile a project: %w", context.Cause(ctx))
+	}
+	if in.Verify != nil && c.problems.len() == 0 {
+		for _, p := range in.Verify(c.artifact) {
+			c.problems.add(p)
+		}
 	}
 	result := Result{Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings)}
 	if len(result.Errors) > 0 {
-		return nil, result
+		return nil, result, nil
 	}
-	return c.artifact, result
+	return c.artifact, result, nil
 }
 
 // compiler is one run of Compiler.Compile.
 type compiler struct {
 	report
+	done      <-chan struct{} // of the context
 	files     Files
 	catalogue Catalogue
 	schemas   *schemas
@@ -109,6 +120,19 @@ type compiler struct {
 	// policies are those of policies.json by name, also the faulty ones, so
 	// that a route which names one is not at fault as well.
 	policies map[string]*policyUse
+	// values, operations and size count what has a budget: the values read, the
+	// routes of them, and about what the artifact's encoding has in bytes.
+	values, operations, size int
+}
+
+// stopped reports whether the context has ended.
+func (c *compiler) stopped() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // policyUse is a policy's place and whether a route names it.
@@ -132,11 +156,11 @@ func (c *compiler) readRoutes() {
 	}
 	seen := newDuplicates()
 	for _, name := range names {
-		doc := parse(name, c.files[name], &c.report)
+		doc := c.parse(name, c.files[name])
 		if doc == nil {
 			continue
 		}
-		c.env.forbid(name, nil, doc.root, inHandlerOptions)
+		c.forbid(name, nil, doc.root, inHandlerOptions)
 		if c.checkOpenAPI(doc) {
 			c.readPaths(doc, seen)
 		}
@@ -159,10 +183,76 @@ func (c *compiler) component(file, at string, object map[string]any) (Component,
 	if !has {
 		return out, resolution{}, ok
 	}
+	if !c.withinOptions(file, at+"/options", options) {
+		return out, resolution{}, false
+	}
 	res := c.env.resolve(file, at+"/options", options)
 	c.env.patterns(file, at+"/options", res.value, c.artifact.Variables)
-	out.Options = encodeTree(res.value)
-	return out, res, ok
+	if res.bytes > maxOptionBytes {
+		c.over(file, at+"/options", "options", res.bytes, "With the variables put in they are too large. Shorten them.")
+		return out, resolution{}, false
+	}
+	var within bool
+	out.Options, within = c.encoded(file, at+"/options", res.value)
+	return out, res, ok && within
+}
+
+// withinOptions reports options that are over their budgets as they are written.
+func (c *compiler) withinOptions(file, at string, options any) bool {
+	switch values, bytes := measure(options); {
+	case values > maxOptionValues:
+		c.over(file, at, "option values", int64(values), "Shorten them.")
+	case bytes > maxOptionBytes:
+		c.over(file, at, "options", int64(bytes), "Shorten them.")
+	default:
+		return true
+	}
+	return false
+}
+
+// measure counts the values of a tree, and the bytes of its texts.
+func measure(value any) (values, bytes int) {
+	values = 1
+	add := func(child any) {
+		v, b := measure(child)
+		values, bytes = values+v, bytes+b
+	}
+	switch v := value.(type) {
+	case string:
+		bytes = len(v)
+	case map[string]any:
+		for name, child := range v {
+			bytes += len(name)
+			add(child)
+		}
+	case []any:
+		for _, child := range v {
+			add(child)
+		}
+	}
+	return values, bytes
+}
+
+// encoded writes options for the artifact.
+func (c *compiler) encoded(file, at string, value any) (json.RawMessage, bool) {
+	data := encodeTree(value)
+	if len(data) > maxOptionBytes {
+		c.over(file, at, "options", int64(len(data)), "As JSON they are too large. Shorten them.")
+		return nil, false
+	}
+	return data, true
+}
+
+// grow counts what is added to the artifact and reports once that it is full.
+func (c *compiler) grow(file, at string, bytes int) bool {
+	before := c.size
+	if c.size += bytes; c.size <= maxArtifactBytes {
+		return true
+	}
+	if before <= maxArtifactBytes {
+		c.over(file, at, "artifact", int64(c.size), "The project's options and paths are too large together. Divide it into several projects.")
+	}
+	return false
 }
 
 // checkModule accepts the built-in modules.

@@ -96,7 +96,11 @@ func load(t testing.TB, path string) (project.Files, project.Input) {
 // compile compiles with a new Compiler.
 func compile(t testing.TB, files project.Files, in project.Input) (*project.Artifact, project.Result) {
 	t.Helper()
-	return project.NewCompiler().Compile(files, in)
+	artifact, result, err := project.NewCompiler().Compile(t.Context(), files, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return artifact, result
 }
 
 // TestProjectsCompileAsTheirGoldensSay has a project for every rule: see

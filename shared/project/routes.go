@@ -43,6 +43,9 @@ func (c *compiler) readPaths(doc *document, known *duplicates) {
 	root, _ := doc.root.(map[string]any)
 	paths, _ := root["paths"].(map[string]any)
 	for _, path := range doc.paths {
+		if c.stopped() {
+			return
+		}
 		item, ok := paths[path].(map[string]any)
 		if !ok || strings.HasPrefix(path, "x-") {
 			continue // the schema has reported the first, the second is an extension
@@ -57,6 +60,12 @@ func (c *compiler) readPaths(doc *document, known *duplicates) {
 			operation, ok := item[method].(map[string]any)
 			if !ok {
 				continue
+			}
+			if c.operations++; c.operations > maxOperations {
+				if c.operations == maxOperations+1 {
+					c.over(doc.file, at+"/"+method, "operations", int64(c.operations), "Reading ended here. Divide the project into several.")
+				}
+				return
 			}
 			source := Source{File: doc.file, Pointer: at + "/" + method}
 			c.readOperation(operation, Route{Method: strings.ToUpper(method), Path: path, PathMode: mode, Source: source}, known)
@@ -149,11 +158,28 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.GraphQL, _ = operation[graphQLExtension].(bool)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
 		c.checkMCP(file, at+"/mcp", mcp, route.Method)
-		route.MCP = encodeTree(mcp)
+		if c.withinOptions(file, at+"/mcp", mcp) {
+			route.MCP, _ = c.encoded(file, at+"/mcp", mcp)
+		}
 	}
-	if !shadowed {
+	if !shadowed && c.grow(file, at, route.bytes()) {
 		c.artifact.Routes = append(c.artifact.Routes, route)
 	}
+}
+
+// routeOverhead is about what the encoding of a route or policy has beside its
+// texts.
+const routeOverhead = 200
+
+// bytes is about what the encoding of a route has.
+func (r *Route) bytes() int {
+	n := routeOverhead + len(r.OperationID) + len(r.Path) + len(r.Source.File) + len(r.Source.Pointer) + len(r.Handler.Export) + len(r.Handler.Options) + len(r.CORSPolicy) + len(r.MCP)
+	for _, names := range [][]string{r.Inbound, r.Outbound} {
+		for _, name := range names {
+			n += len(name)
+		}
+	}
+	return n
 }
 
 // shadowed reports whether an earlier route takes all of this one's requests:

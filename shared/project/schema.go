@@ -22,9 +22,50 @@ var schemaFiles embed.FS
 
 // schemas are the shapes a project's files have to have.
 type schemas struct {
-	openAPI30, openAPI31     *jsonschema.Schema
-	route, path              *jsonschema.Schema
-	policies, cors, settings *jsonschema.Schema
+	openAPI30, openAPI31     *shape
+	route, path              *shape
+	policies, cors, settings *shape
+}
+
+// shape is a schema in the two ways in which a value is held against it.
+type shape struct {
+	// schema tells every violation. The library makes an error with the whole
+	// place of each, and of each alternative: a hundred times the value's size.
+	schema *jsonschema.Schema
+	// negation is not(schema): it holds for what does not fit, which the library
+	// finds without making an error.
+	negation *jsonschema.Schema
+}
+
+// fits reports whether a value has the shape, at the cost of time alone.
+func (s *shape) fits(value any) bool { return s.negation.Validate(value) != nil }
+
+// maxWeight bounds the values of which violations are told one by one: the sum
+// of their depths below the value that is checked and 8 for each. The library
+// takes some 150 bytes for a unit when all of them are wrong. The largest part
+// of the GitHub description weighs a tenth.
+const maxWeight = 600_000
+
+// weigh gives the weight of a value, or more than maxWeight.
+func weigh(value any) int { return weighAt(value, 8) }
+
+func weighAt(value any, each int) int {
+	total := each
+	switch v := value.(type) {
+	case map[string]any:
+		for _, child := range v {
+			if total += weighAt(child, each+1); total > maxWeight {
+				return total
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if total += weighAt(child, each+1); total > maxWeight {
+				return total
+			}
+		}
+	}
+	return total
 }
 
 // mustLoadSchemas panics on schemas that do not compile: they are a part of the
@@ -41,7 +82,7 @@ func mustLoadSchemas() *schemas {
 func loadSchemas() (*schemas, error) {
 	s := &schemas{}
 	c := jsonschema.NewCompiler()
-	for name, into := range map[string]**jsonschema.Schema{
+	for name, into := range map[string]**shape{
 		"openapi-3.0.json": &s.openAPI30,
 		"openapi-3.1.json": &s.openAPI31,
 		"route.json":       &s.route,
@@ -61,17 +102,38 @@ func loadSchemas() (*schemas, error) {
 		if err := c.AddResource(name, tree); err != nil {
 			return nil, fmt.Errorf("load schema %s: %w", name, err)
 		}
-		if *into, err = c.Compile(name); err != nil {
+		if *into, err = newShape(c, name); err != nil {
 			return nil, fmt.Errorf("compile schema %s: %w", name, err)
 		}
 	}
 	return s, nil
 }
 
+func newShape(c *jsonschema.Compiler, name string) (*shape, error) {
+	s := &shape{}
+	var err error
+	if s.schema, err = c.Compile(name); err != nil {
+		return nil, err
+	}
+	negation := map[string]any{"not": map[string]any{"$ref": name}}
+	if err = c.AddResource("not-"+name, negation); err != nil {
+		return nil, err
+	}
+	s.negation, err = c.Compile("not-" + name)
+	return s, err
+}
+
 // check reports where value, which stands at prefix in file, does not have the
-// shape of schema. Messages never repeat a value of the project's, only names.
-func check(r *report, file, prefix string, schema *jsonschema.Schema, value any) bool {
-	err := schema.Validate(value)
+// shape. Messages never repeat a value of the project's, only names.
+func check(r *report, file, prefix string, s *shape, value any) bool {
+	if weigh(value) > maxWeight {
+		if s.fits(value) {
+			return true
+		}
+		r.fail(file, prefix, "This has mistakes, and is too large for them to be told one by one. Divide it, or look for them with another validator.")
+		return false
+	}
+	err := s.schema.Validate(value)
 	if err == nil {
 		return true
 	}
@@ -94,18 +156,12 @@ func check(r *report, file, prefix string, schema *jsonschema.Schema, value any)
 }
 
 // leaves finds the violations that caused e: the errors without causes, apart
-// from those of alternatives that the author cannot have meant.
+// from those of alternatives that the author cannot have meant, and from those
+// that follow from others.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	switch e.ErrorKind.(type) {
-	case *kind.OneOf, *kind.AnyOf:
-		return meant(e)
-	}
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var out []*jsonschema.ValidationError
-	for _, c := range e.Causes {
-		out = append(out, leaves(c)...)
+	out := collect(nil, e)
+	if !slices.ContainsFunc(out, unevaluated) {
+		return out
 	}
 	failed := map[string]bool{}
 	for _, l := range out {
@@ -118,6 +174,21 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return slices.DeleteFunc(out, func(l *jsonschema.ValidationError) bool {
 		return unevaluated(l) && failed[pointer(l.InstanceLocation[:len(l.InstanceLocation)-1]...)]
 	})
+}
+
+// collect appends the errors without causes, and of alternatives what was meant.
+func collect(out []*jsonschema.ValidationError, e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch e.ErrorKind.(type) {
+	case *kind.OneOf, *kind.AnyOf:
+		return append(out, meant(e)...)
+	}
+	if len(e.Causes) == 0 {
+		return append(out, e)
+	}
+	for _, c := range e.Causes {
+		out = collect(out, c)
+	}
+	return out
 }
 
 func unevaluated(e *jsonschema.ValidationError) bool {

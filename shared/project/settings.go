@@ -20,11 +20,11 @@ func (c *compiler) readSettings() settings {
 		return settings{}
 	}
 	// Comments become spaces, so that lines and columns stay what they are.
-	doc := parse(settingsFile, jsonc.ToJSON(data), &c.report)
+	doc := c.parse(settingsFile, jsonc.ToJSON(data))
 	if doc == nil {
 		return settings{}
 	}
-	c.env.forbid(settingsFile, nil, doc.root, func([]string) bool { return false })
+	c.forbid(settingsFile, nil, doc.root, func([]string) bool { return false })
 	if !check(&c.report, settingsFile, "", c.schemas.settings, doc.root) {
 		return settings{}
 	}
