@@ -65,7 +65,13 @@ type maker struct {
 // extension is where a route's own settings are, within its operation.
 const extension = "/x-gateway-route"
 
+// maxProblems bounds what is collected: more is not told anyway.
+const maxProblems = 1_000
+
 func (m *maker) report(r *project.Route, pointer, format string, args ...any) {
+	if len(m.site.problems) >= maxProblems {
+		return
+	}
 	m.site.problems = append(m.site.problems, project.Problem{
 		File: r.Source.File, Path: r.Source.Pointer + pointer, Message: fmt.Sprintf(format, args...),
 	})
@@ -86,7 +92,7 @@ func (m *maker) route(i int) {
 	}
 
 	setup := m.with.handler
-	setup.HasParam = func(name string) bool { return router.HasParam(r.Path, r.PathMode, name) }
+	setup.HasParam = router.ParamsOf(r.Path, r.PathMode)
 	h, problems := handler.Provision(r.Handler, setup)
 	for _, p := range problems {
 		m.report(r, extension+"/handler"+p.Path, "%s", p.Message)

@@ -59,9 +59,13 @@ const (
 	// its program, each of which a byte of a path may meet once.
 	MaxPatternSteps = 1_000
 	// MaxPatternsSteps bounds the instructions of all URL patterns together.
-	MaxPatternsSteps = 10_000
+	MaxPatternsSteps = 5_000
 	// MaxPatterns bounds the number of routes by URL pattern.
-	MaxPatterns = 500
+	MaxPatterns = 250
+	// MaxMatchSteps bounds the bytes of a request's path times the instructions
+	// of all URL patterns: some 15 ns each where nothing ends the match early. It
+	// leaves 2,000 bytes to the path where MaxPatternsSteps is used up.
+	MaxMatchSteps = 10_000_000
 )
 
 // Bounds of what a build reports, errors and warnings each: both are stored in
@@ -131,6 +135,7 @@ func Budgets() []Budget {
 		{"pattern", MaxPatternBytes, "bytes", "a URL pattern as it is written", "the time to compile it"},
 		{"pattern steps", MaxPatternSteps, "instructions", "RE2's program of a URL pattern", "the time of every request that it is tried for"},
 		{"patterns", MaxPatterns, "patterns", "the routes of a project that are URL patterns", "the time of every request"},
+		{"match steps", MaxMatchSteps, "instructions", "RE2's programs of all URL patterns, times the bytes of a request's path; no pattern matches a longer path", "the time of every request"},
 		{"all pattern steps", MaxPatternsSteps, "instructions", "RE2's programs of all URL patterns", "the time of every request, the gateway's memory"},
 		{"errors", maxProblems, "errors", "errors that are told, and warnings as many; the last one says how many more there are", "the record that holds them"},
 		{"time", int64(BuildTime / time.Second), "seconds", "unpacking and checking; what takes longer is tried once more", "the builds that wait"},

@@ -15,9 +15,9 @@ const maxComparisons = 4 << 20
 // and parameters that are a part of a segment, it tells too much.
 func (c *compiler) warnOfReachable() {
 	left := maxComparisons
-	shapes := make([]shape, len(c.artifact.Routes))
+	outlines := make([]outline, len(c.artifact.Routes))
 	for i, r := range c.artifact.Routes {
-		shapes[i] = shapeOf(r.Path, r.PathMode)
+		outlines[i] = outlineOf(r.Path, r.PathMode)
 	}
 	for i := range c.artifact.Routes {
 		target := &c.artifact.Routes[i]
@@ -27,7 +27,7 @@ func (c *compiler) warnOfReachable() {
 			if i == j || readsAs(other.Method) != readsAs(target.Method) {
 				continue
 			}
-			if shapes[j].mayRead(shapes[i], &left) {
+			if outlines[j].mayRead(outlines[i], &left) {
 				through = append(through, other)
 			}
 		}
@@ -66,14 +66,14 @@ func reachable(target *Route, through []*Route) string {
 		names, past, settingsFile)
 }
 
-// shape is what a route's path looks like to mayRead.
-type shape struct {
+// outline is what a route's path looks like to mayRead.
+type outline struct {
 	segments []string // without escapes, "" for one that a parameter is in
 	open     bool     // anything may follow
 }
 
-func shapeOf(path string, mode PathMode) shape {
-	var s shape
+func outlineOf(path string, mode PathMode) outline {
+	var s outline
 	path, _ = canonical(path, mode) // a wrong one has failed the build
 	if mode == URLPattern {
 		if i := strings.IndexAny(path, `:*({\`); i >= 0 {
@@ -97,7 +97,7 @@ func shapeOf(path string, mode PathMode) shape {
 // mayRead reports whether some path of s may be read as one of other that it is not
 // as it stands: a parameter of s holds what are segments of other once slashes
 // are decoded, or a literal of other once path parameters are cut off.
-func (s shape) mayRead(other shape, left *int) bool {
+func (s outline) mayRead(other outline, left *int) bool {
 	// at[j] tells that what is before takes j segments of other, hidden[j] that a
 	// parameter hides something there.
 	n := len(other.segments)

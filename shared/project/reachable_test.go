@@ -51,7 +51,7 @@ func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"v1", "admin", "x", "y", "keys", "$", "%24", "a.json", ";p", "x;p", "admin;p", "%3Bp", "%2F", "%2F", "%5C", "/", "/", "/", "%2F;"})
 	rapid.Check(t, func(t *rapid.T) {
 		templates := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 2, 8, rapid.ID).Draw(t, "templates")
-		artifact, result := compiler.Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		artifact, result := compiler.Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
 		if len(result.Errors) > 0 {
 			t.Fatalf("%v", result.Errors)
 		}

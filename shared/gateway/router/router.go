@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/project"
@@ -34,6 +35,7 @@ const maxParams = 16
 // goroutines. The zero value is empty and ready for Add.
 type Router struct {
 	methods map[string]*methodRoutes
+	budget  budget
 }
 
 // methodRoutes are all routes of one method.
@@ -104,8 +106,14 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 		}
 		routes.root.add(t, route)
 	case project.URLPattern:
+		if err := r.budget.admit(path); err != nil {
+			return err
+		}
 		p, err := parsePattern(path, route)
 		if err != nil {
+			return err
+		}
+		if err := r.budget.spend(p.compiled); err != nil {
 			return err
 		}
 		routes.patterns = append(routes.patterns, p)
@@ -116,10 +124,11 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 }
 
 // Find returns the route of a method and a canonical path, and fills m with the
-// parameters.
+// parameters. A path that is too long for its URL patterns
+// (project.MaxMatchSteps) has none.
 func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
 	if routes := r.methods[method]; routes != nil {
-		if route, ok = routes.find(path, m); ok {
+		if route, ok = routes.find(path, m, &r.budget); ok {
 			return route, ok
 		}
 	}
@@ -129,13 +138,16 @@ func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
 	return 0, false
 }
 
-func (r *methodRoutes) find(path string, m *Match) (route int, ok bool) {
+func (r *methodRoutes) find(path string, m *Match, budget *budget) (route int, ok bool) {
 	if path == "" || path[0] != '/' {
 		return 0, false
 	}
 	if leaf := r.root.find(path, 1, m, 0); leaf != nil {
 		m.names = leaf.names
 		return leaf.route, true
+	}
+	if len(r.patterns) == 0 || !budget.tries(path) {
+		return 0, false
 	}
 	for i := range r.patterns {
 		if groups, ok := r.patterns[i].match(path); ok {
@@ -176,12 +188,24 @@ func (r *Router) Allowed(path string) []string {
 // HasParam reports whether a path that Add accepts has a parameter of that
 // name. The unnamed groups of a URL pattern are called "0", "1" and so on.
 func HasParam(path string, mode project.PathMode, name string) bool {
-	if mode == project.URLPattern {
-		p, err := parsePattern(path, 0)
-		return err == nil && p.has(name)
-	}
-	t, err := parseTemplate(path)
-	return err == nil && slices.Contains(t.names, name)
+	return ParamsOf(path, mode)(name)
+}
+
+// ParamsOf is HasParam for many names: the path is understood once, with the
+// first of them.
+func ParamsOf(path string, mode project.PathMode) func(name string) bool {
+	parsed := sync.OnceValue(func() func(name string) bool {
+		if mode == project.URLPattern {
+			if len(path) > project.MaxPatternBytes {
+				return func(string) bool { return false }
+			}
+			p, err := parsePattern(path, 0)
+			return func(name string) bool { return err == nil && p.has(name) }
+		}
+		t, err := parseTemplate(path)
+		return func(name string) bool { return err == nil && slices.Contains(t.names, name) }
+	})
+	return func(name string) bool { return parsed()(name) }
 }
 
 // Reserved is where the gateway's own routes are: no project's route can be

@@ -1,0 +1,114 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+func TestPatternsOverTheirBudgetsAreRefused(t *testing.T) {
+	long := "/" + strings.Repeat("a", project.MaxPatternBytes)
+	for _, test := range []struct {
+		name    string
+		pattern func(i int) string
+		n       int
+		want    string // what the last of n patterns is refused for, or ""
+	}{
+		{"too long", func(int) string { return long }, 1, `the budget "pattern": 1,025 bytes`},
+		{"a pattern of 40 KB", func(int) string { return "/(" + strings.Repeat("a?", 20_000) + ")" }, 1, `the budget "pattern": 40,003 bytes`},
+		{"a small pattern that repeats", func(int) string { return "/(a{1000})" }, 1, `the budget "pattern steps": 1,00`},
+		{"many that repeat", func(int) string { return strings.Repeat("/(a{1000})", 100) }, 1, `the budget "pattern steps": 10`},
+		{"a year and a number", func(int) string { return "/([0-9]{4})/:number([0-9]{1,9})/*" }, 1, ""},
+		{"some that are large", func(i int) string { return fmt.Sprintf("/%d(a{900})", i) }, 5, ""},
+		{"too many that are large", func(i int) string { return fmt.Sprintf("/%d(a{900})", i) }, 6, `the budget "all pattern steps"`},
+		{"as many as may be", func(i int) string { return fmt.Sprintf("/%d", i) }, project.MaxPatterns, ""},
+		{"too many", func(i int) string { return fmt.Sprintf("/%d", i) }, project.MaxPatterns + 1, `the budget "patterns": 251 patterns`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r Router
+			var err error
+			for i := range test.n {
+				if err = r.Add("GET", test.pattern(i), project.URLPattern, i); err != nil && i < test.n-1 {
+					t.Fatalf("pattern %d: %v", i, err)
+				}
+			}
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestPatternsThatAreRefusedAreNotCompiledForEver: compiling the largest that its
+// length allows takes 30 ms and 5 MB.
+func TestPatternsThatAreRefusedAreNotCompiledForEver(t *testing.T) {
+	var r Router
+	for i := range project.MaxPatterns {
+		if r.Add("GET", strings.Repeat("/(a{1000})", 100), project.URLPattern, i) == nil {
+			t.Fatal("a pattern of a hundred thousand steps is taken")
+		}
+	}
+	if err := r.Add("GET", "/(", project.URLPattern, 0); err == nil || !strings.Contains(err.Error(), "budget") {
+		t.Errorf("it is looked at still: %v", err)
+	}
+}
+
+// TestMatchingHasABudget: whatever patterns are taken, a path is tried only if
+// bytes times steps are within the budget, and a long one has no route.
+func TestMatchingHasABudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := []string{"/a", "/:x%d", "/*", "(a{%d})", "{/b}?", "([^/]{1,%d})", "/(a|b|c)+", "(.{0,%d}z)", "((?:a{9}){%d})"}
+		var r Router
+		var steps int
+		for i := range rapid.IntRange(1, 12).Draw(t, "patterns") {
+			text := "/"
+			for range rapid.IntRange(1, 6).Draw(t, "parts") {
+				part := rapid.SampledFrom(parts).Draw(t, "part")
+				if strings.Contains(part, "%d") {
+					part = fmt.Sprintf(part, rapid.IntRange(1, 111).Draw(t, "n"))
+				}
+				text += part
+			}
+			if r.Add("GET", text, project.URLPattern, i) == nil {
+				p, err := parsePattern(text, i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := programSteps(p.compiled); n <= 0 || n > project.MaxPatternSteps {
+					t.Fatalf("%s is taken with %d steps", text, n)
+				} else {
+					steps += n
+				}
+			}
+		}
+		if steps > project.MaxPatternsSteps || r.budget.steps < steps {
+			t.Fatalf("%d steps are taken, %d counted", steps, r.budget.steps)
+		}
+		if steps == 0 {
+			return
+		}
+		path := "/" + strings.Repeat("a", project.MaxMatchSteps/steps)
+		var m Match
+		if _, ok := r.Find("GET", path, &m); ok {
+			t.Fatalf("a path of %d bytes is tried for %d steps", len(path), steps)
+		}
+	})
+}
+
+// TestProgramOfThePatternIsMeasured fails when the library has changed: Add then
+// refuses every pattern.
+func TestProgramOfThePatternIsMeasured(t *testing.T) {
+	for pattern, want := range map[string][2]int{"/a": {3, 20}, "/(a{100})": {100, 130}, "/((?:a{10}){10})": {100, 150}} {
+		p, err := parsePattern(pattern, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := programSteps(p.compiled); n < want[0] || n > want[1] {
+			t.Errorf("%s has %d steps, want some between %v", pattern, n, want)
+		}
+	}
+}
