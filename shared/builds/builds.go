@@ -119,6 +119,9 @@ func (b *Builder) Definitions() []operation.Definition {
 	// time and the time to the next sweep are over: some 100 s in all. 100 MiB
 	// take a step a few seconds.
 	const timeout = 30 * time.Second
+	// A Lambda that runs out of memory or time ends without a word. The budgets of
+	// projects keep it from that; what they miss shall not be begun for an hour.
+	const deaths = 5
 	retry := operation.Retry{Attempts: 8, Longest: 10 * time.Second}
 	return []operation.Definition{
 		{
@@ -133,12 +136,12 @@ func (b *Builder) Definitions() []operation.Definition {
 				deployments.Validate: {
 					Does: "unpacks the archive and compiles the project, for its faults",
 					Task: b.validate, Next: deployments.Compile, Or: []string{operation.Fail},
-					Catch: deployments.Abandon, Timeout: timeout, Retry: retry,
+					Catch: deployments.Abandon, Timeout: timeout, Retry: retry, Deaths: deaths,
 				},
 				deployments.Compile: {
 					Does: "seals the compiled project and stores it",
 					Task: b.compile, Next: deployments.Deploy, Or: []string{operation.Fail},
-					Catch: deployments.Abandon, Timeout: timeout, Retry: retry,
+					Catch: deployments.Abandon, Timeout: timeout, Retry: retry, Deaths: deaths,
 				},
 				deployments.Deploy: {
 					Does: "has the gateway serve it, unless a newer build is served",

@@ -50,6 +50,10 @@ type State struct {
 	// Timeout bounds one run of the task, whose context then ends; 0 means 30
 	// seconds. A worker that died is replaced that much later.
 	Timeout time.Duration
+	// Deaths is after how many workers that ended in the middle of the task it is
+	// held to be the cause: of one that works on a stranger's input, which may
+	// take all the memory there is. 0 means as many as interruptions of any kind.
+	Deaths int
 }
 
 // Retry says how often and when a failed task is run again. The zero value
@@ -167,7 +171,7 @@ func (d Definition) validate() error {
 			complain("a state may not be named %q", name)
 		case s.Task == nil:
 			complain("state %q has no task", name)
-		case s.Retry.Attempts < 0 || s.Retry.First < 0 || s.Retry.Longest < 0 || s.Timeout < 0:
+		case s.Deaths < 0 || s.Retry.Attempts < 0 || s.Retry.First < 0 || s.Retry.Longest < 0 || s.Timeout < 0:
 			complain("state %q has a negative bound", name)
 		}
 		for _, next := range s.leadsTo() {

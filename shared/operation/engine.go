@@ -217,7 +217,11 @@ func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner stri
 	}
 	if r.Lease != nil {
 		next.Interruptions++
+		next.Deaths++
 		next.noteFailure("The worker stopped in the middle; another has taken over.")
+	}
+	if most := d.States[next.State].Deaths; most > 0 && next.Deaths >= most {
+		return e.commit(ctx, r, e.exhausted(ctx, d, next, errDied, now), nil)
 	}
 	if next.Interruptions >= maxInterruptions {
 		return e.commit(ctx, r, e.exhausted(ctx, d, next, errInterrupted, now), nil)

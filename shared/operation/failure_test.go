@@ -242,12 +242,18 @@ func TestStepOfAWorkerThatHasToGoIsNoFailure(t *testing.T) {
 }
 
 // A step that kills its process every time leaves no error behind; only the
-// leases that nobody gave back tell.
+// leases that nobody gave back tell. A state may say how many are enough.
 func TestStepThatKillsItsWorkersFailsInTheEnd(t *testing.T) {
+	killed(t, 0, 50, "interrupted")
+	killed(t, 3, 3, "memory or time")
+}
+
+func killed(t *testing.T, most, want int, message string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		deaths := 0
 		w := newWorld(t, operation.Definition{Kind: "poison", First: "eat", States: map[string]operation.State{
-			"eat": {Next: operation.Succeed, Catch: "bury", Task: func(context.Context, operation.Step) (operation.Result, error) {
+			"eat": {Next: operation.Succeed, Catch: "bury", Deaths: most, Task: func(context.Context, operation.Step) (operation.Result, error) {
 				deaths++
 				runtime.Goexit() // what is left of a process that is killed: nothing more happens
 				return operation.Result{}, nil
@@ -265,7 +271,7 @@ func TestStepThatKillsItsWorkersFailsInTheEnd(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		r := w.read("op")
-		if r.Status != operation.Failure || w.counter("buried") != 1 || deaths != 50 || !strings.Contains(r.Message, "interrupted") {
+		if r.Status != operation.Failure || w.counter("buried") != 1 || deaths != want || !strings.Contains(r.Message, message) {
 			t.Errorf("after %d deaths, buried %d times: %+v", deaths, w.counter("buried"), r)
 		}
 	})

@@ -43,6 +43,8 @@ type Record struct {
 	// they ended: the task's fault or not.
 	Failures      int `dynamodbav:"failures,omitempty"`
 	Interruptions int `dynamodbav:"interruptions,omitempty"`
+	// Deaths counts those of the interruptions in which a worker was gone.
+	Deaths int `dynamodbav:"deaths,omitempty"`
 	// Lease names the worker, nil when there is none.
 	Lease *Lease `dynamodbav:"lease,omitempty"`
 	// DueOn is when a sweep looks at the operation: the end of a wait or lease.
@@ -132,7 +134,7 @@ func (r *Record) suspend(wake time.Time) {
 // enter goes on to a state: the step that led here is done.
 func (r *Record) enter(state string, now time.Time) {
 	r.Steps++
-	r.Attempt, r.Failures, r.Interruptions = 0, 0, 0
+	r.Attempt, r.Failures, r.Interruptions, r.Deaths = 0, 0, 0, 0
 	if n := len(r.History); n > 0 {
 		last := &r.History[n-1]
 		last.Steps++

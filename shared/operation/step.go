@@ -67,6 +67,7 @@ var (
 	errTimeout     = errors.New("operation: the step's time is over")
 	errStopped     = errors.New("operation: the worker's time is over")
 	errInterrupted = errors.New("operation: the step was interrupted too often")
+	errDied        = errors.New("operation: the step's workers have ended in the middle of it")
 	errBadResult   = errors.New("operation: a task's result is not possible")
 )
 
@@ -259,6 +260,8 @@ func publicText(err error) string {
 	switch {
 	case errors.Is(err, errTimeout):
 		return "The work took longer than it may."
+	case errors.Is(err, errDied):
+		return "The work was given up: whatever began it ended in the middle, again and again. It may need more memory or time than there is."
 	case errors.Is(err, errStopped), errors.Is(err, errInterrupted):
 		return "The work was interrupted."
 	}

@@ -105,6 +105,7 @@ func (p *parser) value(depth int) (any, error) {
 	case json.Number:
 		if !reasonable(t) {
 			p.report.fail(p.file, pointer(p.at...), "This number is out of bounds. Use one of at most %d characters, between -1e308 and 1e308.", maxNumberChars)
+			return json.Number("0"), nil // the schemas' arithmetic does not survive it
 		}
 		return t, nil
 	default:
