@@ -6,12 +6,14 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -97,12 +99,56 @@ func built(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("DEPLOYMENT", status.URL)
 }
 
+// refused waits until the last upload has failed and looks for a text in what is
+// told of it: `refused PATTERN`.
+func refused(ts *testscript.TestScript, _ bool, args []string) {
+	var status struct {
+		Status      string
+		BuildResult json.RawMessage
+	}
+	until(ts, "a build", func() bool {
+		call(ts, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+ts.Getenv("STATUS_ID"), nil, &status)
+		return status.Status != "IN_PROGRESS"
+	})
+	if status.Status != "ERROR" || !regexp.MustCompile(args[0]).Match(status.BuildResult) {
+		ts.Fatalf("the build ended with %s: %s", status.Status, status.BuildResult)
+	}
+}
+
+// hostile makes a project that took gigabytes, minutes or every request's
+// seconds before there were budgets: `hostile names|patterns|values`.
+func hostile(ts *testscript.TestScript, _ bool, args []string) {
+	var members strings.Builder
+	name, item := "/", `"a%d": 1`
+	n := 20_000
+	switch args[0] {
+	case "names":
+		name += strings.Repeat("x", 160_000)
+	case "patterns":
+		name += "(" + strings.Repeat("a?", 500) + "a{1000})"
+		item, n = `"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://example.com"}}}}, "x-gateway-path": {"pathMode": "url-pattern"}, "x-%d": 1`, 1
+	case "values":
+		item, n = `"x-%d": [`+strings.Repeat("[],", 2_000)+`[]]`, 1_000
+	default:
+		ts.Fatalf("there is no such project: %s", args[0])
+	}
+	for i := range n {
+		if i > 0 {
+			members.WriteByte(',')
+		}
+		fmt.Fprintf(&members, item, i)
+	}
+	ts.Check(os.MkdirAll(ts.MkAbs(args[0]+"/config"), 0o700))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/config/routes.oas.json"),
+		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"`+name+`": {`+members.String()+`}}}`), 0o600))
+}
+
 // archive is a folder as a .tar.gz.
 func archive(ts *testscript.TestScript, dir string) []byte {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)
 	files := tar.NewWriter(compressed)
-	ts.Check(files.AddFS(os.DirFS(dir)))
+	ts.Check(files.AddFS(os.DirFS(ts.MkAbs(dir))))
 	ts.Check(files.Close())
 	ts.Check(compressed.Close())
 	return out.Bytes()

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
 )
 
@@ -113,7 +114,7 @@ func command() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(accountCommand(), keyCommand(), s3ServerCommand())
+	root.AddCommand(accountCommand(), keyCommand(), s3ServerCommand(), buildCommand())
 	return root
 }
 
@@ -130,6 +131,24 @@ func s3ServerCommand() *cobra.Command {
 				return fmt.Errorf("%s is started by `go run ./local` alone", emulator.S3ServerCommand)
 			}
 			return emulator.ServeS3(cmd.Context(), os.Stdin, notes)
+		},
+	}
+}
+
+// buildCommand is our binary as the process that compiles a project (package
+// sandbox).
+func buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    sandbox.Command,
+		Short:  "Compile a project for the process that started this one",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			alive := os.NewFile(3, "alive")
+			if alive == nil {
+				return fmt.Errorf("%s is started by `go run ./local` alone", sandbox.Command)
+			}
+			return sandbox.Child(cmd.Context(), os.Stdin, os.Stdout, alive)
 		},
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/accounts"
@@ -133,6 +134,11 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	if o.parts.Telemetry.Tracer, err = telemetry.Open(s.getenv, "gatewright", log); err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own binary: %w", err)
+	}
+	o.parts.Sandbox = sandbox.New(self, log)
 	o.accounts = accounts.Open(o.parts)
 	return nil
 }

@@ -19,10 +19,11 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/sandbox"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == emulator.S3ServerCommand {
+	if len(os.Args) == 2 && (os.Args[1] == emulator.S3ServerCommand || os.Args[1] == sandbox.Command) {
 		os.Exit(run(os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
@@ -67,9 +68,11 @@ func TestStories(t *testing.T) {
 			"ready":     waitReady,
 			"ended":     waitEnded,
 			"get":       get,
+			"hostile":   hostile,
 			"killrun":   killRun,
 			"listen":    occupy,
 			"mode":      mode,
+			"refused":   refused,
 		},
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/fault"
+	shared "github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/serving"
@@ -41,7 +42,14 @@ type installation struct {
 
 func install(t *testing.T) *installation {
 	t.Helper()
+	return installWith(t, nil)
+}
+
+// installWith has projects compiled in a sandbox.
+func installWith(t *testing.T, sandbox shared.Sandbox) *installation {
+	t.Helper()
 	i := &installation{World: functionstest.New(t).Live()}
+	i.Parts.Sandbox = sandbox
 	account, _, err := accounts.Open(i.Parts).Create(t.Context(), "demo")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// How a child ends beside success and failure.
+const (
+	exitMemory = 3
+	exitOrphan = 4
+)
+
+const (
+	// softLimit is from where on the collector works harder: a heap may double
+	// until its next run otherwise.
+	softLimit = project.BuildMemory * 3 / 4
+	// hardLimit is where a child ends itself, when the collector finds nothing;
+	// the rest is for its code and what it has allocated since the last look.
+	hardLimit = project.BuildMemory * 7 / 8
+	// interval is the time between two looks. A sudden allocation between them is
+	// bounded by the system, where it can (limit_linux.go).
+	interval = 5 * time.Millisecond
+)
+
+// Child compiles the project that it finds at in. alive is a file that ends with
+// the parent: a child that has lost it ends at once, since nobody waits for it.
+func Child(ctx context.Context, in io.Reader, out io.Writer, alive io.Reader) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, alive)
+		os.Exit(exitOrphan)
+	}()
+	if err := bound(); err != nil {
+		return err
+	}
+	return builds.Work(ctx, in, out)
+}
+
+// bound bounds the memory of this process for the rest of its life.
+func bound() error {
+	debug.SetMemoryLimit(softLimit)
+	if err := limitMemory(); err != nil {
+		return fmt.Errorf("bound the memory: %w", err)
+	}
+	go watch()
+	return nil
+}
+
+// watch ends the process when it holds more than it may.
+func watch() {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	for range time.Tick(interval) {
+		metrics.Read(samples)
+		if samples[0].Value.Uint64()-samples[1].Value.Uint64() > hardLimit {
+			os.Exit(exitMemory)
+		}
+	}
+}
