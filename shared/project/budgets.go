@@ -98,8 +98,22 @@ type Budget struct {
 	Of, Why string
 }
 
-// The budgets of which errors tell what was found. Those of the archive are
-// told by Unpack, in its own words.
+// Most is the limit with its unit, for people.
+func (b Budget) Most() string {
+	if b.Unit != "bytes" {
+		return grouped(b.Limit) + " " + b.Unit
+	}
+	switch {
+	case b.Limit%mib == 0:
+		return grouped(b.Limit/mib) + " MiB"
+	case b.Limit%(1<<10) == 0:
+		return grouped(b.Limit>>10) + " KiB"
+	}
+	return grouped(b.Limit) + " bytes"
+}
+
+// budgetOf finds a budget whose errors tell what was found. Those of the archive
+// are told by Unpack, in its own words.
 func budgetOf(name string) Budget {
 	for _, b := range Budgets() {
 		if b.Name == name {
