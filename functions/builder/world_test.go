@@ -22,7 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/fault"
-	shared "github.com/gatewright/gatewright/shared/installation"
+	sharedinstallation "github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/serving"
@@ -46,7 +46,7 @@ func install(t *testing.T) *installation {
 }
 
 // installWith has projects compiled in a sandbox.
-func installWith(t *testing.T, sandbox shared.Sandbox) *installation {
+func installWith(t *testing.T, sandbox sharedinstallation.Sandbox) *installation {
 	t.Helper()
 	i := &installation{World: functionstest.New(t).Live()}
 	i.Parts.Sandbox = sandbox

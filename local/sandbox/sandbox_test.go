@@ -288,7 +288,9 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], Command)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], Command)
 	cmd.Stdin = strings.NewReader(roleSloth)
 	cmd.ExtraFiles = []*os.File{alive}
 	if err := cmd.Start(); err != nil {

@@ -70,7 +70,7 @@ func TestEachBudgetIsToldByItsName(t *testing.T) {
 		{"values", "1,000,001 values", described(`"paths": {}, "x-a": [` + list(1_000_000, "0") + `]`), described(`"paths": {}, "x-a": [` + list(999_000, "0") + `]`), "/x-a"},
 		{"option values", "2,001 values", routed(`{"a": [` + list(1_999, "0") + `]}`), routed(`{"a": [` + list(1_998, "0") + `]}`), "/paths/~1a/get/x-gateway-route/handler/options"},
 		{"options", "bytes", routed(`{"a": "` + strings.Repeat("a", 70_000) + `"}`), routed(`{"a": "` + strings.Repeat("a", 65_000) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
-		{"options", "bytes", routed(`{"a": "` + strings.Repeat("$env(V)", 13) + `"}`), routed(`{"a": "` + strings.Repeat("$env(V)", 12) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
+		{"options", "With the variables put in", routed(`{"a": "` + strings.Repeat("$env(V)", 13) + `"}`), routed(`{"a": "` + strings.Repeat("$env(V)", 12) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
 		{"options", "bytes", routed(`{"a": "` + strings.Repeat("<", 11_000) + `"}`), routed(`{"a": "` + strings.Repeat("<", 10_000) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
 		{"options", "bytes", described(`"paths": {"/a": ` + operation("{}", `, "mcp": {"name": "`+strings.Repeat("a", 70_000)+`"}`) + `}`), nil, "/paths/~1a/get/x-gateway-route/mcp"},
 		{"address", "16,400 bytes", routed(`{"rewritePattern": "https://` + strings.Repeat("a", 16_392) + `"}`), routed(`{"rewritePattern": "https://` + strings.Repeat("a", 16_300) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options/rewritePattern"},

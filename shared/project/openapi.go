@@ -69,13 +69,14 @@ func (c *compiler) checkShape(file string, s *shape, root map[string]any) {
 		}
 	}
 	if components, ok := root["components"].(map[string]any); ok {
-		frame["components"] = maps.Clone(components)
+		emptied := maps.Clone(components)
+		frame["components"] = emptied
 		for name, entries := range components {
 			entries, ok := entries.(map[string]any)
 			if !ok || strings.HasPrefix(name, "x-") {
 				continue
 			}
-			frame["components"].(map[string]any)[name] = empty
+			emptied[name] = empty
 			c.checkEntries(file, "/components"+pointer(name), s, entries, func(some map[string]any) map[string]any {
 				return documentOf(root, "components", map[string]any{name: some})
 			})
