@@ -51,7 +51,10 @@ func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"v1", "admin", "x", "y", "keys", "$", "%24", "a.json", ";p", "x;p", "admin;p", "%3Bp", "%2F", "%2F", "%5C", "/", "/", "/", "%2F;"})
 	rapid.Check(t, func(t *rapid.T) {
 		templates := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 2, 8, rapid.ID).Draw(t, "templates")
-		artifact, result := compiler.Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		artifact, result, err := compiler.Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(result.Errors) > 0 {
 			t.Fatalf("%v", result.Errors)
 		}
@@ -92,14 +95,20 @@ func TestRoutesThatNothingElseReachesAreNotToldOf(t *testing.T) {
 		{"/a/{x}/b", "/a"},
 		{"/admin/*", "/v1/{x}"},
 	} {
-		_, result := project.NewCompiler().Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		_, result, err := project.NewCompiler().Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, w := range result.Warnings {
 			if !strings.Contains(w.Message, "/b/{x}") { // "/b/{x}/c" and "/b/{x}": x may be y%2Fc
 				t.Errorf("%v: %v", templates, w)
 			}
 		}
 	}
-	_, result := project.NewCompiler().Compile(projectOf(t, `{"version": 1}`, "/{a}", "/{a}/{b}"), project.Input{Catalogue: catalogue{}})
+	_, result, err := project.NewCompiler().Compile(t.Context(), projectOf(t, `{"version": 1}`, "/{a}", "/{a}/{b}"), project.Input{Catalogue: catalogue{}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(result.Warnings)+len(result.Errors) > 0 {
 		t.Errorf("in strict mode: %v", result)
 	}
@@ -111,7 +120,10 @@ func TestComparingRoutesIsBounded(t *testing.T) {
 	for i := range 1500 {
 		templates = append(templates, fmt.Sprintf("/{a}/{b}/{c}/{d}/{e}/%d", i))
 	}
-	artifact, result := project.NewCompiler().Compile(projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+	artifact, result, err := project.NewCompiler().Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if artifact == nil || len(result.Warnings) == 0 || !slices.ContainsFunc(result.Warnings, func(p project.Problem) bool {
 		return p.File == "gatewright.jsonc" && strings.Contains(p.Message, "too many")
 	}) {
