@@ -16,6 +16,10 @@ import (
 // it up and deletes what there is. It is far longer than any request.
 const batchTimeout = 2 * time.Minute
 
+// undoTimeout bounds the undoing of a bulk creation, which its caller waits for.
+// 1,000 keys are 25 transactions.
+const undoTimeout = 5 * time.Second
+
 // batchRecord says how far a bulk creation is. Each of its transactions holds
 // only while it is writing, so that nothing is written once it was given up.
 type batchRecord struct {
@@ -113,8 +117,11 @@ func (b *bulk) write(ctx context.Context) error {
 
 // undo gives the batch up and removes what was written, so that its texts can be
 // used again at once. The operation does the same later: whether this works
-// changes nothing of the answer.
+// changes nothing of the answer. It outlives the request, whose end may be why
+// there is something to undo.
 func (b *bulk) undo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
 	if b.s.table.Commit(ctx, giveUp(b.id)) != nil {
 		return
 	}

@@ -233,3 +233,47 @@ func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {
 		}
 	}
 }
+
+// ending has a request end after n transactions of keys, as a client's or a
+// function's does. Nothing is done for a request that has ended.
+type ending struct {
+	store.Backend
+	left int
+	end  context.CancelFunc
+}
+
+func (b *ending) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if len(writes) > 40 {
+		if b.left--; b.left == 0 {
+			b.end()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.Backend.Transact(ctx, token, writes)
+}
+
+// TestUndoOfABulkOutlivesItsRequest: the texts of a request that ended in the
+// middle can be used again at once.
+func TestUndoOfABulkOutlivesItsRequest(t *testing.T) {
+	b := &ending{}
+	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend {
+		b.Backend = inner
+		return b
+	})
+	w.bucket()
+	w.consumer("alice")
+	batch := make([]keys.NewKey, 200)
+	for i := range batch {
+		batch[i].Text = fmt.Sprintf("custom-key-number-%04d", i)
+	}
+	ctx, end := context.WithCancel(w.request())
+	defer end()
+	b.left, b.end = 3, end
+	if _, err := w.keys.CreateKeys(ctx, of("alice"), batch); err == nil {
+		t.Fatal("a request that has ended made keys")
+	}
+	made := must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch))
+	w.wantOpen(true, made...)
+}
