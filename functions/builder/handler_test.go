@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -13,9 +14,11 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
+	installed "github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
@@ -244,6 +247,87 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 		}
 		if _, err := i.served(last.URL); err != nil {
 			i.Error(err)
+		}
+	})
+}
+
+// TestFailedBuildsAreCleanedUpAfter leaves what is served and the newest accepted
+// sources, which a redeploy builds.
+func TestFailedBuildsAreCleanedUpAfter(t *testing.T) {
+	bubble(t, func(i *installation) {
+		good := i.deploy("main", pack(i, simple("https://one.example.com")))
+		time.Sleep(3 * time.Hour) // what cleans up after the good one comes too early
+		for n := range 3 {
+			i.deploy("main", pack(i, simple(fmt.Sprintf("$env(UNSET_%d)", n))))
+		}
+		for range 25 {
+			time.Sleep(time.Hour)
+			if err := i.engine.Sweep(i.Context()); err != nil {
+				i.Fatal(err)
+			}
+		}
+		var left []string
+		for o := range i.Objects.List(i.Context(), "") {
+			left = append(left, o.Key)
+		}
+		if len(left) != 3 {
+			i.Errorf("left are %q, want two sources and an artifact", left)
+		}
+		if _, err := i.served(good.URL); err != nil {
+			i.Error(err)
+		}
+	})
+}
+
+// cleaning has the cleaner pass whenever sources were stored.
+type cleaning struct {
+	installed.Bucket
+	pass func()
+}
+
+func (c cleaning) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	err := c.Bucket.Put(ctx, key, body)
+	if strings.HasPrefix(key, blob.SourceKey("")) {
+		c.pass()
+	}
+	return err
+}
+
+// TestSourcesUploadedAgainAreSparedByTheCleaner uploads an archive that an old
+// build left behind, and has the cleaner pass before any record names it again.
+func TestSourcesUploadedAgainAreSparedByTheCleaner(t *testing.T) {
+	bubble(t, func(i *installation) {
+		archive := pack(i, simple("$env(UPSTREAM)"))
+		i.deploy("main", archive)
+		i.deploy("main", pack(i, simple("$env(OTHER)")))
+		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+		if err != nil {
+			i.Fatal(err)
+		}
+		i.set("UPSTREAM", "https://set.example.com")
+		time.Sleep(25*time.Hour - 10*time.Minute)
+		passed := 0
+		parts := i.Parts
+		parts.Bucket = cleaning{i.Parts.Bucket, func() {
+			passed++
+			id := fmt.Sprintf("clean-%d", passed)
+			err := i.Parts.Table.Commit(i.Context(), operation.Begin(operation.Start{
+				ID: id, Kind: deployments.Clean, Input: deployments.CleanInput{Deployment: list[0].Name},
+			}, time.Now()))
+			if err != nil {
+				i.Error(err)
+			}
+			if _, err := i.engine.Run(i.Context(), id); err != nil {
+				i.Error(err)
+			}
+		}}
+		handler, err := builder.Open(parts)
+		if err != nil {
+			i.Fatal(err)
+		}
+		i.handle, _ = handler.(func(context.Context, events.S3Event) error)
+		if s := i.deploy("main", archive); s.Status != deployments.Success || passed == 0 {
+			i.Errorf("status %+v, the cleaner has passed %d times", s, passed)
 		}
 	})
 }

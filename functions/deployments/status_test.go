@@ -23,7 +23,7 @@ func TestStatusIsInProgressBeforeTheUpload(t *testing.T) {
 func TestUnusedAddressEndsInError(t *testing.T) {
 	w := newWorld(t)
 	id, _ := w.issue("main")
-	w.Now = w.Now.Add(20*time.Minute - time.Second)
+	w.Now = w.Now.Add(21*time.Minute - time.Second)
 	w.Call(w.full, "GET", statuses+"/"+id, "").Want(200, `"status":"IN_PROGRESS"`)
 	w.Now = w.Now.Add(time.Second)
 	w.Call(w.full, "GET", statuses+"/"+id, "").Want(200, `"status":"ERROR","url":""`, "No archive arrived")

@@ -18,8 +18,9 @@ func UploadID(key string) (statusID string, ok bool) {
 }
 
 // SourceKey is an archive that was accepted, kept for redeploys. Callers write
-// DEPLOYMENT/DIGEST, here and for artifacts: emptying a deployment is listing a
-// prefix, at the price of storing twice what two deployments have.
+// DEPLOYMENT/DIGEST-BUILD, and DEPLOYMENT/DIGEST for artifacts, which hold their
+// build's id: emptying a deployment is listing a prefix, at the price of storing
+// twice what two deployments have.
 func SourceKey(digest string) string { return "sources/" + digest }
 
 // ArtifactKey is a compiled project as the gateway loads it.

@@ -7,7 +7,7 @@
 // wrong with a project ends it with findings, and what was served before is
 // served on; what is wrong with us is tried again, and ends in the state abandon
 // if it stays. Effects in the bucket are idempotent: sources are known by their
-// digest, artifacts by their content, and deleting twice is deleting once.
+// digest and build, artifacts by their content, and deleting twice is deleting once.
 //
 // What it is not: it declares no route and takes no event; functions/builder
 // and functions/operations run these definitions.
@@ -150,7 +150,9 @@ func (b *Builder) Definitions() []operation.Definition {
 				},
 				deployments.Settle: {
 					Does: "waits until every gateway has seen that it is to serve it",
-					Task: settle, Next: operation.Succeed,
+					// What it waits for has come by itself when it fails: the
+					// build is served, and never was a failure.
+					Task: settle, Next: operation.Succeed, Catch: operation.Succeed,
 				},
 				deployments.Abandon: {
 					Does: "notes that the build has ended without success",

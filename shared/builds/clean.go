@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -17,9 +16,6 @@ const (
 	removing = "remove"
 	// batchSize is how many objects one step removes.
 	batchSize = 200
-	// minAge is how old an object has to be before it can be called unneeded:
-	// a build on its way has put what no record names yet.
-	minAge = 24 * time.Hour
 )
 
 // remove deletes from the bucket what a deployment does not need: everything
@@ -46,7 +42,7 @@ func (b *Builder) remove(ctx context.Context, s operation.Step) (operation.Resul
 			if err != nil {
 				return operation.Result{}, fmt.Errorf("list what a deployment has: %w", err)
 			}
-			if !in.All && (r.Needed(strings.TrimPrefix(o.Key, root)) || s.Now.Sub(o.Modified) < minAge) {
+			if !in.All && (r.Needed(strings.TrimPrefix(o.Key, root)) || s.Now.Sub(o.Modified) < deployments.MinAge) {
 				continue
 			}
 			if left == 0 {

@@ -46,9 +46,13 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 	return operation.Result{Data: data, Writes: writes}, nil
 }
 
-// keep stores the uploaded archive by its digest, below the deployment's name:
-// what one deployment leaves behind is never another's. The digest is known
-// once all is read, so that the archive passes through a file.
+// keep stores the uploaded archive by its digest and its build, below the
+// deployment's name: what one deployment leaves behind is never another's, and
+// what one build does is never another build's. By the digest alone, an archive
+// that is uploaded again would be the object of an earlier build, as old as that
+// and perhaps about to be removed (clean.go), since a put of what is there
+// changes nothing. The price: it is stored twice. The digest is known once all is
+// read, so that the archive passes through a file.
 func (b *Builder) keep(ctx context.Context, in deployments.BuildInput) (source string, err error) {
 	r, _, err := b.o.Objects.Get(ctx, blob.UploadKey(in.StatusID), in.ETag, b.limits.CompressedBytes)
 	if err != nil {
@@ -67,7 +71,7 @@ func (b *Builder) keep(ctx context.Context, in deployments.BuildInput) (source s
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", fmt.Errorf("rewind a temporary file: %w", err)
 	}
-	source = in.Deployment + "/" + hex.EncodeToString(digest.Sum(nil))
+	source = in.Deployment + "/" + hex.EncodeToString(digest.Sum(nil)) + "-" + in.StatusID
 	if err := b.o.Objects.Put(ctx, blob.SourceKey(source), f); err != nil {
 		return "", fmt.Errorf("keep an upload: %w", err)
 	}
@@ -137,7 +141,8 @@ func (b *Builder) deploy(ctx context.Context, s operation.Step) (operation.Resul
 	}
 	if len(writes) == 0 {
 		data.Warnings = append(data.Warnings, deployments.Finding{Message: "A newer upload is served already, so this one is not."})
-		return operation.Result{Data: data, Next: operation.Succeed}, nil
+		writes, err := deployments.Superseded(ctx, b.o.Table, in, s.Now)
+		return operation.Result{Data: data, Next: operation.Succeed, Writes: writes}, err
 	}
 	return operation.Result{Data: data, Writes: writes, After: deployments.Staleness}, nil
 }

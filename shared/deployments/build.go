@@ -49,6 +49,9 @@ type BuildInput struct {
 	Branch     string           `json:"branch"`
 	Kind       environment.Kind `json:"kind"`
 	Number     int64            `json:"number"`
+	// Counted says that Record.Running counts the build; those that an earlier
+	// release began are not counted.
+	Counted bool `json:"counted,omitempty"`
 	// ETag is of the archive in the upload's place; Source names a stored one
 	// instead. One of them is empty.
 	ETag   string `json:"etag,omitempty"`
@@ -84,6 +87,10 @@ const (
 	maxEarlierBuilds = 5
 	// cleanDelay is longer than any run of a step that puts an object.
 	cleanDelay = 10 * time.Minute
+	// MinAge is how old an object has to be before it can be called unneeded:
+	// a build on its way has put what no record names yet. What is cleaned up
+	// after a build is looked at when all that the build has put is that old.
+	MinAge = 24 * time.Hour
 )
 
 // errDeleted ends a build whose deployment is gone.
@@ -119,9 +126,28 @@ func read(ctx context.Context, table *store.Table, in BuildInput) (Record, error
 	return r, err
 }
 
+// ended is the write that counts a build as ended, with further changes.
+func (r Record) ended(in BuildInput, now time.Time, changes ...store.Change) store.Write {
+	changes = append(changes, store.Set(store.At("updatedOn"), store.Instant(now)))
+	if in.Counted {
+		changes = append(changes, store.Add(store.At("running"), -1))
+	}
+	return r.update(store.ErrStale, changes...)
+}
+
+// cleanUp is the write that begins the removal of what a build leaves behind,
+// however it has ended.
+func (r Record) cleanUp(in BuildInput, now time.Time) store.Write {
+	return operation.Begin(operation.Start{
+		ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
+		Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(MinAge + cleanDelay),
+	}, now)
+}
+
 // Serve returns the writes that have a build served, for the commit of the
 // operation's last step, or none when a newer build is served already: an older
-// build never replaces a newer one. A deployment that is gone is NotFound.
+// build never replaces a newer one, and its end is Superseded's. A deployment
+// that is gone is NotFound.
 func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time) ([]store.Write, error) {
 	r, err := read(ctx, table, in)
 	if err != nil {
@@ -135,7 +161,6 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	changes := []store.Change{
 		store.Set(store.At("served"), served),
 		store.Set(store.At("ended"), max(r.Ended, in.Number)),
-		store.Set(store.At("updatedOn"), now),
 	}
 	unchanged := store.Lacks(store.At("served"))
 	if r.Served != nil {
@@ -144,42 +169,61 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 		unchanged = store.Equal(store.At("served", "number"), r.Served.Number)
 	}
 	return []store.Write{
-		r.update(store.ErrStale, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
-		operation.Begin(operation.Start{
-			ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
-			Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(cleanDelay),
-		}, now),
+		r.ended(in, now, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
+		r.cleanUp(in, now),
 	}, nil
 }
 
-// Accept returns the writes that keep an archive as the deployment's last one,
-// for the commit of the step that stored it.
+// Superseded returns the writes that record that a build has ended without being
+// served, since a newer one is.
+func Superseded(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
+	r, err := read(ctx, table, in)
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{r.ended(in, now), r.cleanUp(in, now)}, nil
+}
+
+// Accept returns the writes that keep an archive as that of the newest build
+// whose archive was accepted, for the commit of the step that stored it. It is
+// no matter which builds were begun: the archive of a newer one may be refused.
 func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
 	r, err := read(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}
-	if r.Latest > in.Number && r.Source != "" {
-		return nil, nil // a later build's archive is kept instead
+	if r.Accepted > in.Number {
+		return nil, nil // a newer build's archive is kept instead
 	}
-	return []store.Write{r.update(errDeleted, store.Set(store.At("source"), source))}, nil
+	return []store.Write{r.update(store.ErrStale,
+		store.Set(store.At("source"), source),
+		store.Set(store.At("accepted"), in.Number),
+	).If(r.acceptedAsRead())}, nil
+}
+
+// acceptedAsRead holds while Source and Accepted are what this record says.
+func (r Record) acceptedAsRead() store.Condition {
+	if r.Accepted == 0 {
+		return store.Lacks(store.At("accepted"))
+	}
+	return store.Equal(store.At("accepted"), r.Accepted)
 }
 
 // Fail returns the writes that record that a build has failed. What
 // was served is served on.
 func Fail(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
 	r, err := Read(ctx, table, in.Deployment)
-	if errors.Is(err, store.ErrNotFound) || err == nil && r.Ended >= in.Number {
-		return nil, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil // its deletion cleans up
+	case err != nil:
 		return nil, err
+	case r.Ended >= in.Number:
+		return []store.Write{r.ended(in, now), r.cleanUp(in, now)}, nil
 	}
 	return []store.Write{
-		r.update(store.ErrStale,
-			store.Set(store.At("ended"), in.Number),
-			store.Set(store.At("updatedOn"), store.Instant(now)),
-		).If(store.Equal(store.At("ended"), r.Ended)),
+		r.ended(in, now, store.Set(store.At("ended"), in.Number)).If(store.Equal(store.At("ended"), r.Ended)),
+		r.cleanUp(in, now),
 	}, nil
 }
 

@@ -11,6 +11,10 @@ import (
 // eventDelay is how much later than an archive its event may come.
 const eventDelay = 5 * time.Minute
 
+// claimMargin is longer than a claim may take, and than clocks differ: until so
+// much after eventDelay a status says that the build may yet begin.
+const claimMargin = time.Minute
+
 // open reports whether an archive that arrived at one moment may still be
 // claimed at another.
 func (u upload) open(arrived, now time.Time) bool {

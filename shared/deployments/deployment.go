@@ -59,8 +59,14 @@ type Record struct {
 	Latest int64 `dynamodbav:"latest"`
 	// Ended is the highest number of a build that has ended.
 	Ended int64 `dynamodbav:"ended"`
-	// Source is the last archive that was accepted, served or not.
-	Source string `dynamodbav:"source,omitempty"`
+	// Running counts the builds that have begun and not ended. The ends of
+	// builds commute, so that none has to be repeated for another.
+	Running int64 `dynamodbav:"running,omitempty"`
+	// Source is the archive of the newest build whose archive was accepted,
+	// served or not, and Accepted the number of that build: 0 for none, and in
+	// records of earlier releases.
+	Source   string `dynamodbav:"source,omitempty"`
+	Accepted int64  `dynamodbav:"accepted,omitempty"`
 	// Served is the build that the gateway serves, nil before the first one.
 	Served *Served `dynamodbav:"served,omitempty"`
 	// Before are builds served earlier, the newest first, that can be
@@ -106,8 +112,8 @@ func (r Record) state() State {
 	switch {
 	case r.Served != nil:
 		return Started
-	case r.Ended < r.Latest:
-		return Building
+	case r.Running > 0 || r.Ended < r.Latest:
+		return Building // an older build may still succeed when the newest has failed
 	default:
 		return Failed
 	}
@@ -118,10 +124,12 @@ func (r Record) update(gone error, changes ...store.Change) store.Write {
 	return store.Update(Key(r.Name), changes...).If(store.Lacks(store.At("deletedOn"))).Else(gone)
 }
 
-// number is the write that gives out the next number of a build.
+// number is the write that gives out the next number of a build, and counts the
+// build.
 func (r Record) number(now time.Time) store.Write {
 	return r.update(store.ErrStale,
 		store.Set(store.At("latest"), r.Latest+1),
+		store.Add(store.At("running"), 1),
 		store.Set(store.At("updatedOn"), now),
 	).If(store.Equal(store.At("latest"), r.Latest))
 }
@@ -259,27 +267,25 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 	)
 }
 
-// Redeploy builds what is served once more, or what was last accepted while
-// nothing is, with the variables as they are by then. It answers the statusId
-// under which the build is followed.
+// Redeploy builds the newest accepted sources once more, with the variables as
+// they are by then. It answers the statusId under which the build is followed.
+//
+// What is served is no better choice: a redeploy beside the build of a newer
+// upload would be the newest build of all, and take the upload back.
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
 	err = s.parts.Table.Again(ctx, func() error {
 		r, err := s.find(ctx, at)
 		if err != nil {
 			return err
 		}
-		source := r.Source
-		if r.Served != nil {
-			source = r.Served.Source
-		}
-		if source == "" {
+		if r.Source == "" {
 			return fault.New(fault.Conflict, "There are no sources to deploy again yet. Upload them first.")
 		}
 		now := s.now()
 		u := s.newUpload(r, now)
-		u.State, u.Number, u.Source = claimed, r.Latest+1, source
+		u.State, u.Number, u.Source = claimed, r.Latest+1, r.Source
 		if err := s.parts.Table.Commit(ctx,
-			r.number(now),
+			r.number(now).If(r.acceptedAsRead()),
 			store.Create(uploadKey(u.ID), u),
 			beginBuild(r, u, now),
 			audit.Record(ctx, r.resource(), u.resource()),
@@ -298,7 +304,7 @@ func beginBuild(r Record, u upload, now time.Time) store.Write {
 		ID: u.ID, Kind: Build, Subject: r.Name, AccountID: r.AccountID,
 		Input: BuildInput{
 			StatusID: u.ID, Deployment: r.Name, AccountID: r.AccountID, Account: r.Account,
-			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, ETag: u.ETag, Source: u.Source,
+			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, Counted: true, ETag: u.ETag, Source: u.Source,
 		},
 	}, now)
 }

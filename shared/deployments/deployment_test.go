@@ -160,7 +160,7 @@ func TestDeletedDeploymentIsGoneForEveryReader(t *testing.T) {
 	}
 }
 
-func TestRedeployBuildsWhatIsServed(t *testing.T) {
+func TestRedeployBuildsTheNewestAcceptedSources(t *testing.T) {
 	w := newWorld(t)
 	in := w.claim("lime-fox", "main", "x")
 	at := deployments.DeploymentAt{Owner: full(), Deployment: in.Deployment}
@@ -180,22 +180,57 @@ func TestRedeployBuildsWhatIsServed(t *testing.T) {
 		}
 		return w.input(id)
 	}
-	// Nothing is served yet: the last archive that was accepted is built.
 	if got := redeploy(); got.Source != in.Deployment+"/first" || got.Number != 2 || got.ETag != "" {
 		t.Errorf("redeploy of a failed one: %+v", got)
 	}
-	good := w.claim("lime-fox", "main", "good")
-	w.serve(good)
-	bad := w.claim("lime-fox", "main", "bad")
-	w.commit(deployments.Accept(t.Context(), w.table, bad, in.Deployment+"/bad"))
-	w.commit(deployments.Fail(t.Context(), w.table, bad, w.now()))
-	got := redeploy()
-	if want := w.record(in.Deployment).Served.Source; got.Source != want {
+	w.serve(w.claim("lime-fox", "main", "good"))
+	if got, want := redeploy(), w.record(in.Deployment).Served.Source; got.Source != want {
 		t.Errorf("redeploy builds %s, served is %s", got.Source, want)
+	}
+	newer := w.claim("lime-fox", "main", "newer")
+	w.commit(deployments.Accept(t.Context(), w.table, newer, in.Deployment+"/newer"))
+	got := redeploy()
+	if got.Source != in.Deployment+"/newer" {
+		t.Errorf("a redeploy beside the build of a newer upload builds %s, and takes the upload back", got.Source)
 	}
 	if _, err := w.Claim(t.Context(), deployments.Arrival{StatusID: got.StatusID, On: w.now()}); !errors.Is(err, deployments.ErrUnclaimed) {
 		t.Errorf("an archive at a redeploy's place is claimed: %v", err)
 	}
+}
+
+// TestFailedIsShownOnceNoBuildRuns ends builds in any order: nothing that is shown
+// as failed starts without a new build.
+func TestFailedIsShownOnceNoBuildRuns(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		builds := make([]deployments.BuildInput, rapid.IntRange(2, 5).Draw(rt, "builds"))
+		for i := range builds {
+			builds[i] = w.claim("lime-fox", "main", fmt.Sprint(i))
+		}
+		served := false
+		for i, in := range rapid.Permutation(builds).Draw(rt, "order") {
+			if rapid.Bool().Draw(rt, fmt.Sprintf("fails %d", i)) {
+				w.commit(deployments.Fail(t.Context(), w.table, in, w.now()))
+			} else {
+				w.serve(in)
+				served = true
+			}
+			want := deployments.Failed
+			switch {
+			case served:
+				want = deployments.Started
+			case i+1 < len(builds):
+				want = deployments.Building
+			}
+			d, err := w.ReadDeployment(w.ctx(), deployments.DeploymentAt{Owner: full(), Deployment: in.Deployment})
+			if err != nil || d.State != want {
+				rt.Fatalf("state %s (%v) when %d of %d builds have ended, want %s", d.State, err, i+1, len(builds), want)
+			}
+		}
+		if r := w.record(builds[0].Deployment); r.Running != 0 || r.Ended != r.Latest {
+			rt.Fatalf("%d builds run, %d of %d have ended, when all have", r.Running, r.Ended, r.Latest)
+		}
+	})
 }
 
 // TestOlderBuildNeverReplacesANewerOne ends builds in any order, some without

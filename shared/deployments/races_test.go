@@ -158,3 +158,55 @@ func TestEndsOfBuildsAtOnceKeepTheNewest(t *testing.T) {
 		})
 	}
 }
+
+// TestAcceptedIsTheNewestArchiveThatWasAccepted has the archives of three builds
+// accepted in any order, one not at all, and one between what another one reads
+// and what it commits.
+func TestAcceptedIsTheNewestArchiveThatWasAccepted(t *testing.T) {
+	w := newWorld(t)
+	var builds []deployments.BuildInput
+	for _, archive := range []string{"x", "y", "z"} {
+		builds = append(builds, w.claim("lime-fox", "main", archive))
+	}
+	name := builds[0].Deployment
+	accept := func(n int) ([]store.Write, error) {
+		return deployments.Accept(t.Context(), w.table, builds[n], name+"/"+builds[n].StatusID)
+	}
+	want := func(n int, when string) {
+		t.Helper()
+		if got := w.record(name).Source; got != name+"/"+builds[n].StatusID {
+			t.Errorf("%s: kept is %s, want that of build %d", when, got, n+1)
+		}
+	}
+	w.commit(accept(0))
+	w.commit(deployments.Fail(t.Context(), w.table, builds[2], w.now())) // its archive was replaced
+	late, err := accept(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.commit(accept(1))
+	want(1, "the newest build's archive was refused")
+	if err := w.table.Commit(t.Context(), late...); !errors.Is(err, store.ErrStale) {
+		t.Errorf("a commit of what was read before: %v", err)
+	}
+	w.commit(accept(0)) // as the operation's next attempt does
+	want(1, "an older one came later")
+}
+
+// TestRedeployDuringAnAcceptanceTakesWhatIsAccepted: the redeploy would be the
+// newest build, of older sources.
+func TestRedeployDuringAnAcceptanceTakesWhatIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	w.serve(w.claim("lime-fox", "main", "x"))
+	next := w.claim("lime-fox", "main", "y")
+	source := next.Deployment + "/next"
+	id, err := w.interrupted(&interrupted{beforeCommit: func() {
+		w.commit(deployments.Accept(t.Context(), w.table, next, source))
+	}}).Redeploy(w.ctx(), deployments.DeploymentAt{Owner: full(), Deployment: next.Deployment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.input(id).Source; got != source {
+		t.Errorf("built again is %s, accepted %s", got, source)
+	}
+}

@@ -71,7 +71,7 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 		return s.statusOf(u, r)
 	case u.State == claimed:
 		return Status{}, errNoUpload // so long ago that the build's record is gone
-	case u.open(u.ExpiresOn, s.now()):
+	case u.open(u.ExpiresOn, s.now().Add(-claimMargin)):
 		return Status{Status: InProgress, Steps: map[string]Step{}}, nil
 	default:
 		return Status{Status: Failure, Steps: map[string]Step{}, Errors: []Finding{

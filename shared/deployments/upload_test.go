@@ -159,7 +159,11 @@ func TestUnusedAddressEndsInError(t *testing.T) {
 	if err != nil || s.Status != deployments.InProgress || s.URL != "" || s.BuildID != "" {
 		t.Errorf("status %+v, error %v", s, err)
 	}
-	w.sleep(20*time.Minute + time.Second)
+	w.sleep(20*time.Minute + time.Second) // a claim may have begun a moment ago
+	if s, err := w.ReadStatus(w.ctx(), at); err != nil || s.Status != deployments.InProgress {
+		t.Errorf("status %+v, error %v", s, err)
+	}
+	w.sleep(time.Minute)
 	s, err = w.ReadStatus(w.ctx(), at)
 	if err != nil || s.Status != deployments.Failure || len(s.Errors) != 1 {
 		t.Errorf("status %+v, error %v", s, err)

@@ -154,7 +154,11 @@ func (w *world) serve(in deployments.BuildInput) {
 		source = in.Deployment + "/source-" + in.StatusID
 		w.commit(deployments.Accept(w.t.Context(), w.table, in, source))
 	}
-	w.commit(deployments.Serve(w.t.Context(), w.table, in, deployments.BuildData{Source: source, Artifact: in.Deployment + "/artifact-" + in.StatusID}, w.now()))
+	writes, err := deployments.Serve(w.t.Context(), w.table, in, deployments.BuildData{Source: source, Artifact: in.Deployment + "/artifact-" + in.StatusID}, w.now())
+	if err == nil && len(writes) == 0 {
+		writes, err = deployments.Superseded(w.t.Context(), w.table, in, w.now())
+	}
+	w.commit(writes, err)
 }
 
 func (w *world) record(name string) deployments.Record {

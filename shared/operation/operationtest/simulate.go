@@ -205,4 +205,4 @@ func play(t *testing.T, s Scenario, p plan) result {
 }
 
 // runTimeout is how much time a run may take on the bubble's clock.
-const runTimeout = 24 * time.Hour
+const runTimeout = 30 * 24 * time.Hour
