@@ -63,8 +63,13 @@ func call(ts *testscript.TestScript, method, path string, body, into any) {
 	ts.Check(json.Unmarshal(answer, into))
 }
 
-// deploy uploads a folder as the project hello's main branch: `deploy DIR`.
+// deploy uploads a folder as the project hello's main branch: `deploy DIR`. The
+// first one makes the key bucket that hello names.
 func deploy(ts *testscript.TestScript, _ bool, args []string) {
+	if ts.Getenv("STATUS_ID") == "" {
+		var made struct{ ID string }
+		call(ts, http.MethodPost, "/v1/accounts/demo/key-buckets", map[string]string{"name": "hello-consumers"}, &made)
+	}
 	var source struct{ UploadURL, DeploymentID string }
 	// S3 may be on its way back.
 	until(ts, "an upload", func() bool {

@@ -18,12 +18,13 @@ import (
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
-	installed "github.com/gatewright/gatewright/shared/installation"
+	sharedinstallation "github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
 func TestUploadedExampleIsServed(t *testing.T) {
 	bubble(t, func(i *installation) {
+		i.bucket()
 		u := i.issue("main")
 		if s := i.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
 			i.Errorf("before the upload: %+v", s)
@@ -281,7 +282,7 @@ func TestFailedBuildsAreCleanedUpAfter(t *testing.T) {
 
 // cleaning has the cleaner pass whenever sources were stored.
 type cleaning struct {
-	installed.Bucket
+	sharedinstallation.Bucket
 	pass func()
 }
 
@@ -400,6 +401,7 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 	body := pack(t, map[string]string{"config/routes.oas.json": string(data), "config/policies.json": example(t)["config/policies.json"]})
 	begun := time.Now()
 	bubble(t, func(i *installation) {
+		i.bucket()
 		s := i.deploy("main", body)
 		if s.Status != deployments.Success {
 			i.Fatalf("status %+v", s)

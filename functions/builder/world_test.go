@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/fault"
 	sharedinstallation "github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/serving"
@@ -151,6 +152,14 @@ func (i *installation) set(name, value string) {
 		_, err = service.Create(i.ctx(), at, variables.NewVariable{Name: name, Value: value})
 	}
 	if err != nil {
+		i.Fatal(err)
+	}
+}
+
+// bucket makes the key bucket that the example names.
+func (i *installation) bucket() {
+	i.Helper()
+	if _, err := keys.Open(i.Parts).CreateBucket(i.ctx(), i.owner, keys.NewBucket{Name: "hello-consumers"}); err != nil {
 		i.Fatal(err)
 	}
 }

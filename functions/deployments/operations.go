@@ -30,7 +30,7 @@ var sources = api.Operation[sourcesIn, uploadOut]{
 	Summary: "Get an upload address for a branch", Description: uploadNote,
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
 
 var sourceURL = api.Operation[sourceURLIn, uploadOut]{
@@ -38,7 +38,7 @@ var sourceURL = api.Operation[sourceURLIn, uploadOut]{
 	Summary: "Get an upload address for an environment", Description: uploadNote,
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
 
 var projectSources = api.Operation[projectSourcesIn, uploadOut]{
@@ -47,7 +47,7 @@ var projectSources = api.Operation[projectSourcesIn, uploadOut]{
 	Description: "The earlier form of the operation: it deploys the branch main. " + uploadNote,
 	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
 
 var status = api.Operation[statusIn, statusOut]{
@@ -95,7 +95,7 @@ var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
 var redeploy = api.Operation[nameIn, redeployOut]{
 	ID: "DeployService_redeploy", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/deploy",
 	Summary:     "Deploy the stored sources again",
-	Description: "Builds the sources of the deployment once more, so that new values of variables take effect.",
+	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables take effect.",
 	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "deployment.redeploy", Resources: []string{"deployment", "source"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},

@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -97,12 +98,13 @@ var _ policy.Keys = verifier{}
 
 // Verify implements policy.Keys.
 func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string) (policy.Identity, error) {
-	at := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID}
-	if at.Name == "" && at.ID == "" {
-		var ok bool
-		if at.Name, ok = keys.DefaultBucket(ref.Project, ref.Environment); !ok {
-			return policy.Identity{}, errors.New("verify a key: the artifact has an environment of no known kind")
-		}
+	kind, ok := environment.Parse(ref.Environment)
+	if !ok {
+		return policy.Identity{}, errors.New("verify a key: the artifact has an environment of no known kind")
+	}
+	at := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID, Project: ref.Project, Kind: kind}
+	if at.Name == "" && at.ID == "" { // built by an earlier release
+		at.Name = keys.DefaultBucket(ref.Project, kind)
 	}
 	found, err := v.keys.Verify(ctx, at, text)
 	if err != nil {

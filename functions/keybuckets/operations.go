@@ -33,7 +33,8 @@ var create = api.Operation[createIn, bucketOut]{
 	ID: "ApiKeyBucketsService_create", Method: http.MethodPost, Path: bucketsPath,
 	Summary: "Create a key bucket",
 	Description: "The tags project and environmentType (PRODUCTION, PREVIEW or WORKING_COPY) place the bucket for good: " +
-		"account keys that are limited to projects or environments see it accordingly. Such a key has to place the buckets it makes.",
+		"account keys that are limited to projects or environments see it accordingly, and gateways elsewhere do not accept its keys. Such a key has to place the buckets it makes. " +
+		"A name that ends in -production, -preview or -working-copy belongs to the project whose name stands before that, and the bucket has to be placed there.",
 	Scope: auth.KeyBuckets.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Audit: "key-bucket.create", Resources: []string{"key-bucket"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},

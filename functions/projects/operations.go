@@ -28,10 +28,11 @@ var create = api.Operation[createIn, projectOut]{
 	ID: "ProjectsService_create", Method: http.MethodPost, Path: "/v1/projects",
 	Summary: "Create a project",
 	Description: "Makes a project with its three key buckets, one for each kind of environment. " +
-		"A name that is in use or not allowed is a 422: choose another and repeat.",
+		"A name that is in use or not allowed is a 422: choose another and repeat. " +
+		"A bucket of such a name that is placed elsewhere is a 409.",
 	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusOK},
 	Audit: "project.create", Resources: []string{"project"},
-	Errors: []int{http.StatusNotFound, http.StatusUnprocessableEntity},
+	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity},
 	Uses:   []api.Use{api.BatchGetItem, api.RootKey},
 }
 

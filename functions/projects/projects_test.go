@@ -135,7 +135,7 @@ func TestRefusedProjectLeavesNothing(t *testing.T) {
 // project of the name, has keys in use.
 func TestBucketThatIsThereBecomesTheProjects(t *testing.T) {
 	w, full := newWorld(t)
-	made := w.Call(full, "POST", buckets, `{"name":"new-production","description":"ours"}`).Want(200).JSON().Text("id")
+	made := w.Call(full, "POST", buckets, `{"name":"new-production","description":"ours","tags":{"project":"new","environmentType":"PRODUCTION"}}`).Want(200).JSON().Text("id")
 	w.Call(full, "POST", all, `{"name":"new"}`).Want(200)
 	w.Call(full, "GET", buckets+"/new-production", "").Want(200, made, `"description":"ours"`)
 	w.Call(full, "GET", buckets+"/new-preview", "").Want(200, `"project":"new"`)

@@ -26,8 +26,10 @@ import (
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/store"
@@ -59,6 +61,13 @@ type Variables interface {
 	Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error)
 }
 
+// Buckets finds key buckets.
+type Buckets interface {
+	BucketFor(ctx context.Context, at keys.BucketAt, project string, kind environment.Kind) (keys.BucketID, error)
+}
+
+var _ Buckets = (*keys.Service)(nil)
+
 // Options are what a Builder takes from outside; all are needed but Sandbox and
 // TempDir.
 type Options struct {
@@ -66,6 +75,7 @@ type Options struct {
 	Objects   Objects
 	Artifacts Artifacts
 	Variables Variables
+	Buckets   Buckets
 	Compiler  *project.Compiler
 	Catalogue project.Catalogue
 	// Verify answers what would keep a gateway from serving an artifact that
@@ -101,7 +111,7 @@ type compiled struct {
 // Open makes the Builder of an installation.
 func Open(p installation.Parts) *Builder {
 	return New(Options{
-		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p),
+		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p), Buckets: keys.Open(p),
 		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
 		Sandbox: p.Sandbox,
 	})

@@ -194,6 +194,15 @@ func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.
 	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, fmt.Errorf("build a project: %w", err)
 	}
+	if c.artifact == nil {
+		return c, nil
+	}
+	if c.result.Errors, err = b.bindBuckets(ctx, in, c.artifact); err != nil {
+		return nil, err
+	}
+	if len(c.result.Errors) > 0 {
+		c.artifact = nil
+	}
 	return c, nil
 }
 

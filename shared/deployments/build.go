@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -56,6 +57,32 @@ type BuildInput struct {
 	// instead. One of them is empty.
 	ETag   string `json:"etag,omitempty"`
 	Source string `json:"source,omitempty"`
+	Sight  Sight  `json:"sight"`
+}
+
+// Sight is what the account key that has a build made sees beside the project's
+// environments of the build's kind. The zero Sight is nothing: builds that an
+// earlier release began have it.
+type Sight struct {
+	AllProjects     bool `json:"allProjects,omitempty" dynamodbav:"allProjects,omitempty"`
+	AllEnvironments bool `json:"allEnvironments,omitempty" dynamodbav:"allEnvironments,omitempty"`
+}
+
+func sightOf(o auth.Owner, r Record) Sight {
+	return Sight{AllProjects: o.Viewer.MaySee("", string(r.Kind)), AllEnvironments: o.Viewer.MaySee(r.Project, "")}
+}
+
+// Deployer is the account as who has the build made sees it, as far as a build of
+// this environment may ask.
+func (in BuildInput) Deployer() auth.Owner {
+	sees := auth.Permissions{Projects: []string{in.Project}, Environments: []environment.Kind{in.Kind}}
+	if in.Sight.AllProjects {
+		sees.Projects = []string{auth.AllProjects}
+	}
+	if in.Sight.AllEnvironments {
+		sees.Environments = environment.Kinds()
+	}
+	return auth.Owner{AccountID: in.AccountID, Account: in.Account, Viewer: auth.Principal{Permissions: sees}}
 }
 
 // BuildData is what a Build has found out.

@@ -282,7 +282,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID strin
 			return fault.New(fault.Conflict, "There are no sources to deploy again yet. Upload them first.")
 		}
 		now := s.now()
-		u := s.newUpload(r, now)
+		u := s.newUpload(at.Owner, r, now)
 		u.State, u.Number, u.Source = claimed, r.Latest+1, r.Source
 		if err := s.parts.Table.Commit(ctx,
 			r.number(now).If(r.acceptedAsRead()),
@@ -304,7 +304,7 @@ func beginBuild(r Record, u upload, now time.Time) store.Write {
 		ID: u.ID, Kind: Build, Subject: r.Name, AccountID: r.AccountID,
 		Input: BuildInput{
 			StatusID: u.ID, Deployment: r.Name, AccountID: r.AccountID, Account: r.Account,
-			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, Counted: true, ETag: u.ETag, Source: u.Source,
+			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, Counted: true, ETag: u.ETag, Source: u.Source, Sight: u.Sight,
 		},
 	}, now)
 }

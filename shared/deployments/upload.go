@@ -53,6 +53,8 @@ type upload struct {
 	// ExpiresOn is the last moment at which the archive may have arrived.
 	ExpiresOn time.Time `dynamodbav:"expiresOn"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
+	// Sight is what the account key that asked sees beside the environment.
+	Sight Sight `dynamodbav:"sight"`
 	// RepositoryURL and SHA are for people.
 	RepositoryURL string `dynamodbav:"repositoryUrl,omitempty"`
 	SHA           string `dynamodbav:"sha,omitempty"`
@@ -75,9 +77,10 @@ func (u upload) resource() audit.Resource {
 	return audit.Resource{Type: "source", ID: u.ID, Metadata: map[string]string{"project": u.Project, "branch": u.Branch}}
 }
 
-func (s *Service) newUpload(r Record, now time.Time) upload {
+func (s *Service) newUpload(o auth.Owner, r Record, now time.Time) upload {
 	return upload{
-		ID: s.parts.IDs.UUID(), AccountID: r.AccountID, Project: r.Project, Branch: r.Branch, Kind: string(r.Kind),
+		Sight: sightOf(o, r),
+		ID:    s.parts.IDs.UUID(), AccountID: r.AccountID, Project: r.Project, Branch: r.Branch, Kind: string(r.Kind),
 		Deployment: r.Name, State: issued, CreatedOn: now, ExpiresOn: now.Add(blob.UploadValidity),
 		TTL: now.Add(uploadRetention).Unix(),
 	}
@@ -156,7 +159,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	} else {
 		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(store.ErrStale))
 	}
-	u := s.newUpload(r, now)
+	u := s.newUpload(at.Owner, r, now)
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
 	writes = append(writes,
 		store.Create(uploadKey(u.ID), u),

@@ -43,7 +43,7 @@ func newSite(a *project.Artifact, with installation) *site {
 		return s
 	}
 	with.handler.Variables = a.Variables
-	with.policy.Identity = a.Identity
+	with.policy.Identity, with.policy.Buckets = a.Identity, a.Buckets
 	m := maker{artifact: a, with: with, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {

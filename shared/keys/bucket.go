@@ -28,7 +28,8 @@ type Bucket struct {
 
 // NewBucket is what a bucket is made from.
 type NewBucket struct {
-	// Name has 5 to 128 of the characters a-z, 0-9 and -.
+	// Name has 5 to 128 of the characters a-z, 0-9 and -. One that ends in a kind
+	// of environment belongs to a project: Tags has to place the bucket there.
 	Name        string
 	Description string
 	// Tags has at most 20 pairs. The pairs project and environmentType place
@@ -128,6 +129,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBuck
 	wrong.bucketName(in.Name)
 	wrong.description("description", in.Description)
 	wrong.tags(in.Tags, maxBucketTags)
+	wrong.placedName(in.Name, in.Tags)
 	if err := wrong.Err(); err != nil {
 		return Bucket{}, err
 	}
@@ -291,14 +293,8 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 }
 
 // DefaultBucket names the bucket that a project has for its environments of a
-// kind, in any spelling of package environment (contract 2.5). ok is false for
-// what is no kind.
-func DefaultBucket(project, kind string) (name string, ok bool) {
-	k, ok := environment.Parse(kind)
-	return defaultBucketName(project, k), ok
-}
-
-func defaultBucketName(project string, kind environment.Kind) string {
+// kind (contract 2.5).
+func DefaultBucket(project string, kind environment.Kind) string {
 	return project + "-" + kind.Slug()
 }
 
@@ -322,21 +318,25 @@ func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBucke
 func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	var out []*store.Wanted
 	for i, kind := range d.kinds {
-		out = append(out, store.Want(bucketKey(d.owner.AccountID, defaultBucketName(d.project, kind)), &d.old[i]))
+		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]))
 	}
 	return out
 }
 
 // Writes makes those of the buckets that do not exist. An existing bucket of the
-// name is taken as it is.
+// name is taken as it is if it serves the project; one that does not is a
+// Conflict. Buckets were made with any placement before names belonged to projects.
 func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 	var writes []store.Write
 	for i, kind := range d.kinds {
-		if d.old[i].exists() {
+		if old := d.old[i]; old.exists() {
+			if !old.serves(d.project, kind) {
+				return nil, errForeignBucket(old.Name)
+			}
 			continue
 		}
 		b, err := d.service.newBucket(ctx, d.owner.AccountID, NewBucket{
-			Name: defaultBucketName(d.project, kind),
+			Name: DefaultBucket(d.project, kind),
 			Tags: map[string]string{accountTag: d.owner.Account, projectTag: d.project, environmentTag: kind.Upper()},
 		}, d.old[i].Generation+1)
 		if err != nil {

@@ -166,7 +166,9 @@ func TestLimitedAccountKeySeesItsProjectsBucketsOnly(t *testing.T) {
 
 func TestProjectHasThreeBuckets(t *testing.T) {
 	w := newWorld(t)
-	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: "shop-preview", Description: "was there"}))
+	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{
+		Name: "shop-preview", Description: "was there", Tags: map[string]string{"project": "shop", "environmentType": "PREVIEW"},
+	}))
 	writes := func() []store.Write {
 		buckets := w.keys.DefaultBuckets(owner, "shop")
 		must0(t, w.table.Load(w.Context(), buckets.Wanted()...))
@@ -179,7 +181,7 @@ func TestProjectHasThreeBuckets(t *testing.T) {
 	for _, b := range got {
 		names = append(names, b.Name+" "+b.Tags["environmentType"]+b.Description)
 	}
-	if want := []string{"shop-preview was there", "shop-production PRODUCTION", "shop-working-copy WORKING_COPY"}; !slices.Equal(names, want) {
+	if want := []string{"shop-preview PREVIEWwas there", "shop-production PRODUCTION", "shop-working-copy WORKING_COPY"}; !slices.Equal(names, want) {
 		t.Fatalf("got %q", names)
 	}
 	if again := writes(); len(again) != 0 {

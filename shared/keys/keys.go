@@ -9,7 +9,8 @@
 // Read keys.go and load.go first: an operation is one read round trip, by load,
 // and one transaction. The operations are in bucket.go, consumer.go, key.go,
 // bulk.go, roll.go, manager.go and list.go, the gateway's question in verify.go;
-// table.go has the keys of the records. The reasons are in
+// table.go has the keys of the records, placement.go whose keys a gateway accepts.
+// The reasons are in
 // docs/decisions/0008-large-changes-show-at-one-commit.md and
 // 0009-one-read-and-one-transaction.md.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
@@ -21,8 +22,13 @@ var errRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
 type BucketRef struct {
 	AccountID string
 	// Name or ID, or both, which then have to agree. The name is the quicker:
-	// an id takes a request of its own, once in this process.
+	// an id takes a request of its own, once in this process. A name without an
+	// id is what builds of earlier releases know of their bucket.
 	Name, ID string
+	// Project and Kind are of the deployment that the route is in. A bucket that
+	// does not serve them opens nothing there, however it is named.
+	Project string
+	Kind    environment.Kind
 }
 
 // Identity is the consumer that a key belongs to.
@@ -74,7 +80,7 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		if err != nil {
 			return Identity{}, fmt.Errorf("look up an API key: %w", err)
 		}
-		if ref.ID != "" && b.ID != ref.ID {
+		if ref.ID != "" && b.ID != ref.ID || !b.serves(ref.Project, ref.Kind) {
 			return Identity{}, errRefused
 		}
 		if h.KeyID == "" || h.BucketID != b.ID || h.orphaned(b) {

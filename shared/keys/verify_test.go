@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
@@ -29,6 +30,45 @@ func TestExpiredKeyIsRefused(t *testing.T) {
 	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), ever.ID, keys.KeyPatch{ExpiresOn: store.PatchTo(w.clock.Now())}))
 	w.wantOpen(true, soon)
 	w.wantOpen(false, ever)
+}
+
+// TestBucketServesWhereItIsPlaced, however it is named: a build of an earlier
+// release knows a name alone.
+func TestBucketServesWhereItIsPlaced(t *testing.T) {
+	for _, test := range []struct {
+		tags    map[string]string
+		project string
+		kind    environment.Kind
+		want    bool
+	}{
+		{nil, "shop", environment.Production, true},
+		{map[string]string{"project": "shop"}, "shop", environment.Production, true},
+		{map[string]string{"project": "shop"}, "shop", environment.Preview, true},
+		{map[string]string{"project": "shop"}, "victim", environment.Production, false},
+		{map[string]string{"environmentType": "PREVIEW"}, "shop", environment.Preview, true},
+		{map[string]string{"environmentType": "PREVIEW"}, "shop", environment.Production, false},
+		{map[string]string{"project": "shop", "environmentType": "WORKING_COPY"}, "shop", environment.Development, true},
+		{map[string]string{"project": "shop", "environmentType": "PRODUCTION"}, "shop", environment.Preview, false},
+		{map[string]string{"project": "shop", "environmentType": "PRODUCTION"}, "victim", environment.Production, false},
+		{map[string]string{"project": "shop", "environmentType": "no kind"}, "shop", environment.Production, true},
+	} {
+		w := newWorld(t)
+		b := must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: bucket, Tags: test.tags}))
+		w.consumer("alice")
+		text := w.key("alice", keys.NewKey{}).Text
+		for _, ref := range []keys.BucketRef{{Name: bucket}, {ID: b.ID}, {ID: b.ID, Name: bucket}} {
+			ref.AccountID, ref.Project, ref.Kind = accountID, test.project, test.kind
+			if _, err := w.verifier.Verify(w.Context(), ref, text); test.want != (err == nil) {
+				t.Errorf("a bucket placed at %v, asked for as %+v: %v", test.tags, ref, err)
+			} else if err != nil {
+				wantFault(t, err, fault.Unauthenticated)
+			}
+		}
+		found, err := w.keys.BucketFor(w.Context(), in(bucket), test.project, test.kind)
+		if test.want != (err == nil) || err == nil && found != (keys.BucketID{ID: b.ID, Name: bucket}) {
+			t.Errorf("a bucket placed at %v is found for %s %s as %+v: %v", test.tags, test.project, test.kind, found, err)
+		}
+	}
 }
 
 func TestKeyOfAnotherBucketIsRefused(t *testing.T) {

@@ -21,6 +21,9 @@ type Artifact struct {
 	PathNormalisation string `json:"pathNormalisation,omitempty"`
 	// CORSPolicies by name, beside the built-in "none" and "anything-goes".
 	CORSPolicies map[string]CORSPolicy `json:"corsPolicies,omitempty"`
+	// Buckets are the key buckets that policies verify keys by, by the policies'
+	// names. Artifacts of earlier releases have none.
+	Buckets map[string]KeyBucket `json:"buckets,omitempty"`
 	// Variables are the environment's variables that ${env.NAME} may read in
 	// rewrite patterns and base addresses, by name.
 	Variables map[string]string `json:"variables,omitempty"`
@@ -90,6 +93,13 @@ type Policy struct {
 	Name    string    `json:"name"`
 	Type    string    `json:"policyType"`
 	Handler Component `json:"handler"`
+}
+
+// KeyBucket names a key bucket for good: a later bucket of the name has another
+// id.
+type KeyBucket struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // CORSPolicy is an entry of config/policies.json's corsPolicies.

@@ -40,7 +40,23 @@ type apiKey struct {
 
 var _ pipeline.Inbound = (*apiKey)(nil)
 
-func newAPIKey(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
+// WantedBucket returns the bucket that a policy's options name, by its name or its
+// id, "" for the environment's own one. ok is false for a policy that verifies no
+// keys.
+func WantedBucket(p project.Policy) (bucket string, ok bool) {
+	if p.Type != apiKeyType {
+		return "", false
+	}
+	var o apiKeyOptions
+	if problems := options.Read(p.Handler.Options, &o); len(problems) > 0 {
+		return "", false // the build has failed for them
+	}
+	return o.BucketID + o.BucketName, true
+}
+
+const apiKeyType = "api-key-inbound"
+
+func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	o := apiKeyOptions{Header: "Authorization", Scheme: "Bearer", CacheTTLSeconds: 60}
 	problems := options.Read(raw, &o)
 	if !httpguts.ValidHeaderFieldName(o.Header) {
@@ -55,12 +71,18 @@ func newAPIKey(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
 	}
+	// What the build has found counts; by its options a bucket is looked for only
+	// where the build was of an earlier release.
+	bucket := project.KeyBucket{ID: o.BucketID, Name: o.BucketName}
+	if found, ok := s.Buckets[name]; ok {
+		bucket = found
+	}
 	p := &apiKey{
 		header: http.CanonicalHeaderKey(o.Header), scheme: o.Scheme, anonymous: o.AllowUnauthenticated,
 		ttl: time.Duration(o.CacheTTLSeconds) * time.Second, keys: s.Keys,
 		bucket: s.Keys.bucket(BucketRef{
 			AccountID: s.Identity.AccountID, Project: s.Identity.Project, Environment: s.Identity.Environment,
-			ID: o.BucketID, Name: o.BucketName,
+			ID: bucket.ID, Name: bucket.Name,
 		}),
 	}
 	if p.header == "Authorization" && o.Scheme != "" {

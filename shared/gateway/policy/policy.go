@@ -29,6 +29,8 @@ type Setup struct {
 	// Identity says whose deployment it is.
 	Identity project.Identity
 	Keys     *KeyCache
+	// Buckets are the artifact's, by the names of policies.
+	Buckets map[string]project.KeyBucket
 	// Allowances counts for rate limits.
 	Allowances Allowances
 }
@@ -60,7 +62,7 @@ type kind struct {
 // builtins are all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		"api-key-inbound":               {Inbound, RuntimeModule, newAPIKey},
+		apiKeyType:                      {Inbound, RuntimeModule, newAPIKey},
 		"rate-limit-inbound":            {Inbound, RuntimeModule, newRateLimit},
 		"query-param-to-header-inbound": {Inbound, RuntimeModule, newQueryParam},
 	}
