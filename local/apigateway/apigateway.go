@@ -125,7 +125,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, requestID, http.StatusGatewayTimeout, "The operation took longer than 29 seconds. Look whether it came about before you repeat it.")
 	case err != nil:
 		g.o.Log.ErrorContext(ctx, "function failed", "function", function.Group.Name, "requestId", requestID, "error", err)
-		g.refuse(w, r, requestID, http.StatusBadGateway, "The function did not answer. Repeating the request is safe.")
+		g.refuse(w, r, requestID, http.StatusBadGateway, "The function did not answer. Read what the request is about before repeating a change.")
 	default:
 		g.send(w, r, requestID, answer)
 	}
@@ -171,7 +171,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, requestID string,
 	if answer.IsBase64Encoded {
 		decoded, err := base64.StdEncoding.DecodeString(answer.Body)
 		if err != nil {
-			g.refuse(w, r, requestID, http.StatusBadGateway, "The function's answer could not be read. Repeating the request is safe.")
+			g.refuse(w, r, requestID, http.StatusBadGateway, "The function's answer could not be read. Read what the request is about before repeating a change.")
 			return
 		}
 		body = decoded

@@ -54,6 +54,10 @@ func (w *writer) write(ctx context.Context, c client) {
 			return
 		case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 			time.Sleep(busyPause) // nothing was written
+		case status == http.StatusInternalServerError: // it may have been written
+			w.pending = &a
+			w.unanswered++
+			return
 		case status != want:
 			w.failure = fmt.Errorf("%s answered %d: %s", a.kind, status, answer)
 		default:

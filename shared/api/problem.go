@@ -111,13 +111,14 @@ func statusOf(kind fault.Kind) int {
 		return http.StatusTooManyRequests
 	case fault.Unavailable:
 		return http.StatusServiceUnavailable
-	case fault.Internal:
+	case fault.Unanswered, fault.Internal:
 	}
 	return http.StatusInternalServerError
 }
 
-// internalDetail is all that a caller learns of what we got wrong.
-const internalDetail = "Something went wrong on our side. Repeating the request is safe; quote the request id when it goes on."
+// internalDetail is all that a caller learns of what we got wrong. Where that
+// came to pass is not known, so neither is what was done before.
+const internalDetail = "Something went wrong on our side. Read what the request is about before repeating a change; quote the request id when it goes on."
 
 // problemOf returns the problem document of an error, and its headers. in says
 // where the fields of a fault stood in the request, nil for a fault of this
@@ -130,7 +131,13 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 		p.cause = err
 		return p, header
 	}
-	p := newProblem(ctx, statusOf(f.Kind), f.Public)
+	status := statusOf(f.Kind)
+	if s := stateOf(ctx); status == http.StatusTooManyRequests && s != nil && s.operation != "" && !slices.Contains(s.declared, status) {
+		// Its clients know no 429: one that polls a status takes it for the end,
+		// and asks again after a 500 (contract 3.2).
+		status = http.StatusInternalServerError
+	}
+	p := newProblem(ctx, status, f.Public)
 	p.cause = err
 	if len(f.Details) > 0 {
 		told := slices.Clone(in.locate(f.Details[:min(len(f.Details), maxTold)]))

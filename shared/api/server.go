@@ -184,7 +184,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()
 		st := stateOf(ctx)
-		st.operation, st.route = d.ID, d.Path
+		st.operation, st.route, st.declared = d.ID, d.Path, d.Errors
 		st.span.Name(d.ID)
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
@@ -197,7 +197,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 			ctx = auth.With(ctx, p)
 			if d.Mutates() {
 				st.change = auditRequest(r, st, d.Audit)
-				ctx = audit.With(ctx, st.change)
+				ctx = store.Decide(audit.With(ctx, st.change))
 			}
 		}
 		// Who asks is known first: a stranger learns nothing of what a path may be.

@@ -110,7 +110,7 @@ type changeOut struct {
 var (
 	readThing = api.Operation[thingIn, thingOut]{
 		ID: "Things_read", Method: "GET", Path: "/v1/accounts/{accountName}/things/{name}",
-		Scope: auth.KeyBuckets.Read(), Errors: []int{404},
+		Scope: auth.KeyBuckets.Read(), Errors: []int{404, 429},
 	}
 	changeThing = api.Operation[changeIn, changeOut]{
 		ID: "Things_change", Method: "PATCH", Path: "/v1/accounts/{accountName}/things/{name}",

@@ -28,6 +28,7 @@ type state struct {
 	coldStart bool   // the first request of its process
 	operation string // its id, "" until a route matched
 	route     string // its path as declared, "" until then
+	declared  []int  // the errors it may answer
 	principal *auth.Principal
 	change    *audit.Request // what a refusal is recorded as, nil for reads
 	problem   *Problem       // what was answered, nil for a success

@@ -36,7 +36,7 @@ type Arrival struct {
 // has changed, and the object is of no use. To hear of the same arrival again
 // answers the operation again.
 func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
-	err = s.parts.Table.Again(ctx, func() error {
+	err = s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		var u upload
 		if err := s.parts.Table.Load(ctx, store.Want(uploadKey(a.StatusID), &u)); err != nil {
 			return err

@@ -242,6 +242,10 @@ func (s *Service) ReadDeployment(ctx context.Context, at DeploymentAt) (Deployme
 // effect, and a durable operation empties the bucket afterwards. The project,
 // its variables and its key buckets stay.
 func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
+	return s.parts.Table.Again(ctx, func(ctx context.Context) error { return s.deleteOnce(ctx, at) })
+}
+
+func (s *Service) deleteOnce(ctx context.Context, at DeploymentAt) error {
 	r, err := s.find(ctx, at)
 	if err != nil {
 		return err
@@ -273,7 +277,7 @@ func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
 // What is served is no better choice: a redeploy beside the build of a newer
 // upload would be the newest build of all, and take the upload back.
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
-	err = s.parts.Table.Again(ctx, func() error {
+	err = s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		r, err := s.find(ctx, at)
 		if err != nil {
 			return err

@@ -101,7 +101,7 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 		return Upload{}, fault.InvalidField("projectName", "has to have 1 to %d of the characters a-z, 0-9 and -, and neither begin nor end with -", maxProjectChars)
 	}
 	var made upload
-	err := s.parts.Table.Again(ctx, func() error {
+	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		var err error
 		made, err = s.issue(ctx, at, kind)
 		return err
@@ -122,8 +122,8 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	var env environmentRecord
 	buckets := s.buckets(at.Owner, at.Project)
 	wanted := append(buckets.Wanted(),
-		store.Want(store.ProjectKey(at.AccountID, at.Project), &project),
-		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env))
+		store.Want(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("no project is deleted, and a new one is created"),
+		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env).Unchecked("its deployment is asked for, and a new one is created"))
 	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
 		return upload{}, err
 	}

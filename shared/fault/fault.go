@@ -36,10 +36,13 @@ const (
 	Unprocessable
 	// TooLarge: a body or an archive over its limit.
 	TooLarge
-	// Throttled: repeat after Fault.RetryAfter.
+	// Throttled: refused, nothing was done; repeat after Fault.RetryAfter.
 	Throttled
 	// Unavailable: a dependency does not answer; repeating is safe.
 	Unavailable
+	// Unanswered: the database does not answer. Public says whether the request
+	// may have been done, and repeating it is not safe before a look.
+	Unanswered
 )
 
 // Detail names one offending field of an input.

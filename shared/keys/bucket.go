@@ -73,7 +73,7 @@ type bucketRecord struct {
 	UpdatedOn   time.Time        `dynamodbav:"updatedOn"`
 	DeletedOn   *time.Time       `dynamodbav:"deletedOn,omitempty"`
 	Version     int64            `dynamodbav:"version"`
-	// Seq counts the entries that Changes ever had.
+	// Seq counts what has become of Changes: entries added and entries removed.
 	Seq     int64           `dynamodbav:"seq"`
 	Changes overlay.Changes `dynamodbav:"changes"`
 }
@@ -134,7 +134,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBuck
 		return Bucket{}, err
 	}
 	var made bucketRecord
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var old bucketRecord
 		if err := s.table.Load(ctx, store.Want(bucketKey(owner.AccountID, in.Name), &old)); err != nil {
 			return err
@@ -318,7 +318,8 @@ func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBucke
 func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	var out []*store.Wanted
 	for i, kind := range d.kinds {
-		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]))
+		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]).
+			Unchecked("an existing one is taken as it is, and a new one asks for what it replaces"))
 	}
 	return out
 }

@@ -83,6 +83,9 @@ type consumerRecord struct {
 	// ever made, which the next one's id exceeds.
 	KeyCount  int    `dynamodbav:"keyCount"`
 	LastKeyID string `dynamodbav:"lastKeyId,omitempty"`
+	// Seq is the bucket's Seq at the last large change of the consumer: a bucket
+	// that has counted less was read before it, and says nothing of this consumer.
+	Seq int64 `dynamodbav:"seq,omitempty"`
 }
 
 // consumerPointer leads from a consumer's id to its name.
@@ -122,14 +125,11 @@ func (c consumerRecord) consumer(in Include) Consumer {
 	return out
 }
 
-// touch is a write to this very consumer, which fails as stale when it, or one
-// of its keys, has changed since it was read.
+// touch is a write to the consumer as it was read: as every write of a decision
+// it holds only for that version, so that it fails as stale when the consumer, or
+// one of its keys, has changed since.
 func (c consumerRecord) touch(g generation, changes ...store.Change) store.Write {
-	changes = append(changes, store.Set(store.At("version"), c.Version+1))
-	return store.Update(consumerKey(g, c.Name), changes...).
-		If(store.Equal(store.At("id"), c.ID)).
-		If(store.Equal(store.At("version"), c.Version)).
-		Else(store.ErrStale)
+	return store.Update(consumerKey(g, c.Name), append(changes, store.Set(store.At("version"), c.Version+1))...)
 }
 
 // CreateConsumer makes a consumer, with a key if asked. A name in use is a
@@ -150,7 +150,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 		return Consumer{}, err
 	}
 	var out Consumer
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		v, err := s.loadBucket(ctx, at)
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ var errConsumerNameInUse = fault.New(fault.Conflict, "A consumer of this name ex
 // ReadConsumer gives a consumer.
 func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (Consumer, error) {
 	var out Consumer
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		t := target{ConsumerAt: at}
 		if in.Keys {
@@ -228,7 +228,7 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 		return Consumer{}, err
 	}
 	var out Consumer
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		t := target{ConsumerAt: at}
 		if in.Metadata.Set {
@@ -245,21 +245,24 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 			c.Metadata = metadata
 		}
 		c.UpdatedOn = s.now()
-		writes := append([]store.Write{
-			old.touch(v.g,
-				setOrRemove("description", c.Description, c.Description == ""),
-				setOrRemove("tags", c.Tags, len(c.Tags) == 0),
-				setOrRemove("metadata", c.Metadata, c.Metadata == ""),
-				store.Set(store.At("updatedOn"), c.UpdatedOn)),
-			audit.Record(ctx, c.resource()),
-		}, c.indexWrites(v.g, old)...)
+		changes := []store.Change{
+			setOrRemove("description", c.Description, c.Description == ""),
+			setOrRemove("tags", c.Tags, len(c.Tags) == 0),
+			setOrRemove("metadata", c.Metadata, c.Metadata == ""),
+			store.Set(store.At("updatedOn"), c.UpdatedOn),
+		}
+		writes := append([]store.Write{audit.Record(ctx, c.resource())}, c.indexWrites(v.g, old)...)
 		if c.Metadata != old.Metadata {
-			stamps, err := s.stamp(ctx, v, rows, c.Metadata)
+			stamps, large, err := s.stamp(ctx, v, rows, c.Metadata)
 			if err != nil {
 				return err
 			}
 			writes = append(writes, stamps...)
+			if large {
+				changes = append(changes, v.largeChanged())
+			}
 		}
+		writes = append(writes, old.touch(v.g, changes...))
 		if err := s.table.Commit(ctx, writes...); err != nil {
 			return err
 		}
@@ -272,7 +275,7 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 // DeleteConsumer deletes a consumer with its managers and keys, which open
 // nothing any more when it returns.
 func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
-	return s.table.Again(ctx, func() error {
+	return s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
@@ -280,9 +283,7 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 		}
 		c := v.consumer
 		writes := []store.Write{
-			store.Delete(consumerKey(v.g, c.Name)).
-				If(store.Equal(store.At("id"), c.ID)).
-				If(store.Equal(store.At("version"), c.Version)).Else(store.ErrStale),
+			store.Delete(consumerKey(v.g, c.Name)),
 			store.Delete(consumerIDKey(v.g, c.ID)),
 			count(v.g, c.Name, -1),
 			audit.Record(ctx, c.resource()),

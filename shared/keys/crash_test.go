@@ -122,7 +122,7 @@ func TestLargeChangesSurviveEverything(t *testing.T) {
 					Sabotage: func(b store.Backend) store.Backend {
 						return watched{Backend: b, changes: changed}
 					},
-					Ignore: []string{"createdOn", "updatedOn", "deletedOn", "seq", "token", "sealed", "timestamp", "ttl"},
+					Ignore: []string{"createdOn", "updatedOn", "deletedOn", "seq", "version", "token", "sealed", "timestamp", "ttl"},
 				}
 			}, runs)
 		})

@@ -140,7 +140,7 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key,
 // createInOneTransaction makes at most keysPerTransaction keys.
 func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	var out []Key
-	change := func() error {
+	change := func(ctx context.Context) error {
 		v, err := s.load(ctx, target{ConsumerAt: at})
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		return Key{}, err
 	}
 	var out Key
-	change := func() error {
+	change := func(ctx context.Context) error {
 		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 		if err != nil {
 			return err
@@ -238,7 +238,7 @@ func (v view) replace(old, k keyRecord) []store.Write {
 
 // DeleteKey deletes a key at once.
 func (s *Service) DeleteKey(ctx context.Context, at ConsumerAt, id string) error {
-	return s.table.Again(ctx, func() error {
+	return s.table.Again(ctx, func(ctx context.Context) error {
 		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
 		if err != nil {
 			return err

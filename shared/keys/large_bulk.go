@@ -52,7 +52,7 @@ type bulk struct {
 
 // create makes the keys, all or none.
 func (b *bulk) create(ctx context.Context) ([]Key, error) {
-	if err := b.s.table.Again(ctx, func() error { return b.begin(ctx) }); err != nil {
+	if err := b.s.table.Again(ctx, b.begin); err != nil {
 		return nil, err
 	}
 	err := b.write(ctx)
@@ -142,32 +142,29 @@ var errGivenUp = fault.New(fault.Unavailable, "The keys could not be written in 
 // since begin: its new metadata is written into the keys first.
 func (b *bulk) publish(ctx context.Context) error {
 	stamped := b.view.consumer.Metadata
-	v, first := b.view, true
-	return b.s.table.Again(ctx, func() error {
-		if !first {
-			var err error
-			if v, err = b.s.load(ctx, target{ConsumerAt: b.at}); err != nil {
+	return b.s.table.Again(ctx, func(ctx context.Context) error {
+		v, err := b.s.load(ctx, target{ConsumerAt: b.at})
+		if err != nil {
+			return err
+		}
+		if v.consumer.ID != b.view.consumer.ID {
+			return errNoConsumer
+		}
+		if v.consumer.Metadata != stamped {
+			if err := b.stamp(ctx, v.consumer); err != nil {
 				return err
 			}
-			if v.consumer.ID != b.view.consumer.ID {
-				return errNoConsumer
-			}
-			if v.consumer.Metadata != stamped {
-				if err := b.stamp(ctx, v.consumer); err != nil {
-					return err
-				}
-				stamped = v.consumer.Metadata
-			}
+			stamped = v.consumer.Metadata
 		}
-		first = false
 		last := max(v.consumer.LastKeyID, b.made[len(b.made)-1].record.ID)
 		return b.s.table.Commit(ctx,
 			v.consumer.touch(v.g,
 				store.Add(store.At("keyCount"), int64(len(b.made))),
-				store.Set(store.At("lastKeyId"), last)),
+				store.Set(store.At("lastKeyId"), last),
+				v.largeChanged()),
 			store.Update(keyBatchKey(b.id), store.Set(store.At("state"), batchDone)).
 				If(store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
-			v.bucket.removeChange(b.id),
+			v.bucket.removeChange(b.id).If(v.bucket.unchanged()),
 			audit.Record(ctx, b.resource(v.consumer)),
 		)
 	})

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
@@ -146,6 +148,29 @@ func TestNothingOfABulkShowsBeforeAllOfIt(t *testing.T) {
 		t.Fatalf("checked %d times", checks)
 	}
 	w.wantOpen(true, append(made, first)...)
+}
+
+// TestBulkWritesNothingOnceItWasGivenUp has the operation give a bulk up and
+// delete what there is of it while the request that writes it is paused.
+func TestBulkWritesNothingOnceItWasGivenUp(t *testing.T) {
+	b := &interrupted{}
+	w := worldOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
+	w.bucket()
+	w.consumer("alice")
+	b.armed = func(portion int) {
+		if portion == 2 {
+			w.clock.add(3 * time.Minute)
+			must0(w, w.engine.Sweep(w.Context()))
+		}
+	}
+	_, err := w.keys.CreateKeys(w.request(), of("alice"), make([]keys.NewKey, 100))
+	wantFault(t, err, fault.Unavailable)
+	w.settle()
+	for key := range w.memory.Items() {
+		if strings.HasPrefix(key.PK, "key-hash#") || strings.HasPrefix(key.PK, "consumer-keys#") {
+			t.Fatalf("%s %s is left", key.PK, key.SK)
+		}
+	}
 }
 
 func TestBulkMeetsOtherChangesOfItsConsumer(t *testing.T) {

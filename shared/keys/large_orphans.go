@@ -60,7 +60,7 @@ func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Wri
 	found := make([]hashRecord, len(portion))
 	wanted := make([]*store.Wanted, len(portion))
 	for i, key := range portion {
-		wanted[i] = store.Want(key, &found[i])
+		wanted[i] = store.Want(key, &found[i]).Unchecked("the deletion asks whose it is")
 	}
 	if err := s.table.Load(ctx, wanted...); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Wri
 	var buckets []*store.Wanted
 	for i, h := range found {
 		if h.KeyID != "" {
-			buckets = append(buckets, store.Want(bucketKey(h.AccountID, h.Bucket), &owners[i]))
+			buckets = append(buckets, store.Want(bucketKey(h.AccountID, h.Bucket), &owners[i]).Unchecked("what was deleted stays so"))
 		}
 	}
 	if len(buckets) == 0 {

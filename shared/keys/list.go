@@ -13,6 +13,7 @@ func (s *Service) newest(rows *[]keyRecord, page store.Page) func(context.Contex
 	return func(ctx context.Context, g generation, consumer string) (err error) {
 		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
 			PK: consumerKeyPartition(g, consumer), Descending: true, Offset: page.Offset, Limit: page.Limit,
+			Unchecked: keysUnchecked,
 		})
 		return err
 	}
@@ -54,7 +55,7 @@ func (s *Service) showAll(ctx context.Context, rows []keyRecord, f Format) ([]Ke
 func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page store.Page, f Format) ([]Key, int, error) {
 	var out []Key
 	var total int
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, page)})
 		if err != nil {
@@ -100,7 +101,7 @@ func (f Filter) properties() []property {
 func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page store.Page, in Include) ([]Consumer, int, error) {
 	var out []Consumer
 	var total int
-	err := s.table.Again(ctx, func() error {
+	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var records []consumerRecord
 		var v view
 		var err error

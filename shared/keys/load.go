@@ -2,11 +2,11 @@ package keys
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -27,8 +27,9 @@ type target struct {
 }
 
 // view is what a request has read. Everything but the result of its query is
-// consistent by itself; together they are no snapshot, which the conditions of
-// the writes make up for.
+// consistent by itself. Together they are no snapshot: a commit holds only over
+// the consumer and the key as they were read, and the consumer vouches for what
+// the bucket says of it (torn).
 type view struct {
 	bucket   bucketRecord
 	g        generation
@@ -62,6 +63,7 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 		return view{}, err
 	}
 	for range loadAttempts {
+		started := s.parts.Now()
 		number := s.directory.generation(bucket)
 		v, err := s.loadGeneration(ctx, bucket, number, t)
 		if err != nil {
@@ -70,13 +72,27 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 		switch {
 		case v.bucket.Generation != number && v.bucket.exists():
 			s.directory.setGeneration(bucket, v.bucket.Generation)
-		case v.key.NewerThan(v.bucket.Seq):
-			// The bucket was read before the key's batch began, the key after.
+		case v.torn(), s.parts.Now().Sub(started) >= overlay.Grace:
 		default:
 			return v, v.missing(t)
 		}
 	}
 	return view{}, throttled("Too many changes of this key bucket at once. Repeat the request after the time in Retry-After.", time.Second)
+}
+
+// bucketUnchecked is why no commit depends on all of a bucket as it was read.
+const bucketUnchecked = "its placement never changes, what is made in a deleted bucket is in a dead generation, the consumer vouches for " +
+	"its changes (view.torn), and a new one asks for those that it was decided from (view.addChange)"
+
+// namesUnchecked is why no commit depends on what leads from an id to a name.
+const namesUnchecked = "it never changes, and what it leads to has the id that was asked for"
+
+// torn reports whether the bucket was read before a large change of the consumer,
+// or before the key's batch began, and the consumer or the key after it. Such a
+// bucket lacks a roll that has met the key, or has a batch that is published. It
+// may be newer than the consumer: a commit over that one fails.
+func (v view) torn() bool {
+	return v.key.NewerThan(v.bucket.Seq) || v.consumer.Seq > v.bucket.Seq
 }
 
 // missing is the fault of the first thing that is not there.
@@ -108,12 +124,12 @@ func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName
 	bucket, ok := s.directory.bucket(at.Bucket)
 	if !ok {
 		var p bucketPointer
-		err := s.table.Get(ctx, bucketIDKey(at.Bucket), &p)
-		if errors.Is(err, store.ErrNotFound) {
-			return qualifiedName{}, errNoBucket
-		}
-		if err != nil {
+		pointer := store.Want(bucketIDKey(at.Bucket), &p).Unchecked(namesUnchecked)
+		if err := s.table.Load(ctx, pointer); err != nil {
 			return qualifiedName{}, err
+		}
+		if !pointer.Found {
+			return qualifiedName{}, errNoBucket
 		}
 		bucket = qualifiedName{p.AccountID, p.Name}
 		s.directory.setBucket(at.Bucket, bucket)
@@ -127,13 +143,13 @@ func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName
 // loadGeneration reads everything under a guessed generation.
 func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, number int, t target) (view, error) {
 	v := view{g: bucket.generation(number)}
-	wanted := []*store.Wanted{store.Want(bucketKey(bucket.accountID, bucket.name), &v.bucket)}
+	wanted := []*store.Wanted{store.Want(bucketKey(bucket.accountID, bucket.name), &v.bucket).Unchecked(bucketUnchecked)}
 	consumer := t.Consumer
 	if consumerIDPattern.MatchString(consumer) {
 		name, ok := s.directory.consumer(consumer)
 		if !ok {
 			var p consumerPointer
-			if err := s.table.Load(ctx, append(wanted, store.Want(consumerIDKey(v.g, consumer), &p))...); err != nil {
+			if err := s.table.Load(ctx, append(wanted, store.Want(consumerIDKey(v.g, consumer), &p).Unchecked(namesUnchecked))...); err != nil {
 				return v, err
 			}
 			if p.Name == "" {

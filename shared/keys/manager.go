@@ -122,7 +122,7 @@ func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) e
 }
 
 func (s *Service) changeManagers(ctx context.Context, at ConsumerAt, id string, edit func(*consumerRecord) error) error {
-	return s.table.Again(ctx, func() error {
+	return s.table.Again(ctx, func(ctx context.Context) error {
 		v, err := s.load(ctx, target{ConsumerAt: at})
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 		return err
 	}
 	expiresOn = store.Instant(expiresOn)
-	return s.table.Again(ctx, func() error {
+	return s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
@@ -30,10 +30,8 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 		if err != nil {
 			return err
 		}
+		counted := []store.Change{store.Add(store.At("keyCount"), 1), store.Set(store.At("lastKeyId"), made[0].record.ID)}
 		writes := append([]store.Write{
-			v.consumer.touch(v.g,
-				store.Add(store.At("keyCount"), 1),
-				store.Set(store.At("lastKeyId"), made[0].record.ID)),
 			audit.Record(ctx, v.consumer.resource(), made[0].record.resource()),
 		}, createKeys(v.g, v.consumer.Name, made)...)
 		all, err := s.allKeys(ctx, v, rows, keysPerTransaction)
@@ -44,7 +42,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 			for _, k := range all.keys {
 				writes = append(writes, k.rolled(v, revision, expiresOn)...)
 			}
-			return s.table.Commit(ctx, writes...)
+			return s.table.Commit(ctx, append(writes, v.consumer.touch(v.g, counted...))...)
 		}
 		roll, err := s.largeChange(v, overlay.Change{
 			Kind: overlay.Rolling, Revision: revision, ExpiresOn: &expiresOn,
@@ -53,6 +51,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 		if err != nil {
 			return err
 		}
+		roll = append(roll, v.consumer.touch(v.g, append(counted, v.largeChanged())...))
 		return s.table.Commit(ctx, append(writes, roll...)...)
 	})
 }

@@ -72,6 +72,7 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		return Identity{}, err
 	}
 	for range loadAttempts {
+		started := v.now()
 		var h hashRecord
 		var b bucketRecord
 		err := v.table.Load(ctx,
@@ -86,8 +87,10 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		if h.KeyID == "" || h.BucketID != b.ID || h.orphaned(b) {
 			return Identity{}, errRefused
 		}
-		if h.NewerThan(b.Seq) {
-			continue // the bucket was read before the key's batch began
+		if h.NewerThan(b.Seq) || v.now().Sub(started) >= overlay.Grace {
+			// The bucket was read before the key's batch began; or so much later
+			// than the key that a roll may have been written and taken out between.
+			continue
 		}
 		l, there := b.Changes.Apply(h.KeyState)
 		if !there || l.ExpiredAt(v.now()) {

@@ -236,7 +236,7 @@ func classify(ctx context.Context, err error) failureClass {
 		return interrupted
 	}
 	switch fault.KindOf(err) {
-	case fault.Throttled, fault.Unavailable:
+	case fault.Throttled, fault.Unavailable, fault.Unanswered:
 		return interrupted
 	case fault.Internal:
 		return retryable

@@ -26,7 +26,7 @@ func TestChangeIsMadeAgainUntilNothingElseGetsInBetween(t *testing.T) {
 		{"never", 1000, nil, 12, func(err error) bool { return fault.Is(err, fault.Throttled) }},
 	} {
 		made := 0
-		err := storetest.New(t).Again(t.Context(), func() error {
+		err := storetest.New(t).Again(t.Context(), func(context.Context) error {
 			made++
 			if made <= c.stale {
 				return fmt.Errorf("commit: %w", store.ErrStale)
@@ -39,7 +39,7 @@ func TestChangeIsMadeAgainUntilNothingElseGetsInBetween(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := storetest.New(t).Again(ctx, func() error { return store.ErrStale }); !errors.Is(err, context.Canceled) {
+	if err := storetest.New(t).Again(ctx, func(context.Context) error { return store.ErrStale }); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the caller has gone: %v", err)
 	}
 }

@@ -11,8 +11,9 @@ import (
 // concurrent use, and each is charged to the Meter of its context (ChargeRead
 // and its like).
 //
-// A backend answers a failed condition with *ConditionError, and a failure that
-// may be repeated with an error that wraps ErrRepeat.
+// A backend answers a failed condition with *ConditionError, a failure that
+// may be repeated with an error that wraps ErrRepeat, and one that does not tell
+// whether the call had its effect with one that wraps ErrLost, repeated or not.
 type Backend interface {
 	// Read gets 1 to MaxKeys items, no two keys alike, each with a consistent
 	// read; items that are absent are left out. Order is free.
@@ -29,6 +30,10 @@ type Backend interface {
 // ErrRepeat marks a failure of a backend after which the same call may be made
 // again: throttling, a conflict with another transaction, a lost reply.
 var ErrRepeat = errors.New("store: repeat the call")
+
+// ErrLost marks a failure of a backend that does not tell whether the call had
+// its effect: a broken connection, a 5xx, a transaction that is still at work.
+var ErrLost = errors.New("store: the outcome is not known")
 
 // ConditionError tells which writes of a transaction had a false condition.
 type ConditionError struct {

@@ -13,25 +13,40 @@ import (
 )
 
 // failure names a failed call for the Table: *ConditionError, something that
-// wraps ErrRepeat, or err itself where a repeat would fail alike.
+// wraps ErrRepeat, ErrLost or both, or err itself where the call was refused and
+// a repeat would be too. What is not known to be a refusal is ErrLost.
 func failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		return fmt.Errorf("%w: %w (%w)", ErrLost, context.Cause(ctx), err)
 	}
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		return cancellation(canceled)
 	}
-	if code(err) == "TransactionConflictException" || throttles.IsErrorThrottle(err) == aws.TrueTernary || lost(err) {
+	switch {
+	case code(err) == "TransactionInProgressException", lost(err):
+		return fmt.Errorf("%w: %w: %w", ErrRepeat, ErrLost, err)
+	case code(err) == "TransactionConflictException", throttles.IsErrorThrottle(err) == aws.TrueTernary:
 		return fmt.Errorf("%w: %w", ErrRepeat, err)
+	case refused(err):
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-// throttles knows the codes by which AWS says "later", among them that of a
-// transaction that is still at work under the same token.
+// refused reports whether the database has said that it takes no such call.
+func refused(err error) bool {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
+		return true
+	}
+	r, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return ok && r.HTTPStatusCode() >= 400 && r.HTTPStatusCode() < 500
+}
+
+// throttles knows the codes by which AWS says "later". It has that of a
+// transaction that is still at work under the same token, too, which is no refusal.
 var throttles = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 
 // cancellation turns the reasons, one for each write in order, into what a

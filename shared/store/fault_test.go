@@ -299,7 +299,7 @@ func TestAnswersAreToldApartOnTheWire(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
 		table := storetest.Over(t, store.NewDynamoDB(store.Connect(storetest.Config(), server.URL), "table"))
-		if err := table.Get(t.Context(), key("a"), nil); !fault.Is(err, fault.Throttled) {
+		if err := table.Get(t.Context(), key("a"), nil); !fault.Is(err, fault.Unanswered) {
 			t.Errorf("answered %v", err)
 		}
 	})

@@ -31,6 +31,11 @@ type Query struct {
 	// Limit is the most items to give; 0 means all.
 	Limit int
 
+	// Unchecked is why a commit may be decided from the items without a
+	// condition on each: which ones stand for them. Without it no commit of the
+	// same decision is made (Decide).
+	Unchecked string
+
 	// Cursor is for backends: where the last page ended, in the backend's own
 	// words. It replaces After and Offset.
 	Cursor string
@@ -134,6 +139,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 	if err := q.check(); err != nil {
 		return err
 	}
+	decisionOf(ctx).noteQuery(q)
 	left := q.Limit
 	for {
 		var items []Item

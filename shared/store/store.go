@@ -34,7 +34,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 )
 
@@ -114,6 +113,8 @@ type Wanted struct {
 
 	key  Key
 	into any
+	// unchecked is why no commit depends on the item, "" when one does.
+	unchecked string
 }
 
 // Want asks Load for the item at key, decoded into record. A nil record asks
@@ -121,7 +122,8 @@ type Wanted struct {
 func Want(key Key, record any) *Wanted { return &Wanted{key: key, into: record} }
 
 // Load reads up to MaxKeys items in one round trip, each consistently. They are
-// no snapshot: a transaction may commit between two of them.
+// no snapshot: a transaction may commit between two of them. A commit of the same
+// decision (Decide, Again) depends on all of them but those that are Unchecked.
 func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	keys := make([]Key, 0, len(wanted))
 	for _, w := range wanted {
@@ -147,6 +149,9 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	if err != nil {
 		return fmt.Errorf("read %d items: %w", len(keys), err)
 	}
+	if err := decisionOf(ctx).note(wanted, items); err != nil {
+		return err
+	}
 	for _, item := range items {
 		key := KeyOf(item)
 		if t.expired(item) {
@@ -168,14 +173,22 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	return nil
 }
 
-// Commit applies all writes or none, in one transaction, and may be repeated
-// after any error. Throttles, conflicts and lost replies are repeated here
-// under one token, so that a commit whose reply was lost is neither made twice
-// nor reported as failed. A false condition answers the Else of the first such
-// write, or ErrCondition.
+// Commit applies all writes or none, in one transaction. Throttles, conflicts
+// and lost replies are repeated here under one token, so that a commit whose
+// reply was lost is neither made twice nor reported as failed.
+//
+// A false condition answers the Else of the first such write, or ErrCondition;
+// a record that is another than the decision of ctx has read, ErrStale. A
+// Throttled fault says that nothing was done; an Unanswered one that this is not
+// known, so that the caller has to look before it repeats anything.
 func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	if len(writes) == 0 {
 		return nil
+	}
+	d := decisionOf(ctx)
+	writes, err := d.covered(writes)
+	if err != nil {
+		return err
 	}
 	if err := valid(writes); err != nil {
 		return err
@@ -187,18 +200,20 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 		guarded, done = t.tokens.guard(token, writes)
 		defer done()
 	}
-	err := t.repeat(ctx, committing, func() error {
+	err = t.repeat(ctx, committing, func() error {
 		return t.backend.Transact(ctx, token, guarded)
 	})
 	if err == nil {
+		d.made(writes)
 		return nil
 	}
 	if failed, ok := errors.AsType[*ConditionError](err); ok && len(failed.Failed) > 0 {
 		if t.tokens.made(guarded, failed) {
+			d.made(writes)
 			return nil
 		}
 		if e := writes[failed.Failed[0]].otherwise; e != nil {
-			return e
+			return d.stale(e)
 		}
 		return fmt.Errorf("%w: %s %s", ErrCondition, writes[failed.Failed[0]].Kind, writes[failed.Failed[0]].Key.SK)
 	}
@@ -217,11 +232,4 @@ func (t *Table) expired(item Item) bool {
 		return false
 	}
 	return seconds <= t.now().Unix()
-}
-
-// throttled is what a caller hears when repeating did not help.
-func throttled(cause error) error {
-	f := fault.New(fault.Throttled, "The service is busy. Repeat the request after the time in Retry-After.")
-	f.RetryAfter = time.Second
-	return f.Because(cause)
 }

@@ -151,6 +151,15 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 	if wrongName(name) != "" || wrongBranch(at.Branch) != "" || !at.visible() {
 		return Variable{}, errNoVariable
 	}
+	var out Variable
+	err := s.parts.Table.Again(ctx, func(ctx context.Context) (err error) {
+		out, err = s.updateOnce(ctx, at, name, value)
+		return err
+	})
+	return out, err
+}
+
+func (s *Service) updateOnce(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
 	var r record
 	switch err := s.parts.Table.Get(ctx, at.key(name), &r); {
 	case errors.Is(err, store.ErrNotFound):

@@ -6,7 +6,8 @@
 // the same answers (docs/decisions/0003-a-table-in-memory.md). It keeps nothing
 // beyond its process.
 //
-// Read memory.go first, then query.go.
+// Read memory.go first, then query.go; tear.go has it read as badly as DynamoDB
+// may.
 package memory
 
 import (
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/google/btree"
@@ -32,6 +34,9 @@ type Backend struct {
 	tokens map[string]uint64 // a digest of what was committed, by token
 	seed   maphash.Seed
 	stream func(store.StreamRecord)
+	// between and order tear reads, nil for whole ones (Tear).
+	between func(context.Context) error
+	order   *rand.Rand
 }
 
 // stored is an item with its size. Neither changes: a write makes another.
@@ -92,28 +97,6 @@ func (m *Backend) Items() map[store.Key]store.Item {
 		out[key] = store.Clone(s.item)
 	}
 	return out
-}
-
-// Read implements Backend.
-func (m *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []store.Item
-	var units float64
-	for _, k := range keys {
-		s, ok := m.items[k]
-		if !ok {
-			units += store.ReadUnits(0)
-			continue
-		}
-		units += store.ReadUnits(s.size)
-		out = append(out, store.Clone(s.item))
-	}
-	store.ChargeRead(ctx, units)
-	return out, nil
 }
 
 // Transact implements Backend.
@@ -218,7 +201,7 @@ func (m *Backend) change(w store.Write) (change, error) {
 	if c.after.size > store.MaxItemBytes {
 		return c, store.TooLarge(c.after.size)
 	}
-	return c, nil
+	return c, versionKept(w.Key, before, after)
 }
 
 // units is what the change costs: twice a write of the larger of the item
