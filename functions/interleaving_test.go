@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -98,6 +99,20 @@ func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 	})
 }
 
+// TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes has each other
+// change of a group happen between the items that one reads, which are no
+// snapshot: before the last of them, and before each but the first.
+func TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes(t *testing.T) {
+	p := newPopulated(t)
+	each(t, changing, func(t *testing.T, d api.Declaration) {
+		for _, other := range p.neighbours(d) {
+			for seed := range simulations.Runs(2) {
+				p.meetAt(t, inARead(seed), change{d, p.book.Request(d)}, other)
+			}
+		}
+	})
+}
+
 // groupOf is the group of an operation.
 func groupOf(d api.Declaration) functions.Group {
 	all := functions.Groups()
@@ -142,6 +157,35 @@ func (p populated) anew(t *testing.T, d api.Declaration) (out []change) {
 // a with what comes of all of them one after the other: a first, after b, or last.
 func (p populated) meet(t *testing.T, a, b change, rest ...change) {
 	t.Helper()
+	if !p.meetAt(t, beforeTheCommit, a, b, rest...) {
+		t.Errorf("%s changes nothing", a.ID)
+	}
+}
+
+// moment has others happen once while a change is made.
+type moment func(w *functionstest.World, backend *interrupted, others func())
+
+func beforeTheCommit(_ *functionstest.World, backend *interrupted, others func()) {
+	backend.first = others
+}
+
+// inARead is a moment between two items of one read, as seed chooses.
+func inARead(seed int) moment {
+	return func(w *functionstest.World, _ *interrupted, others func()) {
+		gaps := seed % 3 // are left alone before
+		w.Items.Tear(uint64(seed), func(context.Context) error {
+			if gaps--; gaps == none {
+				w.Items.Tear(0, nil)
+				others()
+			}
+			return nil
+		})
+	}
+}
+
+// meetAt is meet at a moment of a, and tells whether it came.
+func (p populated) meetAt(t *testing.T, at moment, a, b change, rest ...change) (came bool) {
+	t.Helper()
 	others := append([]change{b}, rest...)
 	begin := func() (w *functionstest.World, backend *interrupted, call func(change) int) {
 		w = p.Copy(t)
@@ -168,36 +212,38 @@ func (p populated) meet(t *testing.T, a, b change, rest ...change) {
 	for _, b := range others {
 		names = append(names, b.ID)
 	}
-	for at := range len(others) + 1 {
-		if 1 < at && at < len(others) {
+	for place := range len(others) + 1 {
+		if 1 < place && place < len(others) {
 			continue
 		}
 		w, _, call := begin()
 		answered := make([]int, len(others)+1)
 		for i, b := range others {
-			if i == at {
+			if i == place {
 				answered[0] = call(a)
 			}
 			answered[i+1] = call(b)
 		}
-		if at == len(others) {
+		if place == len(others) {
 			answered[0] = call(a)
 		}
 		inTurn = append(inTurn, outcome(t, answered, w))
 	}
 	w, backend, call := begin()
 	answered := make([]int, len(others)+1)
-	backend.first = func() {
+	at(w, backend, func() {
+		came = true
 		for i, b := range others {
 			answered[i+1] = call(b)
 		}
-	}
+	})
 	answered[0] = call(a)
+	if !came {
+		return false
+	}
 	if got := outcome(t, answered, w); !slices.Contains(inTurn, got) {
-		t.Errorf("%s between the look and the commit of %s comes to %s\n\none after the other, to\n%s",
+		t.Errorf("%s in the middle of %s comes to %s\n\none after the other, to\n%s",
 			strings.Join(names, " and "), a.ID, got, strings.Join(inTurn, "\n\nor to\n"))
 	}
-	if backend.first != nil {
-		t.Errorf("%s changes nothing", a.ID)
-	}
+	return true
 }

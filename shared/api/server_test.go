@@ -364,6 +364,7 @@ func TestFaultsBecomeTheirProblems(t *testing.T) {
 		{fault.New(fault.Unprocessable, "no"), 422, ""},
 		{&fault.Fault{Kind: fault.Throttled, Public: "slow down", RetryAfter: 7 * time.Second}, 429, "7"},
 		{fault.New(fault.Unavailable, "later"), 503, "1"},
+		{fault.New(fault.Unanswered, "look first").Because(errors.New("secret-cause")), 500, ""},
 		{errors.New("secret-cause"), 500, ""},
 		{fault.New(fault.Internal, "secret-cause"), 500, ""},
 		{fault.Missing("thing").Because(errors.New("secret-cause")), 404, ""},
@@ -379,6 +380,17 @@ func TestFaultsBecomeTheirProblems(t *testing.T) {
 			t.Errorf("the cause of a 500 is not in the log: %s", f.log)
 		}
 	}
+}
+
+// Clients of such an operation take a 429 for the end (contract 3.1).
+func TestRefusalThatAnOperationDoesNotDeclareIsA500(t *testing.T) {
+	f := newFixture(t)
+	f.fail = &fault.Fault{Kind: fault.Throttled, Public: "slow down", RetryAfter: 7 * time.Second}
+	r, body := f.do(t, "PATCH", thing+"x", goodKey, "{}")
+	if r.StatusCode != http.StatusInternalServerError || r.Header.Get("Retry-After") != "7" || !strings.Contains(body, "slow down") {
+		t.Errorf("answered %d %s", r.StatusCode, body)
+	}
+	checkProblem(t, r, body)
 }
 
 func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
