@@ -71,7 +71,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.exceeded = true
 		return 0, errHeaderTooLarge
 	}
-	n, err := r.Reader.Read(p)
+	n, err := r.Reader.Read(p[:min(int64(len(p)), r.left)])
 	if n > 0 {
 		r.got = true
 		r.left -= int64(n)

@@ -36,8 +36,10 @@ func TestAccountsShareNoConnection(t *testing.T) {
 		"directly over TLS": {(*httptest.Server).StartTLS, func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) }, "HTTP/1.1"},
 		"with a body":       {(*httptest.Server).Start, post, "HTTP/1.1"},
 		"a body over TLS":   {(*httptest.Server).StartTLS, post, "HTTP/1.1"},
-		"HTTP/2": {func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() },
-			func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) }, "HTTP/2.0"},
+		"HTTP/2": {
+			func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() },
+			func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) }, "HTTP/2.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex

@@ -17,7 +17,7 @@ const maxRedirects = 10
 // meant for the first address. Where it stops, the redirect itself is the
 // response. Beyond the first origin only the fields of carried go along.
 func (a *Account) Follow(r *http.Request) (*http.Response, error) {
-	response, err := a.follow.Do(r) //nolint:gosec // the guard decides where it may go, at the dial
+	response, err := a.follow.Do(r)
 	if err != nil {
 		// The wrapper's text holds the address with its query, which may hold
 		// secrets.
@@ -56,7 +56,7 @@ func redirect(next *http.Request, via []*http.Request) error {
 	if strayed := func(r *http.Request) bool { return originOf(r.URL) != home }; strayed(next) || slices.ContainsFunc(via, strayed) {
 		// Also on the way back: who sent the chain home has chosen what is
 		// asked there, so that is nothing that the caller has asked.
-		next.Header = make(http.Header, len(carried))
+		next.Header = make(http.Header, len(carried)) //nolint:gosec // only what is carried is put in
 		for _, name := range carried {
 			if values, ok := first.Header[name]; ok {
 				next.Header[name] = values
@@ -64,7 +64,7 @@ func redirect(next *http.Request, via []*http.Request) error {
 		}
 		return nil
 	}
-	next.Header = first.Header.Clone()
+	next.Header = first.Header.Clone() //nolint:gosec // it has the same origin
 	if next.Method != first.Method {
 		// It has become a GET: what described the body is gone with it.
 		for name := range next.Header {

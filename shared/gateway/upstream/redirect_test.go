@@ -175,7 +175,7 @@ func TestOnlyWebAddressesAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if response.StatusCode != 302 || len(c.seen) != 1 {
+		if response.StatusCode != http.StatusFound || len(c.seen) != 1 {
 			t.Errorf("%s: got %d after %d requests", location, response.StatusCode, len(c.seen))
 		}
 	}

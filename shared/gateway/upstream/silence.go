@@ -75,7 +75,7 @@ func (s *silence) silent(conn net.Conn, where depth) bool {
 		s.below.looking = where
 		n, err := conn.Read(one[:])
 		s.below.looking = reading
-		return n == 0 && err == error(errNothing{}) && s.below.atBoundary() && !s.below.spoke //nolint:errorlint // tls.Conn hands it through as it is
+		return n == 0 && err == error(nothingError{}) && s.below.atBoundary() && !s.below.spoke //nolint:errorlint // tls.Conn hands it through as it is
 	case where == inMemory:
 		return true
 	}
@@ -101,22 +101,22 @@ type underTLS struct {
 	left   int // of the record after its header
 }
 
-// errNothing is the answer in place of waiting: a net.Error, since tls.Conn asks
+// nothingError is the answer in place of waiting: a net.Error, since tls.Conn asks
 // it whether it may read again.
-type errNothing struct{}
+type nothingError struct{}
 
-var _ net.Error = errNothing{}
+var _ net.Error = nothingError{}
 
-func (errNothing) Error() string   { return "upstream: nothing to read now" }
-func (errNothing) Timeout() bool   { return true }
-func (errNothing) Temporary() bool { return true }
+func (nothingError) Error() string   { return "upstream: nothing to read now" }
+func (nothingError) Timeout() bool   { return true }
+func (nothingError) Temporary() bool { return true }
 
 func (u *underTLS) Read(p []byte) (n int, err error) {
 	switch u.looking {
 	case reading:
 		n, err = u.Conn.Read(p)
 	case inMemory:
-		return 0, errNothing{}
+		return 0, nothingError{}
 	case onSocket:
 		n, err = u.now(p)
 	}
@@ -133,7 +133,7 @@ func (u *underTLS) now(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case errors.Is(u.err, syscall.EAGAIN):
-		return 0, errNothing{}
+		return 0, nothingError{}
 	case u.err != nil:
 		return 0, u.err
 	case u.n <= 0:
@@ -147,7 +147,7 @@ func (u *underTLS) now(p []byte) (int, error) {
 func (u *underTLS) Write(p []byte) (int, error) {
 	if u.looking != reading {
 		u.spoke = true
-		return 0, errNothing{}
+		return 0, nothingError{}
 	}
 	return u.Conn.Write(p)
 }

@@ -46,7 +46,7 @@ var (
 
 func (s *sealer) expand(label string, length int) []byte {
 	label = "tls13 " + label
-	info := binary.BigEndian.AppendUint16(nil, uint16(length)) //nolint:gosec // a few bytes
+	info := binary.BigEndian.AppendUint16(nil, uint16(length))
 	info = append(append(append(info, byte(len(label))), label...), 0)
 	out, err := hkdf.Expand(sha256.New, s.secret, string(info), length)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *sealer) record(kind byte, payload []byte) []byte {
 	s.counter++
 	plain := append(bytes.Clone(payload), kind)
 	header := []byte{dataRecord, 3, 3, 0, 0}
-	binary.BigEndian.PutUint16(header[3:], uint16(len(plain)+aead.Overhead())) //nolint:gosec // a record is short
+	binary.BigEndian.PutUint16(header[3:], uint16(len(plain)+aead.Overhead()))
 	sealed := aead.Seal(header, nonce, plain, header)
 	if kind == handshakeRecord && payload[0] == keyUpdate[0] {
 		s.secret, s.counter = s.expand("traffic upd", sha256.Size), 0
@@ -91,7 +91,7 @@ func sealingServer(t *testing.T, f func(n int, r *bufio.Reader, conn net.Conn, s
 		secure := tls.Server(conn, &tls.Config{
 			Certificates: trusted.TLS.Certificates, MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, KeyLogWriter: &keys,
 		})
-		if secure.Handshake() != nil { //nolint:noctx // the connection is closed with its server
+		if secure.Handshake() != nil {
 			return
 		}
 		if suite := secure.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
