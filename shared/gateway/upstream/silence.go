@@ -71,9 +71,8 @@ func (s *silence) silent(conn net.Conn, where depth) bool {
 	case s.raw == nil:
 		return false
 	case s.below != nil:
-		var one [1]byte
 		s.below.looking = where
-		n, err := conn.Read(one[:])
+		n, err := conn.Read(s.below.one[:])
 		s.below.looking = reading
 		return n == 0 && err == error(nothingError{}) && s.below.atBoundary() && !s.below.spoke //nolint:errorlint // tls.Conn hands it through as it is
 	case where == inMemory:
@@ -94,6 +93,7 @@ type underTLS struct {
 	into    []byte
 	n       int
 	err     error
+	one     [1]byte // what a look may find: here, so that none is made for it
 
 	// Where in a record the bytes end that were read: RFC 8446, section 5.1.
 	header [5]byte
