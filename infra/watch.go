@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // metric is what an alarm looks at.
@@ -81,6 +83,9 @@ func newTableAlarms(scope constructs.Construct, d data) {
 		newAlarm(scope, "Table"+name, "The table throttles: one partition key takes more than DynamoDB allows, see docs/scaling.md",
 			metric{"AWS/DynamoDB", name, map[string]*string{"TableName": d.table.Ref()}, "Sum"}, 0, time.Minute, 3)
 	}
+	// Tried again every 10 minutes at the latest, so that the alarm lasts as long as its cause.
+	newAlarm(scope, "StuckOperations", "A durable operation that must happen does not get on: see docs/observability.md",
+		metric{telemetry.Namespace, telemetry.StuckOperations, map[string]*string{"table": d.table.Ref()}, "Sum"}, 0, 15*time.Minute, 1)
 }
 
 // newDashboard shows requests, errors and durations of all functions, and what

@@ -160,13 +160,11 @@ func (b *Builder) Definitions() []operation.Definition {
 				},
 				deployments.Settle: {
 					Does: "waits until every gateway has seen that it is to serve it",
-					// What it waits for has come by itself when it fails: the
-					// build is served, and never was a failure.
-					Task: settle, Next: operation.Succeed, Catch: operation.Succeed,
+					Task: settle, Next: operation.Succeed, Must: true,
 				},
 				deployments.Abandon: {
 					Does: "notes that the build has ended without success",
-					Task: b.abandon, Next: operation.Fail, Retry: operation.Retry{Attempts: 10},
+					Task: b.abandon, Next: operation.Fail, Must: true,
 				},
 			},
 		},
@@ -176,7 +174,7 @@ func (b *Builder) Definitions() []operation.Definition {
 			States: map[string]operation.State{
 				removing: {
 					Does: "removes what the deployment does not need from the bucket",
-					Task: b.remove, Next: operation.Succeed, Retry: operation.Retry{Attempts: 20},
+					Task: b.remove, Next: operation.Succeed, Must: true,
 				},
 			},
 		},

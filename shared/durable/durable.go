@@ -13,7 +13,11 @@ import (
 
 // Engine makes the engine of an installation.
 func Engine(p installation.Parts) (*operation.Engine, error) {
-	return operation.New(p.Table, Definitions(p), operation.Options{Now: p.Now, Random: p.Random, Log: p.Log})
+	o := operation.Options{Now: p.Now, Random: p.Random, Log: p.Log}
+	if p.Telemetry.Metrics {
+		o.Metrics = p.Config.Table
+	}
+	return operation.New(p.Table, Definitions(p), o)
 }
 
 // Definitions lists all kinds of operation.

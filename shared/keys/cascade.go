@@ -37,35 +37,34 @@ type Cascades struct{ table *store.Table }
 // NewCascades makes them for a table.
 func NewCascades(t *store.Table) Cascades { return Cascades{table: t} }
 
-// retryForDays has a task repeated for days: what it leaves undone stays in the
-// table for ever.
-var retryForDays = operation.Retry{Attempts: 10_000}
-
-// Definitions lists the operations, for the engine that runs them.
+// Definitions lists the operations, for the engine that runs them. Every state of
+// theirs must happen: what it left undone would stay in the table for ever, keys
+// that nobody can delete, or an entry of an overlay, of which a bucket has room
+// for few.
 func (c Cascades) Definitions() []operation.Definition {
 	settle := func(next string) operation.State {
 		return operation.State{
-			Does: "wait until no reader has an older view", Task: wait, Next: next, Retry: retryForDays,
+			Does: "wait until no reader has an older view", Task: wait, Next: next, Must: true,
 		}
 	}
 	leave := operation.State{
-		Does: "take the entry out of the bucket's overlay", Task: c.leave, Next: operation.Succeed, Retry: retryForDays,
+		Does: "take the entry out of the bucket's overlay", Task: c.leave, Next: operation.Succeed, Must: true,
 	}
 	return []operation.Definition{
 		{
 			Kind: emptyBucket, First: "consumers",
 			States: map[string]operation.State{
-				"consumers":      {Does: "delete the consumers with all that hangs on them", Task: c.consumers(), Next: "counts", Retry: retryForDays},
-				"counts":         {Does: "delete the counts of consumers", Task: c.counts(), Next: "settle", Retry: retryForDays},
+				"consumers":      {Does: "delete the consumers with all that hangs on them", Task: c.consumers(), Next: "counts", Must: true},
+				"counts":         {Does: "delete the counts of consumers", Task: c.counts(), Next: "settle", Must: true},
 				"settle":         settle("late-consumers"),
-				"late-consumers": {Does: "delete what was created while the bucket was deleted", Task: c.consumers(), Next: "late-counts", Retry: retryForDays},
-				"late-counts":    {Does: "delete the counts of those", Task: c.counts(), Next: operation.Succeed, Retry: retryForDays},
+				"late-consumers": {Does: "delete what was created while the bucket was deleted", Task: c.consumers(), Next: "late-counts", Must: true},
+				"late-counts":    {Does: "delete the counts of those", Task: c.counts(), Next: operation.Succeed, Must: true},
 			},
 		},
 		{
 			Kind: emptyConsumer, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "delete the consumer's keys", Task: c.consumerKeys, Next: "settle", Retry: retryForDays},
+				"keys":   {Does: "delete the consumer's keys", Task: c.consumerKeys, Next: "settle", Must: true},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -73,7 +72,7 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: rollKeys, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "write the expiry into the keys", Task: c.roll, Next: "settle", Retry: retryForDays},
+				"keys":   {Does: "write the expiry into the keys", Task: c.roll, Next: "settle", Must: true},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -81,7 +80,7 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: stampKeys, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Does: "write the consumer's metadata into the keys", Task: c.stamp, Next: "settle", Retry: retryForDays},
+				"keys":   {Does: "write the consumer's metadata into the keys", Task: c.stamp, Next: "settle", Must: true},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},
@@ -89,8 +88,8 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: createBatch, First: "watch",
 			States: map[string]operation.State{
-				"watch":  {Does: "see whether the creation was finished, and end it otherwise", Task: c.watch, Next: "keys", Or: []string{operation.Succeed}, Retry: retryForDays},
-				"keys":   {Does: "delete the keys that were written", Task: c.batchKeys, Next: "settle", Retry: retryForDays},
+				"watch":  {Does: "see whether the creation was finished, and end it otherwise", Task: c.watch, Next: "keys", Or: []string{operation.Succeed}, Must: true},
+				"keys":   {Does: "delete the keys that were written", Task: c.batchKeys, Next: "settle", Must: true},
 				"settle": settle("leave"),
 				"leave":  leave,
 			},

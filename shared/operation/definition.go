@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,12 @@ type State struct {
 	Next string
 	// Or lists what else a Result may name.
 	Or []string
+	// Must says that what the state is for has to happen: what it would leave
+	// undone stays in the table for ever. It never fails: its task is run until it
+	// succeeds, ever less often, and after a while an alarm rings and a person can
+	// look it up and resume it (List, Resume). It has no Catch and no number of
+	// attempts. A state that may end in a refusal is none of these.
+	Must bool
 	// Retry says how often a failed task is run again.
 	Retry Retry
 	// Catch follows when the task has failed for good; "" means Fail. States
@@ -62,7 +69,9 @@ type State struct {
 //
 // Not counted here, and bounded separately, are runs that ended because the
 // worker died or the store did not answer. Never repeated are faults that
-// repeating cannot help: all kinds but Internal, Throttled and Unavailable.
+// repeating cannot help: all kinds but Internal, Throttled and Unavailable. A
+// state that must happen repeats all of them, without end, and its longest pause
+// is 10 minutes.
 type Retry struct {
 	// Attempts is how often the task runs at most; 1 means no retry.
 	Attempts int
@@ -88,6 +97,25 @@ func (r Retry) pause(n int) time.Duration {
 	}
 	return pause
 }
+
+// retry is the state's Retry, with pauses up to longestPause where it must happen
+// and says no other bound.
+func (s State) retry() Retry {
+	r := s.Retry
+	if s.Must && r.Longest == 0 {
+		r.Longest = longestPause
+	}
+	return r
+}
+
+const (
+	// longestPause is how long a state that must happen waits at most: short enough
+	// for it to be over soon after what kept it, and for an alarm over 15 minutes.
+	longestPause = 10 * time.Minute
+	// alarmAfter is after how many attempts in vain the alarm rings: the pauses
+	// before are 8 minutes at most.
+	alarmAfter = 10
+)
 
 func (r Retry) attempts() int {
 	if r.Attempts == 0 {
@@ -173,6 +201,8 @@ func (d Definition) validate() error {
 			complain("state %q has no task", name)
 		case s.Deaths < 0 || s.Retry.Attempts < 0 || s.Retry.First < 0 || s.Retry.Longest < 0 || s.Timeout < 0:
 			complain("state %q has a negative bound", name)
+		case s.Must && (s.Catch != "" || s.Retry.Attempts != 0):
+			complain("state %q must happen, and says what follows when it does not", name)
 		}
 		for _, next := range s.leadsTo() {
 			if _, ok := d.States[next]; !ok && next != Succeed && next != Fail {
@@ -256,8 +286,12 @@ func (d Definition) String() string {
 	fmt.Fprintf(&b, "## %s\n\n| state | does | next | on failure | attempts | timeout |\n|---|---|---|---|---|---|\n", d.Kind)
 	for _, name := range d.reachable() {
 		s := d.States[name]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %v |\n", name, s.Does,
-			strings.Join(append([]string{s.Next}, s.Or...), ", "), s.catch(), s.Retry.attempts(), s.timeout())
+		catch, attempts := s.catch(), strconv.Itoa(s.Retry.attempts())
+		if s.Must {
+			catch, attempts = "goes on", "until it is done"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %v |\n", name, s.Does,
+			strings.Join(append([]string{s.Next}, s.Or...), ", "), catch, attempts, s.timeout())
 	}
 	return b.String()
 }

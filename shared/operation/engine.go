@@ -33,6 +33,9 @@ type Options struct {
 	// A step for each stream record would be fair too, and cost an invocation
 	// and a read each; a function for each operation, lost invocations.
 	Slice time.Duration
+	// Metrics names the installation, by its table, in the metrics of operations
+	// that do not get on; "" for no metrics.
+	Metrics string
 	// Parallel is how many operations HandleStream and Sweep each advance at a
 	// time; 0 means 8.
 	Parallel int
@@ -205,7 +208,7 @@ const leaseMargin = 10 * time.Second
 
 // maxInterruptions is how often one step may end without a result through no
 // fault of its task (its worker died, the store did not answer) before the
-// task is held to be the cause.
+// task is held to be the cause; not where it must happen.
 const maxInterruptions = 50
 
 // acquire takes a record that is nobody's, or whose lease is over.
@@ -220,10 +223,15 @@ func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner stri
 		next.Deaths++
 		next.noteFailure("The worker stopped in the middle; another has taken over.")
 	}
-	if most := d.States[next.State].Deaths; most > 0 && next.Deaths >= most {
+	switch state := d.States[next.State]; {
+	case state.Deaths > 0 && next.Deaths >= state.Deaths:
 		return e.commit(ctx, r, e.exhausted(ctx, d, next, errDied, now), nil)
-	}
-	if next.Interruptions >= maxInterruptions {
+	case state.Must && r.Lease != nil && next.Interruptions >= alarmAfter:
+		// It may be what kills its workers: they have a rest between two of them.
+		e.delayed(ctx, d, next, errInterrupted)
+		next.suspend(now.Add(e.options.Jitter(state.retry().pause(next.Interruptions))))
+		return e.commit(ctx, r, next, nil)
+	case !state.Must && next.Interruptions >= maxInterruptions:
 		return e.commit(ctx, r, e.exhausted(ctx, d, next, errInterrupted, now), nil)
 	}
 	next.lease(owner, now, now.Add(d.States[next.State].timeout()+leaseMargin))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Step is what a task knows about the run it is in.
@@ -177,33 +178,54 @@ func (e *Engine) failed(ctx context.Context, d Definition, r Record, err error) 
 	now := e.now()
 	next := r.changed(now)
 	next.noteFailure(publicText(err))
-	retry := d.States[r.State].Retry
+	state := d.States[r.State]
+	retry := state.retry()
 	var pause time.Duration
-	switch classify(ctx, err) {
+	class := classify(ctx, err)
+	if class == permanent && state.Must {
+		class = retryable // for us, by the next release, and not for its client
+	}
+	switch class {
 	case interrupted:
 		next.Interruptions++
-		if !mustYield(ctx, err) { // another worker need not wait for one that has to go
+		// Another worker need not wait for one that has to go, unless all have to.
+		if !mustYield(ctx, err) || next.Interruptions >= alarmAfter {
 			pause = retry.pause(next.Interruptions)
 		}
-		if next.Interruptions >= maxInterruptions {
+		if !state.Must && next.Interruptions >= maxInterruptions {
 			return e.exhausted(ctx, d, next, err, now)
 		}
 	case retryable:
 		next.Failures++
 		pause = retry.pause(next.Failures)
-		if next.Failures >= retry.attempts() {
+		if !state.Must && next.Failures >= retry.attempts() {
 			return e.exhausted(ctx, d, next, err, now)
 		}
 	case permanent:
 		return e.exhausted(ctx, d, next, err, now)
 	}
-	e.options.Log.WarnContext(ctx, "a step of an operation is tried again", "operation", r.ID, "kind", d.Kind,
-		"subject", r.Subject, "state", r.State, "attempt", r.Attempt, "cause", err)
+	e.delayed(ctx, d, next, err)
 	if pause > 0 {
 		pause = e.options.Jitter(pause)
 	}
 	next.suspend(now.Add(pause))
 	return next
+}
+
+// delayed logs that a step is tried again. One that must happen, and has not for
+// long, rings the alarm with each further attempt.
+func (e *Engine) delayed(ctx context.Context, d Definition, next Record, err error) {
+	fields := []any{
+		"operation", next.ID, "kind", d.Kind, "subject", next.Subject, "state", next.State, "attempt", next.Attempt, "cause", err,
+	}
+	if !d.States[next.State].Must || next.Failures+next.Interruptions < alarmAfter {
+		e.options.Log.WarnContext(ctx, "a step of an operation is tried again", fields...)
+		return
+	}
+	if e.options.Metrics != "" {
+		fields = append(fields, "table", e.options.Metrics, telemetry.StuckOperations, 1, telemetry.Count(e.now(), telemetry.StuckOperations, "table"))
+	}
+	e.options.Log.ErrorContext(ctx, "an operation that must happen does not get on", fields...)
 }
 
 // exhausted returns the record after the last failed attempt at a step.

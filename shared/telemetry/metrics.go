@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// namespace is where CloudWatch shows the metrics.
-const namespace = "Gatewright"
+// Namespace is where CloudWatch shows the metrics.
+const Namespace = "Gatewright"
 
 // Metrics returns the attribute that makes metrics of a line of JSON in a
 // Lambda's log: latency (in milliseconds), errors, readUnits and writeUnits, for
@@ -19,18 +19,28 @@ const namespace = "Gatewright"
 // metric and log group breaks silently when a field is renamed; OpenTelemetry's
 // metrics need a collector, which most installations have not got.
 func Metrics(at time.Time) slog.Attr {
+	return embedded(at, "operation",
+		metric{Name: "latency", Unit: "Milliseconds"},
+		metric{Name: "errors", Unit: "Count"},
+		metric{Name: "readUnits", Unit: "Count"},
+		metric{Name: "writeUnits", Unit: "Count"},
+	)
+}
+
+// StuckOperations counts, by table, attempts in vain at durable operations that
+// must happen and have not for long.
+const StuckOperations = "stuckOperations"
+
+// Count returns the attribute that makes a metric of a line, as Metrics does: name
+// is that of a number in the line, dimension that of a text which is not empty.
+func Count(at time.Time, name, dimension string) slog.Attr {
+	return embedded(at, dimension, metric{Name: name, Unit: "Count"})
+}
+
+func embedded(at time.Time, dimension string, metrics ...metric) slog.Attr {
 	return slog.Any("_aws", metadata{ //nolint:sloglint // the name is the format's
-		Timestamp: at.UnixMilli(),
-		CloudWatchMetrics: []directive{{
-			Namespace:  namespace,
-			Dimensions: [][]string{{"operation"}},
-			Metrics: []metric{
-				{Name: "latency", Unit: "Milliseconds"},
-				{Name: "errors", Unit: "Count"},
-				{Name: "readUnits", Unit: "Count"},
-				{Name: "writeUnits", Unit: "Count"},
-			},
-		}},
+		Timestamp:         at.UnixMilli(),
+		CloudWatchMetrics: []directive{{Namespace: Namespace, Dimensions: [][]string{{dimension}}, Metrics: metrics}},
 	})
 }
 

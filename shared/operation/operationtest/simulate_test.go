@@ -37,6 +37,24 @@ func counting(task operation.Task) operation.Definition {
 
 func TestCorrectEnginePasses(t *testing.T) { Simulate(t, three, 300) }
 
+// TestWhatMustHappenOutlastsAnyOutage: hours in which nothing but the operations'
+// own records can be written change nothing of what comes out.
+func TestWhatMustHappenOutlastsAnyOutage(t *testing.T) { Simulate(t, lasting, 300) }
+
+// lasting is three, with effects that must happen.
+func lasting() Scenario {
+	s := three()
+	s.Definitions = func(*Worker) []operation.Definition {
+		d := counting(inResult)
+		for name, state := range d.States {
+			state.Must = true
+			d.States[name] = state
+		}
+		return []operation.Definition{d}
+	}
+	return s
+}
+
 // A simulator that finds nothing proves nothing: each of these breaks one rule
 // that the engine rests on, and has to be found.
 func TestBrokenRuleIsNoticed(t *testing.T) {

@@ -41,7 +41,14 @@ type simulation struct {
 	// much else may happen.
 	disturbed   map[int]bool
 	disruptions int
-	trace       []string
+	// lasting is whether all states of the scenario must happen. Then there may be a
+	// long outage: from call outageAt on (0 for none), every call fails for
+	// outageFor but those about operations' records alone.
+	lasting   bool
+	outageAt  int
+	outageFor time.Duration
+	outageEnd time.Time
+	trace     []string
 	// undelivered stream records, delivered ones (to repeat), and the
 	// operations there are.
 	undelivered, delivered []store.StreamRecord
@@ -66,6 +73,8 @@ const (
 	maxFaults      = 12
 	maxDisruptions = 12
 	maxActive      = 4
+	// maxOutage is long enough for more attempts than any bound there ever was.
+	maxOutage = 12 * time.Hour
 	// maxTurns is far beyond what any run takes that gets anywhere.
 	maxTurns = 20_000
 )
@@ -83,6 +92,10 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 			sim.disturbed[1+sim.rng.IntN(p.calls+p.calls/2)] = true
 		}
 		sim.disruptions = sim.rng.IntN(maxDisruptions + 1)
+		if sim.rng.IntN(3) == 0 {
+			sim.outageAt = 1 + sim.rng.IntN(p.calls)
+			sim.outageFor = time.Duration(sim.rng.Int64N(int64(maxOutage)))
+		}
 	}
 	return sim
 }
@@ -166,9 +179,9 @@ func (s *simulation) changed(r store.StreamRecord) {
 }
 
 // decide has a worker's goroutine wait until the scheduler lets it go on.
-func (s *simulation) decide(ctx context.Context, w *Worker, what string) decision {
+func (s *simulation) decide(ctx context.Context, w *Worker, what string, own bool) decision {
 	activity, _ := ctx.Value(activityKey{}).(int)
-	c := &call{worker: w, activity: activity, what: what, decision: make(chan decision, 1)}
+	c := &call{worker: w, activity: activity, what: what, own: own, decision: make(chan decision, 1)}
 	s.mu.Lock()
 	if w.dead {
 		s.mu.Unlock()
@@ -268,6 +281,8 @@ func (s *simulation) proceed(c *call) {
 		if s.calls == s.plan.killAt {
 			f = map[bool]decision{false: dieBefore, true: dieAfter}[s.plan.after]
 		}
+	case s.inOutage() && !c.own:
+		f = refuse
 	case w.outage > 0:
 		w.outage--
 		f = refuse
@@ -290,6 +305,15 @@ func (s *simulation) proceed(c *call) {
 		s.waitForOthers() // its call is made before the rest of it ends
 		s.die(c.worker, "")
 	}
+}
+
+// inOutage reports whether the long outage is on. It begins with a call.
+func (s *simulation) inOutage() bool {
+	if s.lasting && s.calls == s.outageAt && s.outageEnd.IsZero() {
+		s.outageEnd = time.Now().Add(s.outageFor)
+		s.note(fmt.Sprintf("an outage of %v begins", s.outageFor))
+	}
+	return time.Now().Before(s.outageEnd)
 }
 
 // freeze stops a worker in the middle of what it does, for longer than its

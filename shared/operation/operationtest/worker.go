@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ func (w *Worker) Now() time.Time { return time.Now().Add(w.skew) }
 // Call makes a call to something outside the process that is not the table. It
 // may fail as Unavailable, before or after f has run, and the worker may die.
 func (w *Worker) Call(ctx context.Context, what string, f func() error) error {
-	failed, err := w.do(ctx, what, f)
+	failed, err := w.do(ctx, what, false, f)
 	if failed {
 		return fault.New(fault.Unavailable, "simulated: %s has no answer", what)
 	}
@@ -74,6 +75,7 @@ type call struct {
 	worker   *Worker
 	activity int
 	what     string
+	own      bool // whether it is about operations' records alone
 	decision chan decision
 }
 
@@ -81,15 +83,15 @@ type call struct {
 type activityKey struct{}
 
 // do has the scheduler decide about a call, and makes it. It reports failed for
-// a call that has no answer.
-func (w *Worker) do(ctx context.Context, what string, f func() error) (failed bool, err error) {
+// a call that has no answer. own says that it is about operations' records alone.
+func (w *Worker) do(ctx context.Context, what string, own bool, f func() error) (failed bool, err error) {
 	if !w.disturbs {
 		return false, f()
 	}
 	if err := ctx.Err(); err != nil && !w.isDead() {
 		return false, fmt.Errorf("simulated: %s: %w", what, err)
 	}
-	fate := w.sim.decide(ctx, w, what)
+	fate := w.sim.decide(ctx, w, what, own)
 	switch fate {
 	case dieBefore:
 		runtime.Goexit()
@@ -124,11 +126,12 @@ type handle struct {
 var _ store.Backend = handle{}
 
 func (h handle) Read(ctx context.Context, keys []store.Key) (items []store.Item, err error) {
-	names := make([]string, len(keys))
+	names, own := make([]string, len(keys)), true
 	for i, k := range keys {
 		names[i] = k.PK
+		own = own && isOperation(k)
 	}
-	failed, err := h.w.do(ctx, "read "+strings.Join(names, ", "), func() (err error) {
+	failed, err := h.w.do(ctx, "read "+strings.Join(names, ", "), own, func() (err error) {
 		items, err = h.inner.Read(ctx, keys)
 		return err
 	})
@@ -139,7 +142,7 @@ func (h handle) Read(ctx context.Context, keys []store.Key) (items []store.Item,
 }
 
 func (h handle) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
-	failed, err := h.w.do(ctx, "query "+q.PK, func() (err error) {
+	failed, err := h.w.do(ctx, "query "+q.PK, q.Index == store.DueIndex, func() (err error) {
 		items, next, err = h.inner.Query(ctx, q)
 		return err
 	})
@@ -150,6 +153,7 @@ func (h handle) Query(ctx context.Context, q store.Query) (items []store.Item, n
 }
 
 func (h handle) Transact(ctx context.Context, token string, writes []store.Write) error {
+	own := !slices.ContainsFunc(writes, func(w store.Write) bool { return !isOperation(w.Key) })
 	names := make([]string, 0, 4)
 	for i, w := range writes {
 		if i == 3 && len(writes) > 4 {
@@ -158,13 +162,18 @@ func (h handle) Transact(ctx context.Context, token string, writes []store.Write
 		}
 		names = append(names, fmt.Sprintf("%s %s %s", w.Kind, w.Key.PK, strings.TrimSuffix(w.Key.SK, ".")))
 	}
-	failed, err := h.w.do(ctx, strings.Join(names, ", "), func() error {
+	failed, err := h.w.do(ctx, strings.Join(names, ", "), own, func() error {
 		return h.inner.Transact(ctx, token, writes)
 	})
 	if failed {
 		return store.ErrRepeat
 	}
 	return err
+}
+
+func isOperation(k store.Key) bool {
+	_, is := operation.IDOf(k)
+	return is
 }
 
 // newWorker starts a process.
@@ -191,12 +200,24 @@ func (s *simulation) newWorker(disturbs bool) (*Worker, error) {
 	}
 	w.Table = store.New(backend, store.Options{Random: w.Random, Now: w.Now, Pause: pause})
 	var err error
-	w.Engine, err = operation.New(w.Table, s.scenario.Definitions(w), operation.Options{
+	definitions := s.scenario.Definitions(w)
+	s.lasting = !slices.ContainsFunc(definitions, mayFail)
+	w.Engine, err = operation.New(w.Table, definitions, operation.Options{
 		Now: w.Now, Random: w.Random, Log: slog.New(slog.DiscardHandler),
 		Jitter: func(limit time.Duration) time.Duration { return limit },
 		Slice:  slice,
 	})
 	return w, err
+}
+
+// mayFail reports whether operations of a definition may fail by themselves.
+func mayFail(d operation.Definition) bool {
+	for _, state := range d.States {
+		if !state.Must {
+			return true
+		}
+	}
+	return false
 }
 
 // maxSkew is how wrong a worker's clock may be.
