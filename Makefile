@@ -46,7 +46,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test group test-guards simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account invoke FORCE
+.PHONY: help run run-lambda test group test-guards simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -144,6 +144,11 @@ account: export ACCOUNT_NAME = $(NAME)
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
 	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+
+operations: export OPERATION_ID = $(RESUME)
+operations: ## list the durable operations of an installation that have not ended, or resume one: [RESUME=kop_…] [STAGE=dev]
+	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]

@@ -40,6 +40,7 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 	answers := map[string]string{
 		"accounts/invoked.json":          `"name":"globex"`,
 		"builder/object-created.json":    "null",
+		"operations/invoked.json":        `{"operations":[]}`,
 		"operations/stream-records.json": `{"batchItemFailures":[]}`,
 		"operations/sweep.json":          "null",
 		"gateway/http.json":              `"statusCode":200`,

@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -175,56 +170,9 @@ func plain(err error) error {
 	return err
 }
 
-// withAccounts calls do with the accounts of the installation: over the
-// database of the process that runs it, or over one that is started for the
-// moment.
+// withAccounts calls do with the accounts of the installation.
 func withAccounts(ctx context.Context, name string, do func(context.Context, *accounts.Service) error) error {
-	s, err := settingsFrom(os.Getenv)
-	if err != nil {
-		return err
-	}
-	service := func(d *database) *accounts.Service {
-		return accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now})
-	}
-	if s.dynamoDB != "" {
-		d, err := connect(ctx, s, s.dynamoDB)
-		if err != nil {
-			return elsewhere(err, config.VarDynamoDBEndpoint)
-		}
-		return do(ctx, service(d))
-	}
-	dir, err := datadir.Open(s.dataDir)
-	if err != nil {
-		return err
-	}
-	var running *database
-	var unreachable error
-	l, err := lock(ctx, dir, name, func(state datadir.State) error {
-		if state.Command != runCommand || state.DynamoDB == "" {
-			return nil // another short command, or a start: it will not be long
-		}
-		running, unreachable = connect(ctx, s, state.DynamoDB)
-		if unreachable == nil {
-			return errRunning
-		}
-		return nil // it is being started again, or the product is about to end: try once more
+	return withDatabase(ctx, name, func(ctx context.Context, d *database) error {
+		return do(ctx, accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now}))
 	})
-	if errors.Is(err, errRunning) {
-		return do(ctx, service(running))
-	}
-	if err != nil {
-		return errors.Join(err, unreachable)
-	}
-	defer l.Release()
-	defer dir.ClearState()
-	remarks := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
-	d, err := openDatabase(ctx, s, dir, remarks, slog.New(remarks.Lines(slog.LevelWarn)))
-	if err != nil {
-		return err
-	}
-	defer d.stop()
-	return do(ctx, service(d))
 }
-
-// errRunning says that the product runs and its database can be used.
-var errRunning = errors.New("the product runs")

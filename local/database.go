@@ -198,3 +198,54 @@ func lock(ctx context.Context, dir *datadir.Dir, command string, held holder) (*
 		}
 	}
 }
+
+// withDatabase calls do with the database of the installation: that of the
+// process that runs it, or one that is started for the moment. name is the
+// command's, for others that wait for it.
+func withDatabase(ctx context.Context, name string, do func(context.Context, *database) error) error {
+	s, err := settingsFrom(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if s.dynamoDB != "" {
+		d, err := connect(ctx, s, s.dynamoDB)
+		if err != nil {
+			return elsewhere(err, config.VarDynamoDBEndpoint)
+		}
+		return do(ctx, d)
+	}
+	dir, err := datadir.Open(s.dataDir)
+	if err != nil {
+		return err
+	}
+	var running *database
+	var unreachable error
+	l, err := lock(ctx, dir, name, func(state datadir.State) error {
+		if state.Command != runCommand || state.DynamoDB == "" {
+			return nil // another short command, or a start: it will not be long
+		}
+		running, unreachable = connect(ctx, s, state.DynamoDB)
+		if unreachable == nil {
+			return errRunning
+		}
+		return nil // it is being started again, or the product is about to end: try once more
+	})
+	if errors.Is(err, errRunning) {
+		return do(ctx, running)
+	}
+	if err != nil {
+		return errors.Join(err, unreachable)
+	}
+	defer l.Release()
+	defer dir.ClearState()
+	remarks := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	d, err := openDatabase(ctx, s, dir, remarks, slog.New(remarks.Lines(slog.LevelWarn)))
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	return do(ctx, d)
+}
+
+// errRunning says that the product runs and its database can be used.
+var errRunning = errors.New("the product runs")

@@ -114,7 +114,7 @@ func command() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(accountCommand(), keyCommand(), s3ServerCommand(), buildCommand())
+	root.AddCommand(accountCommand(), keyCommand(), operationCommand(), s3ServerCommand(), buildCommand())
 	return root
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -31,6 +32,7 @@ var Function = trigger.Function{
 	On: []trigger.Event{
 		{StreamRecords: true, FilterPattern: unowned},
 		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
+		{Invoked: true}, // by who runs the installation: make operations
 	},
 	Uses: []api.Use{
 		api.GetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
@@ -60,17 +62,29 @@ type Engine interface {
 	HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int)
 	// Sweep advances what is due.
 	Sweep(ctx context.Context) error
+	// List gives the operations that have not ended.
+	List(ctx context.Context) ([]operation.Record, error)
+	// Resume has one tried at once.
+	Resume(ctx context.Context, id string) (operation.Record, error)
 }
 
 var _ Engine = (*operation.Engine)(nil)
 
 // errUnknownEvent is the answer to an event that nothing declared sends.
-var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream nor a schedule's")
+var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list or to resume")
 
-// event has the fields that tell the function's two kinds of event apart.
+// event has the fields that tell the function's kinds of event apart.
 type event struct {
 	Records  []events.DynamoDBEventRecord `json:"Records"`
 	Schedule string                       `json:"schedule"`
+	// Do is what who invokes the function wants: list, or resume the operation ID.
+	Do string `json:"do"`
+	ID string `json:"id"`
+}
+
+// listed is the answer to who invokes the function.
+type listed struct {
+	Operations []operation.Summary `json:"operations"`
 }
 
 // Handler makes the function's handler, as lambda.Start takes it. To a batch of
@@ -90,9 +104,29 @@ func Handler(e Engine, log *slog.Logger) func(context.Context, json.RawMessage) 
 				return nil, fmt.Errorf("sweep: %w", err)
 			}
 			return nil, nil
+		case in.Do == "list":
+			return summaries(e.List(ctx))
+		case in.Do == "resume":
+			r, err := e.Resume(ctx, in.ID)
+			return summaries([]operation.Record{r}, err)
 		}
 		return nil, errUnknownEvent
 	}
+}
+
+// summaries answers operations, or what is public of an error.
+func summaries(found []operation.Record, err error) (any, error) {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
+		return nil, errors.New(f.Public)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look operations up: %w", err)
+	}
+	out := listed{Operations: make([]operation.Summary, len(found))}
+	for i, r := range found {
+		out.Operations[i] = r.Summary()
+	}
+	return out, nil
 }
 
 func handleStream(ctx context.Context, e Engine, log *slog.Logger, in []events.DynamoDBEventRecord) events.DynamoDBEventResponse {

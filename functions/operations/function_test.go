@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/operations"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -24,6 +25,18 @@ type engine struct {
 	sweeps int
 	failed []int
 	swept  error
+	// resumed is which operation was, refused how that is answered.
+	resumed string
+	refused error
+}
+
+func (e *engine) List(context.Context) ([]operation.Record, error) {
+	return []operation.Record{{ID: "kop_1", Kind: "roll", Input: `"the-input"`, History: []operation.Entry{{Message: "no time"}}}}, nil
+}
+
+func (e *engine) Resume(_ context.Context, id string) (operation.Record, error) {
+	e.resumed = id
+	return operation.Record{ID: id}, e.refused
 }
 
 func (e *engine) HandleStream(_ context.Context, records []store.StreamRecord) []int {
@@ -90,8 +103,26 @@ func TestScheduleSweeps(t *testing.T) {
 	}
 }
 
+func TestWhoInvokesItListsAndResumes(t *testing.T) {
+	e := &engine{}
+	answer, _, err := call(t, e, []byte(`{"do":"list"}`))
+	if err != nil || !strings.Contains(answer, `"id":"kop_1","kind":"roll"`) || !strings.Contains(answer, `"lastFailure":"no time"`) || strings.Contains(answer, "the-input") {
+		t.Errorf("the list is %s, %v", answer, err)
+	}
+	if answer, _, err = call(t, e, []byte(`{"do":"resume","id":"kop_1"}`)); err != nil || e.resumed != "kop_1" || !strings.Contains(answer, `"kop_1"`) {
+		t.Errorf("it resumes %s: %s, %v", e.resumed, answer, err)
+	}
+	e.refused = fault.New(fault.Conflict, "It runs.").Because(errors.New("the cause"))
+	if _, _, err = call(t, e, []byte(`{"do":"resume","id":"kop_1"}`)); err == nil || err.Error() != "It runs." {
+		t.Errorf("a refusal is %v", err)
+	}
+	if e.sweeps != 0 || e.keys != nil {
+		t.Errorf("%d sweeps, records of %v", e.sweeps, e.keys)
+	}
+}
+
 func TestUnknownEventIsAnError(t *testing.T) {
-	for _, payload := range []string{`{}`, `null`, `[]`, `"sweep"`, `{`, ``} {
+	for _, payload := range []string{`{}`, `null`, `[]`, `{"do":"end"}`, `"sweep"`, `{`, ``} {
 		e := &engine{}
 		if _, _, err := call(t, e, []byte(payload)); err == nil || e.sweeps != 0 || e.keys != nil {
 			t.Errorf("event %q: error %v, %d sweeps, records of %v", payload, err, e.sweeps, e.keys)
