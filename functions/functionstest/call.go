@@ -29,13 +29,17 @@ type Answer struct {
 // Call makes a request with a caller's key, "" for none. It fails the test when
 // an operation answers a status, or does something outside its process, that
 // its declaration does not list: each case that a test makes is one in which the
-// document, or a grant, would be wrong.
-func (w *World) Call(key, method, path, body string) Answer {
+// document, or a grant, would be wrong. Names and values of further headers may
+// follow.
+func (w *World) Call(key, method, path, body string, headers ...string) Answer {
 	w.Helper()
 	r := httptest.NewRequestWithContext(w.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8") // as existing clients do (contract 1.1)
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for header := range slices.Chunk(headers, 2) {
+		r.Header.Set(header[0], header[1])
 	}
 	out := httptest.NewRecorder()
 	done := w.Uses.during(func() { w.handler.ServeHTTP(out, r) })
