@@ -149,6 +149,9 @@ type ending struct {
 // all of them in processes that never hold more than 512 MiB. None is ended by
 // its process's bounds: the budgets come before them.
 func TestAnyArchiveEndsWithinItsBounds(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector needs more memory than a child may have")
+	}
 	all := uint64(simulations.Runs(len(families()) * 12))
 	var peak int64
 	var slowest time.Duration
@@ -240,6 +243,9 @@ func TestGoodProjectIsCompiled(t *testing.T) {
 
 // TestGreedyProjectEndsAlone has the child hold more than it may.
 func TestGreedyProjectEndsAlone(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector needs more memory than a child may have")
+	}
 	err := sandboxed().Run(t.Context(), strings.NewReader(roleGreed), io.Discard)
 	over, ok := errors.AsType[*installation.ExhaustedError](err)
 	if !ok || over.Slow || !strings.Contains(over.Public, `"memory"`) {
