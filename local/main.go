@@ -101,7 +101,9 @@ func command() *cobra.Command {
   GATEWRIGHT_S3_ENDPOINT        an S3 that runs elsewhere
   GATEWRIGHT_READY_FILE         a file to write once both addresses answer
   GATEWRIGHT_FUNCTIONS          a folder such as dist/amd64, whose bootstraps then
-                                run as processes of their own (make run-lambda)`,
+                                run as processes of their own (make run-lambda)
+
+docs/local-run.md has those that bound what clients may take.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -17,12 +17,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/listen"
 	"github.com/gatewright/gatewright/local/supervise"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/listen"
 )
 
 // runCommand is a run's name in the run state.
@@ -117,8 +118,8 @@ func runProduct(ctx context.Context, s settings) error {
 	}
 
 	var work errgroup.Group
-	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, log) })
-	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, log) })
+	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, s.listener, log) })
+	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, log) })
 	work.Go(func() error { return p.runTriggers(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
@@ -183,14 +184,8 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 }
 
 // serve answers requests until ctx ends, and then finishes those under way.
-func serve(ctx context.Context, name string, l net.Listener, h http.Handler, log *slog.Logger) error {
-	const headerTimeout = 20 * time.Second
-	server := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+func serve(ctx context.Context, name string, l net.Listener, h http.Handler, bounds config.Listener, log *slog.Logger) error {
+	server := listen.New(listen.Options{Handler: h, Settings: bounds, Log: log})
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

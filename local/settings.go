@@ -35,7 +35,9 @@ type settings struct {
 	// functions is the folder with a bootstrap for each function, which then
 	// run as processes of their own; "" to call their handlers in this one.
 	functions string
-	getenv    func(string) string
+	// listener bounds what clients may take, of either address.
+	listener config.Listener
+	getenv   func(string) string
 }
 
 func settingsFrom(getenv func(string) string) (settings, error) {
@@ -69,7 +71,9 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 			return settings{}, fmt.Errorf("%s is no address of an emulator: write one such as http://127.0.0.1:8000, or leave it empty to have one started", e.name)
 		}
 	}
-	return s, nil
+	var err error
+	s.listener, err = config.ListenerFromEnvironment(getenv)
+	return s, err
 }
 
 // config is the product's configuration, with what this run decides itself.

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// The variables of what listens for clients (package listen). Functions in Lambda
+// have none of them: API Gateway stands before those, with limits of its own.
+const (
+	VarHeaderBytes           = "GATEWRIGHT_HEADER_BYTES"
+	VarHeaderFields          = "GATEWRIGHT_HEADER_FIELDS"
+	VarHeaderTimeout         = "GATEWRIGHT_HEADER_TIMEOUT"
+	VarBodyTimeout           = "GATEWRIGHT_BODY_TIMEOUT"
+	VarSendTimeout           = "GATEWRIGHT_SEND_TIMEOUT"
+	VarIdleTimeout           = "GATEWRIGHT_IDLE_TIMEOUT"
+	VarConnections           = "GATEWRIGHT_CONNECTIONS"
+	VarConnectionsPerAddress = "GATEWRIGHT_CONNECTIONS_PER_ADDRESS"
+)
+
+// Listener bounds what a listener takes of its clients. docs/local-run.md has the
+// table for users.
+type Listener struct {
+	// HeaderBytes is the largest head of a request: request line, fields and the
+	// empty line; one of exactly that size passes. HeaderFields is how many fields
+	// it may have. More is a 431.
+	HeaderBytes, HeaderFields int
+	// HeaderTimeout is how long a head may take from its first byte on, and a new
+	// connection to its first head. BodyTimeout is how long a body may bring no
+	// byte while somebody waits for one: a 408. SendTimeout is how long a client
+	// may take no byte of an answer, IdleTimeout how long a connection may have no
+	// request under way.
+	HeaderTimeout, BodyTimeout, SendTimeout, IdleTimeout time.Duration
+	// Connections is how many there may be at once, 0 for two thirds of the process's
+	// file descriptors and 65,536 at most. ConnectionsPerAddress bounds those of
+	// one address (of IPv6: one /64), 0 for no bound; loopback and trusted proxies
+	// have none. More is a 503.
+	Connections, ConnectionsPerAddress int
+}
+
+// DefaultListener is what holds where nothing is set.
+//
+// The times are nginx's or a third of them: a client whose bytes come through a bad
+// network makes a pause of seconds, not of 20. 1,000 connections of an address are
+// what some hundred browsers behind one address open.
+func DefaultListener() Listener {
+	return Listener{
+		HeaderBytes: 64 << 10, HeaderFields: 200,
+		HeaderTimeout: 20 * time.Second, BodyTimeout: 20 * time.Second,
+		SendTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		ConnectionsPerAddress: 1000,
+	}
+}
+
+// ListenerFromEnvironment reads a Listener by getenv. Its error names every variable
+// at fault and never a value.
+func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
+	l := DefaultListener()
+	var wrong []error
+	for _, v := range []struct {
+		name        string
+		to          *int
+		least, most int
+	}{
+		{VarHeaderBytes, &l.HeaderBytes, 1 << 10, 1 << 20},
+		{VarHeaderFields, &l.HeaderFields, 10, 10_000},
+		{VarConnections, &l.Connections, 0, 10_000_000},
+		{VarConnectionsPerAddress, &l.ConnectionsPerAddress, 0, 10_000_000},
+	} {
+		text := getenv(v.name)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < v.least || n > v.most {
+			wrong = append(wrong, fmt.Errorf("%s is no number from %d to %d", v.name, v.least, v.most))
+			continue
+		}
+		*v.to = n
+	}
+	for _, v := range []struct {
+		name string
+		to   *time.Duration
+	}{
+		{VarHeaderTimeout, &l.HeaderTimeout},
+		{VarBodyTimeout, &l.BodyTimeout},
+		{VarSendTimeout, &l.SendTimeout},
+		{VarIdleTimeout, &l.IdleTimeout},
+	} {
+		text := getenv(v.name)
+		if text == "" {
+			continue
+		}
+		const least, most = 100 * time.Millisecond, 24 * time.Hour
+		d, err := time.ParseDuration(text)
+		if err != nil || d < least || d > most {
+			wrong = append(wrong, fmt.Errorf("%s is no time from %s to 24h, such as 20s", v.name, least))
+			continue
+		}
+		*v.to = d
+	}
+	return l, errors.Join(wrong...)
+}

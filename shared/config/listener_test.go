@@ -1,0 +1,57 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+func TestListenerIsRead(t *testing.T) {
+	got, err := config.ListenerFromEnvironment(func(string) string { return "" })
+	if diff := cmp.Diff(config.DefaultListener(), got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	env := map[string]string{
+		config.VarHeaderBytes: "2048", config.VarHeaderFields: "20",
+		config.VarHeaderTimeout: "1s", config.VarBodyTimeout: "1500ms", config.VarSendTimeout: "3m", config.VarIdleTimeout: "1h",
+		config.VarConnections: "100", config.VarConnectionsPerAddress: "0",
+	}
+	got, err = config.ListenerFromEnvironment(func(name string) string { return env[name] })
+	want := config.Listener{
+		HeaderBytes: 2048, HeaderFields: 20,
+		HeaderTimeout: time.Second, BodyTimeout: 1500 * time.Millisecond, SendTimeout: 3 * time.Minute, IdleTimeout: time.Hour,
+		Connections: 100,
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
+	for variable, values := range map[string][]string{
+		config.VarHeaderBytes:           {"secret", "1023", "-1", "1048577", "64k"},
+		config.VarHeaderFields:          {"9", "10001"},
+		config.VarConnections:           {"-1", "1.5"},
+		config.VarConnectionsPerAddress: {"-1"},
+		config.VarHeaderTimeout:         {"20", "secret", "0", "-1s", "25h"},
+		config.VarBodyTimeout:           {"1ms"},
+		config.VarSendTimeout:           {"1ms"},
+		config.VarIdleTimeout:           {"1ms"},
+	} {
+		for _, value := range values {
+			_, err := config.ListenerFromEnvironment(func(name string) string {
+				if name == variable {
+					return value
+				}
+				return ""
+			})
+			if err == nil || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s=%s: %v", variable, value, err)
+			}
+		}
+	}
+}

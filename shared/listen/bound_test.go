@@ -1,0 +1,182 @@
+package listen_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/listen"
+)
+
+// elsewhere is a listener whose connections come from other addresses.
+type elsewhere struct {
+	net.Listener
+	mu   sync.Mutex
+	from []string // of the connections to come
+}
+
+func (l *elsewhere) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := l.from[0]
+	l.from = l.from[1:]
+	return &visitor{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}, nil
+}
+
+type visitor struct {
+	net.Conn
+	from net.Addr
+}
+
+func (v *visitor) RemoteAddr() net.Addr { return v.from }
+
+func (l *elsewhere) dial(t *testing.T, from string) *client {
+	t.Helper()
+	l.mu.Lock()
+	l.from = append(l.from, from)
+	l.mu.Unlock()
+	return dial(t, l.Addr().String())
+}
+
+func listenElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	l, err := listen.On(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &elsewhere{Listener: l}
+}
+
+func (c *client) served() {
+	c.t.Helper()
+	if response, _ := c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answer(); response.StatusCode != http.StatusOK {
+		c.t.Errorf("got %s", response.Status)
+	}
+}
+
+// TestConnectionsOfAnAddressAreBounded: one above the bound is a 503, others are
+// served, and one that has ended makes room.
+func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		same, other string
+		bounded     bool
+	}{
+		"IPv4":     {"192.0.2.1:1", "192.0.2.2:1", true},
+		"IPv6":     {"[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", true},
+		"loopback": {"127.0.0.1:1", "[::1]:1", false},
+		"trusted":  {"198.51.100.7:1", "198.51.100.8:1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listenElsewhere(t)
+			start(t, l, echo, func(c *config.Listener) { c.ConnectionsPerAddress = 2 })
+			first := l.dial(t, tc.same)
+			first.served()
+			l.dial(t, tc.same).served()
+			if !tc.bounded {
+				l.dial(t, tc.same).served()
+				return
+			}
+			l.dial(t, tc.same).refused(http.StatusServiceUnavailable)
+			l.dial(t, tc.other).served()
+			_ = first.Close()
+			for range 1000 { // it is told of the end a little later
+				if response, _ := l.dial(t, tc.same).send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").answer(); response.StatusCode == http.StatusOK {
+					return
+				}
+			}
+			t.Error("a connection that has ended makes no room")
+		})
+	}
+}
+
+// TestANetworkOfIPv6IsOneAddress: a client has as many addresses as it likes.
+func TestANetworkOfIPv6IsOneAddress(t *testing.T) {
+	l := listenElsewhere(t)
+	start(t, l, echo, func(c *config.Listener) { c.ConnectionsPerAddress = 1 })
+	l.dial(t, "[2001:db8::1]:1").served()
+	l.dial(t, "[2001:db8::2]:1").refused(http.StatusServiceUnavailable)
+}
+
+func TestConnectionsInAllAreBounded(t *testing.T) {
+	l := listenElsewhere(t)
+	start(t, l, echo, func(c *config.Listener) { c.Connections = 3 })
+	for _, from := range []string{"192.0.2.1:1", "127.0.0.1:1", "198.51.100.7:1"} {
+		l.dial(t, from).served()
+	}
+	l.dial(t, "192.0.2.2:1").refused(http.StatusServiceUnavailable)
+}
+
+// TestWaitingConnectionsCostLittle: 1,000 that are idle and 100 whose bodies stall
+// have a goroutine each (two, while their handler runs), bounded memory, and keep
+// nobody from being served.
+func TestWaitingConnectionsCostLittle(t *testing.T) {
+	const idle, stalled = 1000, 100
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 4*(idle+stalled) {
+		t.Skipf("%d files may be open", limit.Cur)
+	}
+	addr := serve(t, echo)
+	memory := func() (uint64, int) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()
+	}
+	dial(t, addr).served()
+	before, goroutines := memory()
+	clients := make([]*client, 0, idle+stalled)
+	open := func() *client {
+		c := dial(t, addr)
+		clients = append(clients, c)
+		return c
+	}
+	// each waits until connections have come to rest and stacks have shrunk.
+	each := func(n int, most uint64) {
+		t.Helper()
+		var used uint64
+		for range 200 {
+			after, _ := memory()
+			if used = (max(after, before) - before) / uint64(n); used <= most {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("%d bytes a connection", used)
+	}
+	for range idle {
+		c := open()
+		c.served()
+		c.r = nil // the client's own memory
+	}
+	each(idle, 12<<10) // net/http alone holds 20 KB
+	before, _ = memory()
+	for range stalled {
+		c := open()
+		c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+		if _, err := io.ReadFull(c.r, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+		c.r = nil
+	}
+	each(stalled, 32<<10)
+	if _, running := memory(); running-goroutines > idle+2*stalled {
+		t.Errorf("%d goroutines", running-goroutines)
+	}
+	dial(t, addr).served()
+	for _, c := range clients[:idle] { // those that rest come back
+		c.r = bufio.NewReaderSize(c, 256)
+		c.served()
+	}
+}

@@ -1,0 +1,160 @@
+package listen
+
+import "time"
+
+// read reads, until own at the longest if that is not zero.
+func (c *conn) read(p []byte, own time.Time) (int, error) {
+	c.mu.Lock()
+	c.own, c.blocked = own, true
+	_ = c.apply()
+	c.mu.Unlock()
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	c.own, c.blocked = time.Time{}, false
+	c.mu.Unlock()
+	return n, err
+}
+
+// readOfBody reads of the body until it stalls, or only what is here of it when
+// nobody asks for it any more.
+func (c *conn) readOfBody(p []byte) (n int, stalled, hurried bool, err error) {
+	c.mu.Lock()
+	by := time.Now().Add(c.server.settings.BodyTimeout)
+	c.own, c.blocked, c.ofBody = by, true, true
+	if c.hurrying {
+		c.own = time.Now().Add(grace)
+	}
+	_ = c.apply()
+	c.mu.Unlock()
+	n, err = c.Conn.Read(p)
+	c.mu.Lock()
+	c.own, c.blocked, c.ofBody = time.Time{}, false, false
+	hurried = c.hurrying
+	c.mu.Unlock()
+	stalled = n == 0 && !hurried && isTimeout(err) && !time.Now().Before(by)
+	return n, stalled, hurried, err
+}
+
+// hurry says that nobody asks for the request's body any more: what is here of it
+// is read, and no more is waited for.
+func (c *conn) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tunnelled || c.hurrying {
+		return
+	}
+	c.hurrying = true
+	if c.ofBody {
+		c.own = time.Now().Add(grace)
+		_ = c.apply()
+	}
+}
+
+// apply sets the earlier one of the deadlines for reads, if it is another than the
+// one that is set. It is called before a read and during one: net/http sets most of
+// its deadlines for reads that never come.
+func (c *conn) apply() error {
+	by := c.wanted
+	if by.IsZero() || !c.own.IsZero() && c.own.Before(by) {
+		by = c.own
+	}
+	if by.Equal(c.applied) {
+		return nil
+	}
+	c.applied = by
+	return c.Conn.SetReadDeadline(by)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = t
+	if !c.blocked && !c.tunnelled {
+		return nil
+	}
+	return c.apply()
+}
+
+// SetWriteDeadline implements net.Conn. Ours remains: one that is lifted is not
+// there.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writeAsked = t; t.IsZero() {
+		return nil
+	}
+	c.writeBy = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// mayWrite sets the deadline for a write. It is moved only when less than the
+// client's time is left of it, so that most writes find one that will do.
+func (c *conn) mayWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.writeAsked.IsZero() {
+		return nil
+	}
+	timeout, now := c.server.settings.SendTimeout, time.Now()
+	if c.writeBy.Sub(now) >= timeout {
+		return nil
+	}
+	c.writeBy = now.Add(timeout + timeout/4)
+	return c.Conn.SetWriteDeadline(c.writeBy)
+}
+
+// Write implements net.Conn. A client that takes a byte now and then is served, one
+// that takes none is not. What is written while no handler runs is net/http's own
+// refusal, for which a problem stands in.
+func (c *conn) Write(p []byte) (int, error) {
+	if !c.entered {
+		return c.replace(p)
+	}
+	written := 0
+	for {
+		if err := c.mayWrite(); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(p[written:])
+		written += n
+		if err == nil {
+			return written, nil
+		}
+		if !isTimeout(err) {
+			c.gone.Store(true)
+			return written, err
+		}
+		if n == 0 || c.asked() {
+			c.stuck.Store(true)
+			return written, err
+		}
+	}
+}
+
+func (c *conn) asked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.writeAsked.IsZero()
+}
+
+// replace answers a problem with the status that net/http would answer. What it
+// refuses beyond the last request is a part of a body, and gets no answer.
+func (c *conn) replace(p []byte) (int, error) {
+	if c.answering && !c.replaced {
+		c.replaced = true
+		c.unsettled.Store(true)
+		r := refusalOf(p)
+		c.server.refused(r)
+		c.answer(r)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,306 @@
+// Package framing says where the requests of an HTTP/1 connection begin and end,
+// from their bytes as they came: what a parsed request no longer shows, such as a
+// Content-Length beside a Transfer-Encoding, a bare line feed or the number of
+// field lines, is seen here, before a server reads the head.
+//
+// What it is not: a parser of requests. net/http reads the same bytes again, and
+// what it refuses beyond this (a path that does not decode, a control character in
+// a value) it goes on refusing. Where the two would frame a message differently,
+// this package refuses it: FuzzHead holds that.
+//
+// Read framing.go for heads, then body.go for where a message ends, and host.go for
+// what a Host may be. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
+// read strictly.
+package framing
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// Limits bound a head: the request line, the fields and the empty line.
+type Limits struct {
+	// Bytes is the size of the whole head. A head of exactly that many passes.
+	Bytes int
+	// Fields is how many field lines there may be.
+	Fields int
+}
+
+// Refusal is why a request is not read any further. It repeats nothing of the
+// request.
+type Refusal struct {
+	Status int
+	Detail string
+}
+
+func bad(detail string) *Refusal { return &Refusal{http.StatusBadRequest, detail} }
+
+// The refusals.
+var (
+	errLargeTarget  = &Refusal{http.StatusRequestURITooLong, "The request line is too long. Send a shorter address."}
+	errLargeHead    = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header is too large. Send fewer or shorter fields."}
+	errManyFields   = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header has too many fields. Send fewer."}
+	errVersion      = &Refusal{http.StatusHTTPVersionNotSupported, "This version of HTTP is not spoken here. Use HTTP/1.1."}
+	errExpectation  = &Refusal{http.StatusExpectationFailed, "The only expectation that is met here is 100-continue. Send no other Expect field."}
+	errEncoding     = &Refusal{http.StatusNotImplemented, "The request's transfer encoding is not known here. Send a Content-Length or the chunked encoding."}
+	errBareLF       = bad("A line of the request's header does not end with CR LF. End each line with both.")
+	errRequestLine  = bad("The request does not begin with a method, an address and HTTP/1.1, with one space between them.")
+	errTarget       = bad("The request's address is neither a path nor the http or https address of a host. Send a path that begins with a slash.")
+	errField        = bad("A header field has no name, no colon, or white space before the colon. Send each as name, colon, value.")
+	errFolded       = bad("A header field goes on in a second line. Send each field in one line.")
+	errNoHost       = bad("The request names no host. Send one Host field.")
+	errHosts        = bad("The request names its host more than once. Send one Host field.")
+	errHost         = bad("The Host is no host name or address with or without a port. Send nothing but these.")
+	errTwoFramings  = bad("The request has both a Content-Length and a Transfer-Encoding. Send one of them.")
+	errOldEncoding  = bad("HTTP/1.0 has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.")
+	errTwoLengths   = bad("The request has more than one Content-Length. Send one.")
+	errNoLength     = bad("The Content-Length is no number. Send the body's size in bytes.")
+	errTwoEncodings = bad("The request has more than one Transfer-Encoding. Send one.")
+)
+
+// Scanner reads one head. Its zero value with Limits begins a new one.
+type Scanner struct {
+	Limits Limits
+
+	line, seen int // where the line begins that is not whole yet, and how far it was searched
+	fields     int
+	begun      bool // the request line was read
+	old        bool // HTTP/1.0
+
+	hosts, lengths, encodings int
+	length                    int64
+	chunked                   bool
+	unexpected                bool // there is an Expect that nobody meets
+}
+
+// Head is a head that was read.
+type Head struct {
+	// Size is how many bytes it has.
+	Size int
+	// Body is where its body ends.
+	Body Body
+}
+
+// Scan reads the head that b begins with. It is called again, with the same bytes
+// and more, until done or until the request is refused. It keeps nothing of b.
+func (s *Scanner) Scan(b []byte) (h Head, done bool, refusal *Refusal) {
+	for {
+		i := bytes.IndexByte(b[s.seen:], '\n')
+		if i < 0 {
+			s.seen = len(b)
+			if len(b) >= s.Limits.Bytes {
+				return h, false, s.tooLarge()
+			}
+			return h, false, nil
+		}
+		end := s.seen + i
+		if end >= s.Limits.Bytes {
+			return h, false, s.tooLarge()
+		}
+		if end == s.line || b[end-1] != '\r' {
+			return h, false, errBareLF
+		}
+		line := b[s.line : end-1]
+		s.line, s.seen = end+1, end+1
+		switch {
+		case !s.begun:
+			s.begun = true
+			refusal = s.requestLine(line)
+		case len(line) == 0:
+			h.Size = s.line
+			h.Body, refusal = s.end()
+			return h, refusal == nil, refusal
+		default:
+			refusal = s.field(line)
+		}
+		if refusal != nil {
+			return h, false, refusal
+		}
+	}
+}
+
+func (s *Scanner) tooLarge() *Refusal {
+	if !s.begun {
+		return errLargeTarget
+	}
+	return errLargeHead
+}
+
+// requestLine reads method, target and version (RFC 9112, section 3).
+func (s *Scanner) requestLine(line []byte) *Refusal {
+	const version = "HTTP/1.1"
+	method, rest, ok := bytes.Cut(line, []byte(" "))
+	target, proto, found := bytes.Cut(rest, []byte(" "))
+	if !ok || !found || !isToken(method) || len(target) == 0 {
+		return errRequestLine
+	}
+	switch {
+	case len(proto) != len(version) || string(proto[:5]) != version[:5] || !isDigit(proto[5]) || proto[6] != '.' || !isDigit(proto[7]):
+		return errRequestLine
+	case proto[5] != '1':
+		return errVersion
+	}
+	s.old = proto[7] == '0'
+	if target[0] == '/' {
+		return nil
+	}
+	return checkTarget(string(method), target)
+}
+
+// checkTarget reads the forms of a target beside a path (RFC 9112, section 3.2).
+// The host of an absolute one wins over the Host field, as net/http has it.
+func checkTarget(method string, target []byte) *Refusal {
+	if method == http.MethodConnect {
+		if !ValidHost(string(target)) {
+			return errTarget
+		}
+		return nil
+	}
+	if string(target) == "*" {
+		if method != http.MethodOptions {
+			return errTarget
+		}
+		return nil
+	}
+	scheme, rest, ok := bytes.Cut(target, []byte("://"))
+	if !ok || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
+		return errTarget
+	}
+	if i := bytes.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	if !ValidHost(string(rest)) {
+		return errTarget
+	}
+	return nil
+}
+
+// field reads a field line (RFC 9112, section 5).
+func (s *Scanner) field(line []byte) *Refusal {
+	if len(line) == 0 || line[0] == ' ' || line[0] == '\t' {
+		return errFolded
+	}
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 || line[colon-1] == ' ' || line[colon-1] == '\t' {
+		return errField
+	}
+	if s.fields++; s.fields > s.Limits.Fields {
+		return errManyFields
+	}
+	name := line[:colon]
+	switch len(name) { // most names are told apart by their length alone
+	case len("host"):
+		if isName(name, "host") {
+			return s.host(line[colon+1:])
+		}
+	case len("expect"):
+		if isName(name, "expect") {
+			s.unexpected = s.unexpected || !isName(trim(line[colon+1:]), "100-continue")
+		}
+	case len("content-length"):
+		if isName(name, "content-length") {
+			return s.contentLength(trim(line[colon+1:]))
+		}
+	case len("transfer-encoding"):
+		if isName(name, "transfer-encoding") {
+			s.encodings++
+			s.chunked = isName(trim(line[colon+1:]), "chunked")
+		}
+	}
+	return nil
+}
+
+func (s *Scanner) host(value []byte) *Refusal {
+	if s.hosts++; s.hosts > 1 {
+		return errHosts
+	}
+	value = trim(value)
+	if len(value) == 0 {
+		return errNoHost
+	}
+	if !ValidHost(string(value)) {
+		return errHost
+	}
+	return nil
+}
+
+// contentLength takes digits alone, and one field alone: a list, even of equal
+// numbers, is no client's that has to be served (RFC 9110, section 8.6).
+func (s *Scanner) contentLength(value []byte) *Refusal {
+	if s.lengths++; s.lengths > 1 {
+		return errTwoLengths
+	}
+	const most = 18 // digits that an int64 always holds
+	if len(value) == 0 || len(value) > most {
+		return errNoLength
+	}
+	for _, c := range value {
+		if !isDigit(c) {
+			return errNoLength
+		}
+		s.length = s.length*10 + int64(c-'0')
+	}
+	return nil
+}
+
+// end reads what only the whole head tells: how the message is framed.
+func (s *Scanner) end() (Body, *Refusal) {
+	switch {
+	case s.hosts == 0 && !s.old:
+		return Body{}, errNoHost
+	case s.encodings > 0 && s.lengths > 0:
+		return Body{}, errTwoFramings
+	case s.encodings > 0 && s.old:
+		return Body{}, errOldEncoding
+	case s.encodings > 1:
+		return Body{}, errTwoEncodings
+	case s.encodings > 0 && !s.chunked:
+		return Body{}, errEncoding
+	case s.unexpected:
+		return Body{}, errExpectation
+	case s.chunked:
+		return Body{state: chunkSize}, nil
+	case s.length > 0:
+		return Body{state: fixed, left: s.length}, nil
+	}
+	return Body{}, nil
+}
+
+// isName compares without regard to case. b has the length of name, which is in
+// lower case, or another.
+func isName(b []byte, name string) bool {
+	if len(b) != len(name) {
+		return false
+	}
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// trim removes optional white space (RFC 9110, section 5.6.3).
+func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isToken reports whether b is a token (RFC 9110, section 5.6.2).
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if !isTokenByte(c) {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+func isTokenByte(c byte) bool {
+	return isLetter(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

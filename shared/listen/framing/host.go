@@ -1,0 +1,49 @@
+package framing
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// ValidHost reports whether text is a host with or without a port, and nothing
+// else: uri-host [ ":" port ] of RFC 9110, section 7.2, without escapes, zones and
+// future kinds of addresses, which no two programs read alike.
+func ValidHost(text string) bool {
+	if strings.HasPrefix(text, "[") {
+		end := strings.IndexByte(text, ']')
+		if end < 0 {
+			return false
+		}
+		// A copy for its error keeps text, most often a part of a buffer, off the heap.
+		if a, err := netip.ParseAddr(strings.Clone(text[1:end])); err != nil || !a.Is6() || a.Zone() != "" {
+			return false
+		}
+		port, ok := strings.CutPrefix(text[end+1:], ":")
+		return (ok || port == "") && validPort(port)
+	}
+	host, port, _ := strings.Cut(text, ":")
+	if !validPort(port) {
+		return false
+	}
+	for i := range len(host) {
+		if c := host[i]; !isLetter(c) && !isDigit(c) && strings.IndexByte("-._~!$&'()*+,;=", c) < 0 {
+			return false
+		}
+	}
+	return host != ""
+}
+
+// validPort: an empty one is the scheme's own (RFC 3986, section 3.2.3).
+func validPort(text string) bool {
+	if text == "" {
+		return true
+	}
+	for i := range len(text) {
+		if !isDigit(text[i]) {
+			return false
+		}
+	}
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}

@@ -1,0 +1,216 @@
+// Package listen is what stands between clients and the product's handlers: it
+// listens, and serves HTTP/1 to clients that are slow, greedy or hostile. The
+// management API and the gateway are served by it alike.
+//
+// What it adds to net/http: requests that two programs could frame differently are
+// refused (package framing); every refusal is a problem document, and no byte of a
+// handler's answer is touched; a refusal does not wait for the request's body; what
+// stalls is ended, in either direction; connections are bounded.
+//
+// What it is not: a parser, or a server of its own. net/http reads every request
+// that comes through, and handlers see nothing of this package but timeouts. It
+// speaks no TLS: that ends before it.
+//
+// Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
+// long it waits) and bound.go. The rules are those of contract 1.2 (every error is
+// a problem), design, section 4 (a bare % is a 400), RFC 9112 and
+// docs/decisions/0026-heads-before-the-server.md.
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/listen/framing"
+)
+
+// On opens a TCP listener on addr. purpose and variable name the listener and its
+// setting in the error, which is a full sentence for the terminal.
+func On(ctx context.Context, addr, purpose, variable string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		cause := err
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			cause = op.Err
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("%s for %s is in use by another program: stop that program, or name another address in %s", addr, purpose, variable)
+		}
+		return nil, fmt.Errorf("%s for %s cannot be listened on (%w): name another address in %s", addr, purpose, cause, variable)
+	}
+	return l, nil
+}
+
+// Options are what a Server is made of. All but Trusted are needed.
+type Options struct {
+	Handler  http.Handler
+	Settings config.Listener
+	Log      *slog.Logger
+	// Trusted are load balancers of the installation's own, whose connections are
+	// many clients'. They are bounded in all alone.
+	Trusted []netip.Prefix
+}
+
+// Server serves a handler. Make one with New.
+type Server struct {
+	handler  http.Handler
+	settings config.Listener
+	trusted  []netip.Prefix
+	log      *slog.Logger
+	http     http.Server
+	sleepers sleepers
+	stashes  stashes
+}
+
+// New makes a Server.
+func New(o Options) *Server {
+	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, log: o.Log, sleepers: newSleepers()}
+	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
+		Handler:     http.HandlerFunc(s.serveHTTP),
+		IdleTimeout: o.Settings.IdleTimeout,
+		// Heads are bounded exactly before they come here.
+		MaxHeaderBytes:               2 * o.Settings.HeaderBytes,
+		DisableGeneralOptionsHandler: true, // which would answer with no handler running
+		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			own, ok := c.(*conn)
+			if !ok {
+				return ctx
+			}
+			ctx, own.fail = context.WithCancelCause(ctx)
+			return context.WithValue(ctx, connKey{}, own)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			own, ok := c.(*conn)
+			switch {
+			case !ok:
+			case state == http.StateIdle:
+				own.idle()
+			case state == http.StateHijacked:
+				own.tunnel()
+			}
+		},
+	}
+	return s
+}
+
+// Serve answers on l until Shutdown or Close, whose http.ErrServerClosed it returns.
+// It is called once.
+func (s *Server) Serve(l net.Listener) error {
+	most := s.settings.Connections
+	if most == 0 {
+		most = defaultConnections()
+	}
+	go func() { _ = s.http.Serve(&s.sleepers) }()
+	return s.http.Serve(&bounded{Listener: l, server: s, counts: &counts{
+		most: most, mostOfOne: s.settings.ConnectionsPerAddress, of: make(map[netip.Addr]int),
+	}})
+}
+
+// Shutdown ends the listener and idle connections, and waits until all requests are
+// answered.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.sleepers.end()
+	return s.http.Shutdown(ctx)
+}
+
+// Close ends the listener and all connections.
+func (s *Server) Close() error {
+	s.sleepers.end()
+	return s.http.Close()
+}
+
+func (s *Server) limits() framing.Limits {
+	return framing.Limits{Bytes: s.settings.HeaderBytes, Fields: s.settings.HeaderFields}
+}
+
+// refused notes a refusal. Nothing that the client has sent is in it.
+func (s *Server) refused(r *framing.Refusal) {
+	s.log.Debug("request refused before a handler", "status", r.Status, "detail", r.Detail)
+}
+
+// connKey finds the connection in a request's context.
+type connKey struct{}
+
+// serveHTTP stands before the handler.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok || !c.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	switch {
+	case r.Method == http.MethodOptions && r.RequestURI == "*":
+		w.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options
+	case r.ContentLength == 0:
+		s.handler.ServeHTTP(w, r)
+	default:
+		defer c.hurry()
+		s.handler.ServeHTTP(&answer{ResponseWriter: w, conn: c}, r)
+	}
+}
+
+// answer is the answer to a request with a body. When it begins, nobody asks for the
+// rest of the body any more: net/http would wait for it first, so that a client
+// which sends slowly, or waits to be asked, would wait for its refusal.
+type answer struct {
+	http.ResponseWriter
+	conn *conn
+	// duplex says that the handler reads on while it answers.
+	duplex bool
+}
+
+func (a *answer) begin() {
+	if !a.duplex {
+		a.conn.hurry()
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.begin()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(p)
+}
+
+// FlushError is what http.ResponseController calls.
+func (a *answer) FlushError() error {
+	a.begin()
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// Flush implements http.Flusher.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// EnableFullDuplex is what http.ResponseController calls.
+func (a *answer) EnableFullDuplex() error {
+	a.duplex = true
+	return http.NewResponseController(a.ResponseWriter).EnableFullDuplex()
+}
+
+// Unwrap is what http.ResponseController calls for everything else.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// maxDefaultConnections bounds the default where descriptors are plenty: if all
+// were idle they would take 0.4 GB.
+const maxDefaultConnections = 65_536
+
+// defaultConnections are two thirds of the process's file descriptors: most
+// connections are idle, and the others need one to an upstream too.
+func defaultConnections() int {
+	return int(min(descriptors()/3*2, maxDefaultConnections)) //nolint:gosec // G115: bounded above
+}

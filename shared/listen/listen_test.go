@@ -1,0 +1,280 @@
+package listen_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/listen"
+)
+
+func TestRefusedHeadGetsAProblemAndTheConnectionEnds(t *testing.T) {
+	addr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a handler was asked") })
+	const get, post = "GET / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nHost: a\r\n"
+	for name, tc := range map[string]struct {
+		raw    string
+		status int
+	}{
+		"bare percent":                     {"GET /% HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"half an escape":                   {"GET /a%2 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"no host":                          {get + "\r\n", 400},
+		"empty host":                       {get + "Host:\r\n\r\n", 400},
+		"empty host in HTTP/1.0":           {"GET / HTTP/1.0\r\nHost: \r\n\r\n", 400},
+		"two hosts":                        {get + "Host: a\r\nHost: a\r\n\r\n", 400},
+		"host with letters behind a port":  {get + "Host: a.localhost:80x\r\n\r\n", 400},
+		"host with two ports":              {get + "Host: a:80:90\r\n\r\n", 400},
+		"host with a path":                 {get + "Host: a:80/path\r\n\r\n", 400},
+		"host with a space":                {get + "Host: a b\r\n\r\n", 400},
+		"host with letters behind a v6":    {get + "Host: [::1]x\r\n\r\n", 400},
+		"host with a user":                 {get + "Host: user@host\r\n\r\n", 400},
+		"host with a large port":           {get + "Host: a:65536\r\n\r\n", 400},
+		"target with a user":               {"GET http://user@a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"target without a host":            {"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"target of another scheme":         {"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"target with letters after a port": {"GET http://a:80x/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"star for a GET":                   {"GET * HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"two lengths":                      {post + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
+		"the same length twice":            {post + "Content-Length: 1\r\nContent-Length: 1\r\n\r\na", 400},
+		"list of lengths":                  {post + "Content-Length: 1, 1\r\n\r\na", 400},
+		"signed length":                    {post + "Content-Length: +1\r\n\r\na", 400},
+		"empty length":                     {post + "Content-Length:\r\n\r\n", 400},
+		"endless length":                   {post + "Content-Length: 99999999999999999999\r\n\r\n", 400},
+		"length and encoding":              {post + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"encoding and length":              {post + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400},
+		"length and unknown encoding":      {post + "Content-Length: 3\r\ntransfer-encoding: x\r\n\r\nabc", 400},
+		"encoding in HTTP/1.0":             {"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"two encodings":                    {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"unknown encoding":                 {post + "Transfer-Encoding: gzip\r\n\r\n", 501},
+		"list of encodings":                {post + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+		"space before the colon":           {post + "Content-Length : 3\r\n\r\nabc", 400},
+		"tab before the colon":             {post + "Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n", 400},
+		"folded field":                     {get + "Host: a\r\nA: b\r\n c\r\n\r\n", 400},
+		"folded first field":               {get + " Host: a\r\n\r\n", 400},
+		"field without a colon":            {get + "Host: a\r\nabc\r\n\r\n", 400},
+		"field without a name":             {get + "Host: a\r\n: c\r\n\r\n", 400},
+		"bare line feeds":                  {"GET / HTTP/1.1\nHost: a\n\n", 400},
+		"bare line feed in a field":        {get + "Host: a\r\nA: b\nContent-Length: 3\r\n\r\n", 400},
+		"bare carriage return":             {get + "Host: a\r\nA: b\rContent-Length: 3\r\n\r\n", 400},
+		"control in a header":              {get + "Host: a\r\nA: \x01\r\n\r\n", 400},
+		"no HTTP":                          {"hello\r\n\r\n", 400},
+		"HTTP/0.9":                         {"GET /\r\n", 400},
+		"two spaces":                       {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"space in the target":              {"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"unknown HTTP version":             {"GET / HTTP/3.7\r\nHost: a\r\n\r\n", 505},
+		"preface of HTTP/2":                {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
+		"unknown expectation":              {post + "Content-Length: 1\r\nExpect: a-sandwich\r\n\r\n", 417},
+		"second expectation":               {post + "Content-Length: 1\r\nExpect: 100-continue\r\nExpect: x\r\n\r\n", 417},
+		"long address":                     {"GET /" + strings.Repeat("x", 64<<10), 414},
+	} {
+		t.Run(name, func(t *testing.T) { dial(t, addr).send(tc.raw).refused(tc.status) })
+	}
+}
+
+func TestUsualRequestsPass(t *testing.T) {
+	addr := serve(t, echo)
+	for name, tc := range map[string]struct{ raw, want string }{
+		"get":               {"GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n", "GET a /a?b=c "},
+		"old":               {"GET / HTTP/1.0\r\n\r\n", "GET  / "},
+		"newer":             {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", "GET a / "},
+		"port":              {"GET / HTTP/1.1\r\nHost: a.b:80\r\n\r\n", "GET a.b:80 / "},
+		"IPv6":              {"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "GET [::1]:80 / "},
+		"length":            {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "POST a / abc"},
+		"no length":         {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "POST a / "},
+		"chunked":           {"POST / HTTP/1.1\r\nHost: a\r\ntransfer-encoding:\tChunked \r\n\r\n3;x=\"y\"\r\nabc\r\n1  \r\nd\r\n000\r\nA: b\r\n\r\n", "POST a / abcd"},
+		"absolute":          {"GET http://b:81/x HTTP/1.1\r\nHost: a\r\n\r\n", "GET b:81 http://b:81/x "},
+		"line ends before":  {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET a / "},
+		"white space":       {"GET / HTTP/1.1\r\nHost: \t a \t \r\nA:\r\n\r\n", "GET a / "},
+		"many empty fields": {"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A:\r\n", 199) + "\r\n", "GET a / "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for step, piece := range map[string]int{"at once": len(tc.raw), "byte by byte": 1, "by seven": 7} {
+				c := dial(t, addr)
+				for raw := tc.raw; raw != ""; {
+					n := min(piece, len(raw))
+					c.send(raw[:n])
+					raw = raw[n:]
+				}
+				if response, body := c.answer(); response.StatusCode != http.StatusOK || body != tc.want {
+					t.Errorf("%s: %s, %q, want %q", step, response.Status, body, tc.want)
+				}
+			}
+		})
+	}
+	response, _ := dial(t, addr).send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").answer()
+	if response.StatusCode != http.StatusNoContent {
+		t.Errorf("OPTIONS *: %s", response.Status)
+	}
+}
+
+// TestHeadOfExactlyTheBoundPasses, and one with a byte or a field more does not.
+func TestHeadOfExactlyTheBoundPasses(t *testing.T) {
+	addr := serve(t, echo)
+	for _, body := range []string{"", "abc"} {
+		begin := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + string(rune('0'+len(body))) + "\r\nA: "
+		const end = "\r\n\r\n"
+		fill := 64<<10 - len(begin) - len(end)
+		if response, _ := dial(t, addr).send(begin + strings.Repeat("x", fill) + end + body).answer(); response.StatusCode != http.StatusOK {
+			t.Errorf("64 KiB: %s", response.Status)
+		}
+		dial(t, addr).send(begin + strings.Repeat("x", fill+1) + end + body).refused(431)
+	}
+	const begin = "GET / HTTP/1.1\r\nHost: a\r\n"
+	if response, _ := dial(t, addr).send(begin + strings.Repeat("A: b\r\n", 199) + "\r\n").answer(); response.StatusCode != http.StatusOK {
+		t.Errorf("200 fields: %s", response.Status)
+	}
+	dial(t, addr).send(begin + strings.Repeat("A: b\r\n", 200) + "\r\n").refused(431)
+	// An endless one is refused when it is too large, not when it ends.
+	dial(t, addr).send(begin + "A: " + strings.Repeat("x", 64<<10)).refused(431)
+	dial(t, addr).send(begin + strings.Repeat("A: b\r\n", 10_000)).refused(431)
+}
+
+func TestSettingsBoundTheHead(t *testing.T) {
+	addr := serve(t, echo, func(l *config.Listener) { l.HeaderBytes, l.HeaderFields = 2000, 10 })
+	dial(t, addr).send("GET / HTTP/1.1\r\nHost: a\r\nA: " + strings.Repeat("x", 2000) + "\r\n\r\n").refused(431)
+	dial(t, addr).send("GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A: b\r\n", 10) + "\r\n").refused(431)
+}
+
+// TestAnswerOfAHandlerIsNeverTouched: whatever it looks like, and in whatever
+// pieces it is written.
+func TestAnswerOfAHandlerIsNeverTouched(t *testing.T) {
+	const refusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	body := (refusal + refusal + strings.Repeat("x", 5000))[:5000]
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		switch r.URL.Path {
+		case "/status":
+			http.Error(w, "of the handler", http.StatusBadRequest)
+		case "/body": // with a length the parts are written as they are
+			w.Header().Set("Content-Length", "5000")
+			_ = control.Flush()
+			_, _ = io.WriteString(w, body[:len(refusal)])
+			_ = control.Flush()
+			_, _ = io.WriteString(w, body[len(refusal):])
+		case "/tunnel":
+			conn, _, err := control.Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, refusal)
+			_ = conn.Close()
+		}
+	})
+	c := dial(t, addr)
+	for range 2 {
+		response, text := c.send("GET /status HTTP/1.1\r\nHost: a\r\n\r\n").answer()
+		if response.StatusCode != http.StatusBadRequest || text != "of the handler\n" {
+			t.Errorf("%s: %q", response.Status, text)
+		}
+		if _, text = c.send("GET /body HTTP/1.1\r\nHost: a\r\n\r\n").answer(); text != body {
+			t.Errorf("the body came as %q", text)
+		}
+	}
+	if all, err := io.ReadAll(c.send("GET /tunnel HTTP/1.1\r\nHost: a\r\n\r\n").r); err != nil || string(all) != refusal {
+		t.Errorf("the tunnel has %q, %v", all, err)
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInTurn(t *testing.T) {
+	addr := serve(t, echo)
+	const get, post = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n", "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
+	const chunked = "POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+	const one = get + post + "\r\n" + chunked
+	for _, piece := range []int{1 << 20, 1, 50, 4096} {
+		c := dial(t, addr)
+		go func() {
+			for all := strings.Repeat(one, 50); all != ""; {
+				n := min(piece, len(all))
+				if _, err := io.WriteString(c, all[:n]); err != nil {
+					t.Error(err)
+					return
+				}
+				all = all[n:]
+			}
+		}()
+		for range 50 {
+			for _, want := range []string{"GET a /1 ", "POST a /2 abc", "POST a /3 abc"} {
+				if _, body := c.answer(); body != want {
+					t.Fatalf("by %d: got %q, want %q", piece, body, want)
+				}
+			}
+		}
+	}
+}
+
+// TestSecondRequestIsLookedAtAsTheFirst: what came with the first one's bytes is
+// no way round, whatever the first one's framing.
+func TestSecondRequestIsLookedAtAsTheFirst(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			t.Errorf("%s was asked", r.URL)
+		}
+		echo(w, r)
+	})
+	for _, first := range []string{
+		"GET /first HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /first HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+		"POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+	} {
+		for name, second := range map[string]string{
+			"framings": "POST /second HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /third HTTP/1.1\r\nHost: a\r\n\r\n",
+			"host":     "GET /second HTTP/1.1\r\nHost: a:80x\r\n\r\n",
+			"bare LF":  "GET /second HTTP/1.1\nHost: a\n\n",
+		} {
+			c := dial(t, addr).send(first + second)
+			if response, _ := c.answer(); response.StatusCode != http.StatusOK {
+				t.Errorf("%s: the first one got %s", name, response.Status)
+			}
+			c.refused(400)
+		}
+	}
+}
+
+// TestMalformedChunksEndTheConnection: what follows is no request.
+func TestMalformedChunksEndTheConnection(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			t.Errorf("%s was asked", r.URL)
+		}
+		if r.Header.Get("Duplex") != "" {
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
+		if r.Header.Get("Read") != "" {
+			if _, err := io.ReadAll(r.Body); err == nil {
+				t.Error("the body is said to be whole")
+			}
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	for _, fields := range []string{"", "Read: 1\r\n", "Duplex: 1\r\n", "Duplex: 1\r\nRead: 1\r\n"} {
+		for _, body := range []string{
+			"3\nabc\n0\n\n", "3\r\nabcd\r\n0\r\n\r\n", "g\r\n", "\r\n", "-1\r\n", "0x3\r\nabc\r\n0\r\n\r\n", "1000000000000000\r\n",
+			"0\r\nA: b\n\n", "0\r\n A: b\r\n\r\n", "0\r\nA\r\n\r\n", "0\r\nA : b\r\n\r\n", "0\nA: b\r\n\r\n", "3;\nx\r\nabc\r\n0\r\n\r\n",
+			"3;\rx\r\nabc\r\n0\r\n\r\n", "3;" + strings.Repeat("x", 4000) + "\r\nabc\r\n0\r\n\r\n", "0\r\nA: " + strings.Repeat("x", 4000) + "\r\n\r\n",
+		} {
+			c := dial(t, addr).send("POST /first HTTP/1.1\r\nHost: a\r\n" + fields + "Transfer-Encoding: chunked\r\n\r\n" + body + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
+			c.answer()
+			c.end()
+		}
+	}
+}
+
+func TestPortInUseIsOneClearLine(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, err = listen.On(t.Context(), l.Addr().String(), "the management API", "GATEWRIGHT_API_ADDR")
+	want := l.Addr().String() + " for the management API is in use by another program: stop that program, or name another address in GATEWRIGHT_API_ADDR"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	_, err = listen.On(t.Context(), "no-port", "the management API", "GATEWRIGHT_API_ADDR")
+	if err == nil || !strings.Contains(err.Error(), "GATEWRIGHT_API_ADDR") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+}

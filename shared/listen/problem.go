@@ -1,0 +1,65 @@
+package listen
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/listen/framing"
+)
+
+// The refusals that are not of a head's form.
+var (
+	errSlowHead = &framing.Refusal{
+		Status: http.StatusRequestTimeout,
+		Detail: "The request's header did not come to its end in time. Send it at once.",
+	}
+	errManyConnections = &framing.Refusal{
+		Status: http.StatusServiceUnavailable,
+		Detail: "There are as many connections as are served at once, from this address or in all. Close those that are not used, and come again in a few seconds.",
+	}
+	errNotHTTP = &framing.Refusal{
+		Status: http.StatusBadRequest,
+		Detail: "The request is not understood as HTTP/1.1. In a path or a query, write a percent sign as %25.",
+	}
+)
+
+// refusalOf is what net/http refuses, with the status that it has written.
+func refusalOf(p []byte) *framing.Refusal {
+	_, rest, _ := bytes.Cut(p, []byte(" "))
+	if len(rest) < 3 {
+		return errNotHTTP
+	}
+	status, err := strconv.Atoi(string(rest[:3]))
+	if err != nil || status == http.StatusBadRequest || http.StatusText(status) == "" {
+		return errNotHTTP
+	}
+	return &framing.Refusal{Status: status, Detail: "The request is not served as it was sent. Change it before you repeat it."}
+}
+
+// problem is a whole response. It has no trace: there was no request yet.
+func problem(r *framing.Refusal) []byte {
+	body, err := json.Marshal(api.Problem{
+		Type:   "https://httpproblems.com/http-status/" + strconv.Itoa(r.Status),
+		Title:  http.StatusText(r.Status),
+		Status: r.Status,
+		Detail: r.Detail,
+	})
+	if err != nil {
+		return nil
+	}
+	out := make([]byte, 0, 512)
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(r.Status), 10)
+	out = append(out, ' ')
+	out = append(out, http.StatusText(r.Status)...)
+	out = append(out, "\r\nContent-Type: application/problem+json\r\nContent-Length: "...)
+	out = strconv.AppendInt(out, int64(len(body))+1, 10)
+	if r.Status == http.StatusServiceUnavailable {
+		out = append(out, "\r\nRetry-After: 5"...)
+	}
+	out = append(out, "\r\nConnection: close\r\n\r\n"...)
+	return append(append(out, body...), '\n')
+}
