@@ -37,6 +37,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/problem"
 	"github.com/gatewright/gatewright/shared/gateway/router"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
@@ -138,6 +139,11 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 	}
 	if x.Path == pingPath {
 		return document(`{"status":"ok"}`), nil
+	}
+	// A listener refuses such a host with the head; a platform before a function may
+	// let it pass.
+	if !framing.ValidHost(r.Host) {
+		return x.Problem(http.StatusBadRequest, "The Host is no host name or address with or without a port. Send nothing but these."), nil
 	}
 	deployment, err := g.config.Deployments.Resolve(x.Context, hostOf(r.Host))
 	switch {

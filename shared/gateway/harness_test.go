@@ -17,20 +17,23 @@ import (
 	"testing"
 	"time"
 
+	sharedconfig "github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
 const buildID = "0b0a4d5e-6f0a-4b8c-9d1e-2f3a4b5c6d7e"
 
-// house is a gateway over fakes, listening, with one deployment at the host
-// "shop.test".
+// house is a gateway over fakes, behind the product's listener, with one deployment
+// at the host "shop.test".
 type house struct {
-	*httptest.Server
+	URL         string
+	server      *listen.Server
 	gateway     *gateway.Gateway
 	deployments fakeDeployments
 	keys        *fakeKeys
@@ -63,12 +66,29 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 	}
 	config.Upstream = upstream.New(options)
 	h.gateway = gateway.New(config)
-	h.Server = httptest.NewServer(h.gateway)
+	l, err := listen.On(t.Context(), "127.0.0.1:0", "the gateway", "NOTHING")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := sharedconfig.DefaultListener()
+	bounds.BodyTimeout = 200 * time.Millisecond // which only a body that stalls comes to
+	h.URL = "http://" + l.Addr().String()
+	h.server = listen.New(listen.Options{Handler: h.gateway, Settings: bounds, Log: slog.New(slog.DiscardHandler)})
+	go func() { _ = h.server.Serve(l) }()
 	t.Cleanup(func() {
 		h.Close()
 		config.Upstream.Close()
 	})
 	return h
+}
+
+// Close waits until all requests are answered.
+func (h *house) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // connections without a request are not waited for
+	defer cancel()
+	if h.server.Shutdown(ctx) != nil {
+		_ = h.server.Close()
+	}
 }
 
 // artifact makes an artifact of routes that all have their methods and paths in

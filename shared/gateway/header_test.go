@@ -69,15 +69,15 @@ func TestOneRequestStaysOne(t *testing.T) {
 		status           int
 		upstream         string // what the upstream's request has, "" for no request
 	}{
-		{"length and chunked", "Content-Length: 4\r\nTransfer-Encoding: chunked", smuggled, 200, "Transfer-Encoding: chunked"},
+		{"length and chunked", "Content-Length: 4\r\nTransfer-Encoding: chunked", smuggled, 400, ""},
 		{"two lengths", "Content-Length: 4\r\nContent-Length: 5", "bodyx", 400, ""},
-		{"two equal lengths", "Content-Length: 4\r\nContent-Length: 4", "body", 200, "Content-Length: 4"},
+		{"two equal lengths", "Content-Length: 4\r\nContent-Length: 4", "body", 400, ""},
 		{"a list of lengths", "Content-Length: 4, 4", "body", 400, ""},
 		{"signed length", "Content-Length: +4", "body", 400, ""},
 		{"unknown coding", "Transfer-Encoding: xchunked", smuggled, 501, ""},
 		{"coding twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", smuggled, 400, ""},
 		{"space before the colon", "Transfer-Encoding : chunked", smuggled, 400, ""},
-		{"folded line", "X-A: 1\r\n Transfer-Encoding: chunked", smuggled, 200, "X-A: 1 Transfer-Encoding: chunked"},
+		{"folded line", "X-A: 1\r\n Transfer-Encoding: chunked", smuggled, 400, ""},
 		{"NUL in a value", "X-A: 1\x002", "", 400, ""},
 		{"bare carriage return", "X-A: 1\rX-B: 2", "", 400, ""},
 		{"two hosts", "Host: other.test", "", 400, ""},
