@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,10 +100,18 @@ func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := g.o.IDs.UUID()
+	if r.ContentLength > MaxBodyBytes { // before a byte of it is asked for
+		g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
+			return
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			g.refuse(w, r, requestID, http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once.")
 			return
 		}
 		g.refuse(w, r, requestID, http.StatusBadRequest, "The body could not be read to its end.")
