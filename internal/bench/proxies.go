@@ -19,10 +19,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -62,7 +64,13 @@ func serve(ctx context.Context, role, address, profile string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	var server interface {
+		Serve(net.Listener) error
+		Close() error
+	} = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	if role == "gateway" { // as the product serves it
+		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), Log: slog.New(slog.DiscardHandler)})
+	}
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			var used syscall.Rusage
@@ -125,6 +133,9 @@ func newGateway(address string) http.Handler {
 		}
 	}
 	a.Routes = append(a.Routes, route("/repos/{owner}/{repo}/issues/{number}", forward))
+	upload := route("/upload", forward)
+	upload.Method = http.MethodPost
+	a.Routes = append(a.Routes, upload)
 	return gateway.New(gateway.Config{
 		Deployments: one{&gateway.Deployment{Digest: "d", Artifact: a}},
 		Keys:        policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),
