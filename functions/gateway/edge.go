@@ -31,7 +31,42 @@ func Lambda(p installation.Parts, h http.Handler) any {
 // which hands over a whole request and takes a whole answer: nothing streams
 // and nothing is upgraded on this road.
 func Edge(p installation.Parts, h http.Handler) api.Edge {
-	return api.NewEdge(withClientOrigin(h), options(p))
+	return api.NewEdge(withoutGuess(withClientOrigin(h)), options(p))
+}
+
+// withoutGuess keeps the adapter from guessing a type for a body that has none:
+// it looks only whether there is one, net/http whether one was decided on.
+func withoutGuess(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		typed := &typedWriter{ResponseWriter: w}
+		h.ServeHTTP(typed, r)
+		dropEmpty(w.Header())
+	})
+}
+
+// typedWriter takes the adapter's guess back, which is kept until the answer is whole.
+type typedWriter struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (w *typedWriter) Write(b []byte) (int, error) {
+	values, decided := w.Header()["Content-Type"]
+	n, err := w.ResponseWriter.Write(b)
+	if decided {
+		w.Header()["Content-Type"] = values
+	}
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *typedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// dropEmpty removes fields without a value: an event has no word for them.
+func dropEmpty(h http.Header) {
+	for name, values := range h {
+		if len(values) == 0 {
+			delete(h, name)
+		}
+	}
 }
 
 func options(p installation.Parts) api.EdgeOptions {

@@ -120,6 +120,7 @@ func (w *writer) begin(status int) {
 		// The platform frames the body itself.
 		w.sent.Del("Transfer-Encoding")
 		w.sent.Del("Connection")
+		dropEmpty(w.sent)
 		close(w.begun)
 	})
 }

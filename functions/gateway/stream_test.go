@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/config"
@@ -149,5 +150,47 @@ func TestThePathOfAnEventArrivesAsItWasWritten(t *testing.T) {
 		if !strings.HasSuffix(string(got), path) {
 			t.Errorf("%s arrives as %s", path, got)
 		}
+	}
+}
+
+// TestNoContentTypeIsGuessedForAnEvent: the adapter would make a page of data, and
+// an event has no word for a field without a value.
+func TestNoContentTypeIsGuessedForAnEvent(t *testing.T) {
+	for _, streaming := range []bool{false, true} {
+		for body, want := range map[string]http.Header{"<html></html>": {"X-A": {"1"}}, "": {"X-A": {"1"}}} {
+			handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"], w.Header()["X-A"] = nil, []string{"1"}
+				w.WriteHeader(http.StatusOK)
+				for range 2 {
+					_, _ = io.WriteString(w, body)
+				}
+			})
+			event := events.APIGatewayProxyRequest{Path: "/", HTTPMethod: http.MethodGet}
+			var got map[string][]string
+			if streaming {
+				got = stream(t.Context(), t, handler, event).MultiValueHeaders
+			} else {
+				edge := gateway.Edge(installation.Parts{Log: slog.New(slog.DiscardHandler), Now: time.Now}, handler)
+				out, err := edge(t.Context(), event)
+				if err != nil || out.Body != body+body {
+					t.Fatalf("answered %q, %v", out.Body, err)
+				}
+				got = out.MultiValueHeaders
+			}
+			if diff := cmp.Diff(want, http.Header(got)); diff != "" {
+				t.Errorf("streaming %v, body %q: %s", streaming, body, diff)
+			}
+		}
+	}
+}
+
+func TestATypeOfTheUpstreamsOwnStays(t *testing.T) {
+	edge := gateway.Edge(installation.Parts{Log: slog.New(slog.DiscardHandler), Now: time.Now}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/x-mine")
+		_, _ = io.WriteString(w, "<html>")
+	}))
+	out, err := edge(t.Context(), events.APIGatewayProxyRequest{Path: "/", HTTPMethod: http.MethodGet})
+	if err != nil || http.Header(out.MultiValueHeaders).Get("Content-Type") != "text/x-mine" {
+		t.Errorf("got %v, %v", out.MultiValueHeaders, err)
 	}
 }

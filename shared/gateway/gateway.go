@@ -50,7 +50,7 @@ type IDs interface {
 	Hex(n int) string
 }
 
-// Config is what a Gateway is made of. All but the last five fields are needed.
+// Config is what a Gateway is made of. All that stands below Log may be left out.
 type Config struct {
 	Deployments Deployments
 	Keys        *policy.KeyCache
@@ -65,6 +65,12 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// MaxBodyBytes bounds a request's body, 0 for no bound.
 	MaxBodyBytes int64
+	// MaxHeaderBytes and MaxHeaderFields bound the fields of a request, names and
+	// values together, 0 for 64 KiB and 200. A listener has bounds of its own;
+	// these hold behind any, HTTP/2 and Lambda included.
+	MaxHeaderBytes, MaxHeaderFields int
+	// Fields decides which of a request's fields go upstream.
+	Fields upstream.Filter
 	// Access gets a line for each request, nil for none.
 	Access *slog.Logger
 	// Telemetry is what is told of requests beside their lines.
@@ -84,6 +90,12 @@ var _ http.Handler = (*Gateway)(nil)
 
 // New makes a Gateway.
 func New(c Config) *Gateway {
+	if c.MaxHeaderBytes == 0 {
+		c.MaxHeaderBytes = defaultHeaderBytes
+	}
+	if c.MaxHeaderFields == 0 {
+		c.MaxHeaderFields = defaultHeaderFields
+	}
 	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now}}
 }
 
@@ -136,6 +148,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched, badPath error) (*http.Response, *cors) {
 	if badPath != nil {
 		return refusePath(x, badPath), nil
+	}
+	if response := g.tooLarge(r.Header, x); response != nil {
+		return response, nil
 	}
 	if x.Path == pingPath {
 		return document(`{"status":"ok"}`), nil
@@ -228,42 +243,6 @@ func (s *site) corsAt(path, method string) *cors {
 		return nil
 	}
 	return route.cors
-}
-
-// receive makes the exchange's header and body of the request's. It answers a
-// problem where the body is too large to begin with.
-func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) *http.Response {
-	x.Header, x.Upgrade = upstream.RequestHeader(r.Header)
-	if r.ProtoMajor != 1 || r.ProtoMinor == 0 || !canHijack(out.ResponseWriter) {
-		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give; HTTP/1.0 has no such field
-	}
-	from.forward(x.Header, r.Header, r.Host)
-	x.Header["X-Request-Id"] = []string{x.RequestID}
-	parent, state := traceParent(r.Header, g.config.IDs, watch.span)
-	x.Header["Traceparent"] = []string{parent}
-	if len(state) > 0 {
-		x.Header["Tracestate"] = state
-	}
-
-	x.ContentLength, x.Body, x.Trailer = r.ContentLength, http.NoBody, r.Trailer
-	x.Informational = out.informational
-	if r.ContentLength == 0 || r.Body == nil {
-		x.ContentLength = 0
-		return nil
-	}
-	body := r.Body
-	if limit := g.config.MaxBodyBytes; limit > 0 {
-		if r.ContentLength > limit {
-			return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes.", limit))
-		}
-		body = http.MaxBytesReader(out.ResponseWriter, body, limit)
-	}
-	x.Body = body
-	if r.ProtoMajor == 1 {
-		out.body = &requestBody{ReadCloser: body}
-		x.Body, x.Streaming = out.body, out.stream
-	}
-	return nil
 }
 
 // requestID is the id that a trusted proxy gave, if it is a UUID, or a new one.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,9 @@ func recorder(t testing.TB) (address string, seen <-chan string) {
 			}
 			all, _ := io.ReadAll(request.Body)
 			head, _, _ := strings.Cut(text.String(), "\r\n\r\n")
+			for name, values := range request.Trailer {
+				all = fmt.Appendf(all, "\n%s: %s", name, values)
+			}
 			requests <- head + "\n\n" + string(all)
 			say(conn, "HTTP/1.1 200 OK\r\nConnection: X-Response-Hop, keep-alive\r\nX-Response-Hop: 1\r\nKeep-Alive: timeout=5\r\n"+
 				"Proxy-Authenticate: Basic\r\nAlt-Svc: h3=\":443\"\r\nX-End: 1\r\nContent-Length: 2\r\n\r\nok")

@@ -41,7 +41,7 @@ func (b *buffers) get() *[copySize]byte {
 func (w *writer) informational(status int, header http.Header) {
 	h := w.Header()
 	maps.Copy(h, header)
-	upstream.CleanResponse(h)
+	upstream.CleanHeader(h, status)
 	w.WriteHeader(status)
 	// The fields were the early response's alone.
 	clear(h)
@@ -92,6 +92,11 @@ func (w *writer) send(response *http.Response) error {
 	defer response.Body.Close()
 	header := w.Header()
 	maps.Copy(header, response.Header)
+	if _, typed := header["Content-Type"]; !typed {
+		// The server would guess one of the body, and make a page of what the
+		// upstream sent as data.
+		header["Content-Type"] = nil
+	}
 	announced := len(response.Trailer)
 	if announced > 0 {
 		// HTTP/1 has trailers in chunked bodies alone.

@@ -171,7 +171,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if err != nil {
 		return failed(x, body, err)
 	}
-	upstream.CleanResponse(response.Header)
+	upstream.CleanResponse(response)
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		response.Header["Connection"] = []string{"Upgrade"}
 		response.Header["Upgrade"] = []string{upgrade}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -59,8 +60,11 @@ const apiKeyType = "api-key-inbound"
 func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	o := apiKeyOptions{Header: "Authorization", Scheme: "Bearer", CacheTTLSeconds: 60}
 	problems := options.Read(raw, &o)
-	if !httpguts.ValidHeaderFieldName(o.Header) {
+	switch {
+	case !httpguts.ValidHeaderFieldName(o.Header):
 		problems = append(problems, options.Problem("/authHeader", "Write the name of a header: letters, digits and hyphens."))
+	case upstream.Reserved(o.Header):
+		problems = append(problems, options.Problem("/authHeader", "Choose another header: this one belongs to the connection, or is written by the gateway."))
 	}
 	if o.Scheme != "" && !httpguts.ValidHeaderFieldName(o.Scheme) {
 		problems = append(problems, options.Problem("/authScheme", `Write one word such as "Bearer", or "" when the header holds the key alone.`))

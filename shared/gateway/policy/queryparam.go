@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -38,15 +39,13 @@ func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []proj
 	o := queryParamOptions{RemoveFromURL: true}
 	problems := options.Read(raw, &o)
 	header := http.CanonicalHeaderKey(o.HeaderName)
-	switch header {
-	case "":
+	switch {
+	case header == "":
 		// Reported as missing.
-	case "Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		problems = append(problems, options.Problem("/headerName", "Choose another header: this one belongs to the connection, not to the request."))
-	default:
-		if !httpguts.ValidHeaderFieldName(header) {
-			problems = append(problems, options.Problem("/headerName", "Write the name of a header: letters, digits and hyphens."))
-		}
+	case !httpguts.ValidHeaderFieldName(header):
+		problems = append(problems, options.Problem("/headerName", "Write the name of a header: letters, digits and hyphens."))
+	case upstream.Reserved(header):
+		problems = append(problems, options.Problem("/headerName", "Choose another header: this one belongs to the connection, or is written by the gateway."))
 	}
 	if o.HeaderValue != "" && (!strings.Contains(o.HeaderValue, placeholder) || !httpguts.ValidHeaderFieldValue(o.HeaderValue)) {
 		problems = append(problems, options.Problem("/headerValue", `Write the header's value with {value} where the parameter's value goes, such as "Bearer {value}".`))

@@ -17,24 +17,62 @@ var hopByHop = []string{
 }
 
 // ours are the request fields that the gateway writes itself: what a client
-// says in them is read before, where the installation trusts it.
+// says in them is read before, where the installation trusts it. Via is read
+// from everybody: it can only make a request end sooner.
 var ours = []string{
 	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
-	"X-Real-Ip", "X-Request-Id", "Traceparent", "Tracestate",
+	"X-Real-Ip", "X-Request-Id", "Traceparent", "Tracestate", "Via",
 }
 
-// RequestHeader returns the fields of a client's request that may go upstream, in
-// a map of its own that shares the values, and the protocol that the client
-// asks to switch to, "" for none.
-func RequestHeader(in http.Header) (out http.Header, upgrade string) {
+// misread are the names that upstreams take for something else than a field:
+// CGI hands "Proxy" on as HTTP_PROXY, by which programs choose a proxy
+// (CVE-2016-5385).
+var misread = []string{"Proxy"}
+
+// Filter decides which fields of a client's request go upstream. The zero value
+// is the strict one.
+type Filter struct {
+	// Underscores lets names with "_" pass, which are dropped otherwise: CGI and
+	// its successors (WSGI, Rack, PHP) read X_Forwarded_For as X-Forwarded-For,
+	// so that a client could write the fields that are the gateway's.
+	Underscores bool
+}
+
+// Reserved reports whether a project may not name a request field: the gateway
+// writes it, or it belongs to the connection. Names count as one that upstreams
+// may take for one.
+func Reserved(name string) bool {
+	name = fold(name)
+	return isHopByHop(name) || isOurs(name) || isMisread(name) || isFraming(name)
+}
+
+// Request returns the fields of a client's request that may go upstream, in a
+// map of its own that shares the values, and the protocol that the client
+// asks to switch to, "" for none. The time is linear in the size of in.
+func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 	out = make(http.Header, len(in)+8)
-	listed := connectionTokens(in)
+	connection := in["Connection"]
 	for name, values := range in {
-		if isHopByHop(name) || isOurs(name) || len(listed) > 0 && slices.Contains(listed, name) {
+		switch {
+		case isCanonical(name):
+			if isHopByHop(name) || isOurs(name) || isMisread(name) {
+				continue
+			}
+			if _, twice := out[name]; !twice {
+				out[name] = values
+				continue
+			}
+		case !f.passes(name):
+			if strings.EqualFold(name, "Connection") && name != "Connection" {
+				connection = slices.Concat(connection, values)
+			}
 			continue
 		}
-		out[name] = values
+		// Another spelling of the same name is there, or may come.
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		out[name] = slices.Concat(out[name], values)
 	}
+	removeListed(out, connection)
 	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
 		out["Te"] = []string{"trailers"}
 	}
@@ -44,38 +82,125 @@ func RequestHeader(in http.Header) (out http.Header, upgrade string) {
 	return out, upgrade
 }
 
-// CleanResponse removes the fields of an upstream's response that mean nothing
-// beyond it.
-func CleanResponse(h http.Header) {
-	for _, name := range connectionTokens(h) {
-		delete(h, name)
+// Trailer returns the names of a request's announced trailer fields that may go
+// upstream, without values; FillTrailer brings those. A trailer is read after
+// everything was decided, so nothing that decides may stand in it: framing,
+// routing, authentication, conditions (RFC 9110, section 6.5.1). It is nil
+// where nothing is left. in is the request's Trailer, connection its field of
+// that name.
+func (f Filter) Trailer(in http.Header, connection []string) http.Header {
+	var out http.Header
+	for name := range in {
+		if !mayTrail(name) || !isCanonical(name) && !f.passes(name) || Reserved(name) {
+			continue
+		}
+		if out == nil {
+			out = make(http.Header, len(in))
+		}
+		out[name] = nil
 	}
+	removeListed(out, connection)
+	return out
+}
+
+// passes reports whether a field may go upstream whose name is no canonical one.
+func (f Filter) passes(name string) bool {
+	return httpguts.ValidHeaderFieldName(name) && (f.Underscores || strings.IndexByte(name, '_') < 0) && !Reserved(name)
+}
+
+// CleanResponse removes the fields of an upstream's response that mean nothing
+// beyond it, those of its trailer included, which come later.
+func CleanResponse(r *http.Response) {
+	connection := r.Header["Connection"]
+	CleanHeader(r.Header, r.StatusCode)
+	if r.ContentLength >= 0 && r.ProtoMajor < 2 && len(r.Trailer) == 0 || r.StatusCode == http.StatusSwitchingProtocols {
+		return // HTTP/1 has trailers in chunked bodies alone
+	}
+	clean := func() {
+		removeListed(r.Trailer, connection)
+		for name := range r.Trailer {
+			if !mayTrail(name) || isHopByHop(fold(name)) {
+				delete(r.Trailer, name)
+			}
+		}
+	}
+	clean()
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &endedBody{r.Body, clean}
+	}
+}
+
+// CleanHeader is CleanResponse for a header alone, such as that of a 1xx response.
+func CleanHeader(h http.Header, status int) {
+	removeListed(h, h["Connection"])
 	for _, name := range hopByHop {
 		delete(h, name)
 	}
 	// An alternative of the upstream's own origin: followed by a client, it
 	// would lead around the gateway or nowhere (RFC 7838).
 	delete(h, "Alt-Svc")
+	if status < http.StatusOK || status == http.StatusNoContent {
+		delete(h, "Content-Length") // RFC 9110, section 8.6
+	}
 }
 
-// connectionTokens are the names that a Connection field lists.
-func connectionTokens(h http.Header) []string {
-	var names []string
-	for _, value := range h["Connection"] {
+// removeListed removes the fields that a Connection field lists. Each name is
+// looked up, none is searched for: who writes both lists chooses their lengths.
+func removeListed(h http.Header, connection []string) {
+	for _, value := range connection {
 		if strings.EqualFold(value, "keep-alive") || strings.EqualFold(value, "close") {
 			continue
 		}
 		for token := range strings.SplitSeq(value, ",") {
 			if token = textproto.TrimString(token); token != "" {
-				names = append(names, textproto.CanonicalMIMEHeaderKey(token))
+				delete(h, textproto.CanonicalMIMEHeaderKey(token))
 			}
 		}
 	}
-	return names
 }
 
-// isHopByHop and isOurs look a canonical name up. The switches on the first
-// byte decide most names at once: this is done for each field of each request.
+// fold writes a name as it reads where only letters and digits tell names apart,
+// in canonical form: X_Forwarded.for is X-Forwarded-For.
+func fold(name string) string {
+	if isCanonical(name) {
+		return name
+	}
+	return textproto.CanonicalMIMEHeaderKey(strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name))
+}
+
+// isCanonical reports whether a name is one of letters, digits and hyphens alone
+// as net/http writes it: nearly all are, and need no second look.
+func isCanonical(name string) bool {
+	begins := true
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '-':
+			begins = true
+			continue
+		case c >= 'a' && c <= 'z':
+			if begins {
+				return false
+			}
+		case c >= 'A' && c <= 'Z':
+			if !begins {
+				return false
+			}
+		case c < '0' || c > '9':
+			return false
+		}
+		begins = false
+	}
+	return name != ""
+}
+
+// isHopByHop, isOurs, isMisread and isFraming look a canonical name up. The
+// switches on the first byte decide most names at once: this is done for each
+// field of each request.
 func isHopByHop(name string) bool {
 	if name == "" {
 		return false
@@ -92,8 +217,14 @@ func isOurs(name string) bool {
 		return false
 	}
 	switch name[0] {
-	case 'F', 'X', 'T':
+	case 'F', 'X', 'T', 'V':
 		return slices.Contains(ours, name)
 	}
 	return false
 }
+
+func isMisread(name string) bool { return slices.Contains(misread, name) }
+
+// isFraming: these are written from what the request is, whatever its fields
+// say. Another spelling of theirs must not reach an upstream.
+func isFraming(name string) bool { return name == "Content-Length" || name == "Host" }
