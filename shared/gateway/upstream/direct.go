@@ -105,7 +105,10 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInfor
 		case response.StatusCode >= 200:
 			return d.finish(c, response)
 		case onInformational != nil && response.StatusCode != http.StatusContinue:
+			c.reader.heads.restore(response.Header)
 			onInformational(response.StatusCode, response.Header)
+		default:
+			c.reader.heads.told++
 		}
 		c.reader.left = d.maxHeaderBytes
 	}
@@ -118,7 +121,8 @@ func validStatus(status int) bool { return status >= 100 && status <= 599 }
 
 // finish gives the connection to the body, or back when there is none.
 func (d *direct) finish(c *conn, response *http.Response) (*http.Response, error) {
-	c.reader.left = unlimited
+	c.reader.heads.final(response)
+	c.reader.left, c.reader.inHead = unlimited, false
 	c.reusable = !response.Close
 	if response.Body == http.NoBody {
 		c.release()

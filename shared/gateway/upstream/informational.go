@@ -14,6 +14,7 @@ type informational struct {
 	over   bool
 	count  int
 	handle func(status int, header http.Header)
+	tap    *tap
 }
 
 // watch gives a request whose 1xx responses are told.
@@ -28,6 +29,7 @@ func (e *informational) watch(r *http.Request) *http.Request {
 			if code == http.StatusSwitchingProtocols {
 				return errSwitched // HTTP/2 has no such thing, and HTTP/1 does not tell it here
 			}
+			e.tap.restore(http.Header(header))
 			// The server says 100 itself when the body is read.
 			if !e.over && code != http.StatusContinue {
 				e.handle(code, http.Header(header))

@@ -64,6 +64,8 @@ type reader struct {
 	left     int64
 	got      bool
 	exceeded bool
+	inHead   bool  // what is read is kept in heads
+	heads    heads // of the exchange's responses
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -75,6 +77,9 @@ func (r *reader) Read(p []byte) (int, error) {
 	if n > 0 {
 		r.got = true
 		r.left -= int64(n)
+		if r.inHead {
+			r.heads.raw = append(r.heads.raw, p[:n]...)
+		}
 	}
 	return n, err
 }
@@ -159,6 +164,8 @@ func (e *handshakeError) Unwrap() error { return e.error }
 // waits on the connection does.
 func (c *conn) begin(ctx context.Context, maxHeaderBytes int64) {
 	c.reader.left, c.reader.got, c.reader.exceeded, c.reusable = maxHeaderBytes, false, false, false
+	c.reader.inHead = true
+	c.reader.heads.reset()
 	c.ctx = ctx
 	c.stop = context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 }

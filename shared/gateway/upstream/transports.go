@@ -64,9 +64,8 @@ func (t *transports) make() *http.Transport {
 	return &http.Transport{
 		// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
 		// traffic, and would be dialled in place of the guarded address.
-		DialContext:            t.connect,
-		TLSClientConfig:        o.TLS.Clone(),
-		TLSHandshakeTimeout:    o.TLSTimeout,
+		DialContext:            dialTapped(t.connect),
+		DialTLSContext:         dialTappedTLS(t.connect, o.TLS, o.TLSTimeout),
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: o.MaxHeaderBytes,

@@ -184,9 +184,11 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	if onInformational == nil {
 		onInformational = func(int, http.Header) {} // they are counted
 	}
-	e := informational{handle: onInformational}
+	var t tap
+	e := informational{handle: onInformational, tap: &t}
 	defer e.stop()
-	response, err := c.transports.of(a.id).RoundTrip(e.watch(r))
+	response, err := c.transports.of(a.id).RoundTrip(t.watch(e.watch(r)))
+	t.final(response)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,118 @@
+package gateway_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFieldsThatAResponseListsStayWithTheUpstream: net/http itself drops a
+// Connection field that says "close", with all else that it lists.
+func TestFieldsThatAResponseListsStayWithTheUpstream(t *testing.T) {
+	const listed = "X-Listed: 1\r\nX-More: 1\r\nX-Kept: 1\r\n"
+	for name, answer := range map[string]string{
+		"alone":       "HTTP/1.1 200 OK\r\nConnection: x-listed, X-More\r\n" + listed + "Content-Length: 2\r\n\r\nok",
+		"two fields":  "HTTP/1.1 200 OK\r\nConnection: x-listed\r\nconnection: keep-alive,X-More\r\n" + listed + "Content-Length: 2\r\n\r\nok",
+		"close":       "HTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nConnection: X-More\r\n" + listed + "Content-Length: 2\r\n\r\nok",
+		"close last":  "HTTP/1.1 200 OK\r\n" + listed + "Connection: x-listed,\tX-More , close\r\n\r\nok",
+		"folded":      "HTTP/1.1 200 OK\r\nConnection: close,\r\n x-listed,\r\n\tx-more\r\n" + listed + "Content-Length: 2\r\n\r\nok",
+		"old":         "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+		"after hints": "HTTP/1.1 103 Early Hints\r\nLink: x\r\nConnection: x-kept, close\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+		"long": "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 100_000) + "\r\nConnection: close, x-listed, x-more\r\n" + listed +
+			"\r\nok",
+		"trailers": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\nTransfer-Encoding: chunked\r\nTrailer: X-Listed, X-Kept\r\n\r\n2\r\nok\r\n0\r\n" +
+			listed + "Content-Length: 5\r\nSet-Cookie: a=1\r\n\r\n",
+		"bytes at a time": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "Content-Length: 2\r\n\r\nok",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			t.Run(name+"/"+method, func(t *testing.T) {
+				up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+					request, err := http.ReadRequest(r)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, request.Body)
+					if name == "bytes at a time" {
+						for i := range len(answer) {
+							say(conn, "%s", answer[i:i+1])
+							time.Sleep(time.Millisecond / 10)
+						}
+						return
+					}
+					say(conn, "%s", answer)
+				})
+				h := newHouse(t, artifact(route(method+" /x", forward(up))))
+				response := h.do(t, method, "/x", func(r *http.Request) {
+					if method == "POST" {
+						r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), 4
+					}
+				})
+				if got := body(t, response); got != "ok" || response.StatusCode != http.StatusOK {
+					t.Errorf("got %d %q", response.StatusCode, got)
+				}
+				all := response.Header.Clone()
+				for name, values := range response.Trailer {
+					all[name] = values
+				}
+				if all.Get("X-Listed") != "" || all.Get("X-More") != "" || all.Get("X-Kept") != "1" || all.Get("Set-Cookie") != "" {
+					t.Errorf("the client got %v", all)
+				}
+			})
+		}
+	}
+}
+
+// TestFieldsThatAResponseListsStayBehindTLSToo: the first request to a server goes
+// the long way, until it is known which protocol that speaks.
+func TestFieldsThatAResponseListsStayBehindTLSToo(t *testing.T) {
+	up := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		say(conn, "HTTP/1.1 103 Early Hints\r\nConnection: close, x-kept\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nX-Listed: 1\r\nX-Kept: 1\r\nContent-Length: 2\r\n\r\nok")
+	}))
+	t.Cleanup(up.Close)
+	follow := component("urlForwardHandler", map[string]any{"baseUrl": up.URL, "followRedirects": true})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL)), route("POST /x", forward(up.URL)), route("GET /follow", follow)), trust(up))
+	for _, target := range []string{"POST /x", "GET /follow", "GET /x", "GET /x", "POST /x"} {
+		method, path, _ := strings.Cut(target, " ")
+		response := h.do(t, method, path, func(r *http.Request) {
+			if method == "POST" {
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), 4
+			}
+		})
+		if got := body(t, response); got != "ok" || response.Header.Get("X-Listed") != "" || response.Header.Get("X-Kept") != "1" {
+			t.Errorf("%s: got %q with %v", target, got, response.Header)
+		}
+	}
+}
+
+func TestHintsLoseWhatTheyList(t *testing.T) {
+	up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		if request, err := http.ReadRequest(r); err == nil {
+			_, _ = io.Copy(io.Discard, request.Body)
+			say(conn, "HTTP/1.1 103 Early Hints\r\nConnection: close, x-listed\r\nX-Listed: 1\r\nLink: x\r\nKeep-Alive: 1\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up)), route("POST /x", forward(up))))
+	for _, head := range []string{"GET /x HTTP/1.1\r\n", "POST /x HTTP/1.1\r\nContent-Length: 0\r\n"} {
+		_, conn := raw(t, h.URL, head+"Host: shop.test\r\nConnection: close\r\n\r\n")
+		all, err := io.ReadAll(conn)
+		hint, final, _ := strings.Cut(string(all), "\r\n\r\n")
+		if err != nil || !strings.Contains(hint, " 103 ") || !strings.Contains(hint, "Link: x") || strings.Contains(hint, "Keep-Alive") || strings.Contains(hint, "Content-Length") || strings.Contains(hint, "X-Listed") {
+			t.Errorf("the hint is\n%s (%v)", hint, err)
+		}
+		if !strings.HasPrefix(final, "HTTP/1.1 200") {
+			t.Errorf("then comes\n%s", final)
+		}
+	}
+}
