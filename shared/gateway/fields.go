@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -13,6 +14,11 @@ const (
 	defaultHeaderBytes  = 64 << 10
 	defaultHeaderFields = 200
 )
+
+// maxPasses is how often a request may have passed a gateway of ours. Gateways
+// in front of gateways are two or three; a project whose upstream is its own
+// address would otherwise use up all connections of the machine by one request.
+const maxPasses = 8
 
 // tooLarge answers a problem for a request whose header is beyond the bounds, nil
 // for others.
@@ -32,8 +38,13 @@ func (g *Gateway) tooLarge(h http.Header, x *pipeline.Exchange) *http.Response {
 }
 
 // receive makes the exchange's header and body of the request's. It answers a
-// problem where the body is too large to begin with.
+// problem where the body is too large to begin with, or the request goes round in
+// circles.
 func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) *http.Response {
+	if upstream.Passes(r.Header["Via"]) >= maxPasses {
+		return x.Problem(http.StatusLoopDetected,
+			fmt.Sprintf("The request has passed %d gateways, most likely the same one again and again. Check that the route's upstream address does not lead back to it.", maxPasses))
+	}
 	x.Header, x.Upgrade = g.config.Fields.Request(r.Header)
 	if r.ProtoMajor != 1 || r.ProtoMinor == 0 || !canHijack(out.ResponseWriter) {
 		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give; HTTP/1.0 has no such field
@@ -41,6 +52,7 @@ func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, fr
 	// What is ours is written after the filter: no Connection field removes it.
 	from.forward(x.Header, r.Header, r.Host)
 	x.Header["X-Request-Id"] = []string{x.RequestID}
+	x.Header["Via"] = append(slices.Clip(r.Header["Via"]), upstream.Via(r.ProtoMajor, r.ProtoMinor))
 	parent, state := traceParent(r.Header, g.config.IDs, watch.span)
 	x.Header["Traceparent"] = []string{parent}
 	if len(state) > 0 {
