@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -94,7 +95,7 @@ func TestNamesThatUpstreamsMayConfuseDoNotPass(t *testing.T) {
 // TestRequestTrailersAreFiltered: what may not come in the header may not come
 // after the body either.
 func TestRequestTrailersAreFiltered(t *testing.T) {
-	const custom = "a-custom-key-of-theirs"
+	key, custom := newKey(credential.ConsumerKey), "a-custom-key-of-theirs"
 	trailers := make(chan http.Header, 1)
 	up := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -105,8 +106,8 @@ func TestRequestTrailersAreFiltered(t *testing.T) {
 	h := newHouse(t, a)
 	h.keys.known = map[string]policy.Identity{" " + custom: {Sub: "acme"}}
 	fields := []string{
-		"X-Sum: 7", "X-Listed: 1", "Authorization: Bearer theirs", "Cookie: a=1", "X-Forwarded-For: 6.6.6.6", "Via: 1.1 gatewright", "X_under: 1",
-		"Host: evil.test", "If-Match: *", "Connection: close", "X-Real-Ip: 6.6.6.6", "Content-Type: text/html", "Traceparent: x",
+		"X-Sum: 7", "X-Listed: 1", "Authorization: Bearer theirs", "X-Api-Key: theirs", "Cookie: a=1", "X-Forwarded-For: 6.6.6.6", "Via: 1.1 gatewright", "X_under: 1",
+		"X-Key: " + key, "X-Again: " + custom, "Host: evil.test", "If-Match: *", "Connection: close", "X-Real-Ip: 6.6.6.6", "Content-Type: text/html", "Traceparent: x",
 	}
 	names := make([]string, len(fields))
 	for i, field := range fields {

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
@@ -80,7 +81,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
 	}
 	if w.paths {
-		attributes = append(attributes, slog.String("host", x.Host), slog.String("path", w.path))
+		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", credential.Redact(w.path)))
 	}
 	w.log.LogAttrs(x.Context, slog.LevelInfo, "request", attributes...)
 }

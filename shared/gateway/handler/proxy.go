@@ -137,9 +137,16 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if outside != nil {
 		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are empty, "." or "..", also not between slashes or before ";", and none with control characters.`)
 	}
+	keys := upstream.Credentials{Texts: x.WithheldTexts()}
+	if keys.InPath(u) {
+		return x.Problem(http.StatusBadRequest, "Take the API key out of the path: addresses are logged wherever they pass. Send it in a header.")
+	}
+	u.RawQuery = keys.Query(u.RawQuery)
 	for _, name := range x.Withheld() {
 		delete(x.Header, name)
+		delete(x.Trailer, name)
 	}
+	keys.Header(x.Header)
 	if _, named := x.Header["User-Agent"]; !named {
 		// Otherwise net/http would name itself.
 		x.Header["User-Agent"] = []string{""}
@@ -156,7 +163,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	}).WithContext(x.Context)
 	var body *inboundBody
 	if x.ContentLength != 0 {
-		body = &inboundBody{ReadCloser: x.Body}
+		body = &inboundBody{ReadCloser: x.Body, keys: keys, trailer: x.Trailer}
 		request.Body = body
 	}
 	var (
@@ -216,14 +223,20 @@ const malformedBody = "The body ended early or is not encoded as its header says
 const statusClientClosed = 499
 
 // inboundBody remembers why reading the client's body failed: a round trip's
-// error does not tell the client's faults from the upstream's.
+// error does not tell the client's faults from the upstream's. At its end it
+// takes keys out of the trailer, which is there only then.
 type inboundBody struct {
 	io.ReadCloser
-	err atomic.Pointer[error]
+	keys    upstream.Credentials
+	trailer http.Header
+	err     atomic.Pointer[error]
 }
 
 func (b *inboundBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.keys.Header(b.trailer)
+	}
 	// A body that was closed under the reader is no fault of the client.
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		b.err.CompareAndSwap(nil, &err)

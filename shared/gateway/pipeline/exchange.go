@@ -36,7 +36,8 @@ type Exchange struct {
 	// Body is the request's body, http.NoBody when it has none.
 	Body          io.ReadCloser
 	ContentLength int64
-	// Trailer is filled while Body is read, nil when none is announced.
+	// Trailer is what goes upstream of the trailer fields that are announced; their
+	// values are there when Body has been read. It is nil when there are none.
 	Trailer http.Header
 	// Upgrade lists the protocols that the client wants to switch to, such as
 	// "websocket", as it wrote them; "" for none, or where there is no connection
@@ -70,6 +71,7 @@ type Exchange struct {
 
 	query    url.Values
 	withheld []string
+	secrets  []string
 }
 
 // User is the consumer that a request came from (contract 4.5).
@@ -117,6 +119,13 @@ func (x *Exchange) Withhold(header string) {
 
 // Withheld returns the headers that Withhold was called for, in canonical form.
 func (x *Exchange) Withheld() []string { return x.withheld }
+
+// WithholdText keeps a text from going upstream in whatever field or query
+// parameter holds it: a key that has no form of its own to be known by.
+func (x *Exchange) WithholdText(text string) { x.secrets = append(x.secrets, text) }
+
+// WithheldTexts returns the texts that WithholdText was called with.
+func (x *Exchange) WithheldTexts() []string { return x.secrets }
 
 // Problem returns a problem document about this exchange.
 func (x *Exchange) Problem(status int, detail string) *http.Response {

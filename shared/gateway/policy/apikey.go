@@ -98,18 +98,26 @@ func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []proje
 // Inbound checks the key. The details of its 401 are those that clients know
 // (contract 3.4).
 //
-// A header that holds a key of ours, or what looks like one (mistyped, or an
-// account's), goes no further than the gateway: upstreams log headers, and who
-// reads the log could use the key against every route of the bucket. What is no
-// key of ours stays: with allowUnauthenticatedRequests it may be the upstream's
-// own token. Later policies of the route still see the header. An upstream that
-// wants to know the consumer gets ${request.user.sub} in its address.
+// A key goes no further than the gateway: upstreams log headers, and who reads
+// the log could use it against every route of the bucket. What has the form of
+// one of ours is kept back from every request, whoever reads it (package
+// upstream, Credentials). What only this policy knows is added here: the header
+// of a key that was accepted and the key's text wherever else it stands, and a
+// header that claims to hold a key or a list, which no key is. What remains stays:
+// with allowUnauthenticatedRequests it may be the upstream's own token. Later
+// policies of the route still see the header. An upstream that wants to know the
+// consumer gets ${request.user.sub} in its address.
 func (p *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	values := x.Header[p.header]
+	// It is read before the body: in the trailer it is nobody's.
+	delete(x.Trailer, p.header)
 	if len(values) == 0 {
 		return p.refuse(x, "No Authorization Header")
 	}
 	// Several values are one list (RFC 9110, section 5.3), and no list is a key.
+	if len(values) > 1 {
+		x.Withhold(p.header)
+	}
 	key := strings.Join(values, ", ")
 	if p.scheme != "" {
 		scheme, rest, _ := strings.Cut(key, " ")
@@ -122,7 +130,7 @@ func (p *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 		return p.refuse(x, "No key present")
 	}
 	ours := credential.HasPrefix(credential.ConsumerKey, key) || credential.HasPrefix(credential.AccountKey, key)
-	if ours {
+	if ours || strings.Contains(key, ",") {
 		x.Withhold(p.header)
 	}
 	// A typo in a key of ours costs no look-up; a custom key has no checksum.
@@ -139,6 +147,9 @@ func (p *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	}
 	x.User = user
 	x.Withhold(p.header)
+	if !ours {
+		x.WithholdText(key)
+	}
 	return nil
 }
 

@@ -1,0 +1,47 @@
+package upstream
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWhatHoldsAKeyGoesNoFurther(t *testing.T) {
+	const key, own = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb", "a+key/of=one's-own"
+	c := Credentials{Texts: []string{"other", own}}
+	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + key))
+	h := http.Header{
+		"Authorization": {"Bearer theirs", "Token " + key}, "X-Api-Key": {key}, "Referer": {"https://x.test/?k=" + url.QueryEscape(key)},
+		"X-Own": {"=" + own}, "X-Escaped": {url.PathEscape(own)}, "Cookie": {"a=1; k=" + key + "; b=2", "k=" + key}, "X-Kept": {"gwk_", "other-wise"[:3]},
+	}
+	c.Header(h)
+	if diff := cmp.Diff(http.Header{"Cookie": {"a=1; b=2"}, "X-Kept": {"gwk_", "oth"}}, h); diff != "" {
+		t.Error(diff)
+	}
+	for value, stays := range map[string]bool{
+		"Basic " + encoded: false, "basic  " + strings.TrimRight(encoded, "="): false, "Basic " + base64.StdEncoding.EncodeToString([]byte(own+":")): false,
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("user:password")): true, "Basic !": true, "Basic": true, "Digest " + encoded: true, "": true,
+	} {
+		h := http.Header{"Authorization": {value}}
+		c.Header(h)
+		if _, there := h["Authorization"]; there != stays {
+			t.Errorf("%q: there is %v", value, there)
+		}
+	}
+	for raw, want := range map[string]string{
+		"": "", "a=b&c": "a=b&c", "a=b&k=" + key + "&c": "a=b&c", "k=" + key: "", "k=%67" + key[1:] + "&a=%zz": "a=%zz", "a=%zz&k=" + url.QueryEscape(own): "a=%zz", key + "=1&a": "a",
+	} {
+		if got := c.Query(raw); got != want {
+			t.Errorf("%q becomes %q, not %q", raw, got, want)
+		}
+	}
+	for path, want := range map[string]bool{"/a/" + key + "/b": true, "/" + own: true, "/a": false, "": false} {
+		if got := c.InPath(&url.URL{Path: path}); got != want {
+			t.Errorf("%q: %v", path, got)
+		}
+	}
+}
