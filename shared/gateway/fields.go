@@ -37,6 +37,19 @@ func (g *Gateway) tooLarge(h http.Header, x *pipeline.Exchange) *http.Response {
 		fmt.Sprintf("Send at most %d header fields, and at most %d bytes of them.", g.config.MaxHeaderFields, g.config.MaxHeaderBytes))
 }
 
+// singles are the values of fields that have one each: in one piece of memory
+// rather than in one for each field of each request.
+type singles struct {
+	all [5]string
+	n   int
+}
+
+func (s *singles) of(value string) []string {
+	s.all[s.n] = value
+	s.n++
+	return s.all[s.n-1 : s.n : s.n]
+}
+
 // receive makes the exchange's header and body of the request's. It answers a
 // problem where the body is too large to begin with, or the request goes round in
 // circles.
@@ -50,11 +63,12 @@ func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, fr
 		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give; HTTP/1.0 has no such field
 	}
 	// What is ours is written after the filter: no Connection field removes it.
-	from.forward(x.Header, r.Header, r.Host)
-	x.Header["X-Request-Id"] = []string{x.RequestID}
+	var own singles
+	from.forward(x.Header, r.Header, r.Host, &own)
+	x.Header["X-Request-Id"] = own.of(x.RequestID)
 	x.Header["Via"] = append(slices.Clip(r.Header["Via"]), upstream.Via(r.ProtoMajor, r.ProtoMinor))
 	parent, state := traceParent(r.Header, g.config.IDs, watch.span)
-	x.Header["Traceparent"] = []string{parent}
+	x.Header["Traceparent"] = own.of(parent)
 	if len(state) > 0 {
 		x.Header["Tracestate"] = state
 	}

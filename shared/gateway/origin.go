@@ -63,7 +63,7 @@ func peerOf(text string) netip.Addr {
 }
 
 // forward writes the forwarding headers that go upstream.
-func (o origin) forward(out, in http.Header, host string) {
+func (o origin) forward(out, in http.Header, host string, own *singles) {
 	peer := ""
 	if o.peer.IsValid() {
 		peer = o.peer.String()
@@ -71,10 +71,10 @@ func (o origin) forward(out, in http.Header, host string) {
 	if before := in["X-Forwarded-For"]; o.trusted && len(before) > 0 {
 		out["X-Forwarded-For"] = []string{strings.Join(before, ", ") + ", " + peer}
 	} else if peer != "" {
-		out["X-Forwarded-For"] = []string{peer}
+		out["X-Forwarded-For"] = own.of(peer)
 	}
-	out["X-Forwarded-Host"] = []string{host}
-	out["X-Forwarded-Proto"] = []string{o.scheme}
+	out["X-Forwarded-Host"] = own.of(host)
+	out["X-Forwarded-Proto"] = own.of(o.scheme)
 	if before := in["Forwarded"]; o.trusted && len(before) > 0 && peer != "" {
 		// Somebody before us speaks RFC 7239: the chain has to stay whole.
 		node := peer
