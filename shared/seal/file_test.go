@@ -79,6 +79,13 @@ func TestUnsafeOrBrokenKeyFileIsRefused(t *testing.T) {
 			t.Error("accepted")
 		}
 	})
+	t.Run("no place to put it", func(t *testing.T) {
+		// Its directory is there, the way to it is not.
+		path := t.TempDir() + "/absent/../root-key"
+		if _, err := seal.OpenFile(path).Root(t.Context()); err == nil || !strings.Contains(err.Error(), "make the key file") {
+			t.Errorf("answered %v, which does not say that none can be made", err)
+		}
+	})
 	t.Run("no directory to make it in", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "absent", "root-key")
 		if _, err := seal.OpenFile(path).Root(t.Context()); err == nil {

@@ -160,6 +160,42 @@ func TestNothingIsSealedWithoutAProperRootKey(t *testing.T) {
 	}
 }
 
+// turningSource is a KeySource whose key is another one each time.
+type turningSource struct{ keys []rootKey }
+
+func (s *turningSource) Root(context.Context) ([]byte, error) {
+	key := s.keys[0]
+	s.keys = append(s.keys[1:], key)
+	return key, nil
+}
+
+// TestTheSourceDecidesHowLongAKeyLives: what is remembered of a key is used with
+// that key alone.
+func TestTheSourceDecidesHowLongAKeyLives(t *testing.T) {
+	source := &turningSource{[]rootKey{testKey(1), testKey(2)}}
+	s := seal.NewSealer(source)
+	for turn := range 4 {
+		sealed, err := s.Seal(t.Context(), []byte("text"), "record")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for fill := byte(1); fill <= 2; fill++ {
+			_, err := seal.NewSealer(testKey(fill)).Open(t.Context(), sealed, "record")
+			if own := int(fill) == turn%2+1; own != (err == nil) {
+				t.Errorf("turn %d, key %d: %v", turn, fill, err)
+			}
+		}
+	}
+	h := seal.NewHasher(source, "p")
+	for turn := range 4 {
+		got, err := h.Hash(t.Context(), "text")
+		want, wantErr := seal.NewHasher(testKey(byte(turn%2+1)), "p").Hash(t.Context(), "text")
+		if err != nil || wantErr != nil || got != want {
+			t.Errorf("turn %d: %s, not %s (%v, %v)", turn, got, want, err, wantErr)
+		}
+	}
+}
+
 func FuzzOpenNeverAcceptsWhatWasNotSealed(f *testing.F) {
 	f.Add(storedValue, "consumer-key/key_1")
 	f.Add(storedValue, "consumer-key/key_2")
