@@ -9,7 +9,8 @@
 //
 // Why a program and not gremlins' own thresholds: it copies the whole module for
 // each package, installed tools and node_modules included, and stops at the
-// first package below them. Here it is given what git knows, once. Read this file.
+// first package below them. Here it is given what git knows, once. Read this file,
+// then switches.go.
 package main
 
 import (
@@ -119,6 +120,14 @@ type score struct{ killed, lived, timedOut, uncovered int }
 // measure runs gremlins on a package. One change at a time: two would halve the
 // time and let a busy machine make time-outs of them.
 func measure(ctx context.Context, tool, module, pkg string) (s score, text []byte, err error) {
+	folder := filepath.Join(module, pkg)
+	if err := rewriteSwitches(folder); err != nil {
+		return score{}, nil, err
+	}
+	outside, err := declarations(folder)
+	if err != nil {
+		return score{}, nil, err
+	}
 	report := filepath.Join(module, "mutate.json")
 	//nolint:gosec // both are named by whoever runs this
 	cmd := exec.CommandContext(ctx, tool, "unleash", pkg, "--workers=1", "--timeout-coefficient=30", "--output="+report)
@@ -130,17 +139,22 @@ func measure(ctx context.Context, tool, module, pkg string) (s score, text []byt
 	if err != nil {
 		return score{}, text, fmt.Errorf("mutate %s: %w", pkg, err)
 	}
-	if s, err = read(content); err != nil {
+	if s, err = read(content, outside); err != nil {
 		return score{}, text, fmt.Errorf("mutate %s: %w", pkg, err)
 	}
 	return s, text, os.Remove(report)
 }
 
-// read counts what gremlins reports.
-func read(report []byte) (s score, err error) {
+// read counts what gremlins reports, but for changes outside functions, which
+// nothing can cover.
+func read(report []byte, outside map[string]bool) (s score, err error) {
 	var r struct {
 		Files []struct {
-			Mutations []struct{ Status string }
+			Name      string `json:"file_name"`
+			Mutations []struct {
+				Status string
+				Line   int
+			}
 		}
 	}
 	if err := json.NewDecoder(bytes.NewReader(report)).Decode(&r); err != nil {
@@ -149,6 +163,9 @@ func read(report []byte) (s score, err error) {
 	counts := map[string]*int{"KILLED": &s.killed, "LIVED": &s.lived, "TIMED OUT": &s.timedOut, "NOT COVERED": &s.uncovered}
 	for _, file := range r.Files {
 		for _, m := range file.Mutations {
+			if m.Status == "NOT COVERED" && outside[fmt.Sprint(file.Name, ":", m.Line)] {
+				continue
+			}
 			if n := counts[m.Status]; n != nil {
 				*n++
 			} else if !slices.Contains([]string{"NOT VIABLE", "SKIPPED", "RUNNABLE"}, m.Status) {

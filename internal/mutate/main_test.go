@@ -31,7 +31,7 @@ func TestPackagesBelowTheBarFail(t *testing.T) {
 		{"nothing", 0, 0, 0, 0, false},
 		{"nothing covered", 0, 0, 3, 0, false},
 	} {
-		s, err := read(report(test.killed, test.lived, test.timedOut, test.uncovered))
+		s, err := read(report(test.killed, test.lived, test.timedOut, test.uncovered), nil)
 		if err != nil || s != (score{test.killed, test.lived, test.timedOut, test.uncovered}) {
 			t.Fatalf("%s: read as %+v, %v", test.name, s, err)
 		}
@@ -39,10 +39,10 @@ func TestPackagesBelowTheBarFail(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
-	if _, err := read([]byte(`{"files":[{"mutations":[{"status":"ESCAPED"}]}]}`)); err == nil {
+	if _, err := read([]byte(`{"files":[{"mutations":[{"status":"ESCAPED"}]}]}`), nil); err == nil {
 		t.Error("an outcome that is not known is none")
 	}
-	if _, err := read([]byte(`no report`)); err == nil {
+	if _, err := read([]byte(`no report`), nil); err == nil {
 		t.Error("what is no report is read")
 	}
 }

@@ -62,9 +62,8 @@ type cachedCipher struct {
 // NewSealer makes a Sealer. It asks the source when it is first used.
 func NewSealer(source KeySource) *Sealer { return &Sealer{source: source} }
 
-// overhead is by how many bytes a sealed value is longer than its text: those of
-// the version, the nonce and the tag.
-const overhead = 29
+// overhead is by how many bytes a sealed value is longer than its text.
+const overhead = 1 + 12 + 16
 
 // Seal encrypts plaintext and binds it to context: a text such as
 // "consumer-key/<id>" that names the one record the value belongs to. The
