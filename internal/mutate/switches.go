@@ -110,7 +110,7 @@ func rewriteSwitches(folder string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(path, rewritten, 0o600) //nolint:gosec // in the copy
+		return os.WriteFile(path, rewritten, 0o600)
 	})
 }
 
