@@ -48,6 +48,8 @@ type Settings struct {
 	Streaming bool
 	// PrivateUpstreams allows the gateway to call private addresses.
 	PrivateUpstreams bool
+	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
+	HeaderUnderscores bool
 	// OTLPEndpoint is the base address of a collector that spans are sent to,
 	// such as https://collector.example.com:4318; "" for no traces.
 	OTLPEndpoint string
@@ -104,8 +106,10 @@ func settingsOf(context func(string) any) (Settings, error) {
 		Architecture:     text("architecture", "arm64"),
 		Streaming:        text("streaming", "false") == "true",
 		PrivateUpstreams: text("privateUpstreams", "false") == "true",
-		OTLPEndpoint:     text("otlpEndpoint", ""),
-		UsesFile:         text("usesFile", ""),
+
+		HeaderUnderscores: text("headerUnderscores", "false") == "true",
+		OTLPEndpoint:      text("otlpEndpoint", ""),
+		UsesFile:          text("usesFile", ""),
 	}
 	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
 	s.Assets = text("assets", filepath.Join("dist", arch))

@@ -127,6 +127,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarS3Endpoint:       c.S3Endpoint,
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
+		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 	}
 	for _, name := range telemetry.Variables() {
 		if value := getenv(name); value != "" {

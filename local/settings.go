@@ -37,7 +37,9 @@ type settings struct {
 	functions string
 	// listener bounds what clients may take, of either address.
 	listener config.Listener
-	getenv   func(string) string
+	// underscores lets header fields with "_" in their names pass upstream.
+	underscores bool
+	getenv      func(string) string
 }
 
 func settingsFrom(getenv func(string) string) (settings, error) {
@@ -71,6 +73,12 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 			return settings{}, fmt.Errorf("%s is no address of an emulator: write one such as http://127.0.0.1:8000, or leave it empty to have one started", e.name)
 		}
 	}
+	switch underscores := getenv(config.VarUnderscores); underscores {
+	case "", "true", "false":
+		s.underscores = underscores == "true"
+	default:
+		return settings{}, fmt.Errorf("%s is neither true nor false", config.VarUnderscores)
+	}
 	var err error
 	s.listener, err = config.ListenerFromEnvironment(getenv)
 	return s, err
@@ -85,6 +93,8 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		S3Endpoint:       s3,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),
 		PrivateUpstreams: true, // a developer's upstreams are on this machine
+
+		HeaderUnderscores: s.underscores,
 	}
 	return c, c.Validate()
 }

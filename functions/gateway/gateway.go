@@ -77,6 +77,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Access: p.Log, Telemetry: p.Telemetry,
+		Fields: upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 	})
 	return &Service{Handler: handler, allowances: pool}, nil
 }

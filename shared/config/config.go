@@ -32,6 +32,7 @@ const (
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 	VarStreaming        = "GATEWRIGHT_STREAMING"
+	VarUnderscores      = "GATEWRIGHT_HEADER_UNDERSCORES"
 )
 
 // VarUsesFile names a file to which a function appends what it asks of AWS, for
@@ -68,6 +69,9 @@ type Config struct {
 	// Streaming has the gateway's function answer as a stream, which API Gateway
 	// has to be set up for.
 	Streaming bool
+	// HeaderUnderscores lets header fields whose names have "_" pass to upstreams,
+	// which may take them for fields of the gateway's.
+	HeaderUnderscores bool
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -87,7 +91,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	for _, v := range []struct {
 		name string
 		to   *bool
-	}{{VarPrivateUpstreams, &c.PrivateUpstreams}, {VarDecodedPaths, &c.DecodedPaths}, {VarStreaming, &c.Streaming}} {
+	}{{VarPrivateUpstreams, &c.PrivateUpstreams}, {VarDecodedPaths, &c.DecodedPaths}, {VarStreaming, &c.Streaming}, {VarUnderscores, &c.HeaderUnderscores}} {
 		switch getenv(v.name) {
 		case "", "false":
 		case "true":

@@ -27,6 +27,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarPrivateUpstreams] = "true"
 	env[config.VarDecodedPaths] = "true"
 	env[config.VarStreaming] = "true"
+	env[config.VarUnderscores] = "true"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +41,8 @@ func TestEnvironmentIsRead(t *testing.T) {
 		PrivateUpstreams: true,
 		DecodedPaths:     true,
 		Streaming:        true,
+
+		HeaderUnderscores: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -62,6 +65,7 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"upstreams":            {config.VarPrivateUpstreams, "secret-value"},
 		"paths":                {config.VarDecodedPaths, "secret-value"},
 		"streaming":            {config.VarStreaming, "secret-value"},
+		"underscores":          {config.VarUnderscores, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := good()
