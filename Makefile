@@ -47,7 +47,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test group test-guards mutate simulations test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
+.PHONY: help run run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -68,6 +68,9 @@ simulations: ## play four times as many seeds of every simulation as make test d
 # Not part of check: it runs the tests of `test` again, a few of them for each defect.
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=30m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+
+attack: $(NODE_MODULES) $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
+	@go run ./local/attack -binary $(PRODUCT)
 
 # What decides who gets in and what is kept secret; PKG= measures another package.
 MUTATED := $(if $(PKG),./$(FOLDER),$(addprefix ./shared/,gateway/router gateway/expression gateway/upstream seal allowance keys))

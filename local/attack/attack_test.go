@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gatewright/gatewright/local/emulator"
+)
+
+func TestNothingGetsThrough(t *testing.T) {
+	if _, err := emulator.FindDynoxide(os.Getenv); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	binary := filepath.Join(t.TempDir(), "gatewright-local")
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gatewright/gatewright/local").CombinedOutput(); err != nil {
+		t.Fatalf("build the product: %v: %s", err, output)
+	}
+	results, err := attack(t.Context(), binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	through := report(&table, results)
+	t.Logf("\n%s", &table)
+	if through > 0 {
+		t.Errorf("%d of %d got through", through, len(results))
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// reverseProxy serves both sites as Go's users build it: ServeMux with
+// patterns of the same routes, in front of httputil.ReverseProxy.
+func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
+	to := &url.URL{Scheme: "http", Host: u.address()}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.SetXForwarded()
+	}}
+	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "a key is needed", http.StatusUnauthorized) }
+	paths, prefixes := http.NewServeMux(), http.NewServeMux()
+	paths.HandleFunc("/admin", refuse)
+	paths.Handle("/v1/{name}", proxy)
+	paths.Handle("/echo", proxy)
+	prefixes.HandleFunc("/admin/", refuse)
+	prefixes.Handle("/", proxy)
+	var (
+		stop  []func()
+		hosts []string
+	)
+	for _, mux := range []http.Handler{paths, prefixes} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return target{}, nil, fmt.Errorf("listen as a proxy: %w", err)
+		}
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+		go func() { _ = server.Serve(listener) }()
+		stop, hosts = append(stop, func() { _ = server.Close() }), append(hosts, listener.Addr().String())
+	}
+	return two("ReverseProxy", hosts), func() {
+		for _, f := range stop {
+			f()
+		}
+	}, nil
+}
+
+// two is a target with a listener for each site.
+func two(name string, addresses []string) target {
+	of := func(site string) string {
+		if site == patterns {
+			return addresses[1]
+		}
+		return addresses[0]
+	}
+	return target{name: name, address: of, host: of}
+}
+
+// nginxVersion is the one whose behaviour docs/security.md tells.
+const nginxVersion = "1.22"
+
+var errNoNginx = errors.New("there is no nginx " + nginxVersion + " on the PATH: install it (apt-get install nginx-light)")
+
+// findNginx returns the program, or errNoNginx.
+func findNginx(ctx context.Context) (string, error) {
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
+			return "", errNoNginx
+		}
+	}
+	out, err := exec.CommandContext(ctx, program, "-v").CombinedOutput() //nolint:gosec // found on the PATH
+	if err != nil || !regexp.MustCompile(`nginx/`+regexp.QuoteMeta(nginxVersion)+`\.`).Match(out) {
+		return "", errNoNginx
+	}
+	return program, nil
+}
+
+// nginxConfiguration is the sites' as a user of nginx writes them: locations, and
+// proxy_pass without a path, which sends on what the client wrote.
+const nginxConfiguration = `daemon off;
+master_process off;
+pid {dir}/pid;
+error_log {dir}/error.log;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path {dir}/body;
+	proxy_temp_path {dir}/proxy;
+	fastcgi_temp_path {dir}/fastcgi;
+	uwsgi_temp_path {dir}/uwsgi;
+	scgi_temp_path {dir}/scgi;
+	upstream up { server {upstream}; keepalive 16; }
+	proxy_http_version 1.1;
+	proxy_set_header Connection "";
+	proxy_set_header X-Forwarded-For $remote_addr;
+	server {
+		listen {paths};
+		location = /admin { return 401; }
+		location /v1/ { proxy_pass http://up; }
+		location = /echo { proxy_pass http://up; }
+	}
+	server {
+		listen {patterns};
+		location /admin/ { return 401; }
+		location / { proxy_pass http://up; }
+	}
+}
+`
+
+// nginx starts nginx for both sites.
+func nginx(ctx context.Context, program string, u *upstream) (_ target, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "gatewright-nginx-")
+	if err != nil {
+		return target{}, nil, fmt.Errorf("make a folder: %w", err)
+	}
+	addresses, err := freeAddresses(ctx, 2)
+	if err != nil {
+		return target{}, nil, err
+	}
+	text := strings.NewReplacer("{dir}", dir, "{upstream}", u.address(), "{paths}", addresses[0], "{patterns}", addresses[1]).Replace(nginxConfiguration)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return target{}, nil, fmt.Errorf("write nginx's configuration: %w", err)
+	}
+	var said strings.Builder
+	command := exec.CommandContext(ctx, program, "-p", dir, "-c", file) //nolint:gosec // what findNginx found
+	command.Stderr = &said
+	if err := command.Start(); err != nil {
+		return target{}, nil, fmt.Errorf("start nginx: %w", err)
+	}
+	stop = func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		_ = os.RemoveAll(dir)
+	}
+	for range 100 {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addresses[1])
+		if err == nil {
+			_ = c.Close()
+			return two("nginx", addresses), stop, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	stop()
+	return target{}, nil, fmt.Errorf("nginx does not listen: %s", said.String())
+}
+
+// freeAddresses finds addresses that nobody listens at.
+func freeAddresses(ctx context.Context, n int) ([]string, error) {
+	var (
+		out  []string
+		open []io.Closer
+	)
+	for range n {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free address: %w", err)
+		}
+		open, out = append(open, listener), append(out, listener.Addr().String())
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	return out, nil
+}

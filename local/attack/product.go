@@ -1,0 +1,277 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// product is the product that is attacked, with both sites deployed.
+type product struct {
+	*instance.Instance
+	binary  string
+	account string
+	hosts   map[string]string // by site
+	http    *http.Client
+}
+
+// startProduct starts the product over data of its own and deploys the sites.
+func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, err error) {
+	dir, err := os.MkdirTemp("", "gatewright-attack-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder: %w", err)
+	}
+	i, err := instance.Start(ctx, dir, "", binary)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	p := &product{Instance: i, binary: binary, hosts: map[string]string{}, http: &http.Client{Timeout: time.Minute}}
+	defer func() {
+		if err != nil {
+			p.stop()
+		}
+	}()
+	var caller struct{ Account string }
+	if err := p.into(ctx, &caller, http.MethodGet, "/v1/who-am-i", ""); err != nil {
+		return nil, err
+	}
+	p.account = caller.Account
+	for site, files := range map[string]map[string]string{"": pathSite(u.address()), patterns: patternSite(u.address())} {
+		name := "attacked"
+		if site == patterns {
+			name = "attacked-patterns"
+		}
+		status, err := p.deploy(ctx, name, archive(files))
+		if err != nil {
+			return nil, err
+		}
+		if status.Status != "SUCCESS" {
+			return nil, fmt.Errorf("the project %s is not built: %+v", name, status)
+		}
+		at, err := url.Parse(status.URL)
+		if err != nil {
+			return nil, fmt.Errorf("read a deployment's address: %w", err)
+		}
+		p.hosts[site] = at.Host
+	}
+	return p, nil
+}
+
+func (p *product) stop() {
+	p.Stop()
+	_ = os.RemoveAll(p.Dir)
+}
+
+// gateway is the product's gateway as a target.
+func (p *product) gateway() target {
+	address := strings.TrimPrefix(p.Gateway, "http://")
+	return target{
+		name:    "gatewright",
+		address: func(string) string { return address },
+		host:    func(site string) string { return p.hosts[site] },
+	}
+}
+
+// ask makes a request to the management API with the account's key, or with
+// another one, and gives status and body.
+func (p *product) ask(ctx context.Context, key, method, path, body string) (int, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, p.API+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, fmt.Errorf("make a request: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	out, err := p.http.Do(r)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the management API: %w", err)
+	}
+	defer func() { _ = out.Body.Close() }()
+	raw, err := io.ReadAll(out.Body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read an answer: %w", err)
+	}
+	return out.StatusCode, raw, nil
+}
+
+// into makes a request that has to succeed and reads its answer.
+func (p *product) into(ctx context.Context, to any, method, path, body string) error {
+	status, raw, err := p.ask(ctx, p.Key, method, path, body)
+	if err != nil {
+		return err
+	}
+	if status/100 != 2 {
+		return fmt.Errorf("%s %s is answered with %d: %s", method, path, status, raw)
+	}
+	if to == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// build is the state of an upload.
+type build struct {
+	Status      string
+	URL         string
+	BuildResult json.RawMessage
+	id          string
+}
+
+// deploy uploads an archive and waits until its build has ended.
+func (p *product) deploy(ctx context.Context, project string, archive []byte) (build, error) {
+	var issued struct{ UploadURL, DeploymentID string }
+	err := p.into(ctx, &issued, http.MethodPost, "/v1/deployments/sources",
+		fmt.Sprintf(`{"accountName":%q,"projectName":%q,"branchName":"main"}`, p.account, project))
+	if err != nil {
+		return build{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, issued.UploadURL, bytes.NewReader(archive))
+	if err != nil {
+		return build{}, fmt.Errorf("make an upload: %w", err)
+	}
+	out, err := p.http.Do(r)
+	if err != nil {
+		return build{}, fmt.Errorf("upload: %w", err)
+	}
+	_ = out.Body.Close()
+	if out.StatusCode != http.StatusOK {
+		return build{}, fmt.Errorf("an upload is answered with %d", out.StatusCode)
+	}
+	path := "/v1/accounts/" + p.account + "/projects/" + project + "/deployment-status/" + issued.DeploymentID
+	for {
+		b := build{id: issued.DeploymentID}
+		if err := p.into(ctx, &b, http.MethodGet, path, ""); err != nil {
+			return b, err
+		}
+		if b.Status != "IN_PROGRESS" {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return b, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// archive packs files as clients do.
+func archive(files map[string]string) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	a := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		// Writing to memory does not fail.
+		_ = a.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644})
+		_, _ = io.WriteString(a, files[name])
+	}
+	_ = a.Close()
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// endpoint is an operation of a site.
+type endpoint struct {
+	path, methods string
+	handler       string
+	options       map[string]any
+	key           string // the policy that asks for a key, "" for none
+}
+
+// pathSite has OpenAPI paths.
+func pathSite(upstream string) map[string]string {
+	to := "http://" + upstream
+	forward := func(base string) map[string]any { return map[string]any{"baseUrl": base} }
+	site := []endpoint{
+		{"/admin", "get post", "urlForwardHandler", forward(to), "key"},
+		{"/sometimes", "get", "urlForwardHandler", forward(to), "any"},
+		{"/v1/{name}", "get", "urlForwardHandler", forward(to), ""},
+		{"/files/{name}", "get", "urlRewriteHandler", map[string]any{"rewritePattern": to + "/files/${params.name}"}, ""},
+		{"/echo", "get head post", "urlForwardHandler", forward(to), ""},
+		{"/followed", "get", "urlForwardHandler", map[string]any{"baseUrl": to, "followRedirects": true}, ""},
+	}
+	for i, address := range []string{"169.254.169.254", "[fd00:ec2::254]", "100.100.100.200"} {
+		site = append(site, endpoint{fmt.Sprintf("/metadata/%d", i), "get", "urlForwardHandler", forward("http://" + address), ""})
+	}
+	return files(site, nil)
+}
+
+// patternSite has URL patterns.
+func patternSite(upstream string) map[string]string {
+	forward := map[string]any{"baseUrl": "http://" + upstream}
+	return files([]endpoint{
+		{"/admin/*", "get", "urlForwardHandler", forward, "key"},
+		{"/*", "get", "urlForwardHandler", forward, ""},
+	}, map[string]any{"pathMode": "url-pattern"})
+}
+
+// files writes a project.
+func files(site []endpoint, pathOptions map[string]any) map[string]string {
+	paths := map[string]map[string]any{}
+	for i, e := range site {
+		item := map[string]any{}
+		if pathOptions != nil {
+			item["x-gateway-path"] = pathOptions
+		}
+		inbound := []string{}
+		if e.key != "" {
+			inbound = append(inbound, e.key)
+		}
+		for method := range strings.FieldsSeq(e.methods) {
+			item[method] = map[string]any{
+				"operationId": fmt.Sprintf("%s%d", method, i),
+				"responses":   map[string]any{"200": map[string]any{"description": "ok"}},
+				"x-gateway-route": map[string]any{
+					"corsPolicy": "none",
+					"handler":    map[string]any{"export": e.handler, "module": "$import(@gatewright/runtime)", "options": e.options},
+					"policies":   map[string]any{"inbound": inbound},
+				},
+			}
+		}
+		for name := range strings.SplitSeq(e.path, "/") {
+			if parameter, ok := strings.CutPrefix(name, "{"); ok {
+				item["parameters"] = []any{map[string]any{
+					"name": strings.TrimSuffix(parameter, "}"), "in": "path", "required": true, "schema": map[string]any{"type": "string"},
+				}}
+			}
+		}
+		paths[e.path] = item
+	}
+	return map[string]string{
+		"config/routes.oas.json": text(map[string]any{
+			"openapi": "3.1.0", "info": map[string]any{"title": "attacked", "version": "1"}, "paths": paths,
+		}),
+		"config/policies.json": text(map[string]any{"policies": []any{
+			policy("key", map[string]any{}), policy("any", map[string]any{"allowUnauthenticatedRequests": true}),
+		}, "corsPolicies": []any{}}),
+	}
+}
+
+func policy(name string, options map[string]any) map[string]any {
+	return map[string]any{
+		"name": name, "policyType": "api-key-inbound",
+		"handler": map[string]any{"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)", "options": options},
+	}
+}
+
+func text(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of texts always encode
+	}
+	return string(raw)
+}
