@@ -138,6 +138,6 @@ func rawManaged() []attempt {
 		api("201 fields", "431 problem", problem, request("GET", "/openapi", strings.Split(strings.Repeat("X: 1\n", 199), "\n")[:199]...)),
 		api("a path with a control character, without a key", "401 problem", problem, request("GET", "/v1/accounts/a%01b/key-buckets")),
 		api("`Host` with more behind its port", "400", status, "GET /openapi HTTP/1.1\r\nHost: {host}x\r\n\r\n"),
-		api("a body that is announced and not sent, without a key", "401, closed", ended, request("POST", "/v1/projects", "Content-Length: 1000000")),
+		api("a body of 1 GB that is announced and not sent", "413, closed", ended, request("POST", "/v1/projects", "Content-Length: 1000000000")),
 	}
 }

@@ -25,7 +25,9 @@ func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 		r.SetURL(to)
 		r.SetXForwarded()
 	}}
-	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "a key is needed", http.StatusUnauthorized) }
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "a key is needed", http.StatusUnauthorized)
+	}
 	paths, prefixes := http.NewServeMux(), http.NewServeMux()
 	paths.HandleFunc("/admin", refuse)
 	paths.Handle("/v1/{name}", proxy)

@@ -221,7 +221,8 @@ func patternSite(upstream string) map[string]string {
 
 // files writes a project.
 func files(site []endpoint, pathOptions map[string]any) map[string]string {
-	paths := map[string]map[string]any{}
+	// URL patterns are tried in the order of the document, which a map has none of.
+	var paths []string
 	for i, e := range site {
 		item := map[string]any{}
 		if pathOptions != nil {
@@ -249,11 +250,12 @@ func files(site []endpoint, pathOptions map[string]any) map[string]string {
 				}}
 			}
 		}
-		paths[e.path] = item
+		paths = append(paths, text(e.path)+":"+text(item))
 	}
 	return map[string]string{
 		"config/routes.oas.json": text(map[string]any{
-			"openapi": "3.1.0", "info": map[string]any{"title": "attacked", "version": "1"}, "paths": paths,
+			"openapi": "3.1.0", "info": map[string]any{"title": "attacked", "version": "1"},
+			"paths": json.RawMessage("{" + strings.Join(paths, ",") + "}"),
 		}),
 		"config/policies.json": text(map[string]any{"policies": []any{
 			policy("key", map[string]any{}), policy("any", map[string]any{"allowUnauthenticatedRequests": true}),
