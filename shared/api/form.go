@@ -14,10 +14,11 @@ import (
 //
 // Names are exact. encoding/json takes {"NAME": …} for name, in every spelling
 // that Unicode folds together, and would read past the bounds that huma has
-// checked, since huma does not: what bodies are decoded with (humaConfig) does
-// not either. Fields that are not known are let pass, since existing clients send
-// some (contract 1.4); one that is a field of ours but for the case of its
-// letters is a mistake that nobody wants passed over in silence.
+// checked, since huma does not; what decodes bodies here does not either
+// (docs/decisions/0030-bodies-by-exact-names.md). Fields that are not known are
+// let pass, since existing clients send some (contract 1.4); one that is a field
+// of ours but for the case of its letters is a mistake that nobody wants passed
+// over in silence.
 type form struct {
 	fields map[string]*form
 	// entries is the form of an array's entries, values that of a map's values.
