@@ -89,6 +89,10 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		value = "some%20value"
 	}
 	parameter := regexp.MustCompile(`\{[^}]+\}`)
+	shapes := map[string][]*regexp.Regexp{} // of paths, by method
+	for _, o := range operations {
+		shapes[o.method] = append(shapes[o.method], regexp.MustCompile("^"+parameter.ReplaceAllString(o.path, "[^/]+")+"$"))
+	}
 	var group sync.WaitGroup
 	limit := make(chan struct{}, 8)
 	for _, o := range operations {
@@ -96,6 +100,10 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		group.Go(func() {
 			defer func() { <-limit }()
 			path := parameter.ReplaceAllString(o.path, value)
+			if slices.ContainsFunc(shapes[o.method], func(s *regexp.Regexp) bool { return s.MatchString(strings.ReplaceAll(path, "%2F", "/")) }) && path != o.path {
+				// With a decoded slash it is another operation's path, and refused.
+				path = parameter.ReplaceAllString(o.path, "some%20value")
+			}
 			out := in.call(t, o.method, status.text("url")+path, nil, http.Header{"Authorization": {"Bearer " + key}})
 			var e echo
 			if err := json.NewDecoder(out.Body).Decode(&e); err != nil || out.StatusCode != http.StatusOK {

@@ -182,14 +182,14 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
 		t.Fatalf("the parent said %q", line)
 	}
-	text, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var pid int
+	eventually(t, "the child's id in its file", func() bool {
+		text, err := os.ReadFile(pidFile)
+		if err == nil {
+			pid, err = strconv.Atoi(string(text))
+		}
+		return err == nil
+	})
 	if !alive(pid) {
 		t.Fatal("the child is not there to begin with")
 	}

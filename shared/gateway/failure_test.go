@@ -187,8 +187,8 @@ func TestABrokenIdleConnectionIsReplaced(t *testing.T) {
 		if _, err := http.ReadRequest(r); err != nil {
 			return
 		}
-		say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		served.Add(1)
+		say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		// The second request of a connection is read and never answered.
 		_, _ = http.ReadRequest(r)
 	})

@@ -31,8 +31,9 @@ func (a *Account) Follow(r *http.Request) (*http.Response, error) {
 
 // carried are the fields that go along to another origin: what the caller can
 // read, and nothing that says who it is or what it has asked before. Range and
-// conditions stay behind: an answer without them is right, too.
-var carried = []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent"}
+// conditions stay behind: an answer without them is right, too. Via is no field of
+// the caller's: it is how a loop through redirects ends.
+var carried = []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Via"}
 
 // redirect decides about the next request of a chain, and replaces the fields
 // that net/http has given it, which keeps the caller's own fields for any host

@@ -78,6 +78,8 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 // see does a round trip and takes down all of it.
 func see(r *http.Request, trip func(*http.Request, func(int, http.Header)) (*http.Response, error)) (o outcome, err error) {
 	response, err := trip(r, func(status int, h http.Header) {
+		h = h.Clone()
+		delete(h, "Connection") // as below
 		o.Informational = append(o.Informational, fmt.Sprint(status, h))
 	})
 	if err != nil {
@@ -91,6 +93,11 @@ func see(r *http.Request, trip func(*http.Request, func(int, http.Header)) (*htt
 	_ = response.Body.Close()
 	o.Status, o.Proto, o.Header, o.Length, o.Close = response.StatusCode, response.Proto, response.Header, response.ContentLength, response.Close
 	o.Encoding, o.Trailer = response.TransferEncoding, response.Trailer
+	if o.Close {
+		// http.Transport takes this field away with all that it lists; ours puts it
+		// back for CleanResponse (heads.go).
+		delete(o.Header, "Connection")
+	}
 	if err != nil {
 		// How much was read before it failed is a matter of timing.
 		o.Failed, o.Trailer = "body", nil
