@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -172,7 +171,7 @@ func path(name, site, target, want string) attempt {
 
 // answered is an attack by an upstream: what it answers decides what the next
 // caller gets.
-func answered(by string, method string) attempt {
+func answered(by, method string) attempt {
 	target := "/echo?answer=" + strings.ReplaceAll(by, " ", "+")
 	return attempt{
 		class: "connections", name: "the upstream sends " + by, parts: []string{request(method, target), request("GET", "/echo")},
@@ -184,8 +183,6 @@ func answered(by string, method string) attempt {
 func field(name, want string, look func(conversation, []arrival) string, lines ...string) attempt {
 	return attempt{class: "headers", name: name, parts: []string{request("GET", "/echo", lines...)}, want: want, look: look}
 }
-
-const longPause = 25 * time.Second
 
 // cases are all attempts on the gateway. Both sites ask for a key at /admin and
 // for none elsewhere.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -61,10 +62,10 @@ func talk(ctx context.Context, address string, parts, methods []string) (convers
 		var a answer
 		for {
 			_ = c.SetReadDeadline(time.Now().Add(patience))
-			response, err := http.ReadResponse(in, &http.Request{Method: method})
+			response, err := http.ReadResponse(in, &http.Request{Method: method}) //nolint:bodyclose // read to its end where it has one
 			if err != nil {
 				out.cut = true
-				return out, nil //nolint:nilerr // a connection that was cut is an answer too
+				return out, nil // a connection that was cut is an answer too
 			}
 			if response.StatusCode < 200 && response.StatusCode != http.StatusSwitchingProtocols {
 				a.informational = append(a.informational, response.StatusCode)
@@ -81,7 +82,7 @@ func talk(ctx context.Context, address string, parts, methods []string) (convers
 		if a.last {
 			_ = c.SetReadDeadline(time.Now().Add(patience))
 			_, err := in.ReadByte()
-			out.cut = err == io.EOF //nolint:errorlint // bufio gives it as it is
+			out.cut = errors.Is(err, io.EOF)
 			return out, nil
 		}
 	}
