@@ -80,7 +80,8 @@ func talk(ctx context.Context, address string, parts, methods []string) (convers
 		}
 		out.answers = append(out.answers, a)
 		if a.last {
-			_ = c.SetReadDeadline(time.Now().Add(patience))
+			// nginx waits for 5 s before it closes, for what is still on its way.
+			_ = c.SetReadDeadline(time.Now().Add(2 * patience))
 			_, err := in.ReadByte()
 			out.cut = errors.Is(err, io.EOF)
 			return out, nil
