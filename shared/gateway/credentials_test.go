@@ -113,10 +113,11 @@ func TestAKeyOfOursNeverTravelsUpstream(t *testing.T) {
 func TestAnAcceptedKeyIsWithheldWhereverElseItStands(t *testing.T) {
 	const key = "a-custom-key/of+16-or-more"
 	up, seen := recorder(t)
-	a := artifact(route("POST /x", forward(up), "key", "second"), route("POST /"+strings.ReplaceAll(key, "/", "%2F"), forward(up), "key"))
+	a := artifact(route("POST /x", forward(up), "key", "second"), route("POST /by/{id}", forward(up), "key"))
 	declare(a, "key", "api-key-inbound", map[string]any{"allowUnauthenticatedRequests": true})
 	declare(a, "second", "api-key-inbound", map[string]any{"authHeader": "X-Api-Key", "authScheme": "", "allowUnauthenticatedRequests": true})
-	h := newHouse(t, a)
+	log := &syncBuffer{}
+	h := newHouse(t, a, watching(log, nil, true))
 	h.keys.known = map[string]policy.Identity{" " + key: {Sub: "acme"}, " another-key-of-theirs": {Sub: "acme"}}
 	for _, test := range []struct {
 		name, value string
@@ -146,8 +147,13 @@ func TestAnAcceptedKeyIsWithheldWhereverElseItStands(t *testing.T) {
 			t.Errorf("%s: got %d, the upstream got\n%s", test.name, response.StatusCode, got)
 		}
 	}
-	if p := problemOf(t, h.do(t, "POST", "/"+strings.ReplaceAll(key, "/", "%2F"), header("Authorization", "Bearer "+key))); p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "out of the path") {
-		t.Errorf("in the path: got %d %s", p.Status, p.Detail)
+	p := problemOf(t, h.do(t, "POST", "/by/"+strings.ReplaceAll(key, "/", "%2F"), header("Authorization", "Bearer "+key)))
+	if p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "out of the path") || p.Instance != "/withheld" {
+		t.Errorf("in the path: got %d %s about %s", p.Status, p.Detail, p.Instance)
+	}
+	h.Close()
+	if strings.Contains(log.String()+h.log.String(), "a-custom-key") || !strings.Contains(log.String(), `"/withheld"`) {
+		t.Errorf("logs:\n%s%s", log, h.log)
 	}
 }
 
@@ -169,6 +175,13 @@ func TestAKeyInThePathIsRefused(t *testing.T) {
 	}
 	if got := <-seen; strings.Contains(got, key) || len(seen) > 0 {
 		t.Errorf("the upstream got\n%s", got)
+	}
+}
+
+func TestAKeyInThePathOfADeploymentThatCanNotBeServedIsNotShown(t *testing.T) {
+	h, key := newHouse(t, artifact(route("GET /x", forward("${env.UPSTREAM}")))), newKey(credential.AccountKey)
+	if p := problemOf(t, h.do(t, "GET", "/x/"+key)); p.Instance != "/x/withheld" {
+		t.Errorf("the problem is about %s", p.Instance)
 	}
 }
 

@@ -291,7 +291,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 func initializationError(x *pipeline.Exchange) *http.Response {
 	document := problem.New(http.StatusInternalServerError, "The deployment was built but can't be served. Deploy the project again.")
 	document.Title = problem.InitializationError
-	document.Instance = x.Path
+	document.Instance = x.Redacted(x.Path)
 	document.Trace = problem.Trace{Timestamp: problem.Timestamp(x.Start), RequestID: x.RequestID, BuildID: x.Route.Info.BuildID}
 	return document.Response()
 }

@@ -81,7 +81,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
 	}
 	if w.paths {
-		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", credential.Redact(w.path)))
+		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", x.Redacted(w.path)))
 	}
 	w.log.LogAttrs(x.Context, slog.LevelInfo, "request", attributes...)
 }

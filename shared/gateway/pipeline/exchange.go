@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway/problem"
 	"github.com/gatewright/gatewright/shared/gateway/router"
 )
@@ -127,10 +129,21 @@ func (x *Exchange) WithholdText(text string) { x.secrets = append(x.secrets, tex
 // WithheldTexts returns the texts that WithholdText was called with.
 func (x *Exchange) WithheldTexts() []string { return x.secrets }
 
+// Redacted returns a path of this exchange as logs and problems may show it: with
+// keys of ours replaced, and all of it if it holds a withheld text.
+func (x *Exchange) Redacted(path string) string {
+	for _, secret := range x.secrets {
+		if decoded, err := url.PathUnescape(path); err != nil || strings.Contains(decoded, secret) {
+			return "/withheld"
+		}
+	}
+	return credential.Redact(path)
+}
+
 // Problem returns a problem document about this exchange.
 func (x *Exchange) Problem(status int, detail string) *http.Response {
 	document := problem.New(status, detail)
-	document.Instance = x.Path
+	document.Instance = x.Redacted(x.Path)
 	document.Trace = problem.Trace{Timestamp: problem.Timestamp(x.Start), RequestID: x.RequestID}
 	if x.Route != nil {
 		document.Trace.BuildID = x.Route.Info.BuildID

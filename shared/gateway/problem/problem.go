@@ -15,8 +15,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/gatewright/gatewright/shared/credential"
 )
 
 // ContentType is what problem documents are served as (RFC 9457).
@@ -62,10 +60,8 @@ func Timestamp(t time.Time) string {
 }
 
 // Response makes the response that carries the document. Its body is in memory,
-// so leaving it unread costs nothing. Instance is the one part of it that is the
-// client's, who may have put a key into the path: problems are kept and shown.
+// so leaving it unread costs nothing.
 func (d *Document) Response() *http.Response {
-	d.Instance = credential.Redact(d.Instance)
 	body, err := json.Marshal(d)
 	if err != nil {
 		// Strings and numbers always encode: only a changed type can get here.
