@@ -60,7 +60,7 @@ func (l ledger) overdraw(ctx context.Context, p period, n int64) error {
 // release returns units that the caller holds and will not spend. It may be
 // repeated with the same refund after any error: the fence lets one through.
 func (l ledger) release(ctx context.Context, refunds ...refund) error {
-	writes := make([]store.Write, 0, 2*len(refunds))
+	var writes []store.Write
 	for _, r := range refunds {
 		fence := r.period.returnKey(r.id)
 		writes = append(writes,
