@@ -128,6 +128,8 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
+		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),
+		config.VarHeaderFields:     strconv.Itoa(c.HeaderFields),
 	}
 	for _, name := range telemetry.Variables() {
 		if value := getenv(name); value != "" {

@@ -95,6 +95,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		PrivateUpstreams: true, // a developer's upstreams are on this machine
 
 		HeaderUnderscores: s.underscores,
+		HeaderBytes:       s.listener.HeaderBytes, HeaderFields: s.listener.HeaderFields,
 	}
 	return c, c.Validate()
 }

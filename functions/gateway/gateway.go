@@ -77,7 +77,8 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Access: p.Log, Telemetry: p.Telemetry,
-		Fields: upstream.Filter{Underscores: p.Config.HeaderUnderscores},
+		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
+		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
 	return &Service{Handler: handler, allowances: pool}, nil
 }

@@ -72,6 +72,9 @@ type Config struct {
 	// HeaderUnderscores lets header fields whose names have "_" pass to upstreams,
 	// which may take them for fields of the gateway's.
 	HeaderUnderscores bool
+	// HeaderBytes and HeaderFields bound a request's header where no listener of ours
+	// has (Listener has the same), 0 for the gateway's own bounds.
+	HeaderBytes, HeaderFields int
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -100,7 +103,9 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 			wrong = append(wrong, fmt.Errorf("%s is neither true nor false", v.name))
 		}
 	}
-	return c, errors.Join(append(wrong, c.Validate())...)
+	listener, err := ListenerFromEnvironment(getenv)
+	c.HeaderBytes, c.HeaderFields = listener.HeaderBytes, listener.HeaderFields
+	return c, errors.Join(append(wrong, err, c.Validate())...)
 }
 
 // Validate returns everything that is wrong with c.

@@ -28,6 +28,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarDecodedPaths] = "true"
 	env[config.VarStreaming] = "true"
 	env[config.VarUnderscores] = "true"
+	env[config.VarHeaderFields] = "300"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 		Streaming:        true,
 
 		HeaderUnderscores: true,
+		HeaderBytes:       64 << 10, HeaderFields: 300,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
