@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,15 +49,15 @@ func failures() []failure {
 type failing struct {
 	store.Backend
 	failure
-	at, calls int
+	at    int
+	calls atomic.Int64 // some are made at once
 }
 
 // none is the number of no call.
 const none = -1
 
 func (f *failing) do(call func() error) error {
-	n := f.calls
-	f.calls++
+	n := int(f.calls.Add(1)) - 1
 	if f.at == none || n < f.at || n > f.at && !f.always {
 		return call()
 	}
@@ -145,7 +146,7 @@ func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *fa
 	w.Now = w.Now.Add(time.Second) // audit records of the steps have other ids
 	w.Restart()
 	a := w.Call(p.key, d.Method, path, body)
-	out = told{status: a.Status, calls: f.calls, done: outcome(t, nil, w), unchanged: true}
+	out = told{status: a.Status, calls: int(f.calls.Load()), done: outcome(t, nil, w), unchanged: true}
 	if a.Status >= http.StatusBadRequest {
 		out.detail = a.JSON().Text("detail")
 	}
