@@ -88,9 +88,15 @@ type rootKeyRecord struct {
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 }
 
+// apart takes a key's first use out of the change that it is used for: in a process
+// that has no root key yet, it comes in the middle of one.
+func apart(ctx context.Context) context.Context {
+	return store.Undecided(ctx, "a root key is written once, and never changed")
+}
+
 func (s keyStore) Load(ctx context.Context) ([]byte, error) {
 	var r rootKeyRecord
-	err := s.table.Get(ctx, space.Key(), &r)
+	err := s.table.Get(apart(ctx), space.Key(), &r)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -98,7 +104,7 @@ func (s keyStore) Load(ctx context.Context) ([]byte, error) {
 }
 
 func (s keyStore) Create(ctx context.Context, wrapped []byte) ([]byte, error) {
-	err := s.table.Commit(ctx, store.Create(space.Key(), rootKeyRecord{wrapped, s.now().UTC()}))
+	err := s.table.Commit(apart(ctx), store.Create(space.Key(), rootKeyRecord{wrapped, s.now().UTC()}))
 	if err == nil || errors.Is(err, store.ErrCondition) {
 		return s.Load(ctx)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -95,6 +96,39 @@ func TestRootKeyStandsInTheTableWrappedOnly(t *testing.T) {
 	}
 	if err := storetest.Over(t, items).Get(t.Context(), keys[0], &record); err != nil || !slices.Equal(record.Wrapped, []byte{'w', 0}) {
 		t.Errorf("the record holds %v, %v", record.Wrapped, err)
+	}
+}
+
+// transactions counts the writes of each transaction.
+type transactions struct {
+	store.Backend
+	writes []int
+}
+
+func (b *transactions) Transact(ctx context.Context, token string, writes []store.Write) error {
+	b.writes = append(b.writes, len(writes))
+	return b.Backend.Transact(ctx, token, writes)
+}
+
+// TestFirstUseOfTheRootKeyIsNoPartOfAChange: a change that reads nothing else asks
+// for no permission to check what it has read.
+func TestFirstUseOfTheRootKeyIsNoPartOfAChange(t *testing.T) {
+	service := &keyService{keyID: "key"}
+	backend := &transactions{Backend: memory.New()}
+	table := storetest.Over(t, backend)
+	key := store.Key{PK: "a", SK: "a"}
+	for range 2 { // the first process makes the root key, the second finds it
+		source := rootkey.New(service, "key", table, time.Now)
+		ctx := store.Decide(t.Context())
+		if _, err := source.Root(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Commit(ctx, store.Put(key, struct{ A int }{1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{1, 1, 1}; !slices.Equal(backend.writes, want) {
+		t.Errorf("transactions of %v writes, want %v", backend.writes, want)
 	}
 }
 
