@@ -42,7 +42,7 @@ func keyHouse(t *testing.T, options map[string]any) (h *house, good string) {
 	}
 	h.keys.known = map[string]policy.Identity{
 		bucket + " " + good:                         {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)},
-		bucket + " a custom key without our format": {Sub: "custom"},
+		bucket + " a custom key without our format": {Sub: "custom", Data: json.RawMessage(`{"plan":"silver"}`)},
 	}
 	return h, good
 }

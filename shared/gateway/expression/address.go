@@ -218,7 +218,7 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 	path := a.plain
 	if !a.isPlain {
 		var err error
-		if path, err = a.join(x); err != nil {
+		if path, err = a.join(x, suffix); err != nil {
 			return nil, err
 		}
 	}
@@ -250,28 +250,55 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 	return u, nil
 }
 
-// join puts the values into the path.
-func (a *Address) join(x *pipeline.Exchange) (string, error) {
+// slashes are what upstreams take for a slash in a canonical path.
+var slashes = strings.NewReplacer("%2F", "/", "%5C", "/")
+
+// isHollow reports whether nothing is left of a part of a path once an upstream
+// has decoded it, merged its slashes and cut path parameters off.
+func isHollow(text string) bool {
+	for segment := range strings.SplitSeq(slashes.Replace(text), "/") {
+		if segment != "" && segment[0] != ';' && !strings.HasPrefix(segment, "%3B") {
+			return false
+		}
+	}
+	return true
+}
+
+// join puts the values into the path that suffix goes behind. Without an id
+// "/users/${query.id}/keys" would be "/users/keys" and "/users/${query.id}" all
+// users: what stands between two slashes of the text has to stay something. At the
+// end of the path the group of a URL pattern may be empty: its "*" or "?" says so.
+func (a *Address) join(x *pipeline.Exchange, suffix string) (string, error) {
 	var b strings.Builder
-	empty := false // the value before is empty, and so is its segment up to here
+	begin := 0 // where the segment of the text that is written now has begun
+	holdsValue, isRequired := false, false
 	for _, p := range a.path {
 		text := p.literal
 		if p.value != nil {
 			text = p.value.inPath(x)
 		}
-		endsInSlash := b.Len() > 0 && b.String()[b.Len()-1] == '/'
-		switch {
-		case p.value != nil && text == "":
-			empty = endsInSlash
-			continue
-		case empty && text[0] == '/':
-			// "/users/${query.id}/keys" without an id would be "/users/keys".
-			return "", errOutside
-		case endsInSlash && text[0] == '/':
-			text = text[1:] // "/${pathname}"
+		isSegment := p.value != nil && (p.value.from != pathname || p.value.encoded)
+		divided := text
+		if !isSegment {
+			divided = slashes.Replace(text)
+			if head, _, ends := strings.Cut(divided, "/"); ends && holdsValue && isHollow(b.String()[begin:]+head) {
+				return "", errOutside
+			}
+		}
+		if strings.HasSuffix(b.String(), "/") {
+			text = strings.TrimPrefix(text, "/") // "/${pathname}"
 		}
 		b.WriteString(text)
-		empty = false
+		if isSegment {
+			holdsValue = true
+			isRequired = isRequired || text != "" || p.value.from != param
+		} else if slash := strings.LastIndexByte(divided, '/'); slash >= 0 {
+			begin = b.Len() - len(divided) + slash + 1
+			holdsValue, isRequired = false, false
+		}
+	}
+	if holdsValue && (isRequired || suffix != "") && isHollow(b.String()[begin:]) {
+		return "", errOutside
 	}
 	return b.String(), nil
 }

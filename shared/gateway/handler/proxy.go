@@ -135,7 +135,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	}
 	u, outside := p.address.Resolve(x, suffix, p.withSearch)
 	if outside != nil {
-		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send none that are empty, "." or "..", also not between slashes or before ";", and none with control characters.`)
+		return x.Problem(http.StatusBadRequest, `The values of this request would lead out of the route's upstream path. Send all of them, and none that are empty, "." or "..", also not between slashes or before ";", and none with control characters.`)
 	}
 	keys := upstream.Credentials{Texts: x.WithheldTexts()}
 	if keys.InPath(u) {
