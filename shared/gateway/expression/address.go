@@ -312,18 +312,23 @@ func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
 		return ""
 	}
 	var b strings.Builder
+	begins := true // what is next begins a parameter: the query before it has ended
 	for _, p := range a.query {
+		text := p.literal
+		isSearch := p.value != nil && p.value.from == search && !p.value.encoded
 		switch {
-		case p.value == nil && b.Len() == 0:
-			// "?${search}&a=b" of a request without a query.
-			b.WriteString(strings.TrimPrefix(p.literal, "&"))
-		case p.value == nil:
-			b.WriteString(p.literal)
-		case p.value.from == search && !p.value.encoded:
-			b.WriteString(x.Query)
-		default:
-			b.WriteString(encodeURIComponent(p.value.of(x)))
+		case isSearch:
+			text = x.Query
+		case p.value != nil:
+			text = encodeURIComponent(p.value.of(x))
+		case begins:
+			text = strings.TrimPrefix(text, "&")
 		}
+		if (begins || isSearch) && text != "" && b.Len() > 0 && !strings.HasSuffix(b.String(), "&") {
+			b.WriteByte('&') // "?a=1${search}": no query goes on with a value that is written here
+		}
+		b.WriteString(text)
+		begins = isSearch || begins && text == ""
 	}
 	if withSearch {
 		if b.Len() > 0 {

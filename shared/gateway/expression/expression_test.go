@@ -119,6 +119,14 @@ func TestTheQueryIsForwardedUnlessTheTextNamesIt(t *testing.T) {
 		{"http://up/x${search}", with, "http://up/x?q=1"},
 		{"http://up/x${search}&k=v", without, "http://up/x?k=v"},
 		{"http://up/x?k=v&${search}", with, "http://up/x?k=v&q=1"},
+		{"http://up/x?k=v${search}", with, "http://up/x?k=v&q=1"},
+		{"http://up/x?k=v${search}", without, "http://up/x?k=v"},
+		{"http://up/x?k=v${search}l=w", with, "http://up/x?k=v&q=1&l=w"},
+		{"http://up/x?k=v${search}l=w", without, "http://up/x?k=v&l=w"},
+		{"http://up/x?${search}${query.q}", with, "http://up/x?q=1&1"},
+		{"http://up/x?${search}&k=v${search}", with, "http://up/x?q=1&k=v&q=1"},
+		{"http://up/x?k=${e(search)}", with, "http://up/x?k=%3Fq%3D1"},
+		{"http://up/x?k=v&l=${query.q}", with, "http://up/x?k=v&l=1&q=1"},
 	} {
 		u, err := compile(t, test.text, nil).Resolve(test.x, "", true)
 		if err != nil {
