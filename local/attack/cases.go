@@ -291,6 +291,7 @@ func cases() []attempt {
 		{"a key of ours as `bearer`", "Authorization: bearer {key}"},
 		{"a key of ours as `Basic`", "Authorization: Basic {key}"},
 		{"a key of ours without a scheme", "Authorization: {key}"},
+		{"a key of ours right behind a word", "Authorization: Token{key}"},
 		{"a key of ours beside another credential", "Authorization: Basic eDp5\r\nAuthorization: Bearer {key}"},
 	} {
 		a := raw("headers", c.name+", where none is needed", "the upstream does not see it", func(_ conversation, seen []arrival) string {

@@ -16,7 +16,8 @@ const minBody = bodyDigits / 2
 // Within reports whether text holds what looks like a credential of ours
 // anywhere: whole, mistyped, cut off, or with characters percent-encoded. It is
 // what decides that a text may not leave the process, so it asks for no right
-// checksum; whoever asks whether a credential opens something asks WellFormed.
+// checksum but right behind a letter or a digit, where only a checksum tells a
+// credential from a word; whoever asks whether one opens something asks WellFormed.
 // The time is linear in the text.
 func Within(text string) bool {
 	if _, end := find(text); end > 0 {
@@ -67,7 +68,7 @@ func find(text string) (begin, end int) {
 		}
 		begin = at + next
 		at = begin + len("gw")
-		if begin > 0 && isDigit(text[begin-1]) || !hasAnyPrefix(text[begin:]) {
+		if !hasAnyPrefix(text[begin:]) {
 			continue
 		}
 		end = begin + len(AccountKey+"_")
@@ -75,8 +76,8 @@ func find(text string) (begin, end int) {
 		for end < len(text) && isDigit(text[end]) {
 			end++
 		}
-		if end-first < minBody {
-			at = end
+		// Within a word it may be any text: there the checksum tells.
+		if end-first < minBody || begin > 0 && isDigit(text[begin-1]) && !beginsWellFormed(text[begin:]) {
 			continue
 		}
 		for end < len(text) && (isDigit(text[end]) || text[end] == '_') {
@@ -89,6 +90,13 @@ func find(text string) (begin, end int) {
 // hasAnyPrefix reports whether text begins like a credential of any kind.
 func hasAnyPrefix(text string) bool {
 	return HasPrefix(AccountKey, text) || HasPrefix(ConsumerKey, text) || HasPrefix(BucketToken, text)
+}
+
+// beginsWellFormed reports whether text, which has a prefix, begins with a whole
+// credential whose checksum is right, whatever follows.
+func beginsWellFormed(text string) bool {
+	const length = len(AccountKey) + 1 + bodyDigits + 1 + checksumDigits
+	return len(text) >= length && WellFormed(text[:len(AccountKey)], text[:length])
 }
 
 func isDigit(c byte) bool {

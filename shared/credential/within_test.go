@@ -32,6 +32,8 @@ func TestCredentialIsSeenWhereverItStands(t *testing.T) {
 			"in an address": "https://shop.test/x?key=" + key + "&a=b", "in a cookie": "a=1; gwa_id=2; key=" + key,
 			"an escaped underscore": strings.ReplaceAll(key, "_", "%5F"), "escaped": everyByteEncoded(key), "escaped beside a broken escape": "%zz%" + everyByteEncoded(key) + "%4",
 			"mistyped": key[:len(key)-1] + "x", "cut off": key[:len(prefix)+1+16], "longer": key + "0", "after another word": "gw gwk_ gwk_x " + key, "after an underscore": "x_" + key,
+			"behind a letter": "Token" + key, "behind a digit": "/v1/7" + key, "behind an escape of an escape": "a=%253D" + key, "behind a prefix": prefix + "_" + key,
+			"behind a part of a prefix": "gw" + key, "behind a letter, escaped": "x" + everyByteEncoded(key), "amid letters": "x" + key + "x", "behind another": key + key,
 		} {
 			if !credential.Within(text) {
 				t.Errorf("%s, %s: not seen", prefix, name)
@@ -48,6 +50,7 @@ func TestOtherTextsAreNoCredentials(t *testing.T) {
 	for _, text := range []string{
 		"", "gw", "gwk", "gwk_", "gwk_short", "gwa_id=1", "gwk_" + body[:15], "gwk-" + body, "GWK_" + body, "gwx_" + body, "xgwk_" + body,
 		"%", "%g", "%zz", "100%25", "gwk_" + body[:8] + "-" + body, "gw%gwk_",
+		"xgwk_" + body + "_12345678", "xgwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4c", "xgwx_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb",
 	} {
 		if credential.Within(text) {
 			t.Errorf("%q is taken for a credential", text)
@@ -76,11 +79,11 @@ func TestRedactTakesCredentialsAloneOut(t *testing.T) {
 // is left when it is redacted.
 func FuzzWithin(f *testing.F) {
 	const key = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
-	for _, around := range []string{"", " ", "%", "gw", "gwk_", "gwk_%", "%67", "\x00", "a=b&"} {
+	for _, around := range []string{"", " ", "x", "7", "_", "%", "gw", "gwk_", "gwk_%", "%67", "%253D", "\x00", "a=b&"} {
 		f.Add(around, around)
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
-		text := before + " " + key + " " + after
+		text := before + key + after
 		if !credential.Within(text) {
 			t.Fatalf("%q: not seen", text)
 		}

@@ -16,6 +16,7 @@ func TestWhatHoldsAKeyGoesNoFurther(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + key))
 	h := http.Header{
 		"Authorization": {"Bearer theirs", "Token " + key}, "X-Api-Key": {key}, "Referer": {"https://x.test/?k=" + url.QueryEscape(key)},
+		"X-Word": {"Token" + key}, "X-Escaped-Twice": {"https://x.test/?u=%3Fk%253D" + key},
 		"X-Own": {"=" + own}, "X-Escaped": {url.PathEscape(own)}, "Cookie": {"a=1; k=" + key + "; b=2", "k=" + key}, "X-Kept": {"gwk_", "other-wise"[:3]},
 	}
 	c.Header(h)
@@ -39,7 +40,7 @@ func TestWhatHoldsAKeyGoesNoFurther(t *testing.T) {
 			t.Errorf("%q becomes %q, not %q", raw, got, want)
 		}
 	}
-	for path, want := range map[string]bool{"/a/" + key + "/b": true, "/" + own: true, "/a": false, "": false} {
+	for path, want := range map[string]bool{"/a/" + key + "/b": true, "/v1/x" + key: true, "/" + own: true, "/a": false, "": false} {
 		if got := c.InPath(&url.URL{Path: path}); got != want {
 			t.Errorf("%q: %v", path, got)
 		}
