@@ -179,7 +179,11 @@ func TestReadingsAreThoseOfUpstreams(t *testing.T) {
 		"/%252F":              nil,
 		"/a%2Fb":              {"/a/b"},
 		"/%2Fadmin":           {"/admin"},
-		"/admin%2F":           {"/admin/"},
+		"/admin%2F":           {"/admin/", "/admin"},
+		"/admin%5C":           {"/admin/", "/admin"},
+		"/admin%2F;a":         {"/admin/;a", "/admin/", "/admin"},
+		"/a%2Fb/":             {"/a/b/"},
+		"/%2F":                {"/"},
 		"/a%5Cb":              {"/a/b"},
 		"/a%2Fb%5Cc":          {"/a/b%5Cc", "/a/b/c"},
 		"/%24bulk":            {"/$bulk"},
@@ -187,7 +191,7 @@ func TestReadingsAreThoseOfUpstreams(t *testing.T) {
 		"/a;v=1/b":            {"/a/b"},
 		"/a%3Bv/b":            {"/a;v/b", "/a/b"},
 		"/a;x%2Fb/c":          {"/a;x/b/c", "/a/c", "/a/b/c"},
-		"/a/;v":               {"/a/"},
+		"/a/;v":               {"/a/", "/a"},
 		"/a/;v/b":             {"/a/b"},
 	} {
 		if got := Readings(path); !slices.Equal(got, want) {

@@ -9,6 +9,8 @@ import (
 // the path itself: one that decodes encoded slashes, one that takes backslashes for
 // slashes too, one that cuts path parameters off, before it decodes or after. Each
 // is canonical, and also has decoded what may stand in a path as it is: %24 is $.
+// One that ends in a slash, which the path itself does not, is there without it too:
+// many upstreams take "/admin/" for "/admin".
 //
 // It is nil for a path without escapes of these and without ";", which needs no
 // memory to see. A path is decoded once: for an upstream that decodes twice there
@@ -18,6 +20,11 @@ func Readings(path string) []string {
 		return nil
 	}
 	var out []string
+	add := func(text string) {
+		if text != path && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
 	for _, reading := range [...]reading{
 		{},
 		{backslash: true},
@@ -26,8 +33,10 @@ func Readings(path string) []string {
 		{cutLast: true},
 		{cutLast: true, backslash: true},
 	} {
-		if text := reading.of(path); text != path && !slices.Contains(out, text) {
-			out = append(out, text)
+		text := reading.of(path)
+		add(text)
+		if whole, gained := strings.CutSuffix(text, "/"); gained && whole != "" && !strings.HasSuffix(path, "/") {
+			add(whole)
 		}
 	}
 	return out
