@@ -185,7 +185,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return s.unmatched(r, x)
 	}
 	x.Route = &route.Route
-	if response := s.settlePath(r, x, route); response != nil {
+	if response := s.settlePath(r, x); response != nil {
 		return response, route.cors
 	}
 	if response := g.receive(out, r, x, from, watch); response != nil {

@@ -43,9 +43,9 @@ func refusePath(x *pipeline.Exchange, err error) *http.Response {
 
 // settlePath decides what goes upstream for the path of a matched request. It
 // answers a problem where that could be another route's.
-func (s *site) settlePath(r *http.Request, x *pipeline.Exchange, route *siteRoute) *http.Response {
+func (s *site) settlePath(r *http.Request, x *pipeline.Exchange) *http.Response {
 	if !s.preserve {
-		if s.router.Elsewhere(x.Method, x.Path, route.number) {
+		if s.router.Elsewhere(x.Path) {
 			return x.Problem(http.StatusBadRequest, "Write the path so that it can be read in one way: once its escapes are decoded "+
 				`and its path parameters (";") are cut off, it is the path of another route. Write "/" where segments end, and "%252F" for a slash that is data.`)
 		}

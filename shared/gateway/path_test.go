@@ -74,7 +74,16 @@ func TestNoSpellingOfAPathWalksRoundAKeyCheck(t *testing.T) {
 		{templates, "/v1/..//admin", 401, ""},
 		{templates, "/x/%2e%2e/admin", 401, ""},
 		{templates, "http://shop.test//admin", 401, ""},
-		{templates, "/v1/%61dmin//%75sers", 401, ""},
+		{templates, "/v1/%61dmin//%75sers", 405, ""}, // a POST alone
+		{templates, "/v1/%61dmin//%78", 401, ""},
+		{templates, "/admin%2F", 400, ""},
+		{templates, "/admin%2f%2F", 400, ""},
+		{templates, "/admin%5C", 400, ""},
+		{templates, `/admin\`, 400, ""},
+		{templates, "/admin%2F;a", 400, ""},
+		{templates, "/admin;%2F", 400, ""},
+		{templates, "/admin/", 404, ""},
+		{templates, "/other%2F", 200, "/other%2F"},
 		{templates, `/v1/a"%2Fb`, 200, "/v1/a%22%2Fb"}, // "/v1/a/b" is no route's
 		{templates, `/v1/admin%2F"`, 400, ""},
 		{templates, "/v1/%252e%252e%252Fadmin", 200, "/v1/%252e%252e%252Fadmin"},
@@ -89,6 +98,8 @@ func TestNoSpellingOfAPathWalksRoundAKeyCheck(t *testing.T) {
 		{patterns, `/admin\x`, 400, ""},
 		{patterns, "/admin%5cx", 400, ""},
 		{patterns, "/admin;/x", 400, ""},
+		{patterns, "/admin%2F", 400, ""},
+		{patterns, "/admin%5C", 400, ""},
 		{patterns, "/x/..%2Fadmin/x", 400, ""},
 		{patterns, "/x/..;/admin/x", 400, ""},
 		{patterns, "/x%00", 400, ""},
@@ -147,6 +158,50 @@ func TestARefusedPathSaysWhatToDo(t *testing.T) {
 	for method, want := range map[string]int{"OPTIONS": 204, "DELETE": 405} {
 		if got := h.do(t, method, "/%2Fadmin").StatusCode; got != want {
 			t.Errorf("%s: got %d, want %d", method, got, want)
+		}
+	}
+}
+
+// TestAMethodThatAPathLacksIsFoundNowhereElse: an open route beside a path that
+// asks for a key would serve it to an upstream that knows the path.
+func TestAMethodThatAPathLacksIsFoundNowhereElse(t *testing.T) {
+	up := serve(t, echo)
+	for mode, paths := range map[project.PathMode][]string{
+		project.OpenAPIPath: {"GET /admin", "POST /admin", "GET /admin/{x}", "GET /{name}", "DELETE /{name}", "DELETE /{name}/{x}", "DELETE /other/{x}"},
+		project.URLPattern:  {"GET /admin", "POST /admin", "GET /admin/*", "GET /*", "DELETE /*"},
+	} {
+		var routes []project.Route
+		for i, path := range paths {
+			r := route(path, forward(up.URL))
+			if i < 3 {
+				r = route(path, forward(up.URL), "key")
+			}
+			r.PathMode = mode
+			routes = append(routes, r)
+		}
+		a := artifact(routes...)
+		declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b"})
+		h := newHouse(t, a)
+		for _, test := range []struct {
+			method, path string
+			want         int
+			allow        string
+		}{
+			{"DELETE", "/admin", 405, "GET, HEAD, OPTIONS, POST"},
+			{"DELETE", "/%61dmin", 405, "GET, HEAD, OPTIONS, POST"},
+			{"DELETE", "/admin/x", 405, "GET, HEAD, OPTIONS"},
+			{"DELETE", "/admin%2Fx", 400, ""},
+			{"DELETE", "/admin%2F", 400, ""},
+			{"OPTIONS", "/admin", 204, "GET, HEAD, OPTIONS, POST"},
+			{"HEAD", "/admin", 401, ""},
+			{"DELETE", "/other", 200, ""},
+			{"DELETE", "/other/x", 200, ""},
+			{"PUT", "/other", 405, "DELETE, GET, HEAD, OPTIONS"},
+		} {
+			response := h.do(t, test.method, test.path)
+			if response.StatusCode != test.want || response.Header.Get("Allow") != test.allow {
+				t.Errorf("%s, %s %s: got %d, Allow %q, want %d, %q", mode, test.method, test.path, response.StatusCode, response.Header.Get("Allow"), test.want, test.allow)
+			}
 		}
 	}
 }

@@ -25,8 +25,7 @@ type site struct {
 // siteRoute is a route with what the gateway itself does for it.
 type siteRoute struct {
 	pipeline.Route
-	cors   *cors
-	number int // what the router calls it
+	cors *cors
 }
 
 // installation is what sites are made with.
@@ -81,7 +80,6 @@ func (m *maker) route(i int) {
 	r := &m.artifact.Routes[i]
 	identity := m.artifact.Identity
 	out := &m.site.routes[i]
-	out.number = i
 	out.Info = pipeline.Info{
 		OperationID: r.OperationID, Method: r.Method, Path: r.Path,
 		Account: identity.AccountID, Project: identity.Project, Environment: identity.Environment,

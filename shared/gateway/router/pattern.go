@@ -13,7 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
-// pattern is a route whose path is written in the syntax of the URL Pattern
+// pattern is a path that is written in the syntax of the URL Pattern
 // standard (https://urlpattern.spec.whatwg.org). The library matches by RE2, in
 // time linear in the path, whatever the pattern.
 type pattern struct {
@@ -21,11 +21,11 @@ type pattern struct {
 	// prefix begins every path that can match. The library needs some 1.7 µs to
 	// say no (docs/decisions/0012-url-patterns.md), this needs none.
 	prefix string
-	route  int
+	place  place
 }
 
-func parsePattern(path string, route int) (pattern, error) {
-	if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "*") && !strings.HasPrefix(path, "{") && !strings.HasPrefix(path, "(") {
+func parsePattern(path string) (pattern, error) {
+	if path == "" || strings.IndexByte("/*{(", path[0]) < 0 {
 		return pattern{}, errors.New(`start the URL pattern with "/": it is matched with the path alone`)
 	}
 	path, err := paths.Pattern(path)
@@ -39,7 +39,7 @@ func parsePattern(path string, route int) (pattern, error) {
 	if IsReserved(compiled.Pathname()) {
 		return pattern{}, errReserved
 	}
-	return pattern{compiled: compiled, prefix: literalPrefix(compiled.Pathname()), route: route}, nil
+	return pattern{compiled: compiled, prefix: literalPrefix(compiled.Pathname())}, nil
 }
 
 // literalPrefix returns what stands before the first group. The slash before a

@@ -3,15 +3,16 @@
 //
 // It works on canonical paths (package paths), so that "feature%2Fx" is one segment
 // (contract 1.1), and knows nothing of requests: it is given strings and answers
-// the number of a route. Read this file first, then template.go (one tree of
-// segments a method) and pattern.go (the URL Pattern standard, by library).
+// the number of a route. Read this file first, then template.go (the tree of
+// segments) and pattern.go (the URL Pattern standard, by library).
 //
 // Rules: a literal goes before a parameter, segment by segment from the left
-// (OpenAPI 3.1, "Path Templating Matching"); OpenAPI routes go before URL
-// patterns, which are tried in the order of their declaration. A request whose
-// method has no route under the most literal template falls to a less literal
-// one that has: routes are operations here, not paths. HEAD takes the route of GET
-// where it has none of its own (RFC 9110, section 9.1).
+// (OpenAPI 3.1, "Path Templating Matching"); OpenAPI paths go before URL
+// patterns, which are tried in the order of their declaration. The path is chosen
+// first and then its method: one that the path does not have is found nowhere else
+// (contract 1.2, 405). Were it to fall to a less literal path, "DELETE /admin" would
+// be served by an open "/{name}" beside a "GET /admin" that asks for a key. HEAD
+// takes the route of GET where it has none of its own (RFC 9110, section 9.1).
 package router
 
 import (
@@ -34,14 +35,28 @@ const maxParams = 16
 // Router finds routes. It is built by Add and then only read, by any number of
 // goroutines. The zero value is empty and ready for Add.
 type Router struct {
-	methods map[string]*methodRoutes
-	budget  budget
-}
-
-// methodRoutes are all routes of one method.
-type methodRoutes struct {
 	root     node
 	patterns []pattern
+	budget   budget
+}
+
+// place is where a path leads: its routes, by method.
+type place struct{ routes map[string]endpoint }
+
+// endpoint is a route with the names that it has for the parameters of its path.
+type endpoint struct {
+	route int
+	names []string
+}
+
+// add declares a route. Where the method has one already, that one stays.
+func (p *place) add(method string, e endpoint) {
+	if p.routes == nil {
+		p.routes = make(map[string]endpoint)
+	}
+	if _, twice := p.routes[method]; !twice {
+		p.routes[method] = e
+	}
 }
 
 // Match is what the parameters of a matched path hold. The zero value has no
@@ -90,33 +105,29 @@ func (m *Match) Names() []string {
 // declarations wins. It fails for a path that can't be understood; the text
 // says what to do.
 func (r *Router) Add(method, path string, mode project.PathMode, route int) error {
-	if r.methods == nil {
-		r.methods = make(map[string]*methodRoutes)
-	}
-	routes := r.methods[method]
-	if routes == nil {
-		routes = &methodRoutes{root: node{route: none}}
-		r.methods[method] = routes
-	}
 	switch mode {
 	case project.OpenAPIPath, "":
 		t, err := parseTemplate(path)
 		if err != nil {
 			return err
 		}
-		routes.root.add(t, route)
+		r.root.at(t).add(method, endpoint{route, t.names})
 	case project.URLPattern:
 		if err := r.budget.admit(path); err != nil {
 			return err
 		}
-		p, err := parsePattern(path, route)
+		p, err := parsePattern(path)
 		if err != nil {
 			return err
 		}
-		if err := r.budget.spend(p.compiled); err != nil {
-			return err
+		i := slices.IndexFunc(r.patterns, func(other pattern) bool { return other.compiled.Pathname() == p.compiled.Pathname() })
+		if i < 0 {
+			if err := r.budget.spend(p.compiled); err != nil {
+				return err
+			}
+			i, r.patterns = len(r.patterns), append(r.patterns, p)
 		}
-		routes.patterns = append(routes.patterns, p)
+		r.patterns[i].place.add(method, endpoint{route: route})
 	default:
 		return fmt.Errorf("the path mode is unknown: write %q or %q", project.OpenAPIPath, project.URLPattern)
 	}
@@ -127,62 +138,67 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 // parameters. A path that is too long for its URL patterns
 // (project.MaxMatchSteps) has none.
 func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
-	if routes := r.methods[method]; routes != nil {
-		if route, ok = routes.find(path, m, &r.budget); ok {
-			return route, ok
-		}
+	at := r.find(path, m)
+	if at == nil {
+		return 0, false
 	}
-	if method == http.MethodHead {
-		return r.Find(http.MethodGet, path, m)
+	e, ok := at.routes[method]
+	if !ok && method == http.MethodHead {
+		e, ok = at.routes[http.MethodGet]
 	}
-	return 0, false
+	m.names = e.names
+	return e.route, ok
 }
 
-func (r *methodRoutes) find(path string, m *Match, budget *budget) (route int, ok bool) {
+// find returns the place of a path, nil for none, and fills m with all but the
+// names, which are a route's.
+func (r *Router) find(path string, m *Match) *place {
+	m.names, m.groups = nil, nil
 	if path == "" || path[0] != '/' {
-		return 0, false
+		return nil
 	}
-	if leaf := r.root.find(path, 1, m, 0); leaf != nil {
-		m.names = leaf.names
-		return leaf.route, true
+	if n := r.root.find(path, 1, m, 0); n != nil {
+		return &n.place
 	}
-	if len(r.patterns) == 0 || !budget.tries(path) {
-		return 0, false
+	if len(r.patterns) == 0 || !r.budget.tries(path) {
+		return nil
 	}
 	for i := range r.patterns {
 		if groups, ok := r.patterns[i].match(path); ok {
-			*m = Match{groups: groups}
-			return r.patterns[i].route, true
+			m.groups = groups
+			return &r.patterns[i].place
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // Elsewhere reports whether an upstream that reads a canonical path in another way
-// would serve another route than the one that Find has found: it decodes an encoded
-// slash, and "/v1/{name}" of "/v1/admin%2Fusers" is "/v1/admin/users". Whoever
-// sends such a path on has checked the policies of the wrong route.
-func (r *Router) Elsewhere(method, path string, route int) bool {
-	for _, reading := range paths.Readings(path) {
-		var m Match
-		if other, ok := r.Find(method, reading, &m); ok && other != route {
-			return true
-		}
+// would serve another path of the project than the one that Find chooses: it decodes
+// an encoded slash, and "/v1/{name}" of "/v1/admin%2Fusers" is "/v1/admin/users".
+// Whoever sends such a path on has checked the policies of the wrong route. Whether
+// the other path has a route of the same method makes no difference: without one
+// the project refuses what would reach it.
+func (r *Router) Elsewhere(path string) bool {
+	readings := paths.Readings(path)
+	if len(readings) == 0 {
+		return false
 	}
-	return false
+	var m Match
+	chosen := r.find(path, &m)
+	return slices.ContainsFunc(readings, func(reading string) bool {
+		other := r.find(reading, &m)
+		return other != nil && other != chosen
+	})
 }
 
 // Allowed returns the methods that have a route at path, in alphabetical order.
 func (r *Router) Allowed(path string) []string {
-	var allowed []string
-	for method := range r.methods {
-		var m Match
-		if _, ok := r.Find(method, path, &m); ok {
-			allowed = append(allowed, method)
-		}
+	var m Match
+	at := r.find(path, &m)
+	if at == nil {
+		return nil
 	}
-	slices.Sort(allowed)
-	return allowed
+	return slices.Sorted(maps.Keys(at.routes))
 }
 
 // HasParam reports whether a path that Add accepts has a parameter of that
@@ -199,7 +215,7 @@ func ParamsOf(path string, mode project.PathMode) func(name string) bool {
 			if len(path) > project.MaxPatternBytes {
 				return func(string) bool { return false }
 			}
-			p, err := parsePattern(path, 0)
+			p, err := parsePattern(path)
 			return func(name string) bool { return err == nil && p.has(name) }
 		}
 		t, err := parseTemplate(path)

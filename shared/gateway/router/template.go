@@ -9,16 +9,12 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
-// none marks a node that no route ends at.
-const none = -1
-
 // node is a place in the tree of segments: all paths with one beginning.
 type node struct {
 	literals map[string]*node // by their unescaped text: /$bulk is /%24bulk too
 	mixed    []mixed          // segments such as {base}...{head}, the most literal first
 	param    *node            // a segment that is one parameter
-	route    int
-	names    []string // of the parameters on the way to route
+	place    place            // of the path that ends here, empty for none
 }
 
 // mixed is a segment of both literals and parameters.
@@ -119,15 +115,12 @@ func parseSegment(text string) (segment, []string, error) {
 	return s, names, nil
 }
 
-// add makes the way to a route. Where a route is already, that one stays.
-func (n *node) add(t template, route int) {
+// at makes the way to the place of a template.
+func (n *node) at(t template) *place {
 	for _, s := range t.segments {
 		n = n.child(s)
 	}
-	if n.route == none {
-		n.route = route
-		n.names = t.names
-	}
+	return &n.place
 }
 
 func (n *node) child(s segment) *node {
@@ -139,12 +132,12 @@ func (n *node) child(s segment) *node {
 		if n.literals == nil {
 			n.literals = make(map[string]*node)
 		}
-		next := &node{route: none}
+		next := &node{}
 		n.literals[s[0]] = next
 		return next
 	case s.isParam():
 		if n.param == nil {
-			n.param = &node{route: none}
+			n.param = &node{}
 		}
 		return n.param
 	}
@@ -153,7 +146,7 @@ func (n *node) child(s segment) *node {
 			return n.mixed[i].next
 		}
 	}
-	m := mixed{segment: s, next: &node{route: none}}
+	m := mixed{segment: s, next: &node{}}
 	// A stable place: more literal bytes first, then the order of declaration.
 	at := slices.IndexFunc(n.mixed, func(other mixed) bool { return other.segment.weight() < s.weight() })
 	if at < 0 {
@@ -198,7 +191,7 @@ func (n *node) descend(path string, end int, m *Match, params int) *node {
 	if end < len(path) {
 		return n.find(path, end+1, m, params)
 	}
-	if n.route == none {
+	if len(n.place.routes) == 0 {
 		return nil
 	}
 	return n
