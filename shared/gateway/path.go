@@ -47,7 +47,7 @@ func (s *site) settlePath(r *http.Request, x *pipeline.Exchange) *http.Response 
 	if !s.preserve {
 		if s.router.Elsewhere(x.Path) {
 			return x.Problem(http.StatusBadRequest, "Write the path so that it can be read in one way: once its escapes are decoded "+
-				`and its path parameters (";") are cut off, it is the path of another route. Write "/" where segments end, and "%252F" for a slash that is data.`)
+				`and its path parameters (";") are cut off, it is the path of another route. Write "/" where segments end, and send a slash, a backslash or a ";" that is data in the query or the body.`)
 		}
 		return nil
 	}

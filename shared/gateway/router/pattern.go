@@ -34,7 +34,7 @@ func parsePattern(path string) (pattern, error) {
 	}
 	compiled, err := (&urlpattern.URLPatternInit{Pathname: &path}).New(nil)
 	if err != nil {
-		return pattern{}, errors.New("correct the URL pattern: it does not follow the URL Pattern standard, or its regular expression is none of RE2's")
+		return pattern{}, errors.New("it does not follow the URL Pattern standard, or its regular expression is none of RE2's")
 	}
 	if IsReserved(compiled.Pathname()) {
 		return pattern{}, errReserved

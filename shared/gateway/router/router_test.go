@@ -253,16 +253,16 @@ func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
 		{"/100%", project.URLPattern, "%25"},
 		{"/a/../b", project.URLPattern, `"." and ".."`},
 		{"/a/%2e/b", project.URLPattern, `"." and ".."`},
-		{"/a\\.\\./b\\", project.URLPattern, "URL pattern"},
+		{"/a\\.\\./b\\", project.URLPattern, "URL Pattern"},
 		{"/..%2F:b", project.URLPattern, "encoded slash"},
 		{"/a%00", project.URLPattern, "control"},
 		{"/:a(%61)", project.URLPattern, "regular expression"},
 		{"/:a(x%c3)", project.URLPattern, "regular expression"},
 		{"/\\_\\_gatewright/*", project.URLPattern, "belongs to the gateway"},
 		{many, project.OpenAPIPath, "at most 16"},
-		{"/(", project.URLPattern, "URL pattern"},
-		{"/:a/:a", project.URLPattern, "URL pattern"},
-		{"/(?<=a)b", project.URLPattern, "URL pattern"},
+		{"/(", project.URLPattern, "URL Pattern"},
+		{"/:a/:a", project.URLPattern, "URL Pattern"},
+		{"/(?<=a)b", project.URLPattern, "URL Pattern"},
 		{"books", project.URLPattern, "start the URL pattern"},
 		{"/a", "glob", "path mode"},
 	} {
@@ -270,6 +270,8 @@ func TestPathsThatCanNotBeMatchedAreRefused(t *testing.T) {
 		err := r.Add("GET", test.path, test.mode, 0)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want it to say %q", test.path, err, test.want)
+		} else if strings.HasPrefix(err.Error(), "correct") {
+			t.Errorf("%s: %v: that is what it is put behind", test.path, err)
 		}
 	}
 }
