@@ -231,7 +231,7 @@ func isOverlong(spelled string) bool {
 			if next == '8' || next == '9' {
 				return true
 			}
-		case "F0":
+		case "F0", "F8", "FC", "FE", "FF": // of four to seven bytes, as UTF-8 was before RFC 3629
 			if next == '8' {
 				return true
 			}
