@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/project"
@@ -50,6 +51,7 @@ func TestALoopEnds(t *testing.T) {
 		},
 		"Via listed":          header("Connection", "Via, X-Forwarded-For, close"),
 		"an unclosed comment": header("Via", "1.1 x ("),
+		"a key in Via":        header("Via", "1.1 "+newKey(credential.ConsumerKey)),
 		"a switch of protocol": func(r *http.Request) {
 			r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 		},

@@ -19,9 +19,13 @@ type Credentials struct {
 	Texts []string
 }
 
-// Header removes the fields that hold a key, with all of their values: of a
-// list that has lost a member nobody knows what it means. Cookies are
-// independent of each other, so those alone go that hold one.
+// lists are the fields whose members are independent of each other, with what
+// divides them: those members alone go that hold a key. What the gateway has
+// written itself stays: without its member of Via a loop would have no end.
+var lists = map[string]string{"Cookie": ";", "Via": ",", "X-Forwarded-For": ",", "Forwarded": ","}
+
+// Header removes the fields that hold a key, with all of their values: of any other
+// list that has lost a member nobody knows what it means.
 func (c Credentials) Header(h http.Header) {
 	for name, values := range h {
 		for _, value := range values {
@@ -36,12 +40,14 @@ func (c Credentials) Header(h http.Header) {
 func (c Credentials) remove(h http.Header, name string) {
 	values := h[name]
 	delete(h, name)
-	if name != "Cookie" {
+	separator, isList := lists[name]
+	if !isList {
 		return
 	}
 	for _, value := range values {
-		if value = c.without(value, ";"); strings.TrimSpace(value) != "" {
-			h[name] = append(h[name], strings.TrimSpace(value))
+		// A key that its owner chose may hold a separator: then nothing is left.
+		if value = strings.TrimSpace(c.without(value, separator)); value != "" && !c.within(value) {
+			h[name] = append(h[name], value)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 func TestWhatHoldsAKeyGoesNoFurther(t *testing.T) {
 	const key, own = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb", "a+key/of=one's-own"
+	const chosen = "a-key;with,separators"
 	c := Credentials{Texts: []string{"other", own}}
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + key))
 	h := http.Header{
@@ -21,6 +22,15 @@ func TestWhatHoldsAKeyGoesNoFurther(t *testing.T) {
 	}
 	c.Header(h)
 	if diff := cmp.Diff(http.Header{"Cookie": {"a=1; b=2"}, "X-Kept": {"gwk_", "oth"}}, h); diff != "" {
+		t.Error(diff)
+	}
+	h = http.Header{
+		"Via":             {"1.1 " + key, "1.1 gatewright", "1.0 fred, 1.1 x (" + key + "), 1.1 gatewright", "1.1 x (" + own + ")"},
+		"Cookie":          {"k=" + chosen, "k=v"},
+		"X-Forwarded-For": {key + ", 192.0.2.1, 192.0.2.2"}, "Forwarded": {"for=_" + key + ", for=192.0.2.2"}, "X-List": {key + ", a"},
+	}
+	Credentials{Texts: []string{own, chosen}}.Header(h)
+	if diff := cmp.Diff(http.Header{"Via": {"1.1 gatewright", "1.0 fred, 1.1 gatewright"}, "Cookie": {"k=v"}, "X-Forwarded-For": {"192.0.2.1, 192.0.2.2"}, "Forwarded": {"for=192.0.2.2"}}, h); diff != "" {
 		t.Error(diff)
 	}
 	for value, stays := range map[string]bool{
