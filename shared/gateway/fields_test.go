@@ -66,7 +66,7 @@ func TestAHeaderBeyondTheBoundsIsRefused(t *testing.T) {
 // TestNamesThatUpstreamsMayConfuseDoNotPass: CGI and its successors read "_" as "-".
 func TestNamesThatUpstreamsMayConfuseDoNotPass(t *testing.T) {
 	const lines = "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Host: evil.test\r\nx_custom: 1\r\nContent_Length: 7\r\nTransfer_Encoding: chunked\r\nProxy: http://evil.test\r\n" +
-		"X.Real.Ip: 6.6.6.6\r\nX-Kept: 1\r\nx.kept: 1\r\n"
+		"X.Real.Ip: 6.6.6.6\r\nX-Forwarded-For.: 6.6.6.6\r\nX-Forwarded-For-: 6.6.6.6\r\n-X-Forwarded--For: 6.6.6.6\r\n'X-Forwarded-For': 6.6.6.6\r\nVia!: 6.6.6.6\r\nX-Kept: 1\r\nx.kept: 1\r\n"
 	for underscores, want := range map[bool][]string{false: {"X-Kept: 1", "X.kept: 1"}, true: {"X-Kept: 1", "X.kept: 1", "X_custom: 1"}} {
 		up, seen := recorder(t)
 		h := newHouse(t, artifact(route("POST /x", forward(up))), func(c *gateway.Config, _ *upstream.Options) { c.Fields.Underscores = underscores })

@@ -160,26 +160,28 @@ func removeListed(h http.Header, connection []string) {
 }
 
 // fold writes a name as it reads where only letters and digits tell names apart,
-// in canonical form: X_Forwarded.for is X-Forwarded-For.
+// in canonical form: X_Forwarded.for and X-Forwarded-For. are X-Forwarded-For.
 func fold(name string) string {
 	if isCanonical(name) {
 		return name
 	}
-	return textproto.CanonicalMIMEHeaderKey(strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, name))
+	words := strings.FieldsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	return textproto.CanonicalMIMEHeaderKey(strings.Join(words, "-"))
 }
 
-// isCanonical reports whether a name is one of letters, digits and hyphens alone
-// as net/http writes it: nearly all are, and need no second look.
+// isCanonical reports whether a name is one of words of letters and digits with
+// single hyphens between them, as net/http writes it: nearly all are, and need no
+// second look.
 func isCanonical(name string) bool {
 	begins := true
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c == '-':
+			if begins {
+				return false
+			}
 			begins = true
 			continue
 		case c >= 'a' && c <= 'z':
@@ -195,7 +197,7 @@ func isCanonical(name string) bool {
 		}
 		begins = false
 	}
-	return name != ""
+	return !begins
 }
 
 // isHopByHop, isOurs, isMisread and isFraming look a canonical name up. The

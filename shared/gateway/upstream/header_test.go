@@ -20,7 +20,7 @@ import (
 
 // The rule by names as CGI would spell them.
 var (
-	noneOfName  = regexp.MustCompile(`[^A-Z0-9]`)
+	noneOfName  = regexp.MustCompile(`[^A-Z0-9]+`)
 	connectionS = regexp.MustCompile(`^(CONNECTION|KEEP_ALIVE|PROXY(_CONNECTION|_AUTHENTICATE|_AUTHORIZATION)?|TE|TRAILER|TRANSFER_ENCODING|UPGRADE|HTTP2_SETTINGS)$`)
 	gatewayS    = regexp.MustCompile(`^(FORWARDED|X_FORWARDED_(FOR|HOST|PROTO|PORT|SERVER)|X_REAL_IP|X_REQUEST_ID|TRACEPARENT|TRACESTATE|VIA)$`)
 	framingS    = regexp.MustCompile(`^(HOST|CONTENT_LENGTH)$`)
@@ -29,7 +29,7 @@ var (
 // mayPass is the rule in other words: whether a client may send a field upstream,
 // given what its Connection fields list.
 func mayPass(name string, listed []string, underscores bool) bool {
-	cgi := noneOfName.ReplaceAllString(strings.ToUpper(name), "_")
+	cgi := strings.Trim(noneOfName.ReplaceAllString(strings.ToUpper(name), "_"), "_")
 	switch {
 	case !httpguts.ValidHeaderFieldName(name),
 		strings.Contains(name, "_") && !underscores,
@@ -51,7 +51,7 @@ func (g generator) pick(of ...string) string { return of[g.IntN(len(of))] }
 func (g generator) name() string {
 	name := g.pick(slices.Concat(hopByHop, ours, misread, []string{
 		"Host", "Content-Length", "Content-Type", "Authorization", "Cookie", "Accept", "X-Api-Key", "X-Custom", "Range", "If-Match", "Referer",
-		"User-Agent", "X", "", "-", "Te-", "X-Forwarded", "X-Forwarded-For-", "Proxy-X", "Via-X", "Forwarded-For", "Set-Cookie",
+		"User-Agent", "X", "", "-", "Te-", "X-Forwarded", "X-Forwarded-For-", "-Via", "Proxy-X", "Via-X", "Forwarded-For", "Set-Cookie",
 	})...)
 	switch g.IntN(6) {
 	case 0:
