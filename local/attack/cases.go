@@ -217,6 +217,13 @@ func cases() []attempt {
 		path("`/v1/feature%2Fx`, a slash in a value", "", "/v1/feature%2Fx", "200, passed on as /v1/feature%2Fx"),
 		ours(path("`/files/..%2Fadmin` where `${params.name}` goes upstream", "", "/files/..%2Fadmin", "400")),
 		ours(path("`/files/%2e%2e` where `${params.name}` goes upstream", "", "/files/%2e%2e", "404")),
+		ours(path("an address that ends in `${query.id}`, without an id", "", "/by-id", "400")),
+		ours(path("the same with an id of `;`, of which an upstream leaves nothing", "", "/by-id?id=%3B", "400")),
+		path("`/admin%2F` beside an open `/{any}`", "", "/admin%2F", "400"),
+		path("`/admin%5C` beside an open `/{any}`", "", "/admin%5C", "400"),
+		path("`/admin;%2F` beside an open `/{any}`", "", "/admin;%2F", "400"),
+		path("`/v1/%F8%80%80%80%AE`, a dot in five bytes", "", "/v1/%F8%80%80%80%AE", "400"),
+		ours(attempt{class: "paths", name: "`DELETE /admin` beside an open `DELETE /{any}`", parts: []string{request("DELETE", "/admin")}, methods: []string{"DELETE"}, want: "405"}),
 		path("`/%61dmin/x` against `/admin/*`", patterns, "/%61dmin/x", "401"),
 		path("`//admin/x` against `/admin/*`", patterns, "//admin/x", "401"),
 		path("`/admin%2Fx` against `/admin/*`", patterns, "/admin%2Fx", "400"),
@@ -256,6 +263,7 @@ func cases() []attempt {
 		raw("headers", "800 KB of names in `Connection`", "431 problem", problem, request("GET", "/echo", "Connection: "+strings.Repeat("a,", 400<<10))),
 		field("`Connection: X-Forwarded-For`", "passed on", sent("X-Forwarded-For"), "Connection: X-Forwarded-For"),
 		field("`X_Forwarded_For`, which some read as `X-Forwarded-For`", "not passed on", sent("X_forwarded_for"), "X_Forwarded_For: 10.0.0.1"),
+		field("`X-Forwarded-For.`, with a dot behind it", "not passed on", sent("X-Forwarded-For."), "X-Forwarded-For.: 10.0.0.1"),
 		field("a client's own `Forwarded`", "not passed on", sent("Forwarded"), "Forwarded: for=10.0.0.1"),
 		field("`Proxy-Authorization`", "not passed on", sent("Proxy-Authorization"), "Proxy-Authorization: Basic eDp5"),
 		raw("headers", "a trailer `X-Forwarded-For`", "not passed on", func(c conversation, seen []arrival) string {
@@ -307,6 +315,12 @@ func cases() []attempt {
 	}
 	return append(all,
 		raw("loops", "a request that a gateway of ours has passed on eight times", "508", status, request("GET", "/echo", "Via: "+strings.Repeat("1.1 gatewright, ", 8))),
+		ours(raw("loops", "a key of ours in `Via`: our own member of it", "passed on", func(_ conversation, seen []arrival) string {
+			if len(seen) == 0 || !strings.HasSuffix(strings.Join(seen[0].Header["Via"], ","), "1.1 gatewright") {
+				return "not passed on"
+			}
+			return "passed on"
+		}, request("GET", "/echo", "Via: 1.1 "+madeUpKey))),
 		raw("slow clients", "a body of 1 GB announced and not sent, to what is refused", "401, closed", ended, request("POST", "/admin", "Content-Length: 1000000000")),
 		raw("slow clients", "`Expect: 100-continue` to what is refused", "401, no 100", func(c conversation, seen []arrival) string {
 			if len(c.answers) == 0 {

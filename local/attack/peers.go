@@ -31,6 +31,7 @@ func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 	paths, prefixes := http.NewServeMux(), http.NewServeMux()
 	paths.HandleFunc("/admin", refuse)
 	paths.Handle("/v1/{name}", proxy)
+	paths.Handle("/{any}", proxy)
 	paths.Handle("/echo", proxy)
 	prefixes.HandleFunc("/admin/", refuse)
 	prefixes.Handle("/", proxy)
@@ -108,6 +109,7 @@ http {
 		location = /admin { return 401; }
 		location /v1/ { proxy_pass http://up; }
 		location = /echo { proxy_pass http://up; }
+		location ~ ^/[^/]+$ { proxy_pass http://up; }
 	}
 	server {
 		listen {patterns};

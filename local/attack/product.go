@@ -201,6 +201,8 @@ func pathSite(upstream string) map[string]string {
 		{"/sometimes", "get", "urlForwardHandler", forward(to), "any"},
 		{"/v1/{name}", "get", "urlForwardHandler", forward(to), ""},
 		{"/files/{name}", "get", "urlRewriteHandler", map[string]any{"rewritePattern": to + "/files/${params.name}"}, ""},
+		{"/by-id", "get", "urlRewriteHandler", map[string]any{"rewritePattern": to + "/users/${query.id}"}, ""},
+		{"/{any}", "get delete", "urlForwardHandler", forward(to), ""},
 		{"/echo", "get head post", "urlForwardHandler", forward(to), ""},
 		{"/followed", "get", "urlForwardHandler", map[string]any{"baseUrl": to, "followRedirects": true}, ""},
 	}
