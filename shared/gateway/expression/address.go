@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
@@ -57,7 +58,7 @@ func Check(text string) error {
 // no variable's value.
 func (t *Text) Compile(variables map[string]string) (*Address, error) {
 	parts, missing := t.fold(variables)
-	if len(missing) > 0 && len(parts) > 0 && (parts[0].value != nil || !hasHost(parts[0].literal)) {
+	if len(missing) > 0 && (parts[0].value != nil || !hasHost(parts[0].literal)) {
 		return nil, fmt.Errorf("set the variable %s, then deploy again: without it the address has no host", missing[0])
 	}
 	if len(parts) == 0 || parts[0].value != nil {
@@ -98,10 +99,8 @@ func origins(literal string) (origin *url.URL, rest string, err error) {
 	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
 		return nil, "", begin
 	}
-	host := after
-	if end := strings.IndexAny(after, "/?#\\"); end >= 0 {
-		host, rest = after[:end], after[end:]
-	}
+	end := strings.IndexAny(after+"/", "/?#\\")
+	host, rest := after[:end], after[end:]
 	if strings.Contains(host, "@") {
 		return nil, "", errors.New("take the user and password out of the address and send them as a header")
 	}
@@ -109,7 +108,7 @@ func origins(literal string) (origin *url.URL, rest string, err error) {
 	if err != nil || u.Hostname() == "" {
 		return nil, "", errors.New("correct the host of the address: it is no host name or IP address, or its port is no number")
 	}
-	if strings.IndexFunc(u.Host, func(r rune) bool { return r >= 0x80 }) >= 0 {
+	if strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
 		ascii, err := idna.Lookup.ToASCII(u.Hostname())
 		if err != nil {
 			return nil, "", errors.New("correct the host of the address: it is no international domain name")
@@ -202,7 +201,7 @@ func escapeLiteral(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		switch c := text[i]; {
-		case c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>^`{|}", c) >= 0:
+		case c <= ' ' || c >= 0x7f || strings.ContainsRune("\"<>^`{|}", rune(c)):
 			fmt.Fprintf(&b, "%%%02X", c)
 		default:
 			b.WriteByte(c)
@@ -228,7 +227,7 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 	if path == "" {
 		path = "/"
 	}
-	if !a.isPlain || suffix != "" {
+	if !a.isPlain { // one that is plain leads nowhere else, and a suffix not out of it
 		// The path that the client wrote may stand in it: it stays as it is.
 		canonical, err := paths.Within(path)
 		if err != nil {
@@ -239,7 +238,7 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 		}
 	}
 	u := &url.URL{Scheme: a.scheme, Host: a.host, Path: path, RawPath: path, RawQuery: a.resolveQuery(x, withSearch)}
-	if strings.IndexByte(path, '%') >= 0 {
+	if strings.Contains(path, "%") {
 		unescaped, err := url.PathUnescape(path)
 		if err != nil {
 			// Only a group of a URL pattern that ends within an escape gets here.

@@ -222,10 +222,11 @@ func properties(text string) ([]string, error) {
 				closer = ")"
 				path = path[:len(path)-1]
 			}
-			if len(text) < 4 || text[1] != '"' && text[1] != '\'' {
+			quote := text[1:min(2, len(text))]
+			if quote != `"` && quote != "'" {
 				return nil, malformed
 			}
-			name, rest, found := strings.Cut(text[2:], text[1:2]+closer)
+			name, rest, found := strings.Cut(text[2:], quote+closer)
 			if !found || name == "" {
 				return nil, malformed
 			}
@@ -313,7 +314,7 @@ func datum(user *pipeline.User, name string) string {
 	}
 	raw := members[name]
 	var text string
-	if len(raw) > 0 && json.Unmarshal(raw, &text) == nil {
+	if json.Unmarshal(raw, &text) == nil {
 		return text // also "" for null
 	}
 	return string(raw)

@@ -3,6 +3,7 @@ package expression
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,6 +94,9 @@ func TestValuesOfTheRequestArePutIn(t *testing.T) {
 		"https://up.example/a b":                              "https://up.example/a%20b",
 		"https://up.example/$bulk/$":                          "https://up.example/$bulk/$",
 		"https://bücher.example/":                             "https://xn--bcher-kva.example/",
+		"https://bücher.example:81/x":                         "https://xn--bcher-kva.example:81/x",
+		"https://up.example?a=b":                              "https://up.example/?a=b",
+		"https://up.example/?\"=!~\x7f é":                     "https://up.example/?%22=!~%7F%20%C3%A9",
 		"http://[::1]:8080/x":                                 "http://[::1]:8080/x",
 	} {
 		u, err := compile(t, text, variables).Resolve(x, "", false)
@@ -126,6 +130,7 @@ func TestTheQueryIsForwardedUnlessTheTextNamesIt(t *testing.T) {
 		{"http://up/x?${search}${query.q}", with, "http://up/x?q=1&1"},
 		{"http://up/x?${search}&k=v${search}", with, "http://up/x?q=1&k=v&q=1"},
 		{"http://up/x?k=${e(search)}", with, "http://up/x?k=%3Fq%3D1"},
+		{"http://up/x?${query.none}", with, "http://up/x?q=1"},
 		{"http://up/x?k=v&l=${query.q}", with, "http://up/x?k=v&l=1&q=1"},
 	} {
 		u, err := compile(t, test.text, nil).Resolve(test.x, "", true)
@@ -370,6 +375,12 @@ func TestMistakesInTextsAreToldWithWhatToDo(t *testing.T) {
 		"https:///x":                       "correct the host",
 		"https://up example/":              "correct the host",
 		"https://up:port/":                 "correct the host",
+		"https://up\u0080/":                "no international domain name",
+		"https://up\u00ad_/":               "no international domain name",
+		"https://up/${headers[}":           "as a name with properties",
+		`https://up/${headers["}`:          `close each "${"`,
+		`https://up/${headers[""]}`:        "as a name with properties",
+		`https://up/${headers["a'}`:        `close each "${"`,
 		"https://user:secret@up/":          "take the user and password out",
 		"https://up/#x":                    `take "#"`,
 		"https://up\\x":                    `take "#" and "\"`,
@@ -421,6 +432,30 @@ func TestAVariableIsNoText(t *testing.T) {
 	}
 	if want := "http://up/$%7Bquery.q%7D"; u.String() != want {
 		t.Errorf("got %s, want %s", u, want)
+	}
+}
+
+// TestValuesAreEscapedAsJavaScriptDoes: what encodeURIComponent leaves as it is
+// (ECMA-262, section 19.2.6.4).
+func TestValuesAreEscapedAsJavaScriptDoes(t *testing.T) {
+	const stays = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()"
+	for c := range 256 {
+		text := string([]byte{byte(c)})
+		want := fmt.Sprintf("%%%02X", c)
+		if strings.Contains(stays, text) {
+			want = text
+		}
+		if got := encodeURIComponent(text); got != want {
+			t.Errorf("%q becomes %s, not %s", text, got, want)
+		}
+	}
+}
+
+func TestALongNameIsCutInTheMessageAboutIt(t *testing.T) {
+	for length, want := range map[int]string{60: "replace ${" + strings.Repeat("x", 60) + "}:", 61: "replace ${" + strings.Repeat("x", 60) + "…}:"} {
+		if _, err := Parse("${" + strings.Repeat("x", length) + "}"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %d bytes: %v", length, err)
+		}
 	}
 }
 
