@@ -128,7 +128,7 @@ func (p *patternSpeller) next() error {
 	case ':':
 		p.syntax(1+nameLength(p.text[p.at+1:]), "x")
 	case '(':
-		length := groupLength(p.text[p.at:])
+		length := GroupLength(p.text[p.at:])
 		if hasOddEscape(p.text[p.at : p.at+length]) {
 			return errExpression
 		}
@@ -193,9 +193,9 @@ func nameLength(text string) int {
 	return length
 }
 
-// groupLength returns how long the group is that text begins with: to its end if
-// it is not closed.
-func groupLength(text string) int {
+// GroupLength returns how long the regular expression of a URL pattern is that text
+// begins with, parentheses included: to the end of text if it is not closed.
+func GroupLength(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

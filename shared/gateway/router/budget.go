@@ -2,11 +2,11 @@ package router
 
 import (
 	"errors"
-	"reflect"
+	"fmt"
+	"regexp/syntax"
 	"strings"
 
-	urlpattern "github.com/dunglas/go-urlpattern"
-
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -29,15 +29,16 @@ func (b *budget) admit(path string) error {
 	return nil
 }
 
-// spend refuses a compiled pattern that would take too long.
-func (b *budget) spend(compiled *urlpattern.URLPattern) error {
-	steps := programSteps(compiled)
+// spend refuses a pattern that would take too long.
+func (b *budget) spend(normalised string) error {
+	steps, err := stepsOf(normalised)
+	if err != nil {
+		return err
+	}
 	// One that is refused counts in part: the next ones shall be told of too, but
 	// not compiled for ever.
 	b.steps += min(steps, project.MaxPatternSteps)
 	switch {
-	case steps < 0:
-		return errors.New("the cost of the URL pattern is unknown")
 	case steps > project.MaxPatternSteps:
 		return over("pattern steps", steps, "Shorten it, and repeat less: {1000} counts as a thousand.")
 	case b.steps > project.MaxPatternsSteps:
@@ -56,21 +57,69 @@ func over(name string, found int, advice string) error {
 	return errors.New(strings.ToLower(text[:1]) + text[1:])
 }
 
-// programSteps is the number of instructions of the program that matches a
-// pattern's path, -1 if the library has changed. It has no name for it, and to
-// compile its regular expression again would need a copy of its own code.
-func programSteps(compiled *urlpattern.URLPattern) int {
-	v := reflect.ValueOf(compiled)
-	for _, field := range []string{"pathname", "regularExpression", "prog", "Inst"} {
-		if v.Kind() != reflect.Pointer || v.IsNil() {
-			return -1
+// The instructions of what is no regular expression of a pattern's own, at the most.
+const (
+	frameSteps = 4 // beginning, end, match and failure
+	groupSteps = 5 // of a name or a "*", and of a modifier
+)
+
+// stepsOf is how many instructions the program has, at the most, that matches what
+// a normalised pattern stands for. The library does not tell: its regular
+// expressions are counted as the standard library compiles them, all else by the
+// byte. What a modifier repeats stands in the program twice (URL Pattern standard,
+// "generate a regular expression and name list").
+func stepsOf(normalised string) (int, error) {
+	steps := frameSteps
+	last, brace := 0, 0 // the steps of the last part, and those before the last "{"
+	inName := false
+	for i := 0; i < len(normalised); i++ {
+		c := normalised[i]
+		if inName = inName && isName(c); inName {
+			steps++
+			continue
 		}
-		if v = v.Elem().FieldByName(field); !v.IsValid() {
-			return -1
+		part := 1
+		switch c {
+		case ':':
+			part, inName = groupSteps, true
+		case '(':
+			group := normalised[i : i+paths.GroupLength(normalised[i:])]
+			var err error
+			if part, err = programSteps(group); err != nil {
+				return 0, err
+			}
+			i += len(group) - 1
+		case '*', '+': // a modifier, or a part of its own that one may follow
+			steps += last
+			part = groupSteps
+		case '{':
+			brace = steps
+		case '}':
+			part = 1 + steps - brace
+			steps = brace
+		case '\\':
+			i++
 		}
+		steps += part
+		last = part
 	}
-	if v.Kind() != reflect.Slice {
-		return -1
+	return steps, nil
+}
+
+// isName reports whether a byte may go on with a name.
+func isName(c byte) bool {
+	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// programSteps is the number of instructions of a regular expression's program.
+func programSteps(expression string) (int, error) {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0, fmt.Errorf("count the steps of a regular expression: %w", err)
 	}
-	return v.Len()
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0, fmt.Errorf("count the steps of a regular expression: %w", err)
+	}
+	return len(program.Inst), nil
 }

@@ -122,7 +122,7 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 		}
 		i := slices.IndexFunc(r.patterns, func(other pattern) bool { return other.compiled.Pathname() == p.compiled.Pathname() })
 		if i < 0 {
-			if err := r.budget.spend(p.compiled); err != nil {
+			if err := r.budget.spend(p.compiled.Pathname()); err != nil {
 				return err
 			}
 			i, r.patterns = len(r.patterns), append(r.patterns, p)
