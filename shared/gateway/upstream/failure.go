@@ -12,9 +12,6 @@ import (
 	"syscall"
 )
 
-// errRedirects is what Follow fails with after too many redirects.
-var errRedirects = errors.New("upstream: too many redirects")
-
 // Failure is what a failed round trip means for the client.
 type Failure struct {
 	// Status is 502 or 504, or 0 when the client itself went away and nobody
@@ -42,9 +39,6 @@ func Explain(ctx context.Context, err error) Failure {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return bad("The upstream refuses connections. Check that it is running and that the port of the route's upstream address is right.")
-	}
-	if errors.Is(err, errRedirects) {
-		return bad("The upstream redirects more than ten times. Check where its redirects lead.")
 	}
 	if errors.Is(err, errSwitched) {
 		return bad("The upstream switched to a protocol that the request did not ask for.")

@@ -1,32 +1,115 @@
 package upstream
 
 import (
-	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // maxRedirects is how many redirects Follow goes after.
 const maxRedirects = 10
 
 // Follow sends a request and follows redirects as far as that is safe: at most
-// ten, never from https to http, never with a body: it was not kept, and it was
-// meant for the first address. Where it stops, the redirect itself is the
-// response. Beyond the first origin only the fields of carried go along.
-func (a *Account) Follow(r *http.Request) (*http.Response, error) {
-	response, err := a.follow.Do(r)
-	if err != nil {
-		// The wrapper's text holds the address with its query, which may hold
-		// secrets.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
+// ten, never from https to http, never with a body, which was not kept and was
+// meant for the first address, and never to what the chain has asked already. Where
+// it stops, whatever the reason, the redirect itself is the response as it came.
+// Beyond the first origin only the fields of carried go along.
+//
+// It is no http.Client: that waits for a part of a redirect's body, for ever if
+// that does not come, and has errors in place of redirects that it can't follow.
+func (a *Account) Follow(r *http.Request) (*http.Response, error) { return follow(r, a.RoundTrip) }
+
+func follow(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	c := chain{first: r}
+	for {
+		response, err := send(r)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		next := c.next(r, response)
+		if next == nil {
+			return response, nil
+		}
+		leave(response.Body)
+		r = next
 	}
-	return response, nil
+}
+
+// leave closes the body of a redirect that is followed. Nothing is waited for: what
+// has come with the head is read, by which most connections can be used again.
+func leave(body io.ReadCloser) {
+	if b, ok := body.(*directBody); ok && b.conn != nil && b.conn.readUntil(time.Unix(1, 0)) == nil {
+		_, _ = io.Copy(io.Discard, b)
+	}
+	_ = body.Close()
+}
+
+// chain is a request with the redirects that were followed from it.
+type chain struct {
+	first   *http.Request
+	strayed bool     // from the first origin, now or before
+	asked   []string // what each request but the last has asked for
+}
+
+// next is the request that a response to the last one redirects to, nil where the
+// response is the answer.
+func (c *chain) next(last *http.Request, response *http.Response) *http.Request {
+	method := methodAfter(last, response.StatusCode)
+	location := response.Header.Get("Location")
+	if method == "" || location == "" || len(c.asked) == maxRedirects {
+		return nil
+	}
+	to, err := last.URL.Parse(location)
+	if err != nil || to.Hostname() == "" || to.Scheme != "https" && (to.Scheme != "http" || last.URL.Scheme == "https") {
+		return nil
+	}
+	to.User = nil // who the caller is, no upstream decides
+	to.Fragment, to.RawFragment = "", ""
+	// Also on the way back: who sent the chain home has chosen what is asked
+	// there, so that is nothing that the caller has asked.
+	strayed := c.strayed || originOf(to) != originOf(c.first.URL)
+	next := (&http.Request{
+		Method: method, URL: to, Host: to.Host, Header: c.header(method, strayed),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(last.Context())
+	if valid(next) != nil {
+		return nil
+	}
+	c.asked = append(c.asked, asking(last, c.strayed))
+	if c.strayed = strayed; slices.Contains(c.asked, asking(next, strayed)) {
+		return nil
+	}
+	return next
+}
+
+// asking tells requests of a chain apart: those that are alike would be answered
+// alike.
+func asking(r *http.Request, strayed bool) string {
+	if strayed {
+		return r.Method + " " + r.URL.String()
+	}
+	return r.Method + " at home " + r.URL.String()
+}
+
+// methodAfter is the method that a redirect asks for, "" where it is none that is
+// followed (RFC 9110, section 15.4).
+func methodAfter(r *http.Request, status int) string {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if r.Method == http.MethodHead {
+			return http.MethodHead
+		}
+		return http.MethodGet
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if r.Body == nil || r.Body == http.NoBody {
+			return r.Method
+		}
+	}
+	return ""
 }
 
 // carried are the fields that go along to another origin: what the caller can
@@ -35,46 +118,28 @@ func (a *Account) Follow(r *http.Request) (*http.Response, error) {
 // the caller's: it is how a loop through redirects ends.
 var carried = []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Via"}
 
-// redirect decides about the next request of a chain, and replaces the fields
-// that net/http has given it, which keeps the caller's own fields for any host
-// and credentials for subdomains.
-func redirect(next *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
-		return errRedirects
-	}
-	switch next.URL.Scheme {
-	case "https":
-	case "http":
-		if via[len(via)-1].URL.Scheme == "https" {
-			return http.ErrUseLastResponse
-		}
-	default:
-		return http.ErrUseLastResponse
-	}
-	next.URL.User = nil // net/http would make credentials of it
-	first := via[0]
-	home := originOf(first.URL)
-	if strayed := func(r *http.Request) bool { return originOf(r.URL) != home }; strayed(next) || slices.ContainsFunc(via, strayed) {
-		// Also on the way back: who sent the chain home has chosen what is
-		// asked there, so that is nothing that the caller has asked.
-		next.Header = make(http.Header, len(carried)) //nolint:gosec // only what is carried is put in
+// header is that of the next request.
+func (c *chain) header(method string, strayed bool) http.Header {
+	first := c.first.Header
+	if strayed {
+		out := make(http.Header, len(carried))
 		for _, name := range carried {
-			if values, ok := first.Header[name]; ok {
-				next.Header[name] = values
+			if values, ok := first[name]; ok {
+				out[name] = values
 			}
 		}
-		return nil
+		return out
 	}
-	next.Header = first.Header.Clone() //nolint:gosec // it has the same origin
-	if next.Method != first.Method {
+	out := first.Clone()
+	if method != c.first.Method {
 		// It has become a GET: what described the body is gone with it.
-		for name := range next.Header {
+		for name := range out {
 			if strings.HasPrefix(name, "Content-") {
-				delete(next.Header, name)
+				delete(out, name)
 			}
 		}
 	}
-	return nil
+	return out
 }
 
 // origin is what RFC 6454 compares.

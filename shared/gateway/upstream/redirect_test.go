@@ -1,15 +1,20 @@
 package upstream
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // hop is an upstream's answer in a chain, which leads to the next one.
@@ -18,13 +23,13 @@ type hop struct {
 	location string
 }
 
-// chain answers requests hop by hop and remembers them.
-type chain struct {
+// answers answers requests hop by hop and remembers them.
+type answers struct {
 	hops []hop
 	seen []*http.Request
 }
 
-func (c *chain) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.seen = append(c.seen, r.Clone(r.Context()))
 	response := &http.Response{StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}
 	if i := len(c.seen) - 1; i < len(c.hops) {
@@ -81,23 +86,23 @@ func TestRedirectsCarryNothingToAnotherOrigin(t *testing.T) {
 			r.Header["User-Agent"] = []string{""} // as the gateway says that there is none
 		}
 		sent := r.Header.Clone()
-		var c chain
+		var c answers
 		// What the oracle expects of each request: whether it is still at home.
 		expect := []bool{true}
 		first, stray, method := at, false, r.Method
 		methods := []string{method}
 		last := at
-		for range 1 + random.IntN(6) {
+		for i := range 1 + random.IntN(6) {
 			h := hop{status: []int{301, 302, 303, 307, 308}[random.IntN(5)]}
 			next := last
 			if random.IntN(3) == 0 {
-				h.location = "/relative?x=1"
+				h.location = fmt.Sprint("/relative?x=", i)
 			} else {
 				next = origins[random.IntN(len(origins))]
 				if random.IntN(3) == 0 {
 					next = first
 				}
-				h.location = next.text + "/next"
+				h.location = fmt.Sprint(next.text, "/next/", i)
 			}
 			c.hops = append(c.hops, h)
 			if strings.HasPrefix(last.origin, "https ") && strings.HasPrefix(next.origin, "http ") {
@@ -109,8 +114,7 @@ func TestRedirectsCarryNothingToAnotherOrigin(t *testing.T) {
 			}
 			expect, methods, last = append(expect, !stray), append(methods, method), next
 		}
-		a := Account{follow: http.Client{Transport: &c, CheckRedirect: redirect}}
-		response, err := a.Follow(r)
+		response, err := follow(r, c.RoundTrip)
 		if err != nil {
 			t.Fatalf("chain %d: %v", n, err)
 		}
@@ -146,11 +150,10 @@ func TestRedirectsCarryNothingToAnotherOrigin(t *testing.T) {
 // address. A redirect that asks for the body again is the response.
 func TestABodyIsNotSentToARedirect(t *testing.T) {
 	for status, want := range map[int]int{301: 200, 302: 200, 303: 200, 307: 307, 308: 308} {
-		c := chain{hops: []hop{{status, "https://elsewhere.test/"}}}
+		c := answers{hops: []hop{{status, "https://elsewhere.test/"}}}
 		r := post(t, "https://shop.test/")
 		r.Header.Set("Content-Type", "application/json")
-		a := Account{follow: http.Client{Transport: &c, CheckRedirect: redirect}}
-		response, err := a.Follow(r)
+		response, err := follow(r, c.RoundTrip)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,11 +169,16 @@ func TestABodyIsNotSentToARedirect(t *testing.T) {
 	}
 }
 
-func TestOnlyWebAddressesAreFollowed(t *testing.T) {
-	for _, location := range []string{"ftp://shop.test/", "file:///etc/passwd", "gopher://shop.test/", "javascript:alert(1)", "http://shop.test/"} {
-		c := chain{hops: []hop{{302, location}}}
-		a := Account{follow: http.Client{Transport: &c, CheckRedirect: redirect}}
-		response, err := a.Follow(request(t, t.Context(), "GET", "https://shop.test/"))
+// TestARedirectThatLeadsNowhereIsTheResponse: what can't be asked, what may not,
+// and what was asked just now.
+func TestARedirectThatLeadsNowhereIsTheResponse(t *testing.T) {
+	for _, location := range []string{
+		"ftp://shop.test/", "file:///etc/passwd", "gopher://shop.test/", "javascript:alert(1)", "http://shop.test/",
+		"", "http://[", "https://a b/", "https://shop.test/%zz", "https://shop.test:port/", ":", "https:", "https:///x", "https:x", "//", "https://:443/", "/?a b", "/\x00",
+		"#f", "/", "https://shop.test/", "https://user@shop.test/#f", "//shop.test/",
+	} {
+		c := answers{hops: []hop{{302, location}}}
+		response, err := follow(request(t, t.Context(), "GET", "https://shop.test/"), c.RoundTrip)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,5 +221,116 @@ func TestRedirectsOnTheWire(t *testing.T) {
 		if strings.Contains(text, "secret") || !strings.Contains(text, "Accept: text/plain") || strings.Contains(text, "User-Agent") {
 			t.Errorf("the target got\n%s", text)
 		}
+	}
+}
+
+// TestTenRedirectsAreFollowed, and the eleventh is the response.
+func TestTenRedirectsAreFollowed(t *testing.T) {
+	for n := range 14 {
+		var c answers
+		for i := range n {
+			c.hops = append(c.hops, hop{http.StatusFound, fmt.Sprint("/", i)})
+		}
+		response, err := follow(request(t, t.Context(), "GET", "https://shop.test/"), c.RoundTrip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if want := min(n, 10) + 1; len(c.seen) != want || (response.StatusCode == http.StatusFound) != (n > 10) {
+			t.Errorf("%d redirects: %d after %d requests", n, response.StatusCode, len(c.seen))
+		}
+	}
+}
+
+// TestAChainThatComesBackEnds where it would begin again; what has become another
+// request goes on.
+func TestAChainThatComesBackEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		method    string
+		hops      []hop
+		want, all int
+	}{
+		"in a circle":      {"GET", []hop{{302, "/b"}, {302, "/c"}, {302, "/"}}, 302, 3},
+		"as a GET":         {"DELETE", []hop{{303, "/"}}, 200, 2},
+		"as a GET, twice":  {"DELETE", []hop{{303, "/"}, {303, "/"}}, 303, 2},
+		"without headers":  {"GET", []hop{{302, "https://else.test/"}, {302, "https://shop.test/"}}, 200, 3},
+		"twice without":    {"GET", []hop{{302, "https://else.test/"}, {302, "https://shop.test/"}, {302, "https://else.test/"}}, 302, 3},
+		"HEAD stays HEAD":  {"HEAD", []hop{{303, "/b"}, {303, "/"}}, 303, 2},
+		"no redirect":      {"GET", []hop{{304, "/b"}}, 304, 1},
+		"one with choices": {"GET", []hop{{300, "/b"}}, 300, 1},
+	} {
+		c := answers{hops: test.hops}
+		response, err := follow(request(t, t.Context(), test.method, "https://shop.test/"), c.RoundTrip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != test.want || len(c.seen) != test.all {
+			t.Errorf("%s: %d after %d requests", name, response.StatusCode, len(c.seen))
+		}
+	}
+}
+
+// TestARedirectsBodyIsNotWaitedFor by any of the ways, and a connection is used
+// again where nothing is left on it.
+func TestARedirectsBodyIsNotWaitedFor(t *testing.T) {
+	for name, head := range map[string]string{
+		"a length":       "Content-Length: 100\r\n\r\nmoved",
+		"a large length": "Content-Length: 100000000\r\n\r\nmoved",
+		"chunks":         "Transfer-Encoding: chunked\r\n\r\n5\r\nmoved",
+		"up to the end":  "Connection: close\r\n\r\nmoved",
+	} {
+		for way, make := range map[string]func(testing.TB, string) *http.Request{
+			"directly": func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) }, "with a body": post,
+		} {
+			up, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
+				request, err := http.ReadRequest(r)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, request.Body)
+				if request.URL.Path == "/there" {
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+					return
+				}
+				_, _ = io.WriteString(conn, "HTTP/1.1 302 Found\r\nLocation: /there\r\n"+head)
+				_, _ = io.Copy(io.Discard, r) // until the client goes
+			})
+			c := newClient(t, Options{})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			response, err := c.Follow(make(t, up+"/").WithContext(ctx))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, way, err)
+			}
+			response.Body.Close()
+			cancel()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("%s, %s: got %d", name, way, response.StatusCode)
+			}
+		}
+	}
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/there", http.StatusFound)
+		}
+	}))
+	var connections atomic.Int32
+	up.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	up.Start()
+	t.Cleanup(up.Close)
+	c := newClient(t, Options{})
+	for range 3 {
+		response, err := c.Follow(request(t, t.Context(), "GET", up.URL+"/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
 	}
 }

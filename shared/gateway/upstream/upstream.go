@@ -70,16 +70,11 @@ type Client struct {
 type Account struct {
 	client *Client
 	id     string
-	follow http.Client
 }
 
 // Account returns the way of an account's requests, which may be made anew for
 // each of them: connections belong to the id.
-func (c *Client) Account(id string) *Account {
-	a := &Account{client: c, id: id}
-	a.follow = http.Client{Transport: a, CheckRedirect: redirect}
-	return a
-}
+func (c *Client) Account(id string) *Account { return &Account{client: c, id: id} }
 
 // maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
 const maxHTTP1Hosts = 4096
