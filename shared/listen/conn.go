@@ -103,7 +103,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			if c.stash == nil {
 				return c.Conn.Read(p)
 			}
-			c.pass = len(c.stash)
+			c.pass, c.next = len(c.stash), len(c.stash)
 		case c.stage == inBody:
 			return c.readBody(p)
 		case c.answering:
@@ -126,9 +126,6 @@ func (c *conn) give(p []byte) int {
 		return n
 	}
 	rest := c.stash[c.next:]
-	if c.stage == inTunnel {
-		rest = nil
-	}
 	if len(rest) == 0 {
 		c.forget()
 		return n
@@ -142,9 +139,7 @@ func (c *conn) give(p []byte) int {
 // readHead reads until a head is whole, and gives on what of its message came with
 // it. The common request comes in one piece and is read into p itself.
 func (c *conn) readHead(p []byte) (int, error) {
-	if c.given == 0 {
-		c.leaveBlanks()
-	}
+	c.leaveBlanks()
 	if c.stash == nil && len(p) >= stashSize {
 		by := time.Now().Add(restAfter)
 		n, err := c.read(p, by)
@@ -195,9 +190,7 @@ func (c *conn) more() error {
 		return c.headFailed(err)
 	}
 	c.unsettled.Store(true)
-	if c.given == 0 {
-		c.leaveBlanks()
-	}
+	c.leaveBlanks()
 	return nil
 }
 
@@ -318,29 +311,23 @@ func (c *conn) end() error {
 }
 
 // readEarly answers net/http's read of one byte while a request is answered, by
-// which it learns that the client has gone. The byte begins the next head, which
-// is looked at when this request is answered.
+// which it learns that the client has gone. It gets none of what comes, which ends
+// its read without an error: whether that begins a head or, after an upgrade, is
+// another protocol's, where no byte may be left out, is known later.
 func (c *conn) readEarly(p []byte) (int, error) {
-	if len(p) > 1 || c.given > 0 {
+	if len(p) > 1 {
 		c.ended = errFraming // it looks for a body beyond what we take for its end
 		return 0, c.ended
 	}
-	c.leaveBlanks()
-	for c.stash == nil {
+	if c.stash == nil {
 		n, err := c.read(p, time.Time{})
 		if n == 0 {
 			c.note(err)
 			return 0, err
 		}
-		if isBlank(p[0]) && c.blanks < maxBlanks {
-			c.blanks++
-			continue
-		}
 		c.keep(p[:1])
 	}
-	p[0] = c.stash[0]
-	c.given, c.pass = 1, 1
-	return 1, nil
+	return 0, nil
 }
 
 // note remembers that nothing more will come.
@@ -377,9 +364,6 @@ func (c *conn) idle() {
 func (c *conn) tunnel() {
 	c.stage = inTunnel
 	c.unsettled.Store(false)
-	if c.given == len(c.stash) {
-		c.forget()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tunnelled = true

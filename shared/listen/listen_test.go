@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/listen"
@@ -276,5 +277,64 @@ func TestPortInUseIsOneClearLine(t *testing.T) {
 	_, err = listen.On(t.Context(), "no-port", "the management API", "GATEWRIGHT_API_ADDR")
 	if err == nil || !strings.Contains(err.Error(), "GATEWRIGHT_API_ADDR") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestATunnelGetsEveryByte that comes behind its request, line ends too, however
+// early: with the head, before the handler takes the connection, or after that.
+func TestATunnelGetsEveryByte(t *testing.T) {
+	take := make(chan struct{})
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-take
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		all, _ := io.ReadAll(buffered)
+		_, _ = conn.Write(all)
+	})
+	const head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+	for _, early := range []string{"", "a", "\r\n", "\n\n", "\r\n\r\n", "\r\n\r\na", "\r\n\r\n\r\n\r\n\r\n", "a\r\n", "\na\r\n\r\nb", "\x00\r\n", "GET / HTTP/1.1\r\n\r\n"} {
+		for when, parts := range map[string][3]string{
+			"with the head": {head + early}, "before": {head, early}, "split": {head, early[:len(early)/2], early[len(early)/2:]}, "after": {head, "", early},
+		} {
+			c := dial(t, addr)
+			for i, part := range parts {
+				if i == 2 {
+					take <- struct{}{}
+				}
+				c.send(part)
+				time.Sleep(5 * time.Millisecond) // it arrives by itself
+			}
+			_ = c.Conn.(*net.TCPConn).CloseWrite()
+			if got, err := io.ReadAll(c.r); string(got) != early || err != nil {
+				t.Errorf("%q %s: the tunnel got %q, %v", early, when, got, err)
+			}
+		}
+	}
+}
+
+// TestLineEndsWhileARequestIsAnsweredAreLeftOut before the next one, as they are
+// anywhere else (RFC 9112, section 2.2).
+func TestLineEndsWhileARequestIsAnsweredAreLeftOut(t *testing.T) {
+	answer := make(chan struct{}, 1)
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-answer
+		}
+		echo(w, r)
+	})
+	c := dial(t, addr)
+	for range 3 {
+		c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+		time.Sleep(5 * time.Millisecond)
+		c.send("\r\n\r\n")
+		answer <- struct{}{}
+		c.answer()
+		if _, body := c.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n").answer(); body != "GET a /next " {
+			t.Errorf("got %q", body)
+		}
 	}
 }
