@@ -5,7 +5,8 @@ import "errors"
 // Body follows a message's body to its end. The zero value is one that has none.
 type Body struct {
 	left   int64 // of the body, or of the chunk
-	extra  int16 // bytes of chunk extensions, and then of trailers
+	line   int16 // bytes of the line that begins a chunk, or of all trailers
+	excess int16 // bytes of such lines beyond what their chunks allow
 	state  state
 	digits int8 // of the chunk's size
 }
@@ -36,9 +37,14 @@ var ErrChunks = errors.New("framing: the chunked encoding is malformed")
 const (
 	// maxDigits is what a chunk's size may have, below where 64 bits overflow.
 	maxDigits = 15
-	// maxExtra is what all extensions of chunks may have, and all trailers: below
-	// what net/http takes of them, so that it reads to its end what is let through.
-	maxExtra = 4000
+	// maxLine is what the line that begins a chunk may have, and all trailers;
+	// maxExcess is what such lines may have together, beyond allowance for each and
+	// allowedPerByte of its chunk. All are within what net/http takes, so that it
+	// reads to its end what is let through.
+	maxLine        = 4000
+	maxExcess      = 16_000
+	allowance      = 14
+	allowedPerByte = 2
 )
 
 // Done reports whether the message has ended.
@@ -79,7 +85,7 @@ func (b *Body) step(c byte) bool {
 		if n, ok := hex(c); ok {
 			b.digits++
 			b.left = b.left<<4 | n
-			return b.digits <= maxDigits
+			return b.digits <= maxDigits && b.more()
 		}
 		return b.digits > 0 && b.afterSize(c)
 	case chunkPadding:
@@ -91,11 +97,15 @@ func (b *Body) step(c byte) bool {
 		}
 		return isText(c) && b.more()
 	case chunkSizeLF:
-		b.digits = 0
-		if b.state = chunkData; b.left == 0 {
-			b.state, b.extra = trailerBegin, 0
+		excess := max(0, int64(b.excess)+int64(b.line)-allowance-allowedPerByte*b.left)
+		if c != '\n' || excess > maxExcess {
+			return false
 		}
-		return c == '\n'
+		b.line, b.excess, b.digits = 0, int16(excess), 0
+		if b.state = chunkData; b.left == 0 {
+			b.state = trailerBegin
+		}
+		return true
 	case chunkDataCR:
 		b.state = chunkDataLF
 		return c == '\r'
@@ -148,8 +158,8 @@ func (b *Body) afterSize(c byte) bool {
 
 // more counts a byte that is no data.
 func (b *Body) more() bool {
-	b.extra++
-	return b.extra <= maxExtra
+	b.line++
+	return b.line <= maxLine
 }
 
 // isText reports whether c is no control character but a tab.

@@ -3,8 +3,10 @@ package framing_test
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,4 +171,53 @@ func BenchmarkHead(b *testing.B) {
 			b.Fatal("refused")
 		}
 	}
+}
+
+// TestWhatFramesChunksIsBoundedByThem: as much of it as a body has chunks and bytes
+// passes however long the body is, more does not, and net/http reads to its end
+// whatever passes.
+func TestWhatFramesChunksIsBoundedByThem(t *testing.T) {
+	const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+	chunk := func(size int, behind string) string { return fmt.Sprintf("%x%s\r\n%s\r\n", size, behind, strings.Repeat("x", size)) }
+	for name, tc := range map[string]struct {
+		chunks []string
+		pass   bool
+	}{
+		"padding of each":                {slices.Repeat([]string{chunk(1, "       ")}, 100_000), true},
+		"an extension of each":           {slices.Repeat([]string{chunk(1, ";n=123456789")}, 100_000), true},
+		"one in proportion":              {slices.Repeat([]string{chunk(1000, ";"+strings.Repeat("x", 2000))}, 1000), true},
+		"a long one, and much":           {slices.Repeat([]string{chunk(1, ";"+strings.Repeat("x", 3000)), chunk(1500, "")}, 100), true},
+		"long ones for nothing":          {slices.Repeat([]string{chunk(1, ";"+strings.Repeat("x", 3000))}, 6), false},
+		"a little more for each":         {slices.Repeat([]string{chunk(1, strings.Repeat(" ", 20))}, 6000), false},
+		"a line that is too long":        {[]string{chunk(100_000, ";"+strings.Repeat("x", 4000))}, false},
+		"padding that is too long":       {[]string{chunk(100_000, strings.Repeat(" ", 4000))}, false},
+		"the longest line":               {[]string{chunk(0x10000, ";"+strings.Repeat("x", 3994))}, true},
+		"nothing saved by what was sent": {append([]string{chunk(100_000, "")}, slices.Repeat([]string{chunk(1, ";"+strings.Repeat("x", 3000))}, 6)...), false},
+	} {
+		b := []byte(head + strings.Join(tc.chunks, "") + "0\r\n\r\n")
+		if _, end, ok := follow(b); ok != tc.pass || ok && end != len(b) {
+			t.Errorf("%s: %d bytes of %d, whole %v", name, end, len(b), ok)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var chunks []string
+		for range rapid.IntRange(0, 60).Draw(t, "chunks") {
+			size := rapid.SampledFrom([]int{1, 1, 2, 10, 400}).Draw(t, "size")
+			behind := rapid.SampledFrom([]int{0, 10, 15, 800, 2000, 3990, 3999}).Draw(t, "behind")
+			chunks = append(chunks, chunk(size, rapid.SampledFrom([]string{";", " "}).Draw(t, "by")+strings.Repeat(" ", behind)))
+		}
+		b := []byte(head + strings.Join(chunks, "") + "0\r\n\r\n")
+		if _, end, ok := follow(b); !ok {
+			return
+		} else if end != len(b) {
+			t.Fatalf("%d bytes of %d", end, len(b))
+		}
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(r.Body); err != nil {
+			t.Fatalf("%d bytes pass, and net/http says %v", len(b), err)
+		}
+	})
 }
