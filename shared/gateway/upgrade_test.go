@@ -46,6 +46,7 @@ func TestOnlyProtocolsThatARouteNamesAreTunnelled(t *testing.T) {
 		{"a WebSocket", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket", "websocket"},
 		{"in other letters", "GET /x HTTP/1.1\nConnection: keep-alive, upgrade\nUpgrade: WebSocket", "websocket"},
 		{"offered among others", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: h2c, websocket", "websocket"},
+		{"offered in a second line", "GET /x HTTP/1.1\nConnection: keep-alive\nConnection: Upgrade\nUpgrade: h2c\nUpgrade: tcp\nUpgrade: websocket", "websocket"},
 		{"h2c", "GET /x HTTP/1.1\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", ordinary},
 		{"h2c alone", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: h2c", ordinary},
 		{"h2c by POST", "POST /x HTTP/1.1\nConnection: Upgrade\nUpgrade: h2c\nContent-Length: 0", ordinary},

@@ -77,7 +77,7 @@ func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 		out["Te"] = []string{"trailers"}
 	}
 	if httpguts.HeaderValuesContainsToken(in["Connection"], "upgrade") {
-		upgrade = in.Get("Upgrade")
+		upgrade = strings.Join(in["Upgrade"], ",")
 	}
 	return out, upgrade
 }
