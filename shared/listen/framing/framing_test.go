@@ -178,7 +178,9 @@ func BenchmarkHead(b *testing.B) {
 // whatever passes.
 func TestWhatFramesChunksIsBoundedByThem(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-	chunk := func(size int, behind string) string { return fmt.Sprintf("%x%s\r\n%s\r\n", size, behind, strings.Repeat("x", size)) }
+	chunk := func(size int, behind string) string {
+		return fmt.Sprintf("%x%s\r\n%s\r\n", size, behind, strings.Repeat("x", size))
+	}
 	for name, tc := range map[string]struct {
 		chunks []string
 		pass   bool
