@@ -51,8 +51,37 @@ func TestTheBodyIsAskedForOnlyWhenTheUpstreamWantsIt(t *testing.T) {
 	}
 }
 
+// TestAResponseThatBreaksOffBeforeAByteIsSentIsAProblem, however much of it was
+// there by then: the client would get nothing at all.
+func TestAResponseThatBreaksOffBeforeAByteIsSentIsAProblem(t *testing.T) {
+	for _, test := range []struct{ length, sent int }{{1, 0}, {100, 0}, {100, 99}, {2048, 2047}, {100_000, 0}, {100_000, 2047}} {
+		up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+			request, _ := http.ReadRequest(r)
+			_, _ = io.Copy(io.Discard, request.Body)
+			say(conn, "HTTP/1.1 200 OK\r\nX-Secret: 1\r\nContent-Length: %d\r\n\r\n%s", test.length, strings.Repeat("x", test.sent))
+		})
+		h := newHouse(t, artifact(route("GET /x", forward(up)), route("POST /x", forward(up))))
+		for _, method := range []string{"GET", "POST"} {
+			response := h.do(t, method, "/x", func(r *http.Request) {
+				if method == "POST" {
+					r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 1
+				}
+			})
+			if p := problemOf(t, response); p.Status != http.StatusBadGateway || !strings.Contains(p.Detail, "broke off") || response.Header.Get("X-Secret") != "" {
+				t.Errorf("%s, %d bytes of %d: got %d %s with %v", method, test.sent, test.length, p.Status, p.Detail, response.Header)
+			}
+			if !strings.Contains(h.log.String(), "request failed") {
+				t.Errorf("the log has %s", h.log)
+			}
+		}
+	}
+}
+
 func TestAResponseThatBreaksOffIsNoWholeOne(t *testing.T) {
-	for name, head := range map[string]string{"length": "Content-Length: 100\r\n\r\nhalf", "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
+	for name, head := range map[string]string{
+		"length": "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000), "chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+		"events": "Content-Type: text/event-stream\r\nContent-Length: 100\r\n\r\ndata: x",
+	} {
 		t.Run(name, func(t *testing.T) {
 			up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 				_, _ = http.ReadRequest(r)
@@ -61,10 +90,10 @@ func TestAResponseThatBreaksOffIsNoWholeOne(t *testing.T) {
 			h := newHouse(t, artifact(route("GET /x", forward(up))))
 			r, _ := raw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
 			response, err := http.ReadResponse(r, nil)
-			if err == nil { // it may break off before the head is flushed
-				_, err = io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != http.StatusOK {
+				t.Fatalf("got %v, %v", response, err)
 			}
-			if err == nil {
+			if _, err = io.ReadAll(response.Body); err == nil {
 				t.Error("the client took half a body for the whole")
 			}
 		})

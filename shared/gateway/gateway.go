@@ -109,7 +109,7 @@ const (
 // http.ErrAbortHandler when a response breaks off midway: that is the only way
 // to tell an HTTP/1 client.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := writer{ResponseWriter: w, buffers: &g.buffers}
+	out := writer{ResponseWriter: w, buffers: &g.buffers, old: !r.ProtoAtLeast(1, 1)}
 	x := &pipeline.Exchange{
 		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
 		Start: g.config.Now(),
@@ -122,17 +122,24 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer watch.end(&out, x) // after recover has answered
 	defer g.recover(&out, x)
 	response, c := g.answer(&out, r, x, from, watch, badPath)
-	if x.Cause != nil && x.Context.Err() == nil {
-		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
-			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
-	}
 	unread := out.body.unread()
-	if unread {
-		response.Header["Connection"] = []string{"close"}
+	send := func(response *http.Response) error {
+		if x.Cause != nil && x.Context.Err() == nil {
+			g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
+				attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
+		}
+		if unread {
+			response.Header["Connection"] = []string{"close"}
+		}
+		response.Header["X-Request-Id"] = []string{x.RequestID}
+		c.apply(response.Header, r.Header.Get("Origin"))
+		return out.send(response)
 	}
-	response.Header["X-Request-Id"] = []string{x.RequestID}
-	c.apply(response.Header, r.Header.Get("Origin"))
-	err := out.send(response)
+	err := send(response)
+	if err != nil && !out.written && x.Context.Err() == nil {
+		x.Cause = err
+		err = send(x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told."))
+	}
 	if unread {
 		out.stopReading()
 	}
@@ -329,6 +336,7 @@ func (g *Gateway) recover(out *writer, x *pipeline.Exchange) {
 			}
 		}
 	}
+	out.cut = true
 	panic(http.ErrAbortHandler)
 }
 

@@ -20,12 +20,20 @@ type writer struct {
 	http.ResponseWriter
 	buffers *buffers
 	body    *requestBody // of an HTTP/1 request that has one
+	// old says that the client speaks HTTP/1.0, which knows no trailers.
+	old     bool
 	written bool
-	status  int // of the response, 0 until it is sent
+	status  int  // of the response, 0 until it is sent
+	cut     bool // the response broke off
 }
 
-// copySize is what is read of a body at once.
-const copySize = 32 << 10
+// copySize is what is read of a body at once, heldBack what is read of one of known
+// length before any of it is written: a server of net/http keeps back as much in
+// any case, and until then a response that breaks off can still become a problem.
+const (
+	copySize = 32 << 10
+	heldBack = 2 << 10
+)
 
 // buffers are reused between bodies.
 type buffers struct{ pool sync.Pool }
@@ -83,13 +91,19 @@ func (w *writer) stopReading() {
 }
 
 // send writes a response to its end and closes its body. The error says that
-// the client has not got all of it.
+// the client has not got all of it, and written whether it got anything.
 func (w *writer) send(response *http.Response) error {
 	w.status = response.StatusCode
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return w.upgrade(response)
 	}
 	defer response.Body.Close()
+	buffer := w.buffers.get()
+	defer w.buffers.pool.Put(buffer)
+	held, err := hold(response, buffer[:heldBack])
+	if err != nil {
+		return err
+	}
 	header := w.Header()
 	maps.Copy(header, response.Header)
 	if _, typed := header["Content-Type"]; !typed {
@@ -98,7 +112,7 @@ func (w *writer) send(response *http.Response) error {
 		header["Content-Type"] = nil
 	}
 	announced := len(response.Trailer)
-	if announced > 0 {
+	if announced > 0 && !w.old {
 		// HTTP/1 has trailers in chunked bodies alone.
 		delete(header, "Content-Length")
 		header["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(response.Trailer)), ", ")}
@@ -108,10 +122,10 @@ func (w *writer) send(response *http.Response) error {
 	if response.Body == http.NoBody {
 		return nil
 	}
-	if err := w.copy(response); err != nil {
+	if err := w.copy(response, buffer[:], held); err != nil {
 		return err
 	}
-	if len(response.Trailer) == 0 {
+	if len(response.Trailer) == 0 || w.old {
 		return nil
 	}
 	// Trailers need a chunked response: an empty one is made so by a flush.
@@ -128,20 +142,40 @@ func (w *writer) send(response *http.Response) error {
 	return nil
 }
 
-// copy writes the body as it comes. What has no known length, or is a stream of
-// events, is flushed at once, beginning with the header: a client may wait for
-// each part.
-func (w *writer) copy(response *http.Response) error {
-	flushing := response.ContentLength < 0 || strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
+// isFlushed reports whether a response is written as it comes, beginning with the
+// header, since a client may wait for each part: it has no known length, or is a
+// stream of events.
+func isFlushed(r *http.Response) bool {
+	return r.ContentLength < 0 || strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream")
+}
+
+// hold reads the beginning of a body into p, if it may wait.
+func hold(response *http.Response, p []byte) (int, error) {
+	if response.Body == http.NoBody || isFlushed(response) {
+		return 0, nil
+	}
+	n, err := io.ReadFull(response.Body, p[:min(int64(len(p)), response.ContentLength)])
+	if err != nil && !errors.Is(err, io.EOF) { // without a byte: a HEAD has none of its length
+		return 0, fmt.Errorf("read the upstream's response: %w", err)
+	}
+	return n, nil
+}
+
+// copy writes the body as it comes, the bytes first that are held in buffer.
+func (w *writer) copy(response *http.Response, buffer []byte, held int) error {
+	flushing := isFlushed(response)
 	if flushing {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	buffer := w.buffers.get()
-	defer w.buffers.pool.Put(buffer)
+	if held > 0 {
+		if _, err := w.Write(buffer[:held]); err != nil {
+			return fmt.Errorf("write the response: %w", err)
+		}
+	}
 	for {
-		n, err := response.Body.Read(buffer[:])
+		n, err := response.Body.Read(buffer)
 		if n > 0 {
 			if _, err := w.Write(buffer[:n]); err != nil {
 				return fmt.Errorf("write the response: %w", err)

@@ -132,6 +132,22 @@ func TestTrailersOfAnAnswerToAGETPass(t *testing.T) {
 	}
 }
 
+// TestAnOldClientHearsOfNoTrailers: HTTP/1.0 has none.
+func TestAnOldClientHearsOfNoTrailers(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		say(w, "body")
+		w.Header().Set("X-Sum", "7")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "unannounced")
+	})
+	h := newHouse(t, artifact(route("GET /x", forward(up.URL))))
+	_, conn := raw(t, h.URL, "GET /x HTTP/1.0\r\nHost: shop.test\r\n\r\n")
+	all, err := io.ReadAll(conn)
+	if head, body, _ := strings.Cut(string(all), "\r\n\r\n"); err != nil || body != "body" || strings.Contains(head, "Trailer") || strings.Contains(head, "X-Sum") {
+		t.Errorf("got %s (%v)", all, err)
+	}
+}
+
 // TestAnUpgradeNeedsAConnection: a Lambda has none to give, so the upstream is
 // asked for an ordinary response.
 func TestAnUpgradeNeedsAConnection(t *testing.T) {

@@ -53,6 +53,7 @@ func (w watched) end(out *writer, x *pipeline.Exchange) {
 	attributes := []attribute.KeyValue{
 		attribute.Int("http.response.status_code", out.status),
 		attribute.String("gatewright.request_id", x.RequestID),
+		attribute.Bool("gatewright.cut", out.cut),
 		attribute.Bool("gatewright.cold_start", w.coldStart),
 	}
 	if info.Deployment != "" {
@@ -70,11 +71,11 @@ func (w watched) end(out *writer, x *pipeline.Exchange) {
 // line writes the request's one line. Causes of failures have lines of their
 // own, under the same request id.
 func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
-	attributes := make([]slog.Attr, 0, 12)
+	attributes := make([]slog.Attr, 0, 13)
 	attributes = append(attributes,
 		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
-		slog.String("method", x.Method), slog.Int("status", out.status),
+		slog.String("method", x.Method), slog.Int("status", out.status), slog.Bool("cut", out.cut),
 		slog.Float64("latency", telemetry.Milliseconds(x.Now().Sub(x.Start))),
 		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.Bool("coldStart", w.coldStart))
 	if w.span.On() {

@@ -79,11 +79,11 @@ func TestEachRequestHasALineHoweverItEnds(t *testing.T) {
 			}
 			return
 		}
-		w.Header().Set("Content-Length", "10")
-		say(w, "half")
+		w.Header().Set("Content-Length", "100000")
+		say(w, "%s", strings.Repeat("x", map[string]int{"/half": 50_000, "/begun": 1000}[r.URL.Path]))
 	})
 	lines := &syncBuffer{}
-	h := newHouse(t, artifact(route("GET /socket", forward(up.URL)), route("GET /half", forward(up.URL)), route("GET /gone", forward("http://127.0.0.1:1"))),
+	h := newHouse(t, artifact(route("GET /socket", forward(up.URL)), route("GET /half", forward(up.URL)), route("GET /begun", forward(up.URL)), route("GET /gone", forward("http://127.0.0.1:1"))),
 		watching(lines, nil, false))
 	for i, test := range []struct {
 		host, path, operation string
@@ -91,6 +91,7 @@ func TestEachRequestHasALineHoweverItEnds(t *testing.T) {
 	}{
 		{"shop.test", "/socket", "GET /socket", 101},
 		{"shop.test", "/half", "GET /half", 200},
+		{"shop.test", "/begun", "GET /begun", 502},
 		{"shop.test", "/gone", "GET /gone", 502},
 		{"shop.test", "/hidden", "", 404},
 		{"other.test", "/hidden", "", 404},
@@ -116,7 +117,7 @@ func TestEachRequestHasALineHoweverItEnds(t *testing.T) {
 				line = telemetrytest.Line(t, []byte(text), "request")
 			}
 		}
-		if line["status"] != test.status || line["operation"] != test.operation || line["coldStart"] != (i == 0) {
+		if line["status"] != test.status || line["operation"] != test.operation || line["coldStart"] != (i == 0) || line["cut"] != (test.path == "/half") {
 			t.Errorf("%s at %s: %v", test.path, test.host, line)
 		}
 	}
@@ -173,7 +174,7 @@ func TestTheSpanOfARequestIsTheUpstreamsParent(t *testing.T) {
 			attributes := telemetrytest.Attributes(s)
 			for key, want := range map[string]string{
 				"http.response.status_code": "^200$", "http.request.method": "^GET$", "http.route": `^/x/\{id\}$`, "gatewright.deployment": "^shop-main-1234567$",
-				"gatewright.request_id": "^[0-9a-f-]{36}$", "gatewright.cold_start": "^true$", "gatewright.upstream_ms": `^\d`,
+				"gatewright.request_id": "^[0-9a-f-]{36}$", "gatewright.cold_start": "^true$", "gatewright.cut": "^false$", "gatewright.upstream_ms": `^\d`,
 			} {
 				if !regexp.MustCompile(want).MatchString(attributes[key]) {
 					t.Errorf("%s is %q", key, attributes[key])
