@@ -96,19 +96,25 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// mayWrite sets the deadline for a write. It is moved only when less than the
-// client's time is left of it, so that most writes find one that will do.
-func (c *conn) mayWrite() error {
+// looks is how often it is looked, in a client's time, whether it takes anything:
+// when within that it took a byte last, nobody knows. The time may become two of
+// these parts longer, the second when the system's buffer takes the rest of its
+// room.
+const looks = 10
+
+// mayWrite sets the deadline for a write: the next look, or the end of the client's
+// time. It is moved only when less than half of that is left, so that most writes
+// find one that will do.
+func (c *conn) mayWrite(now, end time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.writeAsked.IsZero() {
+	look := c.server.settings.SendTimeout / looks
+	if !c.writeAsked.IsZero() || c.writeBy.Sub(now) >= look/2 {
 		return nil
 	}
-	timeout, now := c.server.settings.SendTimeout, time.Now()
-	if c.writeBy.Sub(now) >= timeout {
-		return nil
+	if c.writeBy = now.Add(look); end.Before(c.writeBy) {
+		c.writeBy = end
 	}
-	c.writeBy = now.Add(timeout + timeout/4)
 	return c.Conn.SetWriteDeadline(c.writeBy)
 }
 
@@ -119,9 +125,10 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !c.entered {
 		return c.replace(p)
 	}
-	written := 0
+	written, now := 0, time.Now()
+	end := now.Add(c.server.settings.SendTimeout)
 	for {
-		if err := c.mayWrite(); err != nil {
+		if err := c.mayWrite(now, end); err != nil {
 			return written, err
 		}
 		n, err := c.Conn.Write(p[written:])
@@ -133,7 +140,10 @@ func (c *conn) Write(p []byte) (int, error) {
 			c.gone.Store(true)
 			return written, err
 		}
-		if n == 0 || c.asked() {
+		if now = time.Now(); n > 0 {
+			end = now.Add(c.server.settings.SendTimeout)
+		}
+		if !now.Before(end) || c.asked() {
 			c.stuck.Store(true)
 			return written, err
 		}
