@@ -78,8 +78,8 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	}
 	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
 	return &product{
-		api:      o.front(front, apiAddr),
-		gateway:  o.front(whole, gatewayAddr),
+		api:      o.front(front, o.accounts, apiAddr),
+		gateway:  o.front(whole, nil, gatewayAddr),
 		triggers: o.runner(called),
 		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
 		close:    w.host.Close,

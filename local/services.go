@@ -184,7 +184,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		return nil, err
 	}
 	return &product{
-		api:      o.front(front, apiAddr),
+		api:      o.front(front, o.accounts, apiAddr),
 		gateway:  data,
 		triggers: o.runner(called),
 		drain:    data.Drain,
@@ -193,10 +193,11 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	}, nil
 }
 
-// front is the API Gateway before functions that routes call.
-func (o *opened) front(functions []apigateway.Function, addr net.Addr) *apigateway.Gateway {
+// front is the API Gateway before functions that routes call; callers are whose bodies
+// are waited for, nil for everybody's.
+func (o *opened) front(functions []apigateway.Function, callers api.Authenticator, addr net.Addr) *apigateway.Gateway {
 	return apigateway.New(apigateway.Options{
-		Functions: functions, Domain: addr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
+		Functions: functions, Callers: callers, Domain: addr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
 	})
 }
 

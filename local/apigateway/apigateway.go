@@ -30,6 +30,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 )
 
@@ -47,10 +48,13 @@ type Function struct {
 	Edge  api.Edge
 }
 
-// Options are what a Gateway takes from outside. All fields are needed.
+// Options are what a Gateway takes from outside. All fields but Callers are needed.
 type Options struct {
 	// Functions in any order; the first one answers paths that belong to none.
 	Functions []Function
+	// Callers are whose bodies are waited for: an operation that takes one from
+	// somebody else is refused at once. nil is for functions that read every body.
+	Callers api.Authenticator
 	// Domain is what events name as the API's own domain.
 	Domain string
 	IDs    *ids.Source
@@ -73,14 +77,14 @@ func New(o Options) *Gateway {
 		for _, d := range f.Group.Declarations() {
 			r, ok := resources[d.Path]
 			if !ok {
-				r = &resource{path: d.Path, owner: i, methods: make(map[string]int)}
+				r = &resource{path: d.Path, owner: i, methods: make(map[string]method)}
 				resources[d.Path] = r
 				g.mux.Handle(d.Path, r)
 			}
 			if _, ok := r.methods[d.Method]; ok {
 				panic("apigateway: two operations " + d.Method + " " + d.Path)
 			}
-			r.methods[d.Method] = i
+			r.methods[d.Method] = method{i, d}
 		}
 	}
 	return g
@@ -91,7 +95,13 @@ func New(o Options) *Gateway {
 type resource struct {
 	path    string
 	owner   int
-	methods map[string]int
+	methods map[string]method
+}
+
+// method is an operation and its function.
+type method struct {
+	owner     int
+	operation api.Declaration
 }
 
 // ServeHTTP makes a resource a handler, as ServeMux needs it. It never runs.
@@ -104,24 +114,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
-			return
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			g.refuse(w, r, requestID, http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once.")
-			return
-		}
-		g.refuse(w, r, requestID, http.StatusBadRequest, "The body could not be read to its end.")
-		return
-	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
 		g.refuse(w, r, requestID, http.StatusBadRequest, "query: is not percent-encoded; write a percent sign as %25 and a semicolon as %3B")
 		return
 	}
-	function, path, parameters := g.route(r)
+	function, operation, path, parameters := g.route(r)
+	body, status, detail := g.receive(w, r, operation)
+	if status != 0 {
+		g.refuse(w, r, requestID, status, detail)
+		return
+	}
 	event := g.event(r, body, requestID, path, parameters)
 
 	// As in AWS, a function goes on when the client has gone.
@@ -140,8 +142,39 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route finds the function, the resource's path and its parameters.
-func (g *Gateway) route(r *http.Request) (f Function, path string, parameters map[string]string) {
+// receive reads the body of an operation that takes one, or says what is refused. It
+// waits for no stranger's: who has no key would hold a connection for as long as a
+// body may stall. What takes none is answered without it, and so is what is not
+// there.
+func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.Declaration) (body []byte, status int, detail string) {
+	if g.o.Callers != nil && r.ContentLength != 0 {
+		if !operation.TakesBody {
+			return nil, 0, ""
+		}
+		if !operation.Public {
+			// Whatever else may be wrong, the function tells.
+			_, err := api.Caller(r.Context(), g.o.Callers, r.Header.Get("Authorization"))
+			if stranger, ok := errors.AsType[*fault.Fault](err); ok && stranger.Kind == fault.Unauthenticated {
+				return nil, http.StatusUnauthorized, stranger.Public
+			}
+		}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB."
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once."
+	case err != nil:
+		return nil, http.StatusBadRequest, "The body could not be read to its end."
+	}
+	return body, 0, ""
+}
+
+// route finds the function, the operation if there is one, the resource's path and
+// its parameters.
+func (g *Gateway) route(r *http.Request) (f Function, operation api.Declaration, path string, parameters map[string]string) {
 	probe := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath}}
 	if escaped := r.URL.EscapedPath(); len(escaped) > 1 && strings.HasSuffix(escaped, "/") {
 		probe.URL.RawPath = strings.TrimSuffix(escaped, "/")
@@ -150,13 +183,13 @@ func (g *Gateway) route(r *http.Request) (f Function, path string, parameters ma
 	handler, _ := g.mux.Handler(probe)
 	found, ok := handler.(*resource)
 	if !ok {
-		return g.o.Functions[0], "/{proxy+}", map[string]string{"proxy": strings.TrimPrefix(r.URL.EscapedPath(), "/")}
+		return g.o.Functions[0], operation, "/{proxy+}", map[string]string{"proxy": strings.TrimPrefix(r.URL.EscapedPath(), "/")}
 	}
-	owner, ok := found.methods[r.Method]
+	of, ok := found.methods[r.Method]
 	if !ok {
-		owner = found.owner
+		of.owner = found.owner
 	}
-	return g.o.Functions[owner], found.path, pathParameters(found.path, probe.URL.EscapedPath())
+	return g.o.Functions[of.owner], of.operation, found.path, pathParameters(found.path, probe.URL.EscapedPath())
 }
 
 // pathParameters returns the values of a resource's parameters, decoded.

@@ -21,6 +21,8 @@ import (
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -37,9 +39,15 @@ func group(name string, routes ...string) api.Group {
 
 func gateway(t *testing.T, functions ...apigateway.Function) *apigateway.Gateway {
 	t.Helper()
+	return gatewayFor(t, nil, functions...)
+}
+
+func gatewayFor(t *testing.T, callers api.Authenticator, functions ...apigateway.Function) *apigateway.Gateway {
+	t.Helper()
 	now := func() time.Time { return storetest.Epoch }
 	return apigateway.New(apigateway.Options{
 		Functions: functions,
+		Callers:   callers,
 		Domain:    "127.0.0.1",
 		IDs:       ids.NewSource(storetest.Random(t), now),
 		Now:       now,
@@ -195,6 +203,81 @@ func TestWhatAPIGatewayRefusesIsAProblem(t *testing.T) {
 			}
 		})
 	}
+}
+
+// callers knows one key.
+type callers struct{}
+
+func (callers) Authenticate(_ context.Context, key string) (auth.Principal, error) {
+	switch key {
+	case "known":
+		return auth.Principal{}, nil
+	case "unlucky":
+		return auth.Principal{}, errors.New("no table")
+	}
+	return auth.Principal{}, fault.New(fault.Unauthenticated, "The key is not valid.")
+}
+
+// TestNoStrangersBodyIsWaitedFor, and nobody's where it makes no difference.
+func TestNoStrangersBodyIsWaitedFor(t *testing.T) {
+	type in struct {
+		Body struct {
+			Text string `json:"text"`
+		}
+	}
+	asked := make(chan string, 1)
+	g := gatewayFor(t, callers{}, apigateway.Function{
+		Group: api.Group{Name: "things", Operations: []api.Declared{
+			api.Operation[in, api.NoContent]{ID: "make", Method: "POST", Path: "/things"},
+			api.Operation[struct{}, api.NoContent]{ID: "list", Method: "GET", Path: "/things"},
+			api.Operation[in, api.NoContent]{ID: "tell", Method: "PUT", Path: "/things", Public: true},
+		}},
+		Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+			asked <- e.Body
+			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
+		},
+	})
+	for _, tc := range []struct {
+		name, method, path, authorization string
+		status                            int
+		reads                             bool
+	}{
+		{"no key", "POST", "/things", "", 401, false},
+		{"another scheme", "POST", "/things", "Basic known", 401, false},
+		{"an unknown key", "POST", "/things", "Bearer unknown", 401, false},
+		{"a known key", "POST", "/things", "bearer known", 200, true},
+		{"a key that cannot be looked up", "POST", "/things", "Bearer unlucky", 200, true},
+		{"anybody", "PUT", "/things", "", 200, true},
+		{"an operation without a body", "GET", "/things", "Bearer known", 200, false},
+		{"another method", "PATCH", "/things", "Bearer known", 200, false},
+		{"nothing", "POST", "/nothing", "Bearer known", 200, false},
+	} {
+		body := &looked{Reader: strings.NewReader(`{"text":"a"}`)}
+		r := httptest.NewRequest(tc.method, tc.path, body)
+		r.ContentLength = -1
+		r.Header.Set("Authorization", tc.authorization)
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if w.Code != tc.status || body.at != tc.reads {
+			t.Errorf("%s: got %d, the body is read: %v", tc.name, w.Code, body.at)
+		}
+		if tc.status == http.StatusUnauthorized {
+			isProblem(t, w, tc.status)
+		} else if got := <-asked; (got != "") != tc.reads {
+			t.Errorf("%s: the function gets the body %q", tc.name, got)
+		}
+	}
+}
+
+// looked is a body that knows whether it was looked at.
+type looked struct {
+	io.Reader
+	at bool
+}
+
+func (l *looked) Read(p []byte) (int, error) {
+	l.at = true
+	return l.Reader.Read(p)
 }
 
 type broken struct{}

@@ -111,6 +111,17 @@ func ended(c conversation, _ []arrival) string {
 	return fmt.Sprintf("%d, goes on", c.answers[0].status)
 }
 
+// waited says the status, and whether a body was asked for.
+func waited(c conversation, _ []arrival) string {
+	if len(c.answers) == 0 {
+		return "cut off"
+	}
+	if len(c.answers[0].informational) > 0 {
+		return "a 100"
+	}
+	return fmt.Sprintf("%d, no 100", c.answers[0].status)
+}
+
 // problem says the status and whether it is told as a problem document.
 func problem(c conversation, _ []arrival) string {
 	if len(c.answers) == 0 {
@@ -322,15 +333,7 @@ func cases() []attempt {
 			return "passed on"
 		}, request("GET", "/echo", "Via: 1.1 "+madeUpKey))),
 		raw("slow clients", "a body of 1 GB announced and not sent, to what is refused", "401, closed", ended, request("POST", "/admin", "Content-Length: 1000000000")),
-		raw("slow clients", "`Expect: 100-continue` to what is refused", "401, no 100", func(c conversation, seen []arrival) string {
-			if len(c.answers) == 0 {
-				return "cut off"
-			}
-			if len(c.answers[0].informational) > 0 {
-				return "a 100"
-			}
-			return fmt.Sprintf("%d, no 100", c.answers[0].status)
-		}, request("POST", "/admin", "Content-Length: 10", "Expect: 100-continue")),
+		raw("slow clients", "`Expect: 100-continue` to what is refused", "401, no 100", waited, request("POST", "/admin", "Content-Length: 10", "Expect: 100-continue")),
 		ours(raw("redirects", "one that is followed to another origin", "it gets none of the caller's", func(_ conversation, seen []arrival) string {
 			if len(seen) < 2 {
 				return "not followed"
@@ -348,5 +351,9 @@ func cases() []attempt {
 	)
 }
 
-// madeUpKey has a key's form and is nobody's.
-const madeUpKey = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
+// madeUpKey has the form of a consumer's key and madeUpAccountKey that of an
+// account's; they are nobody's.
+const (
+	madeUpKey        = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
+	madeUpAccountKey = "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_73ffd956"
+)

@@ -139,5 +139,10 @@ func rawManaged() []attempt {
 		api("a path with a control character, without a key", "401 problem", problem, request("GET", "/v1/accounts/a%01b/key-buckets")),
 		api("`Host` with more behind its port", "400", status, "GET /openapi HTTP/1.1\r\nHost: {host}x\r\n\r\n"),
 		api("a body of 1 GB that is announced and not sent", "413, closed", ended, request("POST", "/v1/projects", "Content-Length: 1000000000")),
+		api("a body that is announced and not sent, without a key", "401, no 100", waited, request("POST", "/v1/projects?accountName=demo", "Content-Length: 10")),
+		api("a body that is asked for, without a key", "401, no 100", waited, request("POST", "/v1/projects?accountName=demo", "Content-Length: 10", "Expect: 100-continue")),
+		api("the same with a key that does not exist", "401, no 100", waited,
+			request("POST", "/v1/projects?accountName=demo", "Transfer-Encoding: chunked", "Expect: 100-continue", "Authorization: Bearer "+madeUpAccountKey)),
+		api("a body that is announced and not sent, to nothing", "404, no 100", waited, request("POST", "/v1/nothing", "Content-Length: 10", "Expect: 100-continue")),
 	}
 }

@@ -188,7 +188,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		st.span.Name(d.ID)
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
-			p, err := s.authenticate(ctx, r)
+			p, err := Caller(ctx, s.callers, r.Header.Get("Authorization"))
 			if err != nil {
 				writeProblem(ctx, w, err)
 				return
@@ -222,8 +222,9 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 	}
 }
 
-func (s *Server) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
-	header := r.Header.Get("Authorization")
+// Caller finds who sends a request with an Authorization header; "" is for none.
+// Fault: Unauthenticated.
+func Caller(ctx context.Context, callers Authenticator, header string) (auth.Principal, error) {
 	if header == "" {
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
 			"No account key. Send one as Authorization: Bearer gwa_….")
@@ -233,7 +234,7 @@ func (s *Server) authenticate(ctx context.Context, r *http.Request) (auth.Princi
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
 			"The Authorization header is not understood. Send Authorization: Bearer gwa_….")
 	}
-	return s.callers.Authenticate(ctx, strings.TrimSpace(key))
+	return callers.Authenticate(ctx, strings.TrimSpace(key))
 }
 
 // allowed checks what a declaration alone can tell: the account and project of
