@@ -118,8 +118,8 @@ func runProduct(ctx context.Context, s settings) error {
 	}
 
 	var work errgroup.Group
-	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, s.listener, log) })
-	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, log) })
+	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, s.listener, o.parts.IDs, log) })
+	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, o.parts.IDs, log) })
 	work.Go(func() error { return p.runTriggers(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
@@ -184,8 +184,8 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 }
 
 // serve answers requests until ctx ends, and then finishes those under way.
-func serve(ctx context.Context, name string, l net.Listener, h http.Handler, bounds config.Listener, log *slog.Logger) error {
-	server := listen.New(listen.Options{Handler: h, Settings: bounds, Log: log})
+func serve(ctx context.Context, name string, l net.Listener, h http.Handler, bounds config.Listener, source listen.IDs, log *slog.Logger) error {
+	server := listen.New(listen.Options{Handler: h, Settings: bounds, IDs: source, Log: log.With("listener", name)})
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

@@ -69,7 +69,7 @@ func serve(ctx context.Context, role, address, profile string) error {
 		Close() error
 	} = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	if role == "gateway" { // as the product serves it
-		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), Log: slog.New(slog.DiscardHandler)})
+		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
 	}
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

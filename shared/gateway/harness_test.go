@@ -73,7 +73,7 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 	bounds := sharedconfig.DefaultListener()
 	bounds.BodyTimeout = 200 * time.Millisecond // which only a body that stalls comes to
 	h.URL = "http://" + l.Addr().String()
-	h.server = listen.New(listen.Options{Handler: h.gateway, Settings: bounds, Log: slog.New(slog.DiscardHandler)})
+	h.server = listen.New(listen.Options{Handler: h.gateway, Settings: bounds, IDs: config.IDs, Log: slog.New(slog.DiscardHandler)})
 	go func() { _ = h.server.Serve(l) }()
 	t.Cleanup(func() {
 		h.Close()

@@ -29,9 +29,8 @@ func (l *bounded) Accept() (net.Conn, error) {
 		if l.counts.take(from) {
 			return l.server.newConn(c, func() { l.counts.giveBack(from) }), nil
 		}
-		l.server.refused(errManyConnections)
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout)) // its buffers are empty: the kernel takes this at once
-		_, _ = c.Write(problem(errManyConnections))
+		_, _ = c.Write(l.server.refusals.answer(errManyConnections, c.RemoteAddr()))
 		l.counts.turnAway(c)
 	}
 }

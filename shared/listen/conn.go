@@ -374,7 +374,6 @@ func (c *conn) tunnel() {
 // answered before is on its way already.
 func (c *conn) refuse(r *framing.Refusal) error {
 	c.unsettled.Store(true)
-	c.server.refused(r)
 	c.answer(r)
 	c.ended = &net.OpError{Op: "read", Net: "tcp", Err: errRefused} // on which net/http says nothing
 	return c.ended
@@ -383,7 +382,7 @@ func (c *conn) refuse(r *framing.Refusal) error {
 // answer writes a problem, as a whole response.
 func (c *conn) answer(r *framing.Refusal) {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(refusalTimeout))
-	_, _ = c.Conn.Write(problem(r))
+	_, _ = c.Conn.Write(c.server.refusals.answer(r, c.RemoteAddr()))
 }
 
 // refusalTimeout is how long a refusal may take to be taken by the kernel.

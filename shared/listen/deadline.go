@@ -162,9 +162,7 @@ func (c *conn) replace(p []byte) (int, error) {
 	if c.answering && !c.replaced {
 		c.replaced = true
 		c.unsettled.Store(true)
-		r := refusalOf(p)
-		c.server.refused(r)
-		c.answer(r)
+		c.answer(refusalOf(p))
 	}
 	return len(p), nil
 }

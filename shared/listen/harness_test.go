@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 )
 
@@ -34,8 +36,13 @@ func start(t *testing.T, l net.Listener, h http.HandlerFunc, settings ...func(*c
 	for _, set := range settings {
 		set(&bounds)
 	}
+	startLogging(t, l, h, slog.New(slog.DiscardHandler), bounds)
+}
+
+func startLogging(t *testing.T, l net.Listener, h http.Handler, log *slog.Logger, bounds config.Listener) {
+	t.Helper()
 	server := listen.New(listen.Options{
-		Handler: h, Settings: bounds, Log: slog.New(slog.DiscardHandler),
+		Handler: h, Settings: bounds, IDs: ids.NewSource(rand.Reader, time.Now), Log: log,
 		Trusted: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	})
 	ended := make(chan struct{})
@@ -108,6 +115,11 @@ func (c *client) refused(status int) {
 	}
 	if p.Status != status || p.Title == "" || p.Detail == "" || !strings.HasSuffix(p.Type, response.Status[:3]) {
 		c.t.Errorf("problem %+v", p)
+	}
+	if p.Trace == nil || p.Trace.RequestID == "" || p.Trace.RequestID != response.Header.Get("X-Request-Id") {
+		c.t.Errorf("the problem's trace is %+v, the header says %q", p.Trace, response.Header.Get("X-Request-Id"))
+	} else if _, err := time.Parse("2006-01-02T15:04:05.000Z", p.Trace.Timestamp); err != nil {
+		c.t.Errorf("timestamp: %v", err)
 	}
 	if !response.Close {
 		c.t.Error("the connection is not said to close")

@@ -27,6 +27,8 @@ import (
 	"net/netip"
 	"syscall"
 
+	"golang.org/x/time/rate"
+
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
@@ -49,11 +51,16 @@ func On(ctx context.Context, addr, purpose, variable string) (net.Listener, erro
 	return l, nil
 }
 
+// IDs makes identifiers that nobody can guess: package ids' Source.
+type IDs interface{ UUID() string }
+
 // Options are what a Server is made of. All but Trusted are needed.
 type Options struct {
 	Handler  http.Handler
 	Settings config.Listener
-	Log      *slog.Logger
+	// IDs are what refusals are known by, which come before there is a request.
+	IDs IDs
+	Log *slog.Logger
 	// Trusted are load balancers of the installation's own, whose connections are
 	// many clients'. They are bounded in all alone.
 	Trusted []netip.Prefix
@@ -64,7 +71,7 @@ type Server struct {
 	handler  http.Handler
 	settings config.Listener
 	trusted  []netip.Prefix
-	log      *slog.Logger
+	refusals refusals
 	http     http.Server
 	sleepers sleepers
 	stashes  stashes
@@ -72,7 +79,8 @@ type Server struct {
 
 // New makes a Server.
 func New(o Options) *Server {
-	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, log: o.Log, sleepers: newSleepers()}
+	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, sleepers: newSleepers()}
+	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
 		IdleTimeout: o.Settings.IdleTimeout,
@@ -130,11 +138,6 @@ func (s *Server) Close() error {
 
 func (s *Server) limits() framing.Limits {
 	return framing.Limits{Bytes: s.settings.HeaderBytes, Fields: s.settings.HeaderFields}
-}
-
-// refused notes a refusal. Nothing that the client has sent is in it.
-func (s *Server) refused(r *framing.Refusal) {
-	s.log.Debug("request refused before a handler", "status", r.Status, "detail", r.Detail)
 }
 
 // connKey finds the connection in a request's context.

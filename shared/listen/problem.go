@@ -3,8 +3,14 @@ package listen
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/listen/framing"
@@ -39,13 +45,42 @@ func refusalOf(p []byte) *framing.Refusal {
 	return &framing.Refusal{Status: status, Detail: "The request is not served as it was sent. Change it before you repeat it."}
 }
 
-// problem is a whole response. It has no trace: there was no request yet.
-func problem(r *framing.Refusal) []byte {
+// refusals are what is answered in place of a handler.
+type refusals struct {
+	ids   IDs
+	log   *slog.Logger
+	lines *rate.Limiter
+	left  atomic.Int64 // refusals without a line since the last one with it
+}
+
+// A refusal costs a stranger nothing, so that their lines are bounded: one a second
+// in the long run, more after a time of quiet.
+const (
+	linesPerSecond = 1
+	linesAtOnce    = 60
+)
+
+// answer is a whole response that refuses what a client does, and writes its line,
+// in which nothing is that the client has sent.
+func (f *refusals) answer(r *framing.Refusal, client net.Addr) []byte {
+	id := f.ids.UUID()
+	if f.lines.Allow() {
+		from, _, _ := net.SplitHostPort(client.String())
+		f.log.Info("request refused", "requestId", id, "status", r.Status, "detail", r.Detail, "client", from, "untold", f.left.Swap(0))
+	} else {
+		f.left.Add(1)
+	}
+	return problem(r, id, time.Now())
+}
+
+// problem is a whole response.
+func problem(r *framing.Refusal, id string, at time.Time) []byte {
 	body, err := json.Marshal(api.Problem{
 		Type:   "https://httpproblems.com/http-status/" + strconv.Itoa(r.Status),
 		Title:  http.StatusText(r.Status),
 		Status: r.Status,
 		Detail: r.Detail,
+		Trace:  &api.Trace{RequestID: id, Timestamp: api.Timestamp(at)},
 	})
 	if err != nil {
 		return nil
@@ -55,6 +90,8 @@ func problem(r *framing.Refusal) []byte {
 	out = strconv.AppendInt(out, int64(r.Status), 10)
 	out = append(out, ' ')
 	out = append(out, http.StatusText(r.Status)...)
+	out = append(out, "\r\nX-Request-Id: "...)
+	out = append(out, id...)
 	out = append(out, "\r\nContent-Type: application/problem+json\r\nContent-Length: "...)
 	out = strconv.AppendInt(out, int64(len(body))+1, 10)
 	if r.Status == http.StatusServiceUnavailable {
