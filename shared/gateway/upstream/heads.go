@@ -78,6 +78,7 @@ func (h *heads) find(header http.Header, is func(at int, status string) bool) {
 // again. All others that have it go on from where they are.
 type tapped struct {
 	net.Conn
+	gone  func() // when it is closed; nil above TLS, where the one below is told
 	mu    sync.Mutex
 	heads *heads // of the request that has the connection, nil between its head and the next
 }
@@ -103,15 +104,12 @@ func (t *tapped) CloseWrite() error {
 	return t.Close()
 }
 
-// dialTapped is a DialContext for plain connections.
-func dialTapped(dial dialFunc) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &tapped{Conn: conn}, nil
+// Close implements net.Conn.
+func (t *tapped) Close() error {
+	if t.gone != nil {
+		t.gone()
 	}
+	return t.Conn.Close()
 }
 
 // dialTappedTLS is a DialTLSContext: HTTP/2 is what http.Transport recognises by

@@ -64,7 +64,7 @@ func (t *transports) make() *http.Transport {
 	return &http.Transport{
 		// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
 		// traffic, and would be dialled in place of the guarded address.
-		DialContext:            dialTapped(t.connect),
+		DialContext:            t.connect,
 		DialTLSContext:         dialTappedTLS(t.connect, o.TLS, o.TLSTimeout),
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
@@ -85,25 +85,10 @@ func (t *transports) connect(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		return conn, nil
-	}
 	if t.open.Add(1) > int64(t.options.MaxIdle) {
 		t.closeIdle()
 	}
-	return &counted{TCPConn: tcp, gone: sync.OnceFunc(func() { t.open.Add(-1) })}, nil
-}
-
-// counted is a connection of some transport's.
-type counted struct {
-	*net.TCPConn
-	gone func()
-}
-
-func (c *counted) Close() error {
-	c.gone()
-	return c.TCPConn.Close()
+	return &tapped{Conn: conn, gone: sync.OnceFunc(func() { t.open.Add(-1) })}, nil
 }
 
 // closeIdle closes idle connections, of accounts that were not heard of for
