@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -15,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/gateway/upstream/upstreamtest"
 )
 
 func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
@@ -67,7 +65,7 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 					if test.name == "silent" {
 						o.ResponseTimeout = 100 * time.Millisecond
 					}
-					o.Resolver = resolver(t, func(string) string { return "" })
+					o.Resolver = new(upstreamtest.Records).Resolver(t)
 				})
 			response := h.do(t, "GET", "/x?token=s3cret")
 			if test.detail == "" {
@@ -90,18 +88,18 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 func TestANameThatMovesToAPrivateAddressIsRefused(t *testing.T) {
 	up := serve(t, echo)
 	port := up.URL[strings.LastIndex(up.URL, ":"):]
-	var address atomic.Value
-	address.Store("127.0.0.1")
+	var names upstreamtest.Records
+	names.Set("rebind.example.", "127.0.0.1")
 	h := newHouse(t, artifact(route("GET /x", forward("http://rebind.example"+port))), func(_ *gateway.Config, o *upstream.Options) {
 		o.Guard = upstream.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
-		o.Resolver = resolver(t, func(string) string { return address.Load().(string) })
+		o.Resolver = names.Resolver(t)
 	})
 	noReuse := header("Connection", "close")
 	if response := h.do(t, "GET", "/x", noReuse); response.StatusCode != http.StatusOK {
 		t.Fatalf("the allowed address: got %d", response.StatusCode)
 	}
 	up.CloseClientConnections() // what is pooled stays good: force a new dial
-	address.Store("127.0.0.2")
+	names.Set("rebind.example.", "127.0.0.2")
 	if p := problemOf(t, h.do(t, "GET", "/x", noReuse)); !strings.Contains(p.Detail, "does not allow") {
 		t.Errorf("after the name has moved: %d %s", p.Status, p.Detail)
 	}
@@ -169,8 +167,10 @@ func TestTheProcessesProxyIsNotUsed(t *testing.T) {
 	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "through the proxy") })
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	t.Setenv("http_proxy", proxy.URL)
+	var names upstreamtest.Records
+	names.Set("up.example.", "127.0.0.1")
 	h := newHouse(t, artifact(route("GET /x", forward("http://up.example:1"))), func(_ *gateway.Config, o *upstream.Options) {
-		o.Resolver = resolver(t, func(string) string { return "127.0.0.1" })
+		o.Resolver = names.Resolver(t)
 	})
 	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusBadGateway {
 		t.Errorf("got %d %s", response.StatusCode, body(t, response))
@@ -229,53 +229,4 @@ func trust(up *httptest.Server) setting {
 	return func(_ *gateway.Config, o *upstream.Options) {
 		o.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-}
-
-// resolver is a DNS server of its own: address gives the answer for a name, ""
-// for a name that does not exist.
-func resolver(t testing.TB, address func(name string) string) *net.Resolver {
-	t.Helper()
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	go func() {
-		buffer := make([]byte, 1500)
-		for {
-			n, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if answer := dnsAnswer(buffer[:n], address); answer != nil {
-				_, _ = conn.WriteTo(answer, from)
-			}
-		}
-	}()
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
-	}}
-}
-
-func dnsAnswer(query []byte, address func(string) string) []byte {
-	var m dnsmessage.Message
-	if m.Unpack(query) != nil || len(m.Questions) == 0 {
-		return nil
-	}
-	m.Response, m.Additionals = true, nil
-	q := m.Questions[0]
-	text := address(strings.TrimSuffix(q.Name.String(), "."))
-	if text == "" {
-		m.RCode = dnsmessage.RCodeNameError
-	} else if q.Type == dnsmessage.TypeA {
-		m.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
-			Body:   &dnsmessage.AResource{A: netip.MustParseAddr(text).As4()},
-		}}
-	}
-	packed, err := m.Pack()
-	if err != nil {
-		return nil
-	}
-	return packed
 }
