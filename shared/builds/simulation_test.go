@@ -160,7 +160,7 @@ func arrange(ctx context.Context, table *store.Table, bucket *blob.Memory, archi
 	service := deployments.New(installation.Parts{Table: table, Bucket: bucket, IDs: source, Now: time.Now}, noBuckets{})
 	owner := auth.Owner{AccountID: "a", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 	request := func() context.Context {
-		return audit.With(ctx, &audit.Request{AccountID: "a", RequestID: source.UUID(), Time: time.Now()})
+		return store.Decide(audit.With(ctx, &audit.Request{AccountID: "a", RequestID: source.UUID(), Time: time.Now()}))
 	}
 	for _, c := range []struct {
 		branch string

@@ -73,9 +73,9 @@ func (w *world) sleep(d time.Duration) {
 	w.clock = w.clock.Add(d)
 }
 
-// ctx is of one request: audit records are one each.
+// ctx is of one request, a decision: audit records are one each.
 func (w *world) ctx() context.Context {
-	return audit.With(w.t.Context(), &audit.Request{AccountID: account, Action: "source.create", RequestID: w.ids.UUID(), Time: w.now()})
+	return store.Decide(audit.With(w.t.Context(), &audit.Request{AccountID: account, Action: "source.create", RequestID: w.ids.UUID(), Time: w.now()}))
 }
 
 const account = "a0000000-0000-4000-8000-000000000000"

@@ -21,7 +21,7 @@ import (
 
 // fixed is a request's context whose audit record is the same in each run.
 func fixed(ctx context.Context, id string) context.Context {
-	return audit.With(ctx, &audit.Request{AccountID: accountID, Time: storetest.Epoch, RequestID: id})
+	return store.Decide(audit.With(ctx, &audit.Request{AccountID: accountID, Time: storetest.Epoch, RequestID: id}))
 }
 
 // TestLargeChangesSurviveEverything kills, repeats and re-orders each change

@@ -123,12 +123,12 @@ func ref() keys.BucketRef { return keys.BucketRef{AccountID: accountID, Name: bu
 // all is a page that holds everything a test makes.
 var all = store.Page{Limit: 100_000}
 
-// request is the context of one request, which is audited.
+// request is the context of one request, which is audited and a decision.
 func (w *world) request() context.Context {
-	return audit.With(w.Context(), &audit.Request{
+	return store.Decide(audit.With(w.Context(), &audit.Request{
 		AccountID: accountID, Action: "consumer.update", Time: w.clock.Now(),
 		RequestID: fmt.Sprintf("request-%d", w.requests.Add(1)),
-	})
+	}))
 }
 
 // settle lets time pass until all operations have ended.

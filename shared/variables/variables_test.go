@@ -70,10 +70,10 @@ func at(branch string) variables.Branch {
 
 // request is the context of one audited request.
 func (w *world) request() context.Context {
-	return audit.With(w.Context(), &audit.Request{
+	return store.Decide(audit.With(w.Context(), &audit.Request{
 		AccountID: accountID, Action: "variable.create", Time: w.now,
 		RequestID: fmt.Sprint("request-", w.requests.Add(1)),
-	})
+	}))
 }
 
 func (w *world) create(branch string, n variables.NewVariable) variables.Variable {

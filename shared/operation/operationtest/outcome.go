@@ -64,8 +64,11 @@ func (r result) compare(reference result, p plan) *WrongRunError {
 			want.operations[id] = reference.after.operations[id]
 		}
 	}
+	if r.refused {
+		want = r.before
+	}
 	wrong := r.after.differs(want)
-	if wrong != "" && r.acted && !r.acknowledged {
+	if wrong != "" && r.acted && !r.acknowledged && !r.refused {
 		if r.after.differs(r.before) == "" {
 			return nil
 		}

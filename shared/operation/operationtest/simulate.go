@@ -1,10 +1,11 @@
 // Package operationtest checks definitions of operations under every kind of
 // failure: the real engine runs them over a table in memory while a scheduler
 // decides, call by call, what happens next. It kills workers before and after
-// any call, runs several at once, throttles, loses replies after the commit,
-// repeats, drops and re-orders stream records, sweeps at any time, moves the
-// clock and gives each worker a wrong one of its own. In the end every
-// operation has to be where it would have been without all that.
+// any call, runs several at once, throttles, loses calls and replies, has others
+// change what a read has not come to yet, repeats, drops and re-orders stream
+// records, sweeps at any time, moves the clock and gives each worker a wrong one
+// of its own. In the end every operation has to be where it would have been
+// without all that.
 //
 // Everything runs in a testing/synctest bubble: one call at a time, chosen by
 // the seed, with the bubble's clock. So a run is the same each time:
@@ -49,7 +50,7 @@ type Scenario struct {
 	// Act, if not nil, is a request that begins operations, in a worker that
 	// may die at any call, and that is not repeated. In the end there is all of
 	// it or none: the table's content is as if Act had run undisturbed, or as
-	// before it. All of it, if Act has answered nil.
+	// before it. All of it, if Act has answered nil; none, if a Throttled fault.
 	Act func(ctx context.Context, w *Worker) error
 	// Always, if not nil, has to hold between any two calls. The table is not
 	// disturbed.
@@ -180,6 +181,10 @@ type plan struct {
 	// calls is how many calls the undisturbed run makes.
 	calls int
 }
+
+// torn is whether the items of a read are far apart (memory.Backend.Tear): in
+// every other run by a seed.
+func (p plan) torn() bool { return p.seed%2 == 1 }
 
 func (p plan) String() string {
 	switch {

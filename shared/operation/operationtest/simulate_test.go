@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -86,6 +87,37 @@ func TestBrokenRuleIsNoticed(t *testing.T) {
 					}
 					return inResult(ctx, step)
 				})}
+			}
+		},
+		"a task takes two records for a snapshot": func(s *Scenario) {
+			other := store.Key{PK: "other", SK: "."}
+			s.Definitions = func(w *Worker) []operation.Definition {
+				return []operation.Definition{counting(func(ctx context.Context, _ operation.Step) (operation.Result, error) {
+					var a, b struct {
+						N int `dynamodbav:"n"`
+					}
+					err := w.Table.Load(ctx, store.Want(counter.Key, &a), store.Want(other, &b))
+					writes := []store.Write{counter, store.Upsert(other, store.Add(store.At("n"), 1))}
+					if a.N != b.N { // never, since they are counted together
+						writes = append(writes, store.Upsert(store.Key{PK: "torn", SK: "."}, store.Add(store.At("n"), 1)))
+					}
+					return operation.Result{Writes: writes}, err
+				})}
+			}
+			s.Arrange = func(ctx context.Context, w *Worker) error {
+				return w.Table.Commit(ctx,
+					operation.Begin(operation.Start{ID: "op", Kind: "three"}, w.Now()),
+					operation.Begin(operation.Start{ID: "op2", Kind: "three"}, w.Now()))
+			}
+		},
+		"a request that was carried out is answered as refused": func(s *Scenario) {
+			s.Arrange = func(context.Context, *Worker) error { return nil }
+			s.Act = func(ctx context.Context, w *Worker) error {
+				err := w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "op", Kind: "three"}, w.Now()))
+				if fault.Is(err, fault.Unanswered) {
+					return fault.New(fault.Throttled, "Repeat it.")
+				}
+				return err
 			}
 		},
 		"a failed call is not tried again": func(s *Scenario) {
@@ -169,7 +201,7 @@ func TestRunsAreDisturbedInEveryWay(t *testing.T) {
 		all.WriteString(strings.Join(play(t, three(), plan{seed: seed, calls: 20}).trace, "\n"))
 	}
 	for _, what := range []string{
-		"refused", "reply lost", "dies before", "dies after", "freezes", "is lost", "again", "sweep", "pass",
+		"refused", "call lost", "reply lost", "dies before", "dies after", "freezes", "is lost", "again", "sweep", "pass",
 	} {
 		if !strings.Contains(all.String(), what) {
 			t.Errorf("in 300 runs nothing ever %q", what)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -53,9 +54,12 @@ type simulation struct {
 	// operations there are.
 	undelivered, delivered []store.StreamRecord
 	operations             map[string]bool
-	acted, acknowledged    bool
-	over                   bool
-	beginning              outcome
+	acted                  bool
+	// acknowledged tells that the request has had an answer, refused that it was
+	// that nothing had happened.
+	acknowledged, refused bool
+	over                  bool
+	beginning             outcome
 }
 
 // result is what a run came to.
@@ -64,8 +68,9 @@ type result struct {
 	calls         int
 	trace         []string
 	before, after outcome
-	// acted tells that there was a request, acknowledged that it had an answer.
-	acted, acknowledged bool
+	// acted tells that there was a request, acknowledged that it was answered with
+	// success, refused that it was with the word that nothing had happened.
+	acted, acknowledged, refused bool
 }
 
 const (
@@ -85,6 +90,9 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: a repeatable run is the point
 		operations: map[string]bool{}, disturbed: map[int]bool{},
 	}
+	if p.torn() {
+		sim.memory.Tear(p.seed, betweenItems)
+	}
 	if !p.undisturbed {
 		// Spread over the whole run, which takes about as many calls as the
 		// undisturbed one, and more for what has to be done again.
@@ -103,7 +111,7 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 // run plays the scenario to its end.
 func (s *simulation) run() result {
 	reason := s.play()
-	r := result{calls: s.calls, trace: s.trace, acted: s.scenario.Act != nil, acknowledged: s.acknowledged}
+	r := result{calls: s.calls, trace: s.trace, acted: s.scenario.Act != nil, acknowledged: s.acknowledged, refused: s.refused}
 	if reason == "" {
 		r.after = s.outcome()
 		r.before = s.beginning
@@ -282,10 +290,10 @@ func (s *simulation) proceed(c *call) {
 			f = map[bool]decision{false: dieBefore, true: dieAfter}[s.plan.after]
 		}
 	case s.inOutage() && !c.own:
-		f = refuse
+		f = s.unanswered()
 	case w.outage > 0:
 		w.outage--
-		f = refuse
+		f = s.unanswered()
 	case s.disturbed[s.calls]:
 		f = decision(1 + s.rng.IntN(int(decisions)-1))
 		switch {
@@ -306,6 +314,9 @@ func (s *simulation) proceed(c *call) {
 		s.die(c.worker, "")
 	}
 }
+
+// unanswered is how a call of an outage ends: refused, or nobody knows.
+func (s *simulation) unanswered() decision { return refuse + decision(s.rng.IntN(2)) }
 
 // inOutage reports whether the long outage is on. It begins with a call.
 func (s *simulation) inOutage() bool {
@@ -382,11 +393,14 @@ func (s *simulation) start(what string, f func(ctx context.Context, w *Worker)) 
 func (s *simulation) act() {
 	s.acted = true
 	s.start("act", func(ctx context.Context, w *Worker) {
-		if s.scenario.Act(ctx, w) == nil && !w.isDead() {
-			s.mu.Lock()
-			s.acknowledged = true
-			s.mu.Unlock()
+		err := s.scenario.Act(ctx, w)
+		if w.isDead() {
+			return
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.acknowledged = err == nil
+		s.refused = fault.Is(err, fault.Throttled)
 	})
 }
 

@@ -47,8 +47,26 @@ func (w *Worker) Now() time.Time { return time.Now().Add(w.skew) }
 // may fail as Unavailable, before or after f has run, and the worker may die.
 func (w *Worker) Call(ctx context.Context, what string, f func() error) error {
 	failed, err := w.do(ctx, what, false, f)
-	if failed {
+	if failed != proceed {
 		return fault.New(fault.Unavailable, "simulated: %s has no answer", what)
+	}
+	return err
+}
+
+// ask makes a call to the table. What it answers of a failure is what DynamoDB's
+// backend does: a call that was refused has had no effect; of one whose request or
+// reply was lost, or for which the time has come to an end, this is not known.
+func (w *Worker) ask(ctx context.Context, what string, own bool, f func() error) error {
+	failed, err := w.do(ctx, what, own, f)
+	switch failed {
+	case refuse:
+		return fmt.Errorf("%w: simulated: throttled", store.ErrRepeat)
+	case loseCall, loseReply:
+		return fmt.Errorf("%w: %w: simulated: the connection is broken", store.ErrRepeat, store.ErrLost)
+	case proceed, dieBefore, dieAfter, freeze, decisions:
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", store.ErrLost, err)
 	}
 	return err
 }
@@ -59,6 +77,7 @@ type decision int
 const (
 	proceed decision = iota
 	refuse
+	loseCall
 	loseReply
 	dieBefore
 	dieAfter
@@ -67,7 +86,7 @@ const (
 )
 
 func (f decision) String() string {
-	return [...]string{"", " → refused", " → reply lost", " → dies before", " → dies after", " → freezes", ""}[f]
+	return [...]string{"", " → refused", " → call lost", " → reply lost", " → dies before", " → dies after", " → freezes", ""}[f]
 }
 
 // call is a worker's request to go on.
@@ -82,21 +101,22 @@ type call struct {
 // activityKey has a context carry the number of the activity it belongs to.
 type activityKey struct{}
 
-// do has the scheduler decide about a call, and makes it. It reports failed for
-// a call that has no answer. own says that it is about operations' records alone.
-func (w *Worker) do(ctx context.Context, what string, own bool, f func() error) (failed bool, err error) {
+// do has the scheduler decide about a call, and makes it. For a call that has no
+// answer it gives the decision, proceed for others. own says that it is about
+// operations' records alone.
+func (w *Worker) do(ctx context.Context, what string, own bool, f func() error) (failed decision, err error) {
 	if !w.disturbs {
-		return false, f()
+		return proceed, f()
 	}
 	if err := ctx.Err(); err != nil && !w.isDead() {
-		return false, fmt.Errorf("simulated: %s: %w", what, err)
+		return proceed, fmt.Errorf("simulated: %s: %w", what, err)
 	}
 	fate := w.sim.decide(ctx, w, what, own)
 	switch fate {
 	case dieBefore:
 		runtime.Goexit()
-	case refuse:
-		return true, nil
+	case refuse, loseCall:
+		return fate, nil
 	case proceed, loseReply, dieAfter, freeze, decisions:
 	}
 	err = f()
@@ -104,11 +124,11 @@ func (w *Worker) do(ctx context.Context, what string, own bool, f func() error) 
 	case fate == dieAfter:
 		runtime.Goexit()
 	case fate == loseReply:
-		return true, nil
+		return fate, nil
 	case ctx.Err() != nil: // the answer came too late
-		return false, fmt.Errorf("simulated: %s: %w", what, ctx.Err())
+		return proceed, fmt.Errorf("simulated: %s: %w", what, ctx.Err())
 	}
-	return false, err
+	return proceed, err
 }
 
 func (w *Worker) isDead() bool {
@@ -131,24 +151,31 @@ func (h handle) Read(ctx context.Context, keys []store.Key) (items []store.Item,
 		names[i] = k.PK
 		own = own && isOperation(k)
 	}
-	failed, err := h.w.do(ctx, "read "+strings.Join(names, ", "), own, func() (err error) {
-		items, err = h.inner.Read(ctx, keys)
+	err = h.w.ask(ctx, "read "+strings.Join(names, ", "), own, func() (err error) {
+		items, err = h.inner.Read(context.WithValue(ctx, readerKey{}, h.w), keys)
 		return err
 	})
-	if failed {
-		return nil, store.ErrRepeat
-	}
 	return items, err
 }
 
+// readerKey has the context of a read carry the worker that makes it.
+type readerKey struct{}
+
+// betweenItems is what happens in the middle of a torn read: whatever the scheduler
+// chooses. A call that fails here has left keys unprocessed.
+func betweenItems(ctx context.Context) error {
+	w, _ := ctx.Value(readerKey{}).(*Worker)
+	if w == nil {
+		return nil
+	}
+	return w.ask(ctx, "read on", false, func() error { return nil })
+}
+
 func (h handle) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
-	failed, err := h.w.do(ctx, "query "+q.PK, q.Index == store.DueIndex, func() (err error) {
+	err = h.w.ask(ctx, "query "+q.PK, q.Index == store.DueIndex, func() (err error) {
 		items, next, err = h.inner.Query(ctx, q)
 		return err
 	})
-	if failed {
-		return nil, "", store.ErrRepeat
-	}
 	return items, next, err
 }
 
@@ -162,13 +189,9 @@ func (h handle) Transact(ctx context.Context, token string, writes []store.Write
 		}
 		names = append(names, fmt.Sprintf("%s %s %s", w.Kind, w.Key.PK, strings.TrimSuffix(w.Key.SK, ".")))
 	}
-	failed, err := h.w.do(ctx, strings.Join(names, ", "), own, func() error {
+	return h.w.ask(ctx, strings.Join(names, ", "), own, func() error {
 		return h.inner.Transact(ctx, token, writes)
 	})
-	if failed {
-		return store.ErrRepeat
-	}
-	return err
 }
 
 func isOperation(k store.Key) bool {
