@@ -88,6 +88,7 @@ func TestUsualRequestsPass(t *testing.T) {
 		"absolute":          {"GET http://b:81/x HTTP/1.1\r\nHost: a\r\n\r\n", "GET b:81 http://b:81/x "},
 		"line ends before":  {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET a / "},
 		"white space":       {"GET / HTTP/1.1\r\nHost: \t a \t \r\nA:\r\n\r\n", "GET a / "},
+		"no expectation":    {"GET / HTTP/1.1\r\nHost: a\r\nExpect: \r\n\r\n", "GET a / "},
 		"many empty fields": {"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A:\r\n", 199) + "\r\n", "GET a / "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -196,7 +196,8 @@ func (s *Scanner) field(line []byte) *Refusal {
 		}
 	case len("expect"):
 		if isName(name, "expect") {
-			s.unexpected = s.unexpected || !isName(trim(line[colon+1:]), "100-continue")
+			value := trim(line[colon+1:]) // an empty list is no expectation
+			s.unexpected = s.unexpected || len(value) > 0 && !isName(value, "100-continue")
 		}
 	case len("content-length"):
 		if isName(name, "content-length") {
