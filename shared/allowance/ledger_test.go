@@ -115,10 +115,10 @@ func (f *flaky) Transact(ctx context.Context, token string, writes []store.Write
 	case 0:
 		return fmt.Errorf("%w: throttled", store.ErrRepeat)
 	case 1:
-		if err := f.Backend.Transact(ctx, token, writes); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: the reply was lost", store.ErrRepeat)
+		_ = f.Backend.Transact(ctx, token, writes) // nobody hears what came of it
+		return fmt.Errorf("%w: %w: the reply was lost", store.ErrRepeat, store.ErrLost)
+	case 2:
+		return fmt.Errorf("%w: %w: the call was lost", store.ErrRepeat, store.ErrLost)
 	}
 	return f.Backend.Transact(ctx, token, writes)
 }

@@ -81,7 +81,7 @@ const (
 	throttle
 	loseReply
 	refuse        // not applied, and not to be repeated
-	applyAndFail  // applied, and the caller may not repeat
+	applyAndFail  // applied, not to be repeated, and not known
 	forgetAndLate // applied, and repeated after its token was forgotten
 )
 
@@ -102,7 +102,7 @@ func (i *instance) gate(ctx context.Context, what string, apply func(token strin
 		i.run.mu.Lock()
 		i.run.calls = slices.DeleteFunc(i.run.calls, func(o *call) bool { return o == c })
 		i.run.mu.Unlock()
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", store.ErrLost, context.Cause(ctx))
 	}
 	switch e {
 	case succeed:
@@ -110,12 +110,11 @@ func (i *instance) gate(ctx context.Context, what string, apply func(token strin
 	case throttle:
 		return fmt.Errorf("%w: throttled", store.ErrRepeat)
 	case loseReply:
-		if err := apply(""); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: the reply was lost", store.ErrRepeat)
+		_ = apply("") // nobody hears what came of it
+		return fmt.Errorf("%w: %w: the reply was lost", store.ErrRepeat, store.ErrLost)
 	case applyAndFail:
-		return errors.Join(errSimulated, apply(""))
+		_ = apply("")
+		return fmt.Errorf("%w: %w", store.ErrLost, errSimulated)
 	case forgetAndLate:
 		if err := apply(""); err != nil {
 			return err

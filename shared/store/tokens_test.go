@@ -37,7 +37,7 @@ func (f *forgetful) Transact(ctx context.Context, token string, writes []store.W
 	err := f.Backend.Transact(ctx, fmt.Sprint(token, f.calls), writes)
 	if err == nil && f.restarts > 0 {
 		f.restarts--
-		return fmt.Errorf("%w: connection reset", store.ErrRepeat)
+		return fmt.Errorf("%w: %w: connection reset", store.ErrRepeat, store.ErrLost)
 	}
 	return err
 }
