@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,6 +46,53 @@ type machine struct {
 	*world
 	model model
 	texts int
+	// inside is whether an action runs in the middle of another's read; before is
+	// the model as it was until then, nil where there was none. The other action
+	// comes to what it would after it, or finds out from what was before that it
+	// can't be made.
+	inside bool
+	before *model
+}
+
+// late reports whether a change was made although the bucket was deleted in the
+// middle of it. It is in what was deleted (bucketUnchecked), as if it had been made
+// before that: the texts that it has made open nothing.
+func (m *machine) late(err error, made ...keys.Key) bool {
+	if err != nil || m.model.exists || m.before == nil || !m.before.exists {
+		return false
+	}
+	for _, k := range made {
+		m.model.dead[k.Text] = true
+	}
+	return true
+}
+
+// clone is a copy that does not change with m.
+func (m *model) clone() *model {
+	c := &model{exists: m.exists, consumers: map[string]*modelConsumer{}, dead: maps.Clone(m.dead)}
+	for name, consumer := range m.consumers {
+		own := *consumer
+		own.keys = slices.Clone(consumer.keys)
+		c.consumers[name] = &own
+	}
+	return c
+}
+
+// key gives a key of a consumer, nil for none.
+func (m *model) key(name, id string) *modelKey {
+	c := m.consumers[name]
+	if !m.exists || c == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(c.keys, func(k modelKey) bool { return k.id == id }); i >= 0 {
+		return &c.keys[i]
+	}
+	return nil
+}
+
+// was reports whether something holds, or did before the action in the middle.
+func (m *machine) was(holds func(*model) bool) bool {
+	return holds(&m.model) || m.before != nil && holds(m.before)
 }
 
 var (
@@ -65,6 +113,9 @@ func (m *machine) expiry(t *rapid.T) *time.Time {
 
 // text draws a custom text now and then: a new one, or one that is dead.
 func (m *machine) text(t *rapid.T) string {
+	if m.inside {
+		return "" // two actions at once want no text of the dead
+	}
 	switch rapid.IntRange(0, 3).Draw(t, "text") {
 	case 0:
 		m.texts++
@@ -83,28 +134,27 @@ func (m *machine) text(t *rapid.T) string {
 // call has to have answered accordingly.
 func (m *machine) expect(t *rapid.T, name string, err error) *modelConsumer {
 	c := m.model.consumers[name]
-	if !m.model.exists || c == nil {
-		if !fault.Is(err, fault.NotFound) {
-			t.Fatalf("%s is not there, got %v", name, err)
-		}
+	there := m.model.exists && c != nil
+	switch {
+	case m.late(err):
 		return nil
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+	case fault.Is(err, fault.NotFound) && m.was(func(m *model) bool { return !m.exists || m.consumers[name] == nil }):
+		return nil
+	case err != nil:
+		t.Fatalf("%s is there %v: %v", name, there, err)
+	case !there:
+		t.Fatalf("%s is not there, and the answer is no fault", name)
 	}
 	return c
 }
 
 func (m *machine) CreateBucket(t *rapid.T) {
 	_, err := m.keys.CreateBucket(m.request(), owner, keys.NewBucket{Name: bucket})
-	if m.model.exists {
-		if !fault.Is(err, fault.Conflict) {
-			t.Fatalf("the bucket is there, got %v", err)
-		}
+	if fault.Is(err, fault.Conflict) && m.was(func(m *model) bool { return m.exists }) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || m.model.exists {
+		t.Fatalf("the bucket exists %v, got %v", m.model.exists, err)
 	}
 	m.model.exists, m.model.consumers = true, map[string]*modelConsumer{}
 }
@@ -113,7 +163,11 @@ func (m *machine) DeleteBucket(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "sure") > 0 {
 		t.Skip("not now")
 	}
-	if err := m.keys.DeleteBucket(m.request(), in(bucket)); m.model.exists != (err == nil) {
+	err := m.keys.DeleteBucket(m.request(), in(bucket))
+	if fault.Is(err, fault.NotFound) && m.was(func(m *model) bool { return !m.exists }) {
+		return
+	}
+	if err != nil || !m.model.exists {
 		t.Fatalf("the bucket exists %v, got %v", m.model.exists, err)
 	}
 	for _, c := range m.model.consumers {
@@ -140,18 +194,14 @@ func (m *machine) CreateConsumer(t *rapid.T) {
 		Managers: []keys.NewManager{{Email: manager, Sub: "s"}},
 	})
 	switch {
-	case !m.model.exists:
-		if !fault.Is(err, fault.NotFound) {
-			t.Fatalf("there is no bucket, got %v", err)
-		}
+	case m.late(err, made.Keys...):
 		return
-	case m.model.consumers[name] != nil:
-		if !fault.Is(err, fault.Conflict) {
-			t.Fatalf("%s is there, got %v", name, err)
-		}
+	case fault.Is(err, fault.NotFound) && m.was(func(m *model) bool { return !m.exists }):
 		return
-	case err != nil:
-		t.Fatal(err)
+	case fault.Is(err, fault.Conflict) && m.was(func(m *model) bool { return m.exists && m.consumers[name] != nil }):
+		return
+	case err != nil, !m.model.exists, m.model.consumers[name] != nil:
+		t.Fatalf("the bucket exists %v, %s %v, got %v", m.model.exists, name, m.model.consumers[name] != nil, err)
 	}
 	c := &modelConsumer{id: made.ID, tags: tags, metadata: metadata, managers: []string{manager}}
 	for _, k := range made.Keys {
@@ -195,6 +245,9 @@ func (m *machine) DeleteConsumer(t *rapid.T) {
 func (m *machine) CreateKey(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), keys.NewKey{ExpiresOn: m.expiry(t), Text: m.text(t)}
 	made, err := m.keys.CreateKey(m.request(), m.at(t, name), n)
+	if m.late(err, made) {
+		return
+	}
 	if c := m.expect(t, name, err); c != nil {
 		c.keys = append(c.keys, modelKey{id: made.ID, text: made.Text, expiresOn: n.ExpiresOn})
 		delete(m.model.dead, made.Text)
@@ -204,6 +257,12 @@ func (m *machine) CreateKey(t *rapid.T) {
 func (m *machine) CreateKeys(t *rapid.T) {
 	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "n")
 	made, err := m.keys.CreateKeys(m.request(), m.at(t, name), make([]keys.NewKey, n))
+	if fault.Is(err, fault.Throttled) && m.before != nil {
+		t.Skip("too many changes at once")
+	}
+	if m.late(err, made...) {
+		return
+	}
 	if c := m.expect(t, name, err); c != nil {
 		for _, k := range made {
 			c.keys = append(c.keys, modelKey{id: k.ID, text: k.Text})
@@ -227,52 +286,80 @@ func (m *machine) RollKey(t *rapid.T) {
 			c.keys[i].expiresOn = &expiresOn
 		}
 	}
+	m.memory.Tear(0, nil) // what follows is the model's own look
 	newest := m.list(name)[0]
 	c.keys = append(c.keys, modelKey{id: newest.ID, text: newest.Text})
 }
 
 // one draws a key of a consumer that has some.
-func (m *machine) one(t *rapid.T) (string, *modelConsumer, int) {
-	name := consumerNames.Draw(t, "name")
+func (m *machine) one(t *rapid.T) (name, id string) {
+	name = consumerNames.Draw(t, "name")
 	c := m.model.consumers[name]
 	if c == nil || len(c.keys) == 0 {
 		t.Skip("no key")
 	}
-	return name, c, rapid.IntRange(0, len(c.keys)-1).Draw(t, "key")
+	return name, c.keys[rapid.IntRange(0, len(c.keys)-1).Draw(t, "key")].id
+}
+
+// expectKey is expect for a call that is about a key.
+func (m *machine) expectKey(t *rapid.T, name, id string, err error) *modelKey {
+	if m.late(err) {
+		return nil
+	}
+	if fault.Is(err, fault.NotFound) && m.was(func(m *model) bool { return m.key(name, id) == nil }) {
+		return nil
+	}
+	k := m.model.key(name, id)
+	if err != nil || k == nil {
+		t.Fatalf("key %s of %s is there %v: %v", id, name, k != nil, err)
+	}
+	return k
 }
 
 func (m *machine) UpdateKey(t *rapid.T) {
-	name, c, i := m.one(t)
+	name, id := m.one(t)
 	patch := keys.KeyPatch{Text: m.text(t)}
 	expiresOn, set := m.expiry(t), rapid.Bool().Draw(t, "setExpiry")
 	if set {
 		patch.ExpiresOn = store.Patch[time.Time]{Set: true, Value: expiresOn}
 	}
-	if _, err := m.keys.UpdateKey(m.request(), m.at(t, name), c.keys[i].id, patch); err != nil {
-		t.Fatal(err)
+	_, err := m.keys.UpdateKey(m.request(), m.at(t, name), id, patch)
+	k := m.expectKey(t, name, id, err)
+	if k == nil {
+		return
 	}
 	if set {
-		c.keys[i].expiresOn = expiresOn
+		k.expiresOn = expiresOn
 	}
 	if patch.Text != "" {
-		m.model.kill(c.keys[i])
-		c.keys[i].text = patch.Text
+		m.model.kill(*k)
+		k.text = patch.Text
 		delete(m.model.dead, patch.Text)
 	}
 }
 
 func (m *machine) DeleteKey(t *rapid.T) {
-	name, c, i := m.one(t)
-	if err := m.keys.DeleteKey(m.request(), m.at(t, name), c.keys[i].id); err != nil {
-		t.Fatal(err)
+	name, id := m.one(t)
+	err := m.keys.DeleteKey(m.request(), m.at(t, name), id)
+	k := m.expectKey(t, name, id, err)
+	if k == nil {
+		return
 	}
-	m.model.kill(c.keys[i])
-	c.keys = slices.Delete(c.keys, i, i+1)
+	m.model.kill(*k)
+	c := m.model.consumers[name]
+	c.keys = slices.DeleteFunc(c.keys, func(k modelKey) bool { return k.id == id })
 }
 
 // Work advances the operations by a step or several.
 func (m *machine) Work(t *rapid.T) {
-	m.clock.add(rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Minute}).Draw(t, "pass"))
+	if !m.inside { // or a change would be of another time than it is
+		m.clock.add(rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Minute}).Draw(t, "pass"))
+	}
+	m.Sweep(t)
+}
+
+// Sweep is Work at once.
+func (m *machine) Sweep(t *rapid.T) {
 	if err := m.engine.Sweep(m.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -355,6 +442,42 @@ func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
 	}
 }
 
+// tear has something happen in the middle of the next read of several items, at
+// a place that is drawn: the rest of it stays unprocessed, or one of the actions is
+// made, in the other process.
+func (m *machine) tear(t *rapid.T, actions map[string]func(*rapid.T)) (mend func()) {
+	gap := rapid.IntRange(0, 4).Draw(t, "gap")
+	what := rapid.SampledFrom(append(slices.Sorted(maps.Keys(actions)), "unprocessed")).Draw(t, "inside")
+	var ended any // how an action has ended that was skipped or has failed
+	m.memory.Tear(rapid.Uint64().Draw(t, "order"), func(context.Context) error {
+		if gap--; gap >= 0 {
+			return nil
+		}
+		m.memory.Tear(0, nil)
+		if what == "unprocessed" {
+			return store.ErrRepeat
+		}
+		mine := m.keys
+		defer func() { ended, m.inside, m.keys = recover(), false, mine }()
+		m.before, m.inside = m.model.clone(), true
+		m.keys = m.instances[(slices.Index(m.instances, mine)+1)%len(m.instances)]
+		actions[what](t)
+		return nil
+	})
+	return func() {
+		m.memory.Tear(0, nil)
+		if m.before != nil { // keys are named before their commit, and listed by their names
+			for _, c := range m.model.consumers {
+				slices.SortFunc(c.keys, func(a, b modelKey) int { return strings.Compare(a.id, b.id) })
+			}
+		}
+		m.before = nil
+		if ended != nil {
+			panic(ended)
+		}
+	}
+}
+
 func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
 	tt.Parallel()
 	rapid.Check(tt, func(t *rapid.T) {
@@ -366,9 +489,20 @@ func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
 			"CreateKey": m.CreateKey, "CreateKeys": m.CreateKeys, "UpdateKey": m.UpdateKey, "DeleteKey": m.DeleteKey,
 			"RollKey": m.RollKey, "Work": m.Work, "": m.Check,
 		}
+		// In half of the runs reads are torn: of changes by any other, of looks at what
+		// there is by the operations in the background, which nobody may notice.
+		torn, plain := rapid.Bool().Draw(t, "torn"), maps.Clone(actions)
+		delete(plain, "")
+		work := map[string]func(*rapid.T){"Sweep": m.Sweep}
 		for name, action := range actions {
 			actions[name] = func(t *rapid.T) {
 				m.keys = rapid.SampledFrom(m.instances).Draw(t, "instance")
+				switch {
+				case torn && (name == "" || name == "Work"):
+					defer m.tear(t, work)()
+				case torn:
+					defer m.tear(t, plain)()
+				}
 				action(t)
 			}
 		}

@@ -144,6 +144,32 @@ func TestTornReadShowsWhatHappensInBetween(t *testing.T) {
 	}
 }
 
+// TestReadOfWhichKeysStayUnprocessedIsMadeAgain: none of it is taken for absent,
+// and one that never gets on is a throttle.
+func TestReadOfWhichKeysStayUnprocessedIsMadeAgain(t *testing.T) {
+	for halts, want := range map[int]error{0: nil, 1: nil, 9: nil, 100: store.ErrRepeat} {
+		backend := memory.New()
+		table := storetest.Over(t, backend)
+		if err := table.Commit(t.Context(), store.Put(key("a"), thing{Name: "x"}), store.Put(key("b"), thing{Name: "y"})); err != nil {
+			t.Fatal(err)
+		}
+		backend.Tear(1, func(context.Context) error {
+			if halts--; halts >= 0 {
+				return store.ErrRepeat
+			}
+			return nil
+		})
+		var a, b thing
+		err := table.Load(t.Context(), store.Want(key("a"), &a), store.Want(key("b"), &b))
+		if !errors.Is(err, want) || fault.Is(err, fault.Throttled) != (want != nil) {
+			t.Errorf("answered %v, want %v", err, want)
+		}
+		if err == nil && (a.Name != "x" || b.Name != "y") {
+			t.Errorf("read %+v and %+v", a, b)
+		}
+	}
+}
+
 func TestMemoryRefusesAChangeThatKeepsTheVersion(t *testing.T) {
 	table := storetest.New(t)
 	if err := table.Commit(t.Context(), store.Put(key("a"), versioned{"1", 1, "x"})); err != nil {
