@@ -33,9 +33,9 @@ type Include struct {
 	Keys, Managers, Invites bool
 	// Format of the keys.
 	Format Format
-	// Fits, if not nil, begins a page of a list of consumers with their keys: what
-	// it answers is called with each in its order. The page ends before the first
-	// for which that is false, and no more keys are read.
+	// Fits, if not nil, begins a page of a list of consumers: what it answers is
+	// called with each in its order. The page ends before the first for which that
+	// is false, and no more consumers and keys are read.
 	Fits func() func(Consumer) bool
 }
 

@@ -279,30 +279,50 @@ func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestListReadsNoMoreKeysThanItsPageHolds: a page that has to end early ends its
-// reads, too, and begins anew when the reads have to.
-func TestListReadsNoMoreKeysThanItsPageHolds(t *testing.T) {
+// TestListReadsNoMoreThanItsPageHolds: a page that has to end early ends its
+// reads, too: no keys are read for what is not on it, and of consumers what is read
+// at a time.
+func TestListReadsNoMoreThanItsPageHolds(t *testing.T) {
+	const consumers, fitting = 300, 10
 	w := newWorld(t)
 	w.bucket()
-	for i := range 40 {
-		w.consumer(fmt.Sprintf("c-%02d", i))
-		w.key(fmt.Sprintf("c-%02d", i), keys.NewKey{})
+	var managers []keys.NewManager
+	for i := range 50 { // 25 KB a consumer, the largest there are
+		managers = append(managers, keys.NewManager{Email: fmt.Sprintf("%d-%s@example.com", i, strings.Repeat("x", 200)), Sub: strings.Repeat("s", 200)})
 	}
-	asked, begun := 0, 0
-	include := keys.Include{Keys: true, Format: keys.Masked, Fits: func() func(keys.Consumer) bool {
-		begun++
-		left := 10
-		return func(c keys.Consumer) bool {
-			if len(c.Keys) != 1 {
-				t.Errorf("%s is asked about with %d keys", c.Name, len(c.Keys))
+	for i := range consumers {
+		name := fmt.Sprintf("c-%03d", i)
+		must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
+			Name: name, WithKey: true, Managers: managers, Tags: map[string]string{"a": "1"},
+		}))
+	}
+	const whole = consumers * 25 / 4 // units at least
+	for _, tt := range []struct {
+		name   string
+		filter keys.Filter
+		keys   bool
+		units  float64 // at most
+	}{
+		{"all", keys.Filter{}, false, whole / 5},
+		{"all with keys", keys.Filter{}, true, whole / 5},
+		{"filtered", keys.Filter{Tags: map[string]string{"a": "1"}}, false, whole/2 + 20},
+		{"filtered with keys", keys.Filter{Tags: map[string]string{"a": "1"}}, true, whole/2 + 20},
+	} {
+		include := keys.Include{Keys: tt.keys, Format: keys.Masked, Managers: true, Fits: func() func(keys.Consumer) bool {
+			left := fitting
+			return func(keys.Consumer) bool {
+				left--
+				return left >= 0
 			}
-			asked++
-			left--
-			return left >= 0
+		}}
+		meter := &store.Meter{}
+		got, total, err := w.keys.ListConsumers(store.WithMeter(w.Context(), meter), in(bucket), tt.filter, all, include)
+		used := meter.Usage()
+		if err != nil || len(got) != fitting || total != consumers || got[fitting-1].Name != "c-009" || tt.keys != (len(got[0].Keys) == 1) {
+			t.Errorf("%s: %d of %d consumers: %v", tt.name, len(got), total, err)
 		}
-	}}
-	got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, include)
-	if err != nil || len(got) != 10 || total != 40 || asked != 11 || begun != 1 {
-		t.Errorf("%d of %d consumers, %d asked about, %d pages begun: %v", len(got), total, asked, begun, err)
+		if used.ReadUnits > tt.units || used.Queries > 5+fitting {
+			t.Errorf("%s: %.0f units were read, at most %.0f are, in %d reads and %d queries", tt.name, used.ReadUnits, tt.units, used.Reads, used.Queries)
+		}
 	}
 }

@@ -106,9 +106,9 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 		var v view
 		var err error
 		if wanted := f.properties(); len(wanted) > 0 {
-			v, records, total, err = s.listFiltered(ctx, at, wanted, page)
+			v, records, total, err = s.listFiltered(ctx, at, wanted, page, in)
 		} else {
-			v, records, total, err = s.listAll(ctx, at, page)
+			v, records, total, err = s.listAll(ctx, at, page, in)
 		}
 		if err != nil {
 			return err
@@ -126,13 +126,18 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 	return out, total, err
 }
 
+// page begins a page of consumers (Include.Fits).
+func (in Include) page() (fits func(Consumer) bool) {
+	if in.Fits == nil {
+		return func(Consumer) bool { return true }
+	}
+	return in.Fits()
+}
+
 // withKeys gives the consumers with their keys, up to where their page ends:
 // 1,000 with 100 keys each would be many times what an answer may have.
 func (s *Service) withKeys(ctx context.Context, v view, records []consumerRecord, out []Consumer, in Include) ([]Consumer, error) {
-	fits := func(Consumer) bool { return true }
-	if in.Fits != nil {
-		fits = in.Fits()
-	}
+	fits := in.page()
 	for from := 0; from < len(out); from += parallel {
 		to := min(from+parallel, len(out))
 		err := inParallel(to-from, func(i int) (err error) {
@@ -164,16 +169,22 @@ func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, 
 }
 
 // listAll reads the page, the count and the bucket concurrently: its cost does not
-// depend on how many consumers there are.
-func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page) (v view, records []consumerRecord, total int, err error) {
+// depend on how many consumers there are, nor on those that the page has no room
+// for but what a query reads at a time, 1 MB.
+func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page, in Include) (v view, records []consumerRecord, total int, err error) {
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		records, total = nil, 0
 		return concurrently(
-			func() (err error) {
-				records, err = store.Collect[consumerRecord](ctx, s.table, store.Query{
-					PK: consumerPartition(g), Offset: page.Offset, Limit: page.Limit,
+			func() error {
+				q := store.Query{PK: consumerPartition(g), Offset: page.Offset, Limit: page.Limit}
+				fits := in.page()
+				return store.Visit(ctx, s.table, q, func(c consumerRecord) bool {
+					if !fits(c.consumer(in)) {
+						return false
+					}
+					records = append(records, c)
+					return true
 				})
-				return err
 			},
 			func() error {
 				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: consumerCountPartition(g)})
@@ -189,7 +200,7 @@ func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page) (v 
 
 // listFiltered reads the index rows of every property, and then the records of
 // the page. A record that has changed in between is left out.
-func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page store.Page) (v view, records []consumerRecord, total int, err error) {
+func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page store.Page, in Include) (v view, records []consumerRecord, total int, err error) {
 	var names []string
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		found := make([][]string, len(wanted))
@@ -209,28 +220,42 @@ func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []proper
 	total = len(names)
 	names = names[min(page.Offset, total):]
 	names = names[:min(page.Limit, len(names))]
-	all := make([]consumerRecord, len(names))
-	var portions []func() error
-	for from := 0; from < len(names); from += store.MaxWrites {
-		to := min(from+store.MaxWrites, len(names))
-		portions = append(portions, func() error {
-			wanted := make([]*store.Wanted, 0, to-from)
-			for i := from; i < to; i++ {
-				wanted = append(wanted, store.Want(consumerKey(v.g, names[i]), &all[i]))
+	fits := in.page()
+	// Each time as much is read as all times before: most pages are one read, and at
+	// most as much is read in vain as the page holds.
+	for portions := 1; len(names) > 0; portions *= 2 {
+		found, err := s.consumersNamed(ctx, v.g, names[:min(portions*store.MaxKeys, len(names))])
+		if err != nil {
+			return v, nil, 0, err
+		}
+		names = names[len(found):]
+		for _, c := range found {
+			have := c.properties()
+			switch {
+			case slices.ContainsFunc(wanted, func(p property) bool { return !have[p] }):
+			case !fits(c.consumer(in)):
+				return v, records, total, nil
+			default:
+				records = append(records, c)
 			}
-			return s.table.Load(ctx, wanted...)
-		})
-	}
-	if err := inParallel(len(portions), func(i int) error { return portions[i]() }); err != nil {
-		return v, nil, 0, err
-	}
-	for _, c := range all {
-		have := c.properties()
-		if !slices.ContainsFunc(wanted, func(p property) bool { return !have[p] }) {
-			records = append(records, c)
 		}
 	}
 	return v, records, total, nil
+}
+
+// consumersNamed reads consumers; one that is not there is a zero record.
+func (s *Service) consumersNamed(ctx context.Context, g generation, names []string) ([]consumerRecord, error) {
+	all := make([]consumerRecord, len(names))
+	err := inParallel((len(names)+store.MaxKeys-1)/store.MaxKeys, func(i int) error {
+		from := i * store.MaxKeys
+		to := min(from+store.MaxKeys, len(names))
+		wanted := make([]*store.Wanted, 0, to-from)
+		for i := from; i < to; i++ {
+			wanted = append(wanted, store.Want(consumerKey(g, names[i]), &all[i]))
+		}
+		return s.table.Load(ctx, wanted...)
+	})
+	return all, err
 }
 
 // intersection gives what all of the sorted lists hold.

@@ -122,15 +122,23 @@ func (q Query) Project(item Item) Item {
 // says, following pages. Items past their ttl are left out.
 func Collect[T any](ctx context.Context, t *Table, q Query) ([]T, error) {
 	var out []T
-	err := t.Each(ctx, q, func(item Item) (bool, error) {
+	err := Visit(ctx, t, q, func(record T) bool {
+		out = append(out, record)
+		return true
+	})
+	return out, err
+}
+
+// Visit is Collect that hands over one record after the other, and reads no
+// further page when visit answers false.
+func Visit[T any](ctx context.Context, t *Table, q Query, visit func(T) bool) error {
+	return t.Each(ctx, q, func(item Item) (bool, error) {
 		var record T
 		if err := attributevalue.UnmarshalMap(item, &record); err != nil {
 			return false, fmt.Errorf("decode %s: %w", KeyOf(item).SK, err)
 		}
-		out = append(out, record)
-		return true, nil
+		return visit(record), nil
 	})
-	return out, err
 }
 
 // Each calls visit for the items of q in order until it answers false or an
