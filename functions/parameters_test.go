@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -32,6 +33,31 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 				w := p.Copy(t)
 				before := w.Items.Items()
 				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+parameter.Name+": is empty")
+				refusedOnce(w, d, before)
+			}
+		}
+	})
+}
+
+// TestRepeatedParametersAreRefused: of limit=1&limit=2 two parsers take different
+// ones.
+func TestRepeatedParametersAreRefused(t *testing.T) {
+	p := newPopulated(t)
+	operations, _ := requests(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		for _, parameter := range operations[d.ID].Parameters {
+			if parameter.In != "query" || parameter.Name == "tag" { // of which there may be several
+				continue
+			}
+			first := parameter.Name
+			escaped := fmt.Sprintf("%%%x%s", first[:1], first[1:])
+			for _, second := range []string{first + "=2", first + "=1", escaped + "=2"} {
+				r := p.book.Request(d)
+				r.Query = first + "=1&" + second
+				path, body := target(t, d, r, p.names)
+				w := p.Copy(t)
+				before := w.Items.Items()
+				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+first+": is given more than once")
 				refusedOnce(w, d, before)
 			}
 		}

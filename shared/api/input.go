@@ -20,6 +20,8 @@ type input struct {
 	// valued are the parameters of the query that are not empty when they are
 	// there: all but texts with the tag empty:"absent".
 	valued []string
+	// single are the parameters of the query that have one value: all but lists.
+	single []string
 	// uuids are the path parameters that are UUIDs.
 	uuids []string
 	// form is what is known of the body, nil for none; a Route has it once it is
@@ -51,6 +53,9 @@ func (i *input) read(t reflect.Type) {
 			}
 		case f.Tag.Get("query") != "":
 			i.query = append(i.query, f.Tag.Get("query"))
+			if f.Type.Kind() != reflect.Slice {
+				i.single = append(i.single, f.Tag.Get("query"))
+			}
 			if f.Tag.Get("empty") != "absent" {
 				i.valued = append(i.valued, f.Tag.Get("query"))
 			}
@@ -98,11 +103,17 @@ var uuidPattern = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-
 
 // checkQuery refuses a parameter that is there and empty. It would count as
 // absent, and limit= as 1000; what leaves a filter's value out by mistake would
-// be answered everything.
+// be answered everything. It refuses a second value where there is one, too: the
+// first would be taken here, and the last by whoever looks before.
 func (i *input) checkQuery(query url.Values) error {
 	for _, name := range i.valued {
 		if slices.Contains(query[name], "") {
 			return fault.InvalidField("query."+name, "is empty; give it a value or leave it out")
+		}
+	}
+	for _, name := range i.single {
+		if len(query[name]) > 1 {
+			return fault.InvalidField("query."+name, "is given more than once; give it one value")
 		}
 	}
 	return nil

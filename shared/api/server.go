@@ -108,7 +108,7 @@ func (s *Server) requestID(r *http.Request) string {
 }
 
 // checkText refuses paths and queries that are no text, which no resource's
-// name can be, and parameters without a value.
+// name can be, and parameters without a value or with several.
 func checkText(u *url.URL, in *input) error {
 	if !isText(u.Path) {
 		return errBadText("path")
