@@ -149,6 +149,13 @@ func (s State) leadsTo() []string {
 // as another run of itself: only what it answers in Result.Writes happens
 // exactly once. It stops when its context ends.
 //
+// It is no decision (store.Decide): its writes have to carry the conditions that
+// what they were decided from still holds, as a version, or rest on what never
+// turns back: a number that only grows, an entry of one's own, an end. Were every
+// read a condition, a build would begin its download again whenever another one of
+// the branch began, and a walk had no room for its writes beside the checks.
+// operationtest runs definitions with another worker between read and commit.
+//
 // An error is judged by Retry and Catch. Its public text (package fault) is
 // shown to clients; any other text only goes to the log.
 type Task func(ctx context.Context, s Step) (Result, error)
