@@ -75,7 +75,9 @@ func stepsOf(normalised string) (int, error) {
 	for i := 0; i < len(normalised); i++ {
 		c := normalised[i]
 		if inName = inName && isName(c); inName {
-			steps++
+			if c >= 0x80 { // it may be none of a name
+				steps++
+			}
 			continue
 		}
 		part := 1

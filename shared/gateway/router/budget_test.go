@@ -45,6 +45,69 @@ func TestPatternsOverTheirBudgetsAreRefused(t *testing.T) {
 	}
 }
 
+// costing returns a pattern of a letter that is counted as so many steps.
+func costing(t *testing.T, letter rune, steps int) string {
+	t.Helper()
+	const some = 100
+	path := func(n int) string { return fmt.Sprintf("/(%c{%d})", letter, n) }
+	found := stepsFor(t, path(some))
+	if got := stepsFor(t, path(some+steps-found)); got != steps {
+		t.Fatalf("%s has %d steps, want %d", path(some+steps-found), got, steps)
+	}
+	return path(some + steps - found)
+}
+
+func stepsFor(t *testing.T, path string) int {
+	t.Helper()
+	p, err := parsePattern(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := stepsOf(p.compiled.Pathname())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// TestWhatABudgetAllowsIsTaken: a bound is the largest that is allowed, and what
+// is refused for it is told with a number beyond it.
+func TestWhatABudgetAllowsIsTaken(t *testing.T) {
+	add := func(r *Router, path string) error { return r.Add("GET", path, project.URLPattern, 0) }
+	name := strings.Repeat("n", project.MaxPatternBytes-len("/:"))
+	if err := add(new(Router), "/:"+name); err != nil || !HasParam("/:"+name, project.URLPattern, name) {
+		t.Errorf("a pattern as long as may be: %v", err)
+	}
+	if name += "n"; add(new(Router), "/:"+name) == nil || HasParam("/:"+name, project.URLPattern, name) {
+		t.Error("a pattern that is longer by one byte is taken")
+	}
+	if add(new(Router), costing(t, 'a', project.MaxPatternSteps+1)) == nil {
+		t.Error("a pattern of one step more than may be is taken")
+	}
+	var r Router
+	for i := range project.MaxPatternsSteps / project.MaxPatternSteps {
+		if err := add(&r, costing(t, 'a'+rune(i), project.MaxPatternSteps)); err != nil {
+			t.Fatalf("a pattern of as many steps as may be: %v", err)
+		}
+	}
+	if err := add(&r, costing(t, 'z', 100)); err == nil || !strings.Contains(err.Error(), `"all pattern steps": 5,100`) {
+		t.Errorf("more steps than all patterns may have: %v", err)
+	}
+}
+
+func TestAPathIsMatchedAsLongAsItsBudgetLasts(t *testing.T) {
+	const steps = 1000
+	paths := []string{costing(t, 'a', steps-stepsFor(t, "/*")), "/*"}
+	r := routes(t, project.URLPattern, paths...)
+	longest := "/" + strings.Repeat("x", project.MaxMatchSteps/steps-1)
+	if got := found(r, paths, longest); got != "/* 0="+longest[1:] {
+		t.Errorf("a path as long as may be: %.40s", got)
+	}
+	if got := found(r, paths, longest+"x"); got != "-" {
+		t.Errorf("a path that is longer by one byte: %.40s", got)
+	}
+}
+
 // TestPatternsThatAreRefusedAreNotCompiledForEver: compiling the largest that its
 // length allows takes 30 ms and 5 MB.
 func TestPatternsThatAreRefusedAreNotCompiledForEver(t *testing.T) {

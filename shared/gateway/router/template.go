@@ -30,7 +30,7 @@ type segment []string
 
 func (s segment) params() int     { return len(s) - 1 }
 func (s segment) isLiteral() bool { return len(s) == 1 }
-func (s segment) isParam() bool   { return len(s) == 2 && s[0] == "" && s[1] == "" }
+func (s segment) isParam() bool   { return slices.Equal(s, segment{"", ""}) }
 
 // weight is how many literal bytes a segment has.
 func (s segment) weight() int {
