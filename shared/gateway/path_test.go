@@ -257,6 +257,7 @@ func TestPreservedPathsGoUpstreamAsTheyWereWritten(t *testing.T) {
 		{"/q/%7e", 204, "/u/~?at=%2Fq%2F~"},
 		{"/%61dmin//x", 401, ""},
 		{"/x/../v1/y", 400, ""},
+		{"/x/../q/y", 400, ""},
 		{"/v1/%2e/y", 400, ""},
 		{"/v1/..%2Fy", 400, ""},
 		{"/v1/..;a", 400, ""},
