@@ -317,3 +317,77 @@ func (s spy) Write(p []byte) (int, error) {
 	s.wrote()
 	return s.Conn.Write(p)
 }
+
+// TestABodyThatIsLeftEndsItsConnection: what the server still sends of it would be
+// the beginning of the next answer.
+func TestABodyThatIsLeftEndsItsConnection(t *testing.T) {
+	for name, head := range map[string]string{
+		"of a length": "Content-Length: 10\r\n\r\nsome",
+		"in chunks":   "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, connections := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
+				for {
+					if _, err := http.ReadRequest(r); err != nil {
+						return
+					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+head)
+				}
+			})
+			c := newClient(t, Options{})
+			for range 2 {
+				response, err := c.Send(request(t, t.Context(), "GET", url), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := make([]byte, len("some"))
+				if _, err := io.ReadFull(response.Body, begun); err != nil || string(begun) != "some" {
+					t.Fatalf("read %q, %v", begun, err)
+				}
+				if err := response.Body.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := connections.Load(); n != 2 {
+				t.Errorf("%d connections for 2 requests", n)
+			}
+		})
+	}
+}
+
+// TestARequestIsNotRepeatedOnceItsAnswerHasBegun: whoever has begun to answer it
+// has got it, and hints would be told twice.
+func TestARequestIsNotRepeatedOnceItsAnswerHasBegun(t *testing.T) {
+	for name, begun := range map[string]string{
+		"a hint":                "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n",
+		"a byte":                "H",
+		"a head but for a line": "HTTP/1.1 200 OK\r\nX-A: b\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen atomic.Int32
+			url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
+				for {
+					if _, err := http.ReadRequest(r); err != nil {
+						return
+					}
+					if seen.Add(1) == 2 {
+						_, _ = io.WriteString(conn, begun)
+						return
+					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+				}
+			})
+			c := newClient(t, Options{})
+			if _, err := c.Send(request(t, t.Context(), "GET", url), nil); err != nil {
+				t.Fatal(err)
+			}
+			response, err := c.Send(request(t, t.Context(), "GET", url), nil)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if err == nil || seen.Load() != 2 {
+				t.Errorf("got %v, and the server %d requests", err, seen.Load())
+			}
+		})
+	}
+}
