@@ -172,6 +172,21 @@ func TestManagersAndInvites(t *testing.T) {
 	}
 }
 
+func TestAnInviteIsWithdrawnByItsID(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: "alice", Managers: []keys.NewManager{
+		{Email: "a@x.example", Sub: "a"}, {Email: "b@x.example", Invite: true}, {Email: "c@x.example", Invite: true},
+	}}))
+	both := keys.Include{Managers: true, Invites: true}
+	before := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
+	must0(t, w.keys.DeleteManager(w.request(), of("alice"), before.Invites[0].ID))
+	after := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
+	if len(after.Managers) != 1 || len(after.Invites) != 1 || after.Invites[0] != before.Invites[1] {
+		t.Errorf("left of %+v %+v are %+v %+v", before.Managers, before.Invites, after.Managers, after.Invites)
+	}
+}
+
 func TestConsumerHasAtMostFiftyManagers(t *testing.T) {
 	w := newWorld(t)
 	w.bucket()
