@@ -39,6 +39,8 @@ func TestAHeaderBeyondTheBoundsIsRefused(t *testing.T) {
 		{"202 fields", many(101, 10), nil, http.StatusRequestHeaderFieldsTooLarge},
 		{"64 KiB", http.Header{"A": {strings.Repeat("x", 64<<10-1)}}, nil, http.StatusOK},
 		{"64 KiB and a byte", http.Header{"A": {strings.Repeat("x", 64<<10)}}, nil, http.StatusRequestHeaderFieldsTooLarge},
+		{"64 KiB in two values", http.Header{"A": {"", strings.Repeat("x", 64<<10-2)}}, nil, http.StatusOK},
+		{"64 KiB and a byte in two values", http.Header{"A": {"", strings.Repeat("x", 64<<10-1)}}, nil, http.StatusRequestHeaderFieldsTooLarge},
 		{"a long name", http.Header{strings.Repeat("A", 64<<10): {"x"}}, nil, http.StatusRequestHeaderFieldsTooLarge},
 		{"settings", many(3, 10), []setting{func(c *gateway.Config, _ *upstream.Options) { c.MaxHeaderFields = 5 }}, http.StatusRequestHeaderFieldsTooLarge},
 		{"settings", many(3, 100), []setting{func(c *gateway.Config, _ *upstream.Options) { c.MaxHeaderBytes = 300 }}, http.StatusRequestHeaderFieldsTooLarge},
