@@ -4,22 +4,24 @@
 //
 // A simulation plays the same code again and again, under faults that a seed
 // chooses, so that what it costs is a choice: `make test` makes few runs of each,
-// `make simulations` many. What a run is, each simulation says itself. It is for
+// `make simulations` many, and one for each of hundreds of changes few again
+// (`make mutate`). What a run is, each simulation says itself. It is for
 // tests alone; read simulations.go.
 package simulations
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 )
 
 // varFactor is the environment variable that multiplies the runs of every
-// simulation: a whole number from 1 on. Empty is 1.
+// simulation: a number above 0, such as 4 or 0.1. Empty is 1.
 const varFactor = "GATEWRIGHT_SIMULATIONS"
 
-// Runs is how many runs a simulation makes whose usual number is given. It
-// panics if the variable holds no such number.
+// Runs is how many runs a simulation makes whose usual number is given: one at
+// least. It panics if the variable holds no such number.
 func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(varFactor)) }
 
 func runs(usual, most int, factor string) int {
@@ -29,9 +31,9 @@ func runs(usual, most int, factor string) int {
 	if factor == "" {
 		return usual
 	}
-	n, err := strconv.Atoi(factor)
-	if err != nil || n < 1 {
-		panic(fmt.Sprintf("%s is %q: write a whole number from 1 on", varFactor, factor))
+	times, err := strconv.ParseFloat(factor, 64)
+	if err != nil || times <= 0 || math.IsNaN(times) || math.IsInf(times, 0) {
+		panic(fmt.Sprintf("%s is %q: write a number above 0, such as 4 or 0.1", varFactor, factor))
 	}
-	return usual * n
+	return max(1, int(float64(usual)*times))
 }

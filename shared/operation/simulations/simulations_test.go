@@ -14,6 +14,8 @@ func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
 		{"few are not made more by a bound", 50, 100, "", 50},
 		{"multiplied", 500, 0, "4", 2000},
 		{"multiplied after the bound", 500, 100, "4", 400},
+		{"a part", 500, 0, "0.1", 50},
+		{"one at least", 500, 0, "0.001", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -25,7 +27,7 @@ func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
 }
 
 func TestFactorThatIsNoneIsRefused(t *testing.T) {
-	for _, factor := range []string{"0", "-1", "many", "1.5"} {
+	for _, factor := range []string{"0", "-1", "many", "NaN", "Inf"} {
 		t.Run(factor, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
