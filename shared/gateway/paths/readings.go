@@ -7,10 +7,11 @@ import (
 
 // Readings returns the paths that an upstream may make of a canonical one, without
 // the path itself: one that decodes encoded slashes, one that takes backslashes for
-// slashes too, one that cuts path parameters off, before it decodes or after. Each
-// is canonical, and also has decoded what may stand in a path as it is: %24 is $.
-// One that ends in a slash, which the path itself does not, is there without it too:
-// many upstreams take "/admin/" for "/admin".
+// slashes too, one that cuts path parameters off, before it decodes, after, or both
+// (a servlet container and a filter in it). Each is canonical, and also has decoded
+// what may stand in a path as it is: %24 is $. One that ends in a slash, which the
+// path itself does not, is there without it too: many upstreams take "/admin/" for
+// "/admin".
 //
 // It is nil for a path without escapes of these and without ";", which needs no
 // memory to see. A path is decoded once: for an upstream that decodes twice there
@@ -32,6 +33,8 @@ func Readings(path string) []string {
 		{cutFirst: true, backslash: true},
 		{cutLast: true},
 		{cutLast: true, backslash: true},
+		{cutFirst: true, cutLast: true},
+		{cutFirst: true, cutLast: true, backslash: true},
 	} {
 		text := reading.of(path)
 		add(text)
