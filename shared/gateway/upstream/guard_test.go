@@ -27,6 +27,7 @@ func TestOnlyPublicAddressesAreDialledUnlessAllowed(t *testing.T) {
 		"192.168.1.1:80":              {false, true, false},
 		"100.64.0.1:80":               {false, true, false},
 		"[fd00::1]:80":                {false, true, false},
+		"[fd00::1%eth0]:80":           {false, true, false},
 		"169.254.169.254:80":          {false, false, false},
 		"169.254.7.1:80":              {false, false, true},
 		"[fe80::1]:80":                {false, false, false},
@@ -70,13 +71,16 @@ func TestRefusedEndpointsStayRefused(t *testing.T) {
 	g := Guard{
 		AllowPrivate: true,
 		Allow:        []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
-		Refuse:       []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9001"), netip.MustParseAddrPort("169.254.100.1:0")},
+		Refuse:       []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9001"), netip.MustParseAddrPort("169.254.100.1:0"), netip.MustParseAddrPort("[::ffff:10.0.0.9]:9001")},
 	}
 	for address, want := range map[string]bool{
 		"127.0.0.1:9001":          false,
 		"[::ffff:127.0.0.1]:9001": false,
 		"[64:ff9b::7f00:1]:9001":  false,
 		"127.0.0.1:9002":          true,
+		"10.0.0.9:9001":           false,
+		"[::ffff:10.0.0.9]:9001":  false,
+		"10.0.0.9:9002":           true,
 		"169.254.100.1:80":        false,
 		"169.254.100.2:80":        true,
 	} {
