@@ -40,6 +40,21 @@ func TestBucketIsReadByNameAndByID(t *testing.T) {
 	}
 }
 
+// TestIDOfADeletedBucketLeadsToNoOther whether or not a process remembers whose
+// it was.
+func TestIDOfADeletedBucketLeadsToNoOther(t *testing.T) {
+	w := newWorld(t)
+	made := w.bucket()
+	must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(made.ID)))
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+	anew := w.bucket()
+	for _, instance := range w.instances {
+		_, err := instance.ReadBucket(w.Context(), in(made.ID))
+		wantFault(t, err, fault.NotFound)
+		must[keys.Bucket](t)(instance.ReadBucket(w.Context(), in(anew.ID)))
+	}
+}
+
 func TestBucketNameIsUniqueInItsAccount(t *testing.T) {
 	w := newWorld(t)
 	w.bucket()

@@ -42,6 +42,9 @@ func TestCommitHoldsOnlyOverWhatItWasDecidedFrom(t *testing.T) {
 		{"absent and still so", nil, read(a, &thing{}), nil, []store.Write{store.Put(b, thing{})}, false, false},
 		{"there and deleted", []store.Write{store.Put(a, thing{})}, read(a, nil), []store.Write{store.Delete(a)}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"only whether it is there", []store.Write{store.Put(a, thing{Name: "x"})}, read(a, nil), []store.Write{store.Put(a, thing{Name: "y"})}, []store.Write{store.Put(b, thing{})}, false, false},
+		{"read, and then asked whether it is there", []store.Write{store.Put(a, thing{Name: "x"})}, func(ctx context.Context, table *store.Table) error {
+			return errors.Join(table.Load(ctx, store.Want(a, &thing{})), table.Load(ctx, store.Want(a, nil)))
+		}, []store.Write{store.Put(a, thing{Name: "y"})}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"another version", []store.Write{store.Put(a, versioned{"1", 1, "x"})}, read(a, &versioned{}), []store.Write{store.Put(a, versioned{"1", 2, "x"})}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"another of the version", []store.Write{store.Put(a, versioned{"1", 1, "x"})}, read(a, &versioned{}), []store.Write{store.Put(a, versioned{"2", 1, "x"})}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"what was read does not matter", []store.Write{store.Put(a, thing{Name: "x"})}, func(ctx context.Context, table *store.Table) error {
