@@ -40,6 +40,7 @@ func TestCommitHoldsOnlyOverWhatItWasDecidedFrom(t *testing.T) {
 		{"an attribute comes", []store.Write{store.Put(a, thing{})}, read(a, &thing{}), []store.Write{store.Upsert(a, store.Set(store.At("count"), 7))}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"absent and made", nil, read(a, &thing{}), []store.Write{store.Put(a, thing{})}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"absent and still so", nil, read(a, &thing{}), nil, []store.Write{store.Put(b, thing{})}, false, false},
+		{"asked whether it is there, and made", nil, read(a, nil), []store.Write{store.Put(a, thing{})}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"there and deleted", []store.Write{store.Put(a, thing{})}, read(a, nil), []store.Write{store.Delete(a)}, []store.Write{store.Put(b, thing{})}, true, false},
 		{"only whether it is there", []store.Write{store.Put(a, thing{Name: "x"})}, read(a, nil), []store.Write{store.Put(a, thing{Name: "y"})}, []store.Write{store.Put(b, thing{})}, false, false},
 		{"read, and then asked whether it is there", []store.Write{store.Put(a, thing{Name: "x"})}, func(ctx context.Context, table *store.Table) error {
@@ -109,20 +110,59 @@ func TestDecisionSeesItsOwnCommits(t *testing.T) {
 	}
 }
 
-func TestRecordThatIsReadTwiceDifferentlyIsStale(t *testing.T) {
+// TestEveryCommitOfADecisionHoldsOverWhatItHasRead, the second one too.
+func TestEveryCommitOfADecisionHoldsOverWhatItHasRead(t *testing.T) {
 	table := storetest.New(t)
-	err := table.Load(store.Decide(t.Context()), store.Want(key("a"), &thing{}))
 	ctx := store.Decide(t.Context())
-	for range 2 {
-		if err == nil {
-			err = table.Load(ctx, store.Want(key("a"), &thing{}))
+	if err := errors.Join(
+		table.Load(ctx, store.Want(key("a"), &thing{})),
+		table.Commit(ctx, store.Put(key("b"), thing{})),
+		table.Commit(t.Context(), store.Put(key("a"), thing{})),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Commit(ctx, store.Put(key("c"), thing{})); !fault.Is(err, fault.Throttled) {
+		t.Errorf("answered %v", err)
+	}
+}
+
+// TestAttemptIsDecidedFromWhatWasReadBeforeIt, and what it changes is no surprise
+// to what comes after it.
+func TestAttemptIsDecidedFromWhatWasReadBeforeIt(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		table := storetest.New(t)
+		ctx := store.Decide(t.Context())
+		err := table.Load(ctx, store.Want(key("a"), &thing{}))
+		if foreign && err == nil {
+			err = table.Commit(t.Context(), store.Put(key("a"), thing{Name: "another's"}))
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = table.Again(ctx, func(ctx context.Context) error { return table.Commit(ctx, store.Put(key("a"), thing{Name: "its own"})) })
 		if err == nil {
-			err = table.Commit(t.Context(), store.Put(key("a"), thing{Name: "x"}))
+			err = table.Commit(ctx, store.Put(key("b"), thing{}))
+		}
+		if foreign != fault.Is(err, fault.Throttled) || !foreign && err != nil {
+			t.Errorf("changed by another meanwhile %v: answered %v", foreign, err)
 		}
 	}
-	if !errors.Is(err, store.ErrStale) {
-		t.Errorf("answered %v", err)
+}
+
+func TestRecordThatIsReadTwiceDifferentlyIsStale(t *testing.T) {
+	for name, first := range map[string][]store.Write{"made": nil, "changed": {store.Put(key("a"), thing{Name: "x"})}} {
+		table := storetest.New(t)
+		ctx := store.Decide(t.Context())
+		if err := errors.Join(
+			table.Commit(t.Context(), first...),
+			table.Load(ctx, store.Want(key("a"), &thing{})),
+			table.Commit(t.Context(), store.Put(key("a"), thing{Name: "y"})),
+		); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Load(ctx, store.Want(key("a"), &thing{})); !errors.Is(err, store.ErrStale) {
+			t.Errorf("%s in between: answered %v", name, err)
+		}
 	}
 }
 
