@@ -119,6 +119,18 @@ func TestCommitWhoseContextEndsMidwayIsUnknown(t *testing.T) {
 	}
 }
 
+// TestCommitThatIsNotRepeatedForItsContextIsNoThrottle: nobody is told to come
+// back who has gone, or whose time is over.
+func TestCommitThatIsNotRepeatedForItsContextIsNoThrottle(t *testing.T) {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		u := &unlucky{script: []mishap{{err: &types.ThrottlingException{}}}}
+		table := storetest.Over(t, store.NewDynamoDB(u, "table"), storetest.Pause(func(context.Context, int) error { return end }))
+		if err := table.Commit(t.Context(), store.Delete(key("a"))); !errors.Is(err, end) || fault.Is(err, fault.Throttled) || len(u.sent) != 1 {
+			t.Errorf("%v: answered %v after %d calls", end, err, len(u.sent))
+		}
+	}
+}
+
 func TestDatabaseThatDoesNotAnswerReadsIsNoThrottle(t *testing.T) {
 	for name, call := range map[string]func(*store.Table) error{
 		"get": func(table *store.Table) error { return table.Get(t.Context(), key("a"), nil) },
