@@ -238,7 +238,7 @@ func TestPreservedPathsGoUpstreamAsTheyWereWritten(t *testing.T) {
 		say(conn, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 	})
 	a := artifact(
-		route("GET /v1/{name}", forward(up+"/base")), route("GET /admin/{x}", forward(up), "key"),
+		route("GET /v1/{name}", forward(up+"//base")), route("GET /admin/{x}", forward(up), "key"),
 		route("GET /p/{name}", rewrite(up+"/u/${pathname}")), route("GET /q/{name}", rewrite(up+"/u/${params.name}?at=${pathname}")),
 	)
 	a.PathNormalisation = project.PreservePaths
@@ -258,6 +258,7 @@ func TestPreservedPathsGoUpstreamAsTheyWereWritten(t *testing.T) {
 		{"/%61dmin//x", 401, ""},
 		{"/x/../v1/y", 400, ""},
 		{"/x/../q/y", 400, ""},
+		{"/v1/%2e%2e", 404, ""},
 		{"/v1/%2e/y", 400, ""},
 		{"/v1/..%2Fy", 400, ""},
 		{"/v1/..;a", 400, ""},

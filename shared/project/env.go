@@ -31,7 +31,8 @@ type environment struct {
 
 // resolution is a component with its variables put in.
 type resolution struct {
-	value any
+	report *report
+	value  any
 	// unset are the names of variables without a value, by the pointer of what
 	// they were to give. Pointers are relative and count as value does.
 	unset map[string][]string
@@ -57,7 +58,7 @@ type lacking struct {
 // pointer at in file. A string that is nothing but $env(NAME) is left out when
 // NAME is not set; within a longer text an unset variable is empty.
 func (e *environment) resolve(file, at string, value any) resolution {
-	res := resolution{unset: map[string][]string{}, moved: map[string][]int{}}
+	res := resolution{report: e.report, unset: map[string][]string{}, moved: map[string][]int{}}
 	res.value, _ = e.walk(file, at, "", value, &res)
 	return res
 }
@@ -124,12 +125,12 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 		value, set := e.variables[name]
 		res.bytes += int64(len(value))
 		if !set && variableName.MatchString(name) {
-			e.report.warn(file, at, "The variable %s is not set for this environment, so this option is left out.", printable(name))
+			e.report.warnUnset(file, at, name, "this option is left out")
 		}
 		return value, set
 	}
 	for _, name := range res.unset[here] {
-		e.report.warn(file, at, "The variable %s is not set for this environment, so it is empty here.", printable(name))
+		e.report.warnUnset(file, at, name, "it is empty here")
 	}
 	// What it will have is known before it is made: a small text can name a large
 	// value a thousand times.
@@ -192,9 +193,10 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 					used[name] = value
 					e.report.hide(value, "${env."+name+"}")
 				case inOrigin(text[:span[0]]):
+					e.report.wanted(name)
 					e.report.fail(file, at+pointer(field), "The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", printable(name), printable(name))
 				default:
-					e.report.warn(file, at+pointer(field), "The variable %s is not set for this environment, so it is empty here.", printable(name))
+					e.report.warnUnset(file, at+pointer(field), name, "it is empty here")
 				}
 			}
 		}
@@ -255,6 +257,7 @@ func (r *resolution) explain(relative, message string) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	for _, name := range names[:min(len(names), explained)] {
+		r.report.wanted(name)
 		name = printable(name)
 		message += fmt.Sprintf(" It is $env(%s) here, and %s is not set for this environment: set the variable %s and deploy again.", name, name, name)
 	}

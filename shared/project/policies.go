@@ -83,8 +83,12 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	}
 }
 
-// warnOfUnused warns of policies that no route names.
+// warnOfUnused warns of policies that no route names, in a project without errors:
+// an operation that is not read for its mistakes may name any of them.
 func (c *compiler) warnOfUnused() {
+	if c.problems.len() > 0 {
+		return
+	}
 	for _, policy := range c.policies {
 		if !policy.used {
 			c.warn(policiesFile, policy.at, "No route uses this policy. Name it in a route's policies, or remove it.")

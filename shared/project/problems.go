@@ -17,21 +17,32 @@ type report struct {
 	// hidden are values of variables, which no message may hold, each with the
 	// text that stands for it.
 	hidden map[hiding]bool
+	// asked are the variables that errors ask to be set.
+	asked map[string]bool
 }
 
 // told are problems, of which it keeps the first.
 type told struct {
-	first []Problem
+	first []entry
 	// more is how many were left out of first.
 	more int
+}
+
+// entry is a problem as it is kept until all are known.
+type entry struct {
+	Problem
+	// urgent ones are told before the others, wherever they are.
+	urgent bool
+	// unset is the variable whose lack it tells of, "" for other problems.
+	unset string
 }
 
 // kept is how many problems are kept while there may be more: sorting twice as
 // many as are told, each time that so many have come, costs little.
 const kept = 2 * maxProblems
 
-func (t *told) add(p Problem) {
-	t.first = append(t.first, p)
+func (t *told) add(e entry) {
+	t.first = append(t.first, e)
 	if len(t.first) < 2*kept {
 		return
 	}
@@ -46,9 +57,16 @@ func (t *told) add(p Problem) {
 // len is how many there are, those that were left out included.
 func (t *told) len() int { return len(t.first) + t.more }
 
-// inOrder sorts by file and pointer, and leaves out what stands there twice.
-func inOrder(problems []Problem) []Problem {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
+// inOrder sorts by file and pointer, what is urgent first, and leaves out what
+// stands there twice.
+func inOrder(problems []entry) []entry {
+	slices.SortStableFunc(problems, func(a, b entry) int {
+		if a.urgent != b.urgent {
+			if a.urgent {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(problems)
@@ -80,46 +98,87 @@ func (r *report) hide(value, name string) {
 
 // fail adds a problem that keeps the project from being built.
 func (r *report) fail(file, pointer, format string, args ...any) {
-	r.problems.add(Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
+	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}})
 }
 
 // warn adds one that does not.
 func (r *report) warn(file, pointer, format string, args ...any) {
-	r.warnings.add(Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)})
+	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}})
+}
+
+// warnFirst adds one that is told before those of warn.
+func (r *report) warnFirst(file, pointer, format string, args ...any) {
+	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}, urgent: true})
+}
+
+// warnUnset adds a warning about a variable without a value, which is left out
+// where an error says that the variable has to be set.
+func (r *report) warnUnset(file, pointer, name, effect string) {
+	message := fmt.Sprintf("The variable %s is not set for this environment, so %s.", printable(name), effect)
+	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: message}, unset: name})
+}
+
+// wanted notes that an error asks for the variable.
+func (r *report) wanted(name string) {
+	if r.asked == nil {
+		r.asked = map[string]bool{}
+	}
+	r.asked[name] = true
 }
 
 // errors returns the problems in the order of files and pointers, each once.
 func (r *report) errors() []Problem { return r.sorted(r.problems) }
 
 func (r *report) sorted(all told) []Problem {
-	problems := inOrder(slices.Clone(all.first))
+	problems := inOrder(slices.DeleteFunc(slices.Clone(all.first), func(e entry) bool { return r.asked[e.unset] }))
 	if n := len(problems); n > kept {
 		all.more += n - kept
 		problems = problems[:kept]
 	}
-	// The longest value first, so that one within another leaves no rest.
-	hidden := slices.SortedFunc(maps.Keys(r.hidden), func(a, b hiding) int {
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), cmp.Compare(a.name, b.name))
-	})
+	hidden := r.hidings()
 	for i, p := range problems {
-		for _, h := range hidden {
-			p.Message = strings.ReplaceAll(p.Message, h.text, h.name)
-		}
+		p.Message = concealed(p.Message, hidden)
 		if len(p.Path) > shownPointerBytes {
 			p.Path = strings.ToValidUTF8(p.Path[:shownPointerBytes], "") + "…"
 		}
 		problems[i] = p
 	}
 	problems = inOrder(problems)
+	out := make([]Problem, 0, min(len(problems), maxProblems+1))
 	size := 0
 	for i, p := range problems {
-		size += len(encodeTree(p)) + 1
+		size += len(encodeTree(p.Problem)) + 1
 		if i == maxProblems || size > maxProblemBytes {
-			more := Problem{Message: fmt.Sprintf("There are %d more of these. Correct the ones above first.", len(problems)-i+all.more)}
-			return append(problems[:i:i], more)
+			return append(out, Problem{Message: fmt.Sprintf("There are %d more of these. Correct the ones above first.", len(problems)-i+all.more)})
 		}
+		out = append(out, p.Problem)
 	}
-	return problems
+	return out
+}
+
+// hidings are what is hidden, the longest text first, so that one within another
+// leaves no rest.
+func (r *report) hidings() []hiding {
+	return slices.SortedFunc(maps.Keys(r.hidden), func(a, b hiding) int {
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), cmp.Compare(a.name, b.name))
+	})
+}
+
+func concealed(message string, hidden []hiding) string {
+	for _, h := range hidden {
+		message = strings.ReplaceAll(message, h.text, h.name)
+	}
+	return message
+}
+
+// Concealed is a text with $env(NAME) in place of each variable's value that is in
+// it: for who tells of options once the variables are in them.
+func Concealed(text string, variables map[string]string) string {
+	var r report
+	for name, value := range variables {
+		r.hide(value, envOpening+name+")")
+	}
+	return concealed(text, r.hidings())
 }
 
 // pointer makes a JSON pointer (RFC 6901) of the names and indexes that lead

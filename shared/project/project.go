@@ -97,7 +97,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 	}
 	if in.Verify != nil && c.problems.len() == 0 {
 		for _, p := range in.Verify(c.artifact) {
-			c.problems.add(p)
+			c.problems.add(entry{Problem: p})
 		}
 	}
 	result := Result{Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings)}

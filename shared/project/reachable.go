@@ -13,32 +13,107 @@ const maxComparisons = 4 << 20
 // routes an upstream serves to requests of another one, if it decodes encoded
 // slashes or cuts path parameters off. Where it can't be sure, with URL patterns
 // and parameters that are a part of a segment, it tells too much.
+//
+// A route that is reached past one of its policies is told by itself, before all
+// other warnings. The others only see requests that they did not expect: they are
+// told together, at the route through which most of them are reached.
 func (c *compiler) warnOfReachable() {
 	left := maxComparisons
 	outlines := make([]outline, len(c.artifact.Routes))
 	for i, r := range c.artifact.Routes {
 		outlines[i] = outlineOf(r.Path, r.PathMode)
 	}
+	behind := make([][]*Route, len(c.artifact.Routes)) // what is reached through a route, past no policy
 	for i := range c.artifact.Routes {
 		target := &c.artifact.Routes[i]
-		var through []*Route
+		var through []int
 		for j := range c.artifact.Routes {
-			other := &c.artifact.Routes[j]
-			if i == j || readsAs(other.Method) != readsAs(target.Method) {
+			if i == j || readsAs(c.artifact.Routes[j].Method) != readsAs(target.Method) {
 				continue
 			}
 			if outlines[j].mayRead(outlines[i], &left) {
-				through = append(through, other)
+				through = append(through, j)
 			}
 		}
 		if left < 0 {
-			c.warn(settingsFile, pointer("pathNormalisation"), "Not all routes are compared with each other, there are too many: take each for one that is reachable through the others, or write %q.", "strict")
+			c.warnFirst(settingsFile, pointer("pathNormalisation"), "Not all routes are compared with each other, there are too many: take each for one that is reachable through the others, or write %q.", "strict")
 			return
 		}
-		if len(through) > 0 {
-			c.warn(target.Source.File, target.Source.Pointer, "%s", reachable(target, through))
+		if !c.warnOfWayPast(target, through) {
+			for _, j := range through {
+				behind[j] = append(behind[j], target)
+			}
 		}
 	}
+	c.warnTogether(behind)
+}
+
+// warnOfWayPast warns of a route that is reached past one of its policies, and
+// reports whether it is.
+func (c *compiler) warnOfWayPast(target *Route, through []int) bool {
+	for _, name := range target.Inbound {
+		past := slices.DeleteFunc(slices.Clone(through), func(j int) bool { return slices.Contains(c.artifact.Routes[j].Inbound, name) })
+		if len(past) == 0 {
+			continue
+		}
+		c.warnFirst(target.Source.File, target.Source.Pointer, "This route is reachable past its policy %s, through %s, %s.",
+			quote(name), c.listed(past), whoReads)
+		return true
+	}
+	return false
+}
+
+// warnTogether tells each route that is left once, at the route through which most
+// are reached. behind has what is reached through each route.
+func (c *compiler) warnTogether(behind [][]*Route) {
+	order := make([]int, 0, len(behind))
+	for i := range behind {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(behind[b]) - len(behind[a]) })
+	told := map[*Route]bool{}
+	for _, i := range order {
+		untold := slices.DeleteFunc(behind[i], func(r *Route) bool { return told[r] })
+		if len(untold) == 0 {
+			continue
+		}
+		for _, r := range untold {
+			told[r] = true
+		}
+		at := &c.artifact.Routes[i].Source
+		c.warn(at.File, at.Pointer, "Through this route %s reachable, %s. No policy is passed by.", reached(untold), whoReads)
+	}
+}
+
+// whoReads is under which condition a route is reachable through another.
+const whoReads = `in an upstream that decodes "%2F" or cuts ";" off: ` + settingsFile + ` has pathNormalisation "preserve". Make sure that the upstream does neither`
+
+// listed names the first of some routes, and counts the others.
+func (c *compiler) listed(routes []int) string {
+	first := &c.artifact.Routes[routes[0]]
+	text := named(first) + " in " + first.Source.File
+	if more := len(routes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func named(r *Route) string { return printable(r.Method + " " + r.Path) }
+
+// reached is the subject of a sentence, with its verb.
+func reached(routes []*Route) string {
+	if len(routes) == 1 {
+		return named(routes[0]) + " is"
+	}
+	const shown = 3
+	var names []string
+	for _, r := range routes[:min(len(routes), shown)] {
+		names = append(names, named(r))
+	}
+	if more := len(routes) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more routes are", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ") + " are"
 }
 
 // readsAs is the method whose routes a method's requests may have.
@@ -47,23 +122,6 @@ func readsAs(method string) string {
 		return "GET"
 	}
 	return method
-}
-
-func reachable(target *Route, through []*Route) string {
-	first := through[0]
-	names := printable(first.Method+" "+first.Path) + " in " + first.Source.File
-	if more := len(through) - 1; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	past := ""
-	for _, name := range target.Inbound {
-		if slices.ContainsFunc(through, func(r *Route) bool { return !slices.Contains(r.Inbound, name) }) {
-			past = ", past its policy " + quote(name)
-			break
-		}
-	}
-	return fmt.Sprintf(`This route is reachable through %s%s, in an upstream that decodes "%%2F" or cuts ";" off: %s has pathNormalisation "preserve". Make sure that the upstream does neither.`,
-		names, past, settingsFile)
 }
 
 // outline is what a route's path looks like to mayRead.

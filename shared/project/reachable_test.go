@@ -40,6 +40,31 @@ type fataler interface {
 
 const preserved = `{"version": 1, "pathNormalisation": "preserve"}`
 
+// guarded gives each path's route an own policy, which no other one has.
+func guarded(t fataler, files project.Files, templates ...string) project.Files {
+	var doc map[string]any
+	if err := json.Unmarshal(files["config/routes.oas.json"], &doc); err != nil {
+		t.Fatalf("%v", err)
+	}
+	policies := []any{}
+	for i, template := range templates {
+		name := fmt.Sprintf("own-%d", i)
+		operation := doc["paths"].(map[string]any)[template].(map[string]any)["get"].(map[string]any)
+		operation["x-gateway-route"].(map[string]any)["policies"] = map[string]any{"inbound": []any{name}}
+		policies = append(policies, map[string]any{"name": name, "policyType": "api-key-inbound", "handler": map[string]any{
+			"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)",
+		}})
+	}
+	for name, content := range map[string]any{"config/routes.oas.json": doc, "config/policies.json": map[string]any{"policies": policies}} {
+		data, err := json.Marshal(content)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		files[name] = data
+	}
+	return files
+}
+
 // TestEveryRouteThatAnotherReadingReachesIsToldOf compares the build's warnings with
 // what the router finds for the readings of generated paths.
 func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
@@ -51,7 +76,7 @@ func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"v1", "admin", "x", "y", "keys", "$", "%24", "a.json", ";p", "x;p", "admin;p", "%3Bp", "%2F", "%2F", "%5C", "/", "/", "/", "%2F;"})
 	rapid.Check(t, func(t *rapid.T) {
 		templates := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 2, 8, rapid.ID).Draw(t, "templates")
-		artifact, result, err := compiler.Compile(t.Context(), projectOf(t, preserved, templates...), project.Input{Catalogue: catalogue{}})
+		artifact, result, err := compiler.Compile(t.Context(), guarded(t, projectOf(t, preserved, templates...), templates...), project.Input{Catalogue: catalogue{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,6 +111,32 @@ func TestEveryRouteThatAnotherReadingReachesIsToldOf(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWaysPastPoliciesAreToldFirstAndOthersTogether: forty lines about one open route
+// hid the one that a key is walked round by.
+func TestWaysPastPoliciesAreToldFirstAndOthersTogether(t *testing.T) {
+	templates := []string{"/*", "/z/{a}", "/z/admin"}
+	for i := range 40 {
+		templates = append(templates, fmt.Sprintf("/%d/x", i))
+	}
+	files := guarded(t, projectOf(t, preserved, templates...), "/z/admin")
+	_, result, err := project.NewCompiler().Compile(t.Context(), files, project.Input{Catalogue: catalogue{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Errors) > 0 || len(result.Warnings) != 3 {
+		t.Fatalf("%+v", result)
+	}
+	for i, want := range []project.Problem{
+		{Path: "/paths/~1z~1admin/get", Message: `reachable past its policy "own-0", through GET /* in config/routes.oas.json and 1 more`},
+		{Path: "/paths/~1*/get", Message: "Through this route GET /0/x, GET /1/x, GET /10/x and 38 more routes are reachable"},
+		{Path: "/paths/~1z~1{a}/get", Message: "Through this route GET /* is reachable"},
+	} {
+		if got := result.Warnings[i]; got.Path != want.Path || !strings.Contains(got.Message, want.Message) {
+			t.Errorf("warning %d is %+v, want %+v", i, got, want)
+		}
+	}
 }
 
 func TestRoutesThatNothingElseReachesAreNotToldOf(t *testing.T) {
