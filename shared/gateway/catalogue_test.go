@@ -69,6 +69,22 @@ func TestModulesOfAProjectsOwnAreRefused(t *testing.T) {
 	}
 }
 
+// TestPatternsOverABudgetTogetherAreToldOnce: what is wrong with one of the others
+// is told too.
+func TestPatternsOverABudgetTogetherAreToldOnce(t *testing.T) {
+	var routes []project.Route
+	for i := range project.MaxPatterns + 20 {
+		r := route(fmt.Sprintf("GET /%d", i), forward("https://up.example"))
+		r.PathMode = project.URLPattern
+		routes = append(routes, r)
+	}
+	routes = append(routes, route("GET /{", forward("https://up.example")))
+	problems := gateway.Verify(artifact(routes...))
+	if len(problems) != 2 || !strings.Contains(problems[0].Message, `the budget "patterns"`) || strings.Contains(problems[1].Message, "budget") {
+		t.Errorf("told %+v", problems)
+	}
+}
+
 func TestVerifyFindsWhatWouldFailTheGateway(t *testing.T) {
 	a := artifact(
 		route("GET /good/{id}", rewrite("${env.UPSTREAM}/${params.id}"), "key"),

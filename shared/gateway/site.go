@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -59,6 +60,7 @@ type maker struct {
 	policies map[string]policy.Provisioned
 	cors     map[string]*cors
 	site     *site
+	full     bool // it is told that the URL patterns are over a budget together
 }
 
 // extension is where a route's own settings are, within its operation.
@@ -86,7 +88,10 @@ func (m *maker) route(i int) {
 		Deployment: identity.Deployment, BuildID: identity.BuildID,
 	}
 	if err := m.site.router.Add(r.Method, r.Path, r.PathMode, i); err != nil {
-		m.report(r, "", "Correct the path of this operation: %v.", err)
+		if full := errors.Is(err, router.ErrFull); !full || !m.full {
+			m.full = m.full || full
+			m.report(r, "", "Correct the path of this operation: %v.", err)
+		}
 	}
 
 	setup := m.with.handler

@@ -7,7 +7,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -79,6 +78,7 @@ func Unpack(ctx context.Context, r io.Reader, limits Limits) (Files, []Problem, 
 		source: &countingReader{ctx: ctx, r: r, limit: limits.CompressedBytes},
 		files:  Files{},
 		seen:   map[string]bool{},
+		deep:   map[string]bool{},
 	}
 	err := u.run()
 	if e, ok := errors.AsType[*sourceError](err); ok {
@@ -102,6 +102,7 @@ type unpacker struct {
 	files   Files
 	kept    int64
 	seen    map[string]bool // every path so far; true for a folder
+	deep    map[string]bool // the folders that are told to be too deep
 	entries int
 	count   int
 }
@@ -231,7 +232,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		return nil
 	}
 	if h.Size > u.limits.FileBytes {
-		u.report.fail(name, "", "This file has more than %s. Split it: config may hold several *.oas.json files.", mebibytes(u.limits.FileBytes))
+		u.report.fail(name, "", "%s", exceeds("file", u.limits.FileBytes, "Split it: config may hold several *.oas.json files."))
 		return nil
 	}
 	if u.kept += h.Size; u.kept > u.limits.KeptBytes {
@@ -259,7 +260,7 @@ func (u *unpacker) name(raw string) (string, bool) {
 	case strings.HasPrefix(raw, "/"):
 		return refuse("This path is absolute. Pack with paths relative to the project's folder: tar -czf project.tar.gz -C FOLDER .")
 	case len(raw) > u.limits.PathBytes:
-		return refuse("This path is longer than %d bytes. Shorten it.", u.limits.PathBytes)
+		return refuse("%s", exceeds("path", int64(u.limits.PathBytes), "Shorten it."))
 	}
 	for segment := range strings.SplitSeq(raw, "/") {
 		if segment == ".." {
@@ -267,8 +268,13 @@ func (u *unpacker) name(raw string) (string, bool) {
 		}
 	}
 	clean := path.Clean(raw)
-	if strings.Count(clean, "/") >= u.limits.PathDepth {
-		return refuse("This path has more than %d segments. Flatten the folders.", u.limits.PathDepth)
+	if segments := strings.SplitN(clean, "/", u.limits.PathDepth+1); len(segments) > u.limits.PathDepth {
+		// What is below a folder that is too deep has been told with the first of it.
+		if folder := strings.TrimSuffix(clean, "/"+segments[u.limits.PathDepth]); !u.deep[folder] {
+			u.deep[folder] = true
+			return refuse("%s", exceeds("folders", int64(u.limits.PathDepth), "Flatten the folders."))
+		}
+		return "", false
 	}
 	if clean == "." {
 		return "", false // the project's folder itself
@@ -289,6 +295,7 @@ func isRoutesFile(name string) bool {
 
 // explain says what to do about an error that ended the reading.
 func (u *unpacker) explain(err error) string {
+	const leaveOut = "Leave out what the gateway does not need, such as node_modules and .git."
 	const pack = "Pack the project anew: tar -czf project.tar.gz -C FOLDER ."
 	switch {
 	case errors.Is(err, errNotGzip):
@@ -298,17 +305,17 @@ func (u *unpacker) explain(err error) string {
 	case errors.Is(err, errTrailing):
 		return "The archive goes on after its end. " + pack
 	case errors.Is(err, errCompressedSize):
-		return fmt.Sprintf("The archive has more than %s. Leave out what the gateway does not need, such as node_modules and .git.", mebibytes(u.limits.CompressedBytes))
+		return exceeds("archive", u.limits.CompressedBytes, leaveOut)
 	case errors.Is(err, errUnpackedSize):
-		return fmt.Sprintf("The archive unpacks to more than %s. Leave out what the gateway does not need, such as node_modules and .git.", mebibytes(u.limits.UnpackedBytes))
+		return exceeds("unpacked", u.limits.UnpackedBytes, leaveOut)
 	case errors.Is(err, errRatio):
-		return fmt.Sprintf("The archive unpacks to more than %d times its size, which no project's text does. Leave out the file that is all alike.", u.limits.Ratio)
+		return exceeds("ratio", u.limits.Ratio, "The archive unpacks to so many times its size, which no project's text does. Leave out the file that is all alike.")
 	case errors.Is(err, errTooManyFiles):
-		return fmt.Sprintf("The archive has more than %d files. Leave out what the gateway does not need, such as node_modules and .git.", u.limits.Files)
+		return exceeds("files", int64(u.limits.Files), leaveOut)
 	case errors.Is(err, errTooManyFolders):
-		return fmt.Sprintf("The archive has more than %d files and folders. Leave out what the gateway does not need, such as node_modules and .git.", u.limits.Entries)
+		return exceeds("entries", int64(u.limits.Entries), leaveOut)
 	case errors.Is(err, errTooMuchKept):
-		return fmt.Sprintf("The files in config have more than %s together. Make them smaller.", mebibytes(u.limits.KeptBytes))
+		return exceeds("configuration", u.limits.KeptBytes, "The files in config are too large together. Make them smaller.")
 	case errors.Is(err, errManyProblems):
 		return "The archive has more entries like these, and was not read to its end. Correct these first."
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -317,8 +324,6 @@ func (u *unpacker) explain(err error) string {
 		return "The archive is damaged. Upload it again, or pack the project anew: tar -czf project.tar.gz -C FOLDER ."
 	}
 }
-
-func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
 // printable makes a path fit to be shown, whatever bytes it has.
 func printable(raw string) string {

@@ -203,8 +203,9 @@ func TestBadArchivesAreRefused(t *testing.T) {
 		{name: "a path of Windows", data: archiveOf(t, file(`config\routes.oas.json`, "x")), file: `config\routes.oas.json`, want: "characters that a path"},
 		{name: "a control character", data: archiveOf(t, file("config/\x1b[31m.oas.json", "x")), file: "config/\ufffd[31m.oas.json", want: "characters that a path"},
 		{name: "a name that is no UTF-8", data: archiveOf(t, file("config/\xff.oas.json", "x")), file: "config/\ufffd.oas.json", want: "characters that a path"},
-		{name: "a path that is too long", data: archiveOf(t, file(strings.Repeat("x", 600), "x")), file: strings.Repeat("x", 200) + "…", want: "longer than 512 bytes"},
-		{name: "a path that is too deep", data: archiveOf(t, file(strings.Repeat("x/", 40)+"y", "x")), file: strings.Repeat("x/", 40) + "y", want: "more than 32 segments"},
+		{name: "a path that is too long", data: archiveOf(t, file(strings.Repeat("x", 600), "x")), file: strings.Repeat("x", 200) + "…", want: `the budget "path": more than 512 bytes`},
+		{name: "a path that is too deep", data: archiveOf(t, file(strings.Repeat("x/", 40)+"y", "x")), file: strings.Repeat("x/", 40) + "y", want: `the budget "folders": more than 32 segments`},
+		{name: "folders that are too deep, each an entry", data: archiveOf(t, levels(40)...), file: strings.Repeat("x/", 33), want: `the budget "folders"`},
 		{name: "a symbolic link", data: archiveOf(t, special(routes, tar.TypeSymlink, "/etc/passwd")), file: routes, want: "is a link"},
 		{name: "a hard link", data: archiveOf(t, file("a", "x"), special(routes, tar.TypeLink, "a")), file: routes, want: "is a link"},
 		{name: "a character device", data: archiveOf(t, special("null", tar.TypeChar, "")), file: "null", want: "device or a pipe"},
@@ -213,16 +214,16 @@ func TestBadArchivesAreRefused(t *testing.T) {
 		{name: "another kind of entry", data: archiveOf(t, special("odd", 'V', "")), file: "odd", want: "no ordinary file"},
 		{name: "a file twice", data: archiveOf(t, file(routes, "{}"), file("./"+routes, "[]")), file: routes, want: "has this path twice"},
 		{name: "a folder and a file of one name", data: archiveOf(t, special("a", tar.TypeDir, ""), file("a", "x")), file: "a", want: "has this path twice"},
-		{name: "10,000 files", data: archiveOf(t, numbered(10_000)...), want: "more than 9999 files"},
-		{name: "20,001 folders", data: archiveOf(t, folders(20_001)...), want: "more than 20000 files and folders"},
-		{name: "too large", data: archiveOf(t, file("a", string(noise))), limits: &small, want: "Leave out what the gateway does not need"},
-		{name: "too large unpacked", data: archiveOf(t, file("a", strings.Repeat(string(noise), 17))), limits: &tight, want: "unpacks to more than 1 MiB"},
-		{name: "too large unpacked, of small files", data: archiveOf(t, each(numbered(17), string(noise))...), limits: &tight, want: "unpacks to more than 1 MiB"},
-		{name: "a zip bomb", data: archiveOf(t, file("a", strings.Repeat("0", 2<<20))), limits: &deflated, want: "more than 100 times its size"},
-		{name: "a bomb behind the end", data: gzipped(t, append(slices.Clone(good), make([]byte, 2<<20)...)), limits: &deflated, want: "more than 100 times its size"},
-		{name: "a sparse file of a petabyte", data: gzipped(t, sparse(t, routes, 1<<32)), want: "unpacks to more than 512 MiB"},
-		{name: "a large file of the configuration", data: archiveOf(t, file(routes, string(noise))), limits: &keep, file: routes, want: "Split it"},
-		{name: "large files of the configuration", data: archiveOf(t, file("config/a.oas.json", string(noise[:1000])), file("config/b.oas.json", string(noise[:1000])), file("config/c.oas.json", string(noise[:1000]))), limits: &keep, want: "Make them smaller"},
+		{name: "10,000 files", data: archiveOf(t, numbered(10_000)...), want: `the budget "files": more than 9,999 files`},
+		{name: "20,001 folders", data: archiveOf(t, folders(20_001)...), want: `the budget "entries": more than 20,000 entries`},
+		{name: "too large", data: archiveOf(t, file("a", string(noise))), limits: &small, want: `the budget "archive": more than `},
+		{name: "too large unpacked", data: archiveOf(t, file("a", strings.Repeat(string(noise), 17))), limits: &tight, want: `the budget "unpacked": more than 1 MiB`},
+		{name: "too large unpacked, of small files", data: archiveOf(t, each(numbered(17), string(noise))...), limits: &tight, want: `the budget "unpacked": more than 1 MiB`},
+		{name: "a zip bomb", data: archiveOf(t, file("a", strings.Repeat("0", 2<<20))), limits: &deflated, want: `the budget "ratio": more than 100 times`},
+		{name: "a bomb behind the end", data: gzipped(t, append(slices.Clone(good), make([]byte, 2<<20)...)), limits: &deflated, want: `the budget "ratio": more than 100 times`},
+		{name: "a sparse file of a petabyte", data: gzipped(t, sparse(t, routes, 1<<32)), want: `the budget "unpacked": more than 512 MiB`},
+		{name: "a large file of the configuration", data: archiveOf(t, file(routes, string(noise))), limits: &keep, file: routes, want: `the budget "file": more than `},
+		{name: "large files of the configuration", data: archiveOf(t, file("config/a.oas.json", string(noise[:1000])), file("config/b.oas.json", string(noise[:1000])), file("config/c.oas.json", string(noise[:1000]))), limits: &keep, want: `the budget "configuration": more than `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			limits := project.DefaultLimits()
@@ -241,6 +242,15 @@ func TestBadArchivesAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// levels are a folder, one within it, and so on.
+func levels(n int) []entry {
+	out := make([]entry, n)
+	for i := range out {
+		out[i] = special(strings.Repeat("x/", i+1), tar.TypeDir, "")
+	}
+	return out
 }
 
 func folders(n int) []entry {

@@ -112,8 +112,7 @@ func (b Budget) Most() string {
 	return grouped(b.Limit) + " bytes"
 }
 
-// budgetOf finds a budget whose errors tell what was found. Those of the archive
-// are told by Unpack, in its own words.
+// budgetOf finds a budget.
 func budgetOf(name string) Budget {
 	for _, b := range Budgets() {
 		if b.Name == name {
@@ -163,6 +162,14 @@ func Budgets() []Budget {
 func Over(name string, found int64, advice string) string {
 	b := budgetOf(name)
 	return fmt.Sprintf("This is over the budget %q: %s %s, and at most %s. %s", name, grouped(found), b.Unit, grouped(b.Limit), advice)
+}
+
+// exceeds is Over where reading ends at the limit, so that nobody knows how much
+// there is.
+func exceeds(name string, limit int64, advice string) string {
+	b := budgetOf(name)
+	b.Limit = limit
+	return fmt.Sprintf("This is over the budget %q: more than %s. %s", name, b.Most(), advice)
 }
 
 // over reports a budget that is exceeded.

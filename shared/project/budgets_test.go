@@ -68,6 +68,7 @@ func TestEachBudgetIsToldByItsName(t *testing.T) {
 		{"nesting", "129 levels", nested(140), nested(120), "/x-a"},
 		{"members", "20,001 members", described(`"paths": {` + list(20_001, `"/%d": {}`) + `}`), described(`"paths": {` + list(20_000, `"/%d": {}`) + `}`), "/paths"},
 		{"values", "1,000,001 values", described(`"paths": {}, "x-a": [` + list(1_000_000, "0") + `]`), described(`"paths": {}, "x-a": [` + list(999_000, "0") + `]`), "/x-a"},
+		{"number", "65 characters", described(`"paths": {}, "x-a": ` + strings.Repeat("1", 65)), described(`"paths": {}, "x-a": ` + strings.Repeat("1", 64)), "/x-a"},
 		{"option values", "2,001 values", routed(`{"a": [` + list(1_999, "0") + `]}`), routed(`{"a": [` + list(1_998, "0") + `]}`), "/paths/~1a/get/x-gateway-route/handler/options"},
 		{"options", "bytes", routed(`{"a": "` + strings.Repeat("a", 70_000) + `"}`), routed(`{"a": "` + strings.Repeat("a", 65_000) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
 		{"options", "With the variables put in", routed(`{"a": "` + strings.Repeat("$env(V)", 13) + `"}`), routed(`{"a": "` + strings.Repeat("$env(V)", 12) + `"}`), "/paths/~1a/get/x-gateway-route/handler/options"},
@@ -111,6 +112,17 @@ func TestEachBudgetIsToldByItsName(t *testing.T) {
 	}
 }
 
+// TestBudgetOfAllFilesIsToldOnce: the files after the one that is over it are not
+// at fault.
+func TestBudgetOfAllFilesIsToldOnce(t *testing.T) {
+	files := described(`"paths": {}, "x-a": [` + list(1_000_000, "0") + `]`)
+	files["config/second.oas.json"], files["config/third.oas.json"] = files["config/routes.oas.json"], files["config/routes.oas.json"]
+	_, result := compile(t, files, project.Input{Catalogue: lenient{}})
+	if len(result.Errors) != 1 {
+		t.Errorf("told %+v", result.Errors)
+	}
+}
+
 // TestErrorsBeyondThoseToldAreCounted has each entry of a large and of a small
 // document wrong.
 func TestErrorsBeyondThoseToldAreCounted(t *testing.T) {
@@ -151,7 +163,7 @@ func TestLargeDocumentTellsTheSameMistakes(t *testing.T) {
 // for them.
 func TestNumbersThatNobodyCanCountInAreNoEnd(t *testing.T) {
 	_, result := compile(t, described(`"paths": {}, "components": {"schemas": {"a": {"maxLength": 1e999999999, "multipleOf": 1e999999999}}}`), project.Input{Catalogue: lenient{}})
-	if len(result.Errors) == 0 || !strings.Contains(result.Errors[0].Message, "out of bounds") {
+	if len(result.Errors) == 0 || !strings.Contains(result.Errors[0].Message, `the budget "number": it has to be between -1e308 and 1e308`) {
 		t.Errorf("errors %+v", result.Errors)
 	}
 }

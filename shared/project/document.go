@@ -92,6 +92,9 @@ func (p *parser) value(depth int) (any, error) {
 	case p.size > maxPointerBytes:
 		return p.stop("pointer", int64(p.size), "Shorten the names that lead here, or flatten it.")
 	case p.c.values > maxValues:
+		if p.c.values > maxValues+1 {
+			return nil, errStop // an earlier file has told it
+		}
 		return p.stop("values", maxValues+1, "Reading ended here. Leave out what the gateway does not need, such as examples.")
 	case p.c.stopped():
 		return nil, errStop
@@ -103,8 +106,12 @@ func (p *parser) value(depth int) (any, error) {
 		}
 		return p.array(depth)
 	case json.Number:
+		if len(t) > maxNumberChars {
+			p.report.over(p.file, pointer(p.at...), "number", int64(len(t)), "Shorten it.")
+			return json.Number("0"), nil
+		}
 		if !reasonable(t) {
-			p.report.fail(p.file, pointer(p.at...), "This number is out of bounds. Use one of at most %d characters, between -1e308 and 1e308.", maxNumberChars)
+			p.report.fail(p.file, pointer(p.at...), "This is over the budget %q: it has to be between -1e%d and 1e%d. Write a smaller one.", "number", maxExponent, maxExponent)
 			return json.Number("0"), nil // the schemas' arithmetic does not survive it
 		}
 		return t, nil
@@ -183,9 +190,6 @@ func (p *parser) array(depth int) (any, error) {
 // reasonable keeps out numbers whose exact value would fill megabytes in the
 // arithmetic of schema validation.
 func reasonable(n json.Number) bool {
-	if len(n) > maxNumberChars {
-		return false
-	}
 	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
 		e, err := strconv.Atoi(string(n[i+1:]))
 		return err == nil && e >= -maxExponent && e <= maxExponent

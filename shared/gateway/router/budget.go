@@ -20,11 +20,11 @@ type budget struct{ patterns, steps int }
 func (b *budget) admit(path string) error {
 	switch b.patterns++; {
 	case b.patterns > project.MaxPatterns:
-		return over("patterns", b.patterns, "Write routes as OpenAPI paths, or divide the project.")
+		return overAll("patterns", b.patterns, "Write routes as OpenAPI paths, or divide the project.")
 	case len(path) > project.MaxPatternBytes:
 		return over("pattern", len(path), "Shorten it, or write several routes.")
 	case b.steps > project.MaxPatternsSteps:
-		return over("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
+		return overAll("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (b *budget) spend(normalised string) error {
 	case steps > project.MaxPatternSteps:
 		return over("pattern steps", steps, "Shorten it, and repeat less: {1000} counts as a thousand.")
 	case b.steps > project.MaxPatternsSteps:
-		return over("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
+		return overAll("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
 	}
 	return nil
 }
@@ -56,6 +56,18 @@ func over(name string, found int, advice string) error {
 	text := strings.TrimSuffix(project.Over(name, int64(found), advice), ".")
 	return errors.New(strings.ToLower(text[:1]) + text[1:])
 }
+
+// ErrFull is what Add fails with when the URL patterns of a router are over a
+// budget together: for each pattern from then on, so that its user tells it once.
+var ErrFull = errors.New("router: the URL patterns are over a budget together")
+
+// full is an ErrFull with a text for people.
+type full struct{ error }
+
+// Is implements the interface of errors.Is.
+func (full) Is(target error) bool { return target == ErrFull }
+
+func overAll(name string, found int, advice string) error { return full{over(name, found, advice)} }
 
 // The instructions of what is no regular expression of a pattern's own, at the most.
 const (
