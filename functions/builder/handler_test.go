@@ -346,6 +346,7 @@ func TestFindingsRepeatNoVariable(t *testing.T) {
 			for _, project := range []map[string]string{
 				simple("$env(UPSTREAM)"), simple("https://${env.UPSTREAM}/"), simple("${env.UPSTREAM}"),
 				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", "authScheme": ["$env(UPSTREAM)"], "bucketName": "$env(UPSTREAM)"`),
+				withPolicy(`"bucketName": "$env(UPSTREAM)"`), withPolicy(`"bucketId": "of-$env(UPSTREAM)"`),
 			} {
 				s := i.deploy("main", pack(i, project))
 				told, err := json.Marshal([]any{s.Errors, s.Warnings, s.Steps})

@@ -17,8 +17,9 @@ import (
 // bindBuckets finds the key buckets that the artifact's routes verify keys by, and
 // puts their ids into it: a gateway looks for none by a name, which may be another
 // bucket's by then. A bucket that the project names has to be seen by who deploys
-// it; the environment's own one is its project's.
-func (b *Builder) bindBuckets(ctx context.Context, in deployments.BuildInput, a *project.Artifact) ([]project.Problem, error) {
+// it; the environment's own one is its project's. variables are what the options
+// were resolved with: no problem repeats one's value.
+func (b *Builder) bindBuckets(ctx context.Context, in deployments.BuildInput, a *project.Artifact, variables map[string]string) ([]project.Problem, error) {
 	used := map[string]bool{}
 	for _, r := range a.Routes {
 		for _, name := range r.Inbound {
@@ -27,23 +28,27 @@ func (b *Builder) bindBuckets(ctx context.Context, in deployments.BuildInput, a 
 	}
 	var problems []project.Problem
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		wanted, ok := policy.WantedBucket(a.Policies[name])
+		p := a.Policies[name]
+		wanted, option, ok := policy.WantedBucket(p)
 		if !ok {
 			continue
 		}
 		at := keys.BucketAt{Owner: in.Deployer(), Bucket: wanted}
-		message := "Name a key bucket that there is and that serves this project and environment in the policy %q, and deploy by an account key that sees it: " +
-			"none is found. A bucket serves the project and the environments that its tags have placed it at, any if they place it nowhere."
+		problem := project.Problem{File: p.Source.File, Path: p.Source.Pointer + "/handler" + option}
 		if wanted == "" {
 			at.Viewer = auth.Principal{Permissions: auth.Full()}
 			at.Bucket = keys.DefaultBucket(in.Project, in.Kind)
-			message = "Make the key bucket of this environment anew, for the policy %q: it was deleted, or is placed elsewhere and has to be deleted first. " +
-				"It is called " + at.Bucket + " and has the tags project=" + in.Project + " and environmentType=" + in.Kind.Upper() + "."
+			problem.Message = fmt.Sprintf("The key bucket of this environment, %q, is not found: it was deleted, or is placed elsewhere and has to be deleted first. "+
+				"Make it anew, with the tags project=%s and environmentType=%s.", at.Bucket, in.Project, in.Kind.Upper())
+		} else {
+			problem.Message = fmt.Sprintf("No key bucket %q is found that serves the %s environments of the project %s and that the account key which deploys sees. Make one or name another. "+
+				"A bucket serves the project and the environments that its tags have placed it at, any if they place it nowhere; an account key of some projects or environments sees those alone that are placed at one of its own.",
+				project.Concealed(wanted, variables), in.Kind, in.Project)
 		}
 		found, err := b.o.Buckets.BucketFor(ctx, at, in.Project, in.Kind)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			problems = append(problems, project.Problem{File: "config/policies.json", Message: fmt.Sprintf(message, name)})
+			problems = append(problems, problem)
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("find a key bucket: %w", err)

@@ -197,7 +197,7 @@ func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.
 	if c.artifact == nil {
 		return c, nil
 	}
-	if c.result.Errors, err = b.bindBuckets(ctx, in, c.artifact); err != nil {
+	if c.result.Errors, err = b.bindBuckets(ctx, in, c.artifact, variables); err != nil {
 		return nil, err
 	}
 	if len(c.result.Errors) > 0 {

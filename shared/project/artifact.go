@@ -93,6 +93,9 @@ type Policy struct {
 	Name    string    `json:"name"`
 	Type    string    `json:"policyType"`
 	Handler Component `json:"handler"`
+	// Source is where the policy was declared, for errors. Artifacts of earlier
+	// releases have none.
+	Source Source `json:"source,omitzero"`
 }
 
 // KeyBucket names a key bucket for good: a later bucket of the name has another

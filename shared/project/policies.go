@@ -64,7 +64,7 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 		return
 	}
 	component, res, ok := c.component(policiesFile, at+"/handler", handler)
-	policy := Policy{Name: name, Type: policyType, Handler: component}
+	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}, Handler: component}
 	if !ok {
 		return
 	}

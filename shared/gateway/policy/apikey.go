@@ -42,17 +42,23 @@ type apiKey struct {
 var _ pipeline.Inbound = (*apiKey)(nil)
 
 // WantedBucket returns the bucket that a policy's options name, by its name or its
-// id, "" for the environment's own one. ok is false for a policy that verifies no
-// keys.
-func WantedBucket(p project.Policy) (bucket string, ok bool) {
+// id, "" for the environment's own one, and where they do, below the policy's
+// handler. ok is false for a policy that verifies no keys.
+func WantedBucket(p project.Policy) (bucket, pointer string, ok bool) {
 	if p.Type != apiKeyType {
-		return "", false
+		return "", "", false
 	}
 	var o apiKeyOptions
 	if problems := options.Read(p.Handler.Options, &o); len(problems) > 0 {
-		return "", false // the build has failed for them
+		return "", "", false // the build has failed for them
 	}
-	return o.BucketID + o.BucketName, true
+	switch {
+	case o.BucketID != "":
+		return o.BucketID, "/options/bucketId", true
+	case o.BucketName != "":
+		return o.BucketName, "/options/bucketName", true
+	}
+	return "", "", true
 }
 
 const apiKeyType = "api-key-inbound"
