@@ -133,7 +133,7 @@ type createIn struct {
 	BucketPath
 	WithAPIKey bool `query:"with-api-key" doc:"Make an API key too."`
 	Body       struct {
-		Name        string                          `json:"name" pattern:"^[a-z0-9_-]{1,128}$" doc:"The consumer's name, unique in the bucket; the user's sub in the gateway." example:"acme-mobile"`
+		Name        string                          `json:"name" pattern:"^[a-z0-9_-]{1,128}$" patternDescription:"1 to 128 characters of a-z, 0-9, _ and -" doc:"The consumer's name, unique in the bucket; the user's sub in the gateway." example:"acme-mobile"`
 		Description api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"Who it is."`
 		Tags        api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 5 pairs, for management alone."`
 		Metadata    api.Optional[metadata]          `json:"metadata" required:"false" doc:"The user's data in the gateway, at most 1024 bytes."`

@@ -88,7 +88,7 @@ type listOut = api.Body[api.List[bucket]]
 type createIn struct {
 	api.AccountPath
 	Body struct {
-		Name          string                          `json:"name" pattern:"^[a-z0-9-]{5,128}$" doc:"The bucket's name, unique in the account." example:"partner-keys"`
+		Name          string                          `json:"name" pattern:"^[a-z0-9-]{5,128}$" patternDescription:"5 to 128 characters of a-z, 0-9 and -" doc:"The bucket's name, unique in the account." example:"partner-keys"`
 		Description   api.Optional[string]            `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
 		Tags          api.Optional[map[string]string] `json:"tags" required:"false" doc:"At most 20 pairs."`
 		IsRetrievable api.Optional[bool]              `json:"isRetrievable" required:"false" doc:"Whether the text of its keys can be shown after their creation; true unless it is given."`

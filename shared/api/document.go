@@ -69,8 +69,8 @@ type Example struct {
 
 // Document is the OpenAPI 3.1 description of groups, as indented JSON. It is
 // the same bytes at each call. It answers an error for a type that is both sent
-// and answered: requests are open to fields that we do not know, answers have
-// the fields they list and no others.
+// and answered (requests are open to fields that we do not know, answers have
+// the fields they list and no others), and for a pattern without words.
 func Document(groups []Group, examples Examples) ([]byte, error) {
 	names := &schemaNames{}
 	a := huma.NewAPI(documentConfig(names), nowhere{})
@@ -82,6 +82,9 @@ func Document(groups []Group, examples Examples) ([]byte, error) {
 		}
 	}
 	if err := closeAnswers(a.OpenAPI()); err != nil {
+		return nil, err
+	}
+	if err := wordPatterns(a.OpenAPI()); err != nil {
 		return nil, err
 	}
 	examples.show(a.OpenAPI())

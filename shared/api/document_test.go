@@ -203,6 +203,27 @@ func TestTypeIsSentOrAnsweredNeverBoth(t *testing.T) {
 	}
 }
 
+func TestPatternHasWords(t *testing.T) {
+	type mute struct {
+		Body struct {
+			Name string `json:"name" pattern:"^[a-z]$"`
+		}
+	}
+	type told struct {
+		Body struct {
+			Name string `json:"name" pattern:"^[a-z]$" patternDescription:"one small letter"`
+		}
+	}
+	_, err := api.Document([]api.Group{{Title: "Things", Operations: []api.Declared{post[mute, struct{}]("A_a", "/a")}}}, api.Examples{})
+	if err == nil || !strings.Contains(err.Error(), "^[a-z]$") {
+		t.Errorf("error %v", err)
+	}
+	raw, err := api.Document([]api.Group{{Title: "Things", Operations: []api.Declared{post[told, struct{}]("A_a", "/a")}}}, api.Examples{})
+	if err != nil || strings.Contains(string(raw), "one small letter") {
+		t.Errorf("error %v, or words in the document", err)
+	}
+}
+
 func TestTextOfJSONIsDescribedAsAnObject(t *testing.T) {
 	type text struct{ Body []byte }
 	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.Declared{post[struct{}, text]("A_a", "/a")}})

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -105,6 +106,31 @@ func closeAnswers(doc *huma.OpenAPI) error {
 	further(slices.AppendSeq(requests, maps.Values(sent)), nil)
 	further(slices.AppendSeq(answers, maps.Values(answered)), false)
 	return nil
+}
+
+// wordPatterns asks of every pattern that a request has to match for words: a 400
+// tells those, since not everybody reads regular expressions. They are huma's own
+// and so left out of the document.
+func wordPatterns(doc *huma.OpenAPI) error {
+	schemas := slices.Collect(maps.Values(doc.Components.Schemas.Map()))
+	for _, op := range operations(doc) {
+		for _, p := range op.Parameters {
+			schemas = append(schemas, p.Schema)
+		}
+		if op.RequestBody != nil {
+			schemas = append(schemas, within(op.RequestBody.Content)...)
+		}
+	}
+	var wrong []error
+	for _, s := range schemas {
+		inside(s, func(s *huma.Schema) {
+			if s.Pattern != "" && (s.PatternDescription == "" || strings.Contains(s.PatternDescription, ":")) {
+				wrong = append(wrong, fmt.Errorf(`the pattern %s needs a patternDescription, without a colon, that goes on from "expected string to be"`, s.Pattern))
+			}
+			s.PatternDescription = ""
+		})
+	}
+	return errors.Join(wrong...)
 }
 
 func within(content map[string]*huma.MediaType) (schemas []*huma.Schema) {
