@@ -57,7 +57,7 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), 502, "No secure connection"},
 		{"untrusted", untrusted.URL, 502, "No secure connection"},
 		{"TLS where plain is asked", strings.Replace(untrusted.URL, "https:", "http:", 1), 400, ""},
-		{"not allowed", "http://169.254.169.254/latest/meta-data", 502, "does not allow"},
+		{"not allowed", "http://169.254.169.254/latest/meta-data", 502, "but never link-local ones and those where a cloud answers its machines"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": test.address, "followRedirects": true}))),

@@ -29,7 +29,7 @@ func Explain(ctx context.Context, err error) Failure {
 	}
 	bad := func(detail string) Failure { return Failure{Status: http.StatusBadGateway, Detail: detail} }
 	if errors.Is(err, errAddressRefused) {
-		return bad("The upstream's host leads to an address that this installation does not allow. Use an address that is reachable publicly, or allow it in the installation's settings.")
+		return bad("The upstream's host leads to an address that this installation does not allow. Use one that is reachable publicly: who runs the installation can allow private addresses, but never link-local ones and those where a cloud answers its machines.")
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
 		return bad("The upstream's host name can't be resolved. Check the host of the route's upstream address.")
