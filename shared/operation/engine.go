@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Options are what an Engine takes from outside.
@@ -158,7 +159,7 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 		}
 	}
 	e.options.Log.InfoContext(ctx, "an operation has ended", "operation", r.ID, "kind", r.Kind,
-		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "took", r.FinishedOn.Sub(r.CreatedOn))
+		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "latency", telemetry.Milliseconds(r.FinishedOn.Sub(r.CreatedOn)))
 	return r, nil
 }
 

@@ -28,7 +28,7 @@ type world struct {
 
 func newWorld(t testing.TB, definitions ...operation.Definition) *world {
 	t.Helper()
-	w := &world{t: t, backend: memory.New(), kinds: definitions, log: &logged{}}
+	w := &world{t: t, backend: memory.New(), kinds: definitions, log: &logged{t: t}}
 	w.table = storetest.Over(t, w.backend, storetest.Clock(time.Now))
 	w.engine = w.engineOf(definitions...)
 	return w
@@ -124,6 +124,7 @@ func add(name string, n int64) operation.Task {
 
 // logged keeps what an engine logs.
 type logged struct {
+	t     testing.TB
 	mu    sync.Mutex
 	lines []string
 }
@@ -133,7 +134,9 @@ func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logged) Handle(_ context.Context, r slog.Record) error {
 	line := r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
+		if line += " " + a.String(); a.Value.Resolve().Kind() == slog.KindDuration {
+			l.t.Errorf("the field %s is a Duration, which JSON has in nanoseconds: log telemetry.Milliseconds of it", a.Key)
+		}
 		return true
 	})
 	l.mu.Lock()
