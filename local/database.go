@@ -189,7 +189,7 @@ func lock(ctx context.Context, dir *datadir.Dir, command string, held holder) (*
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the data directory %s is in use by process %d (%s): wait for it, or name another directory in %s",
-				dir.Path(), state.PID, state.Command, varDataDir)
+				dir.Path(), state.PID, state.Command, config.VarDataDir)
 		}
 		select {
 		case <-ctx.Done():

@@ -12,12 +12,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +28,7 @@ import (
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 func main() {
@@ -90,23 +94,15 @@ func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, 
 // command is the command line.
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "local",
-		Short: "Run the whole of Gatewright on this machine",
-		Long: `Run the whole of Gatewright on this machine, over an embedded DynamoDB and S3.
-
-  GATEWRIGHT_API_ADDR           where the management API listens (127.0.0.1:9000)
-  GATEWRIGHT_GATEWAY_ADDR       where deployments are served (127.0.0.1:9001)
-  GATEWRIGHT_DATA_DIR           where data stays (.gatewright)
-  GATEWRIGHT_DYNAMODB_ENDPOINT  a DynamoDB that runs elsewhere
-  GATEWRIGHT_S3_ENDPOINT        an S3 that runs elsewhere
-  GATEWRIGHT_READY_FILE         a file to write once both addresses answer
-  GATEWRIGHT_FUNCTIONS          a folder such as dist/amd64, whose bootstraps then
-                                run as processes of their own (make run-lambda)
-
-docs/local-run.md has those that bound what clients may take.`,
+		Use:           "local",
+		Short:         "Run the whole of Gatewright on this machine",
+		Long:          "Run the whole of Gatewright on this machine, over an embedded DynamoDB and S3.\n\n" + settingsHelp(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return config.CheckNames(os.Environ(), true)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := settingsFrom(os.Getenv)
 			if err != nil {
@@ -118,6 +114,20 @@ docs/local-run.md has those that bound what clients may take.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(accountCommand(), keyCommand(), operationCommand(), s3ServerCommand(), buildCommand())
 	return root
+}
+
+// settingsHelp lists what can be set, in the order of docs/local-run.md.
+func settingsHelp() string {
+	var out strings.Builder
+	out.WriteString("What can be set, and what holds without it:\n\n")
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, s := range config.Settings() {
+		if s.Kind != config.Function {
+			_, _ = fmt.Fprintf(table, "  %s\t%s (%s; %s)\n", s.Name, s.What, s.Range, cmp.Or(s.Default, "none"))
+		}
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return out.String() + "\nOTEL_EXPORTER_OTLP_ENDPOINT and its kin are in docs/observability.md."
 }
 
 // s3ServerCommand is our binary in its other role (package emulator).

@@ -99,7 +99,7 @@ func (w *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) 
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty", w.folder, t.Name, varFunctions)
+		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty", w.folder, t.Name, config.VarFunctions)
 	}
 	memory := memoryMB
 	switch {

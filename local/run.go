@@ -52,7 +52,7 @@ func runProduct(ctx context.Context, s settings) error {
 			return nil // a short command: it will not be long
 		}
 		return fmt.Errorf("gatewright runs in %s already (process %d%s): stop it first, or name another directory in %s",
-			s.dataDir, state.PID, at(state.API), varDataDir)
+			s.dataDir, state.PID, at(state.API), config.VarDataDir)
 	})
 	if err != nil {
 		return err
@@ -60,17 +60,19 @@ func runProduct(ctx context.Context, s settings) error {
 	defer l.Release()
 	defer dir.ClearState()
 
+	// Of an earlier run it is gone before this one starts, of this one when it ends.
 	if err := removeReadyFile(s.readyFile); err != nil {
 		return err
 	}
+	defer func() { _ = removeReadyFile(s.readyFile) }()
 
 	// The ports first: nothing else is worth starting without them.
-	apiListener, err := listen.On(ctx, s.apiAddr, "the management API", varAPIAddr)
+	apiListener, err := listen.On(ctx, s.apiAddr, "the management API", config.VarAPIAddr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = apiListener.Close() }()
-	gatewayListener, err := listen.On(ctx, s.gatewayAddr, "the gateway", varGatewayAddr)
+	gatewayListener, err := listen.On(ctx, s.gatewayAddr, "the gateway", config.VarGatewayAddr)
 	if err != nil {
 		return err
 	}
@@ -234,7 +236,7 @@ func removeReadyFile(path string) error {
 		return nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s cannot be removed: %w", varReadyFile, err)
+		return fmt.Errorf("%s cannot be removed: %w", config.VarReadyFile, err)
 	}
 	return nil
 }
@@ -249,7 +251,7 @@ func writeReadyFile(path string, state datadir.State) error {
 		err = dir.Write(filepath.Base(path), []byte(state.API+"\n"+state.Gateway+"\n"))
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", varReadyFile, err)
+		return fmt.Errorf("%s cannot be written: %w", config.VarReadyFile, err)
 	}
 	return nil
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// The variables of the local run beside those of package config (design,
-// section 9).
-const (
-	varAPIAddr     = "GATEWRIGHT_API_ADDR"
-	varGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
-	varDataDir     = "GATEWRIGHT_DATA_DIR"
-	varReadyFile   = "GATEWRIGHT_READY_FILE"
-	varFunctions   = "GATEWRIGHT_FUNCTIONS"
-)
-
 // Names of the installation's table and bucket.
 const (
 	tableName  = "gatewright"
@@ -50,16 +40,16 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 		return otherwise
 	}
 	s := settings{
-		apiAddr:     value(varAPIAddr, "127.0.0.1:9000"),
-		gatewayAddr: value(varGatewayAddr, "127.0.0.1:9001"),
-		dataDir:     value(varDataDir, ".gatewright"),
-		readyFile:   getenv(varReadyFile),
+		apiAddr:     value(config.VarAPIAddr, config.DefaultAPIAddr),
+		gatewayAddr: value(config.VarGatewayAddr, config.DefaultGatewayAddr),
+		dataDir:     value(config.VarDataDir, config.DefaultDataDir),
+		readyFile:   getenv(config.VarReadyFile),
 		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
 		s3:          getenv(config.VarS3Endpoint),
-		functions:   getenv(varFunctions),
+		functions:   getenv(config.VarFunctions),
 		getenv:      getenv,
 	}
-	for _, a := range []struct{ name, addr string }{{varAPIAddr, s.apiAddr}, {varGatewayAddr, s.gatewayAddr}} {
+	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}} {
 		_, port, err := net.SplitHostPort(a.addr)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)

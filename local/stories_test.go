@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/sandbox"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 func TestMain(m *testing.M) {
@@ -53,9 +54,9 @@ func TestStories(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GATEWRIGHT_DYNOXIDE", binary)
-			e.Setenv(varAPIAddr, "127.0.0.1:0")
-			e.Setenv(varGatewayAddr, "127.0.0.1:0")
-			e.Setenv(varReadyFile, filepath.Join(e.WorkDir, "ready"))
+			e.Setenv(config.VarAPIAddr, "127.0.0.1:0")
+			e.Setenv(config.VarGatewayAddr, "127.0.0.1:0")
+			e.Setenv(config.VarReadyFile, filepath.Join(e.WorkDir, "ready"))
 			hello, err := example("hello")
 			e.Setenv("HELLO", hello)
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/supervise"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // Region is the region that the emulators are said to be in.
@@ -30,7 +31,7 @@ var ErrNoDynoxide = errors.New("dynoxide, the embedded DynamoDB, is missing: run
 // GATEWRIGHT_DYNOXIDE names, else one on the PATH, else the one that npm
 // installed below local/ in the working directory or one above it.
 func FindDynoxide(getenv func(string) string) (string, error) {
-	if path := getenv("GATEWRIGHT_DYNOXIDE"); path != "" {
+	if path := getenv(config.VarDynoxide); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", errors.New("GATEWRIGHT_DYNOXIDE names a file that cannot be read: correct it or leave it empty")
 		}

@@ -142,5 +142,9 @@ func Start(wire func(installation.Parts) (handler any, err error)) {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
+	if err := config.CheckNames(os.Environ(), false); err != nil {
+		// No reason to serve nothing: the infrastructure sets what there has to be.
+		parts.Log.Warn("a setting is not read", "error", err)
+	}
 	lambda.Start(traced(handler, parts.Telemetry.Tracer, os.Getenv(varFunctionName)))
 }

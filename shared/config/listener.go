@@ -54,21 +54,46 @@ func DefaultListener() Listener {
 	}
 }
 
+// number and duration are a bound of a Listener and what it may be.
+type (
+	number struct {
+		name        string
+		to          *int
+		least, most int
+	}
+	duration struct {
+		name string
+		to   *time.Duration
+	}
+)
+
+// Every time of a Listener is within these.
+const leastTime, mostTime = 100 * time.Millisecond, 24 * time.Hour
+
+func (l *Listener) numbers() []number {
+	return []number{
+		{VarHeaderBytes, &l.HeaderBytes, 1 << 10, 1 << 20},
+		{VarHeaderFields, &l.HeaderFields, 10, 10_000},
+		{VarConnections, &l.Connections, 0, 10_000_000},
+		{VarConnectionsPerAddress, &l.ConnectionsPerAddress, 0, 10_000_000},
+	}
+}
+
+func (l *Listener) times() []duration {
+	return []duration{
+		{VarHeaderTimeout, &l.HeaderTimeout},
+		{VarBodyTimeout, &l.BodyTimeout},
+		{VarSendTimeout, &l.SendTimeout},
+		{VarIdleTimeout, &l.IdleTimeout},
+	}
+}
+
 // ListenerFromEnvironment reads a Listener by getenv. Its error names every variable
 // at fault and never a value.
 func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 	l := DefaultListener()
 	var wrong []error
-	for _, v := range []struct {
-		name        string
-		to          *int
-		least, most int
-	}{
-		{VarHeaderBytes, &l.HeaderBytes, 1 << 10, 1 << 20},
-		{VarHeaderFields, &l.HeaderFields, 10, 10_000},
-		{VarConnections, &l.Connections, 0, 10_000_000},
-		{VarConnectionsPerAddress, &l.ConnectionsPerAddress, 0, 10_000_000},
-	} {
+	for _, v := range l.numbers() {
 		text := getenv(v.name)
 		if text == "" {
 			continue
@@ -80,23 +105,14 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 		}
 		*v.to = n
 	}
-	for _, v := range []struct {
-		name string
-		to   *time.Duration
-	}{
-		{VarHeaderTimeout, &l.HeaderTimeout},
-		{VarBodyTimeout, &l.BodyTimeout},
-		{VarSendTimeout, &l.SendTimeout},
-		{VarIdleTimeout, &l.IdleTimeout},
-	} {
+	for _, v := range l.times() {
 		text := getenv(v.name)
 		if text == "" {
 			continue
 		}
-		const least, most = 100 * time.Millisecond, 24 * time.Hour
 		d, err := time.ParseDuration(text)
-		if err != nil || d < least || d > most {
-			wrong = append(wrong, fmt.Errorf("%s is no time from %s to 24h, such as 20s", v.name, least))
+		if err != nil || d < leastTime || d > mostTime {
+			wrong = append(wrong, fmt.Errorf("%s is no time from %s to %s, such as 20s", v.name, short(leastTime), short(mostTime)))
 			continue
 		}
 		*v.to = d

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The variables of the local run beside those that it shares with functions and
+// those of its listeners.
+const (
+	VarAPIAddr     = "GATEWRIGHT_API_ADDR"
+	VarGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
+	VarDataDir     = "GATEWRIGHT_DATA_DIR"
+	VarReadyFile   = "GATEWRIGHT_READY_FILE"
+	VarFunctions   = "GATEWRIGHT_FUNCTIONS"
+	VarDynoxide    = "GATEWRIGHT_DYNOXIDE"
+	VarNoColor     = "NO_COLOR"
+)
+
+// What holds in the local run where nothing is set.
+const (
+	DefaultAPIAddr     = "127.0.0.1:9000"
+	DefaultGatewayAddr = "127.0.0.1:9001"
+	DefaultDataDir     = ".gatewright"
+)
+
+// prefix is what the names of our variables begin with.
+const prefix = "GATEWRIGHT_"
+
+// Kind is what a setting is about.
+type Kind int
+
+const (
+	// Run settings are read by the local run, Clients settings by it and its
+	// gateway's functions: they bound what clients may take.
+	Run Kind = iota
+	Clients
+	// Function settings are for functions in Lambda: the infrastructure sets them,
+	// and the local run decides them itself.
+	Function
+)
+
+// Setting is a variable that the product reads.
+type Setting struct {
+	Name string
+	Kind Kind
+	// Default says in a few words what holds without it, "" for nothing.
+	Default string
+	// Range says what it may be.
+	Range string
+	// What says what it is, without Markdown; More goes on with it, in Markdown, for
+	// docs/local-run.md alone.
+	What, More string
+}
+
+// Settings are all variables that the product reads, in the order of
+// docs/local-run.md. Its tables, `local --help` and CheckNames are made of them;
+// packages telemetry and cloud have those that are not ours.
+func Settings() []Setting {
+	return append([]Setting{
+		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
+		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
+		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", ""},
+		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
+		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second"},
+		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does; there is a `bootstrap` of each in it"},
+		{VarDynoxide, Run, "found", "a file", "the binary of the embedded DynamoDB", "; else it is looked for on the `PATH` and below `local/node_modules`"},
+		{VarDynamoDBEndpoint, Run, "our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
+		{VarS3Endpoint, Run, "our own", "http://host:port", "an S3 that runs elsewhere", "; it tells of no uploads, so they are looked for each second"},
+		{VarS3PublicEndpoint, Run, "the same", "http://host:port", "the address of that S3 in upload URLs", ""},
+		{VarNoColor, Run, "colours in a terminal", "anything", "no colours at all", ""},
+		{VarTable, Function, "", "a name", "the DynamoDB table", ""},
+		{VarBucket, Function, "", "a name", "the S3 bucket", ""},
+		{VarKeyFile, Function, "", "a file", "the root key", ""},
+		{VarKMSKey, Function, "", "an id", "the KMS key that wraps the root key", ""},
+		{VarDeploymentURL, Function, "", "an origin with {deployment}", "where deployments are served", ""},
+		{VarPrivateUpstreams, Function, "false", "true or false", "lets projects call private addresses", ""},
+		{VarDecodedPaths, Function, "false", "true or false", "is for emulators that decode paths", ""},
+		{VarStreaming, Function, "false", "true or false", "has the gateway answer as a stream", ""},
+		{VarUsesFile, Function, "", "a file", "gets what the function asks of AWS", ""},
+	}, listenerSettings()...)
+}
+
+// listenerSettings have their ranges and defaults from what reads them.
+func listenerSettings() []Setting {
+	l := DefaultListener()
+	about := map[string]Setting{
+		VarHeaderBytes:           {What: "the largest head of a request: request line, fields and the empty line", More: ". More is a 431, of a request line alone a 414"},
+		VarHeaderFields:          {What: "the most fields of a request", More: ": more is a 431"},
+		VarHeaderTimeout:         {What: "how long a head may take from its first byte on", More: ": longer is a 408. A new connection on which nothing comes ends silently"},
+		VarBodyTimeout:           {What: "how long a body may bring no byte while it is waited for", More: ": longer is a 408, or ends the connection when the answer has begun; the upstream's request ends too"},
+		VarSendTimeout:           {What: "how long a client may take no byte of an answer", More: ": after that the connection is reset. What the system buffers for the client counts as taken. It is looked ten times within that time, so that it can be a fifth longer"},
+		VarIdleTimeout:           {What: "how long a connection may have no request under way", More: ": after that it ends silently"},
+		VarConnections:           {Default: "two thirds of the process's file descriptors, 65,536 at most", What: "the most connections to one of the two addresses", More: ": one more is a 503. `0` is as without it"},
+		VarConnectionsPerAddress: {What: "the most connections from one client's address, 0 for no bound", More: "; of IPv6 an address is a /64. Loopback has no such bound"},
+	}
+	var out []Setting
+	add := func(name, value, least, most string) {
+		s := about[name]
+		s.Name, s.Kind, s.Range = name, Clients, least+" to "+most
+		if s.Default == "" {
+			s.Default = value
+		}
+		out = append(out, s)
+	}
+	numbers, times := l.numbers(), l.times()
+	for _, n := range numbers[:2] {
+		add(n.name, strconv.Itoa(*n.to), strconv.Itoa(n.least), strconv.Itoa(n.most))
+	}
+	for _, d := range times {
+		add(d.name, short(*d.to), short(leastTime), short(mostTime))
+	}
+	for _, n := range numbers[2:] {
+		add(n.name, strconv.Itoa(*n.to), strconv.Itoa(n.least), strconv.Itoa(n.most))
+	}
+	return out
+}
+
+// short writes a duration without what is zero: 2m and not 2m0s.
+func short(d time.Duration) string {
+	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
+}
+
+// ofTests are the variables, or with a "_" at the end their beginnings, of tests
+// and tools in this repository. A run that they start has them too.
+var ofTests = [...]string{
+	prefix + "TEST_", prefix + "SCENARIO_", prefix + "SIMULATIONS", prefix + "CLIENTS", prefix + "API", prefix + "KEY", prefix + "BLOB_TEST_SERVER",
+}
+
+// CheckNames returns an error that names each variable of environ (of entries
+// NAME=value) that looks like one of ours and is not read: a bound that is misspelt
+// would not hold, and nobody would know. local says that the local run reads them.
+func CheckNames(environ []string, local bool) error {
+	var known, reserved []string
+	for _, s := range Settings() {
+		if local && s.Kind == Function {
+			reserved = append(reserved, s.Name)
+		} else {
+			known = append(known, s.Name)
+		}
+	}
+	var wrong []error
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		switch {
+		case !strings.HasPrefix(name, prefix), slices.Contains(known, name), slices.ContainsFunc(ofTests[:], func(t string) bool {
+			return name == t || strings.HasSuffix(t, "_") && strings.HasPrefix(name, t)
+		}):
+		case slices.Contains(reserved, name):
+			wrong = append(wrong, fmt.Errorf("%s is for functions in Lambda: unset it, the local run decides it itself", name))
+		default:
+			wrong = append(wrong, fmt.Errorf("there is no setting %s: did you mean %s? Correct its name, or unset it", name, nearest(name, known)))
+		}
+	}
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(wrong...)
+}
+
+// nearest returns the one of names that fewest changes of a letter lead to.
+func nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance is Levenshtein's: how many letters have to be put in, left out or
+// replaced.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := before
+			if a[i] != b[j] {
+				replaced++
+			}
+			before = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, before+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,108 @@
+package config_test
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// TestSettingsAreDocumented derives the tables of docs/local-run.md.
+func TestSettingsAreDocumented(t *testing.T) {
+	const path, end = "../../docs/local-run.md", "<!-- end of the table -->"
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(content)
+	for name, kind := range map[string]config.Kind{"settings": config.Run, "bounds": config.Clients} {
+		begin := "<!-- table: " + name + " -->\n"
+		before, rest, found := strings.Cut(page, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s has no table of %s", path, name)
+		}
+		var table strings.Builder
+		table.WriteString("\n| variable | without it | what it may be | what |\n|---|---|---|---|\n")
+		for _, s := range config.Settings() {
+			if s.Kind == kind {
+				fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", s.Name, cmp.Or(s.Default, "none"), s.Range, strings.ReplaceAll(s.What, "_", "`_`")+s.More)
+			}
+		}
+		table.WriteString("\n")
+		page = before + begin + table.String() + end + after
+	}
+	golden.Equal(t, path, page)
+}
+
+func TestNameThatIsNoSettingIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		environ string
+		local   bool
+		want    []string // texts of its lines, none for a good one
+	}{
+		{"PATH=/bin GATEWRIGHT_DATA_DIR=x GATEWRIGHT_CONNECTIONS=1 NO_COLOR=1 GATEWRIGHT", true, nil},
+		{"GATEWRIGHT_TEST_GROUP=x GATEWRIGHT_SIMULATIONS=4 GATEWRIGHT_SCENARIO_API=x", true, nil},
+		{"GATEWRIGHT_CONNECTIONS_PER_ADRESS=secret", true, []string{"GATEWRIGHT_CONNECTIONS_PER_ADRESS: did you mean GATEWRIGHT_CONNECTIONS_PER_ADDRESS?"}},
+		{"GATEWRIGHT_DATADIR=secret GATEWRIGHT_IDLE_TIME=secret", true, []string{"did you mean GATEWRIGHT_DATA_DIR?", "did you mean GATEWRIGHT_IDLE_TIMEOUT?"}},
+		{"GATEWRIGHT_data_dir=secret", true, []string{"did you mean"}},
+		{"GATEWRIGHT_SIMULATION=4", true, []string{"GATEWRIGHT_SIMULATION"}},
+		{"GATEWRIGHT_=secret", true, []string{"no setting GATEWRIGHT_:"}},
+		{"GATEWRIGHT_TABLE=secret", true, []string{"GATEWRIGHT_TABLE is for functions"}},
+		{"GATEWRIGHT_TABLE=x GATEWRIGHT_STREAMING=true", false, nil},
+		{"GATEWRIGHT_STREAMNG=secret", false, []string{"did you mean GATEWRIGHT_STREAMING?"}},
+	} {
+		err := config.CheckNames(strings.Fields(tt.environ), tt.local)
+		var lines []string
+		if err != nil {
+			lines = strings.Split(err.Error(), "\n")
+		}
+		if len(lines) != len(tt.want) {
+			t.Errorf("%s: %v", tt.environ, err)
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.Contains(lines[i], want) || strings.Contains(lines[i], "secret") {
+				t.Errorf("%s: %q, want %q", tt.environ, lines[i], want)
+			}
+		}
+	}
+}
+
+// TestEveryVariableOfTheSourcesIsDeclared: one that is read and in no list would be
+// refused, or in no document.
+func TestEveryVariableOfTheSourcesIsDeclared(t *testing.T) {
+	names := regexp.MustCompile(`\bGATEWRIGHT_[A-Z0-9_]*[A-Z0-9]\b`)
+	found := 0
+	look := func(path string) error {
+		content, err := os.ReadFile(path)
+		for _, name := range names.FindAllString(string(content), -1) {
+			found++
+			if config.CheckNames([]string{name + "=x"}, false) != nil && name != "GATEWRIGHT_PUBLIC" { // of projects' variables
+				t.Errorf("%s has %s, which is not in Settings", path, name)
+			}
+		}
+		return err
+	}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "dist" || len(d.Name()) > 2 && d.Name()[0] == '.'):
+			return fs.SkipDir
+		case d.Name() == "Makefile", strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+			return look(path)
+		}
+		return nil
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d names, %v", found, err)
+	}
+}
