@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -24,24 +26,14 @@ func operationCommand() *cobra.Command {
 			return errors.New("name what to do: local operation list, or local operation resume ID")
 		},
 	}
-	group.AddCommand(&cobra.Command{
-		Use:   "list",
-		Short: "List the operations that have not ended, those that do not get on first",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOperations(cmd.Context(), "operation list", func(ctx context.Context, e *operation.Engine) error {
-				found, err := e.List(ctx)
-				if err != nil {
-					return err
-				}
-				return printOperations(cmd.OutOrStdout(), cmd.ErrOrStderr(), found)
-			})
-		},
-	}, &cobra.Command{
+	group.AddCommand(listCommand(), &cobra.Command{
 		Use:   "resume ID",
 		Short: "Have an operation tried at once that waits for its next attempt",
 		Long: `Have an operation tried at once that waits for its next attempt, when what kept it is mended. While the product runs it is tried within a
-minute, else with the next start.`,
+minute, else with the next start.
+
+This is safe at any time and as often as you like: it only says that the operation is due. One that a worker has is left to it, and two workers
+never do a step twice.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("name one operation, by its id: %s", cmd.UseLine())
@@ -49,7 +41,7 @@ minute, else with the next start.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withOperations(cmd.Context(), "operation resume", func(ctx context.Context, e *operation.Engine) error {
+			return withOperations(cmd.Context(), "operation resume", func(ctx context.Context, e *operation.Engine, _ *accounts.Service) error {
 				r, err := e.Resume(ctx, args[0])
 				if err != nil {
 					return plain(err)
@@ -62,24 +54,75 @@ minute, else with the next start.`,
 	return group
 }
 
+func listCommand() *cobra.Command {
+	var all bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the operations that do not get on: tried in vain, or late",
+		Long: `List the durable operations that do not get on, those first that were tried in vain most often: their step has failed, or has been due for more than
+two minutes. --all lists all that have not ended, with those that are planned for later, such as clean-ups after builds.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withOperations(cmd.Context(), "operation list", func(ctx context.Context, e *operation.Engine, s *accounts.Service) error {
+				found, err := e.List(ctx)
+				if err != nil {
+					return err
+				}
+				under := len(found)
+				if now := time.Now(); !all {
+					found = slices.DeleteFunc(found, func(r operation.Record) bool { return !r.Behind(now) })
+				}
+				switch {
+				case under == 0:
+					_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No operation is under way.")
+					return nil
+				case len(found) == 0:
+					_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "All operations get on: %d under way or planned. --all lists them.\n", under)
+					return nil
+				}
+				names, err := accountNames(ctx, s, found)
+				if err != nil {
+					return err
+				}
+				return printOperations(cmd.OutOrStdout(), names, found)
+			})
+		},
+	}
+	list.Flags().BoolVar(&all, "all", false, "list those too that get on, or are planned for later")
+	return list
+}
+
+// accountNames are the names of the operations' accounts, by id.
+func accountNames(ctx context.Context, s *accounts.Service, found []operation.Record) (map[string]string, error) {
+	names := map[string]string{"": "-"}
+	for _, r := range found {
+		if _, known := names[r.AccountID]; known {
+			continue
+		}
+		name, err := s.NameOf(ctx, r.AccountID)
+		if err != nil {
+			return nil, err
+		}
+		names[r.AccountID] = cmp.Or(name, r.AccountID)
+	}
+	return names, nil
+}
+
 // withOperations calls do with the installation's operations, of which it runs
 // none: their tasks may want what is not there, such as the bucket.
-func withOperations(ctx context.Context, name string, do func(context.Context, *operation.Engine) error) error {
+func withOperations(ctx context.Context, name string, do func(context.Context, *operation.Engine, *accounts.Service) error) error {
 	return withDatabase(ctx, name, func(ctx context.Context, d *database) error {
-		e, err := durable.Engine(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		p := installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+		e, err := durable.Engine(p)
 		if err != nil {
 			return err
 		}
-		return do(ctx, e)
+		return do(ctx, e, accounts.Open(p))
 	})
 }
 
 // printOperations prints a table for people, one line an operation.
-func printOperations(out, remarks io.Writer, found []operation.Record) error {
-	if len(found) == 0 {
-		_, _ = fmt.Fprintln(remarks, "No operation is under way.")
-		return nil
-	}
+func printOperations(out io.Writer, accounts map[string]string, found []operation.Record) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tKIND\tACCOUNT\tSTATE\tATTEMPTS\tSINCE\tNEXT\tLAST FAILURE")
 	for _, r := range found {
@@ -88,7 +131,7 @@ func printOperations(out, remarks io.Writer, found []operation.Record) error {
 		if s.Running {
 			next = "runs"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, cmp.Or(s.AccountID, "-"), cmp.Or(s.State, "-"),
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, accounts[s.AccountID], cmp.Or(s.State, "-"),
 			s.AttemptsInVain, s.Since.UTC().Format(time.RFC3339), next, cmp.Or(s.LastFailure, "-"))
 	}
 	if err := table.Flush(); err != nil {

@@ -8,18 +8,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
 // TestOperationsAreListedAndResumedWhileTheProductIsStopped: one that waits for
-// its next attempt in an hour is due at once.
+// its next attempt in an hour is due at once, and one that is late is told without
+// being asked for.
 func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DYNOXIDE", dynoxide(t))
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	begun := time.Now()
 	if err := withDatabase(t.Context(), "a test", func(ctx context.Context, d *database) error {
+		account, _, err := accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now}).Create(ctx, "acme")
+		if err != nil {
+			return err
+		}
 		return d.table.Commit(ctx, operation.Begin(operation.Start{
-			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: "acme", Input: "the-input", NotBefore: begun.Add(time.Hour),
+			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: account.ID, Input: "the-input", NotBefore: begun.Add(time.Hour),
 		}, begun))
 	}); err != nil {
 		t.Fatal(err)
@@ -35,7 +42,7 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	}
 	next := func() time.Time {
 		t.Helper()
-		listed, err := local("operation", "list")
+		listed, err := local("operation", "list", "--all")
 		line := regexp.MustCompile(`(?m)^kop_1 +consumer-roll-key +acme +- +0 +\S+ +(\S+) +-$`).FindStringSubmatch(listed)
 		if err != nil || line == nil || strings.Contains(listed, "the-input") {
 			t.Fatalf("the list is %q, %v", listed, err)
@@ -46,6 +53,9 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 		}
 		return at
 	}
+	if said, err := local("operation", "list"); err != nil || said != "All operations get on: 1 under way or planned. --all lists them.\n" {
+		t.Errorf("the list of what does not get on is %q, %v", said, err)
+	}
 	if at := next(); at.Before(begun.Add(50 * time.Minute)) {
 		t.Errorf("it is due at %v, begun at %v", at, begun)
 	}
@@ -54,5 +64,19 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	}
 	if at := next(); at.After(time.Now().Add(time.Second)) {
 		t.Errorf("once resumed it is due at %v", at)
+	}
+	// A second time, which changes nothing, and one that nobody has picked up.
+	if said, err := local("operation", "resume", "kop_1"); err != nil || said != "Operation kop_1 (consumer-roll-key) is due now.\n" {
+		t.Errorf("resumed again it says %q, %v", said, err)
+	}
+	if err := withDatabase(t.Context(), "a test", func(ctx context.Context, d *database) error {
+		return d.table.Commit(ctx, operation.Begin(operation.Start{
+			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: begun.Add(-time.Hour),
+		}, begun.Add(-2*time.Hour)))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := local("operation", "list"); err != nil || !strings.Contains(said, "\nkop_2 ") || strings.Contains(said, "kop_1") || !strings.Contains(said, "an-account-that-is-gone") {
+		t.Errorf("the list of what does not get on is %q, %v", said, err)
 	}
 }

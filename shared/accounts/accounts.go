@@ -145,6 +145,15 @@ func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 	return account, nil
 }
 
+// NameOf reads the name of an account by its id, "" for one that does not exist.
+func (s *Service) NameOf(ctx context.Context, id string) (string, error) {
+	var account Account
+	if err := s.parts.Table.Get(ctx, accountKey(id), &account); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", fmt.Errorf("read account: %w", err)
+	}
+	return account.Name, nil
+}
+
 func (s *Service) mint(account Account, spec Spec) (string, Key) {
 	return credential.New(credential.AccountKey, s.parts.IDs), Key{
 		ID:          s.parts.IDs.Ordered("akey", keyIDDigits),

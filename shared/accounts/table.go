@@ -3,8 +3,8 @@ package accounts
 import "github.com/gatewright/gatewright/shared/store"
 
 const (
-	// accountSpace has the record of each account by its id. Nothing reads it
-	// yet.
+	// accountSpace has the record of each account by its id. Read by the command
+	// that lists operations.
 	accountSpace store.Space = "account"
 	// nameSpace has the record of each account by its name, which it keeps
 	// unique. Read by the command that makes keys.

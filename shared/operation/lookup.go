@@ -48,6 +48,16 @@ func (e *Engine) List(ctx context.Context) ([]Record, error) {
 // InVain is how many attempts at the current step have had no result.
 func (r Record) InVain() int { return r.Failures + r.Interruptions }
 
+// lateAfter is how long an operation may be due without anybody at it: two sweeps.
+const lateAfter = 2 * time.Minute
+
+// Behind reports whether an operation does not get on as it should: its step was
+// tried in vain, or is due, or its worker's lease over, for longer than two sweeps.
+// What is planned for later is not behind.
+func (r Record) Behind(now time.Time) bool {
+	return r.InVain() > 0 || now.Sub(r.DueOn) > lateAfter
+}
+
 // LastFailure is the public text of the last failure in the current state, "" for
 // none.
 func (r Record) LastFailure() string {
@@ -60,7 +70,9 @@ func (r Record) LastFailure() string {
 // Resume has an operation tried at once, and its pauses begin anew: for who has
 // mended what kept it. One that has failed goes on where it stopped if its state
 // must happen, as none fails any more: an earlier release has given it up. It
-// answers a fault that says why there is nothing to resume.
+// answers a fault that says why there is nothing to resume. It runs nothing itself,
+// so that it is safe at any time and as often as one likes: an operation that a
+// worker has is left to it, and two workers do no step twice.
 func (e *Engine) Resume(ctx context.Context, id string) (Record, error) {
 	r, err := e.Read(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {

@@ -160,6 +160,9 @@ func TestOperationsAreLookedUpAndResumed(t *testing.T) {
 		if r := listed[0]; r.InVain() < 20 || r.LastFailure() != "The table has no time." || !r.DueOn.After(time.Now().Add(-time.Minute)) {
 			t.Errorf("%d attempts in vain, %q, next at %v", r.InVain(), r.LastFailure(), r.DueOn)
 		}
+		if now := time.Now(); !listed[0].Behind(now) || listed[1].Behind(now) || !listed[1].Behind(now.Add(3*time.Minute)) {
+			t.Error("what waits is behind, and what has just begun only when nobody takes it")
+		}
 		for time.Until(w.read("waiting").DueOn) < time.Minute {
 			w.sweep()
 			time.Sleep(time.Second)
