@@ -153,18 +153,28 @@ diff: $(CDK) build ## show what make deploy would change
 destroy: $(CDK) build ## remove an installation; production's table, bucket and key stay
 	$(CDK) destroy --all -c stage=$(STAGE) $(CONTEXT)
 
+# AWS's own words for a machine without credentials do not say what to do about it here.
+define asks_aws
+@command -v aws >/dev/null || { echo "make $@ needs the AWS command line (aws): docs/aws.md has what else an installation needs" >&2; exit 2; }
+@aws sts get-caller-identity >/dev/null 2>&1 || { echo "make $@ finds no AWS account: sign in (aws sso login) or set AWS_PROFILE, and AWS_REGION to the installation's region. On this machine it is: $(1)" >&2; exit 2; }
+endef
+
 account: export ACCOUNT_NAME = $(NAME)
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
+	$(call asks_aws,go run ./local account create NAME)
 	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)
 operations: ## list the durable operations of an installation that have not ended, or resume one: [RESUME=kop_…] [STAGE=dev]
+	$(call asks_aws,go run ./local operation list)
 	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]
+	@test -n "$(FUNCTION)" && test -f "$(EVENT)" || { echo "make invoke needs FUNCTION=, such as platform, and EVENT=, the file of an event" >&2; exit 2; }
+	$(call asks_aws,make run)
 	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION) \
 		--payload fileb://$(EVENT) --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 

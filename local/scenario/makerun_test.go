@@ -66,6 +66,27 @@ func TestCtrlCEndsMakeRunWithZero(t *testing.T) {
 	}
 }
 
+// TestCommandsForAWSSayWhatToDoWithoutCredentials has an aws that knows none.
+func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
+	bin := t.TempDir()
+	const aws = "#!/bin/sh\necho Unable to locate credentials >&2\nexit 253\n"
+	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(aws), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	for target, here := range map[string]string{
+		"operations": "go run ./local operation list", "account NAME=acme": "go run ./local account create NAME",
+		"invoke FUNCTION=platform EVENT=events/platform/openApi.json": "make run",
+	} {
+		cmd := exec.CommandContext(t.Context(), "make", strings.Fields(target)...)
+		cmd.Dir = repository
+		cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "finds no AWS account: sign in") || !strings.Contains(string(out), here) || strings.Contains(string(out), "locate") {
+			t.Errorf("make %s: %v\n%s", target, err, out)
+		}
+	}
+}
+
 func closed(c chan struct{}) bool {
 	select {
 	case <-c:
