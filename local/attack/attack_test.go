@@ -5,10 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/local/emulator"
 )
+
+func TestReportEndsWithItsSum(t *testing.T) {
+	var out strings.Builder
+	through := report(&out, []result{{"paths", "a", "400", "400"}, {"paths", "b", "200", "400"}, {"headers", "c", "400", "400"}})
+	if !strings.HasSuffix(out.String(), "\n3 attempts, 1 got through\n") || through != 1 {
+		t.Errorf("%d, and it prints\n%s", through, &out)
+	}
+}
 
 func TestNothingGetsThrough(t *testing.T) {
 	if _, err := emulator.FindDynoxide(os.Getenv); err != nil {

@@ -272,7 +272,12 @@ func cases() []attempt {
 		raw("headers", "201 fields", "431 problem", problem, request("GET", "/echo", strings.Split(strings.Repeat("X: 1\n", 199), "\n")[:199]...)),
 		raw("headers", "a header of 70 KB", "431 problem", problem, request("GET", "/echo", "X: "+strings.Repeat("x", 70<<10))),
 		raw("headers", "800 KB of names in `Connection`", "431 problem", problem, request("GET", "/echo", "Connection: "+strings.Repeat("a,", 400<<10))),
-		field("`Connection: X-Forwarded-For`", "passed on", sent("X-Forwarded-For"), "Connection: X-Forwarded-For"),
+		field("`Connection: X-Forwarded-For`, so that the proxy's own is dropped", "the upstream gets it", func(c conversation, seen []arrival) string {
+			if got := sent("X-Forwarded-For")(c, seen); got != "passed on" {
+				return "the upstream does not get it"
+			}
+			return "the upstream gets it"
+		}, "Connection: X-Forwarded-For"),
 		field("`X_Forwarded_For`, which some read as `X-Forwarded-For`", "not passed on", sent("X_forwarded_for"), "X_Forwarded_For: 10.0.0.1"),
 		field("`X-Forwarded-For.`, with a dot behind it", "not passed on", sent("X-Forwarded-For."), "X-Forwarded-For.: 10.0.0.1"),
 		field("a client's own `Forwarded`", "not passed on", sent("Forwarded"), "Forwarded: for=10.0.0.1"),

@@ -35,8 +35,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "attack:", err)
 		os.Exit(1)
 	}
-	if through := report(os.Stdout, results); through > 0 {
-		fmt.Fprintf(os.Stderr, "attack: %d of %d got through\n", through, len(results))
+	if report(os.Stdout, results) > 0 {
 		os.Exit(1)
 	}
 }
@@ -65,6 +64,7 @@ func report(to io.Writer, results []result) int {
 		}
 	}
 	_ = table.Flush()
+	_, _ = fmt.Fprintf(to, "%d attempts, %d got through\n", len(results), through)
 	return through
 }
 
