@@ -1,8 +1,12 @@
 package environment_test
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/environment"
 )
 
@@ -39,4 +43,29 @@ func TestBranchDecidesTheKind(t *testing.T) {
 			t.Errorf("%q is %s", branch, got)
 		}
 	}
+}
+
+// TestKindsAreDocumented derives the table of docs/projects.md.
+func TestKindsAreDocumented(t *testing.T) {
+	const path, begin, end = "../../docs/projects.md", "<!-- table: environments -->\n", "<!-- end of the table -->"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no table of environments", path)
+	}
+	branches := map[environment.Kind]string{
+		environment.Production: "`main`, `master`, `production`", environment.Preview: "any other",
+		environment.Development: "none: a developer's working copy, which nothing deploys yet",
+	}
+	var table strings.Builder
+	table.WriteString("\n| git branch | permissions of account keys | tags, deployments | names of buckets |\n|---|---|---|---|\n")
+	for _, k := range environment.Kinds() {
+		fmt.Fprintf(&table, "| %s | `%s` | `%s` | `-%s` |\n", branches[k], k, k.Upper(), k.Slug())
+	}
+	table.WriteString("\n")
+	golden.Equal(t, path, before+begin+table.String()+end+after)
 }
