@@ -7,8 +7,7 @@
 // (package triggers), and table, bucket and key are read by the same code.
 //
 // Read main.go for the commands, run.go for a run, database.go and services.go
-// for what is opened and wired. The rules are those of design, section 9, and
-// of issue part 8.
+// for what is opened and wired. The rules are those of design, section 9.
 package main
 
 import (
