@@ -7,8 +7,8 @@
 // package blob speak to AWS), and it holds no secret: a key is named by the
 // file or the key service that has it, never by its text.
 //
-// Read this file. The variables are those of design, section 9, and the
-// infrastructure sets the same ones.
+// Read config.go first, then settings.go, which lists every variable. They are those
+// of design, section 9, and the infrastructure sets the same ones.
 package config
 
 import (
