@@ -35,9 +35,10 @@ const prefix = "GATEWRIGHT_"
 type Kind int
 
 const (
-	// Run settings are read by the local run, Clients settings by it and its
-	// gateway's functions: they bound what clients may take.
+	// Run settings are read by the local run.
 	Run Kind = iota
+	// Clients settings bound what clients may take. A gateway without a listener of
+	// ours reads those of heads.
 	Clients
 	// Function settings are for functions in Lambda: the infrastructure sets them,
 	// and the local run decides them itself.
