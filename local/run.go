@@ -120,8 +120,12 @@ func runProduct(ctx context.Context, s settings) error {
 	}
 
 	var work errgroup.Group
-	work.Go(func() error { return serve(ctx, "the management API", apiListener, p.api, s.listener, o.parts.IDs, log) })
-	work.Go(func() error { return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, o.parts.IDs, log) })
+	work.Go(func() error {
+		return serve(ctx, "the management API", apiListener, p.api, s.listener, o.parts.IDs, log)
+	})
+	work.Go(func() error {
+		return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, o.parts.IDs, log)
+	})
 	work.Go(func() error { return p.runTriggers(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()

@@ -123,22 +123,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.recover(&out, x)
 	response, c := g.answer(&out, r, x, from, watch, badPath)
 	unread := out.body.unread()
-	send := func(response *http.Response) error {
-		if x.Cause != nil && x.Context.Err() == nil {
-			g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
-				attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
-		}
-		if unread {
-			response.Header["Connection"] = []string{"close"}
-		}
-		response.Header["X-Request-Id"] = []string{x.RequestID}
-		c.apply(response.Header, r.Header.Get("Origin"))
-		return out.send(response)
-	}
-	err := send(response)
+	g.finish(&out, r, x, response, c)
+	err := out.send(response)
 	if err != nil && !out.written && x.Context.Err() == nil {
 		x.Cause = err
-		err = send(x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told."))
+		refusal := x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told.")
+		g.finish(&out, r, x, refusal, c)
+		err = out.send(refusal)
 	}
 	if unread {
 		out.stopReading()
@@ -149,6 +140,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// finish adds what each response has, and tells why it is a failure if it is.
+func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, response *http.Response, c *cors) {
+	if x.Cause != nil && x.Context.Err() == nil {
+		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
+			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
+	}
+	if out.body.unread() {
+		response.Header["Connection"] = []string{"close"}
+	}
+	response.Header["X-Request-Id"] = []string{x.RequestID}
+	c.apply(response.Header, r.Header.Get("Origin"))
 }
 
 // answer returns the response and the CORS policy that it is written under.
