@@ -127,7 +127,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := out.send(response)
 	if err != nil && !out.written && x.Context.Err() == nil {
 		x.Cause = err
-		refusal := x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told.")
+		refusal := x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told.") //nolint:bodyclose // send closes it
 		g.finish(&out, r, x, refusal, c)
 		err = out.send(refusal)
 	}
