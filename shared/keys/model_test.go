@@ -1,7 +1,6 @@
 package keys_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -54,19 +53,6 @@ type machine struct {
 	before *model
 }
 
-// late reports whether a change was made although the bucket was deleted in the
-// middle of it. It is in what was deleted (bucketUnchecked), as if it had been made
-// before that: the texts that it has made open nothing.
-func (m *machine) late(err error, made ...keys.Key) bool {
-	if err != nil || m.model.exists || m.before == nil || !m.before.exists {
-		return false
-	}
-	for _, k := range made {
-		m.model.dead[k.Text] = true
-	}
-	return true
-}
-
 // clone is a copy that does not change with m.
 func (m *model) clone() *model {
 	c := &model{exists: m.exists, consumers: map[string]*modelConsumer{}, dead: maps.Clone(m.dead)}
@@ -88,11 +74,6 @@ func (m *model) key(name, id string) *modelKey {
 		return &c.keys[i]
 	}
 	return nil
-}
-
-// was reports whether something holds, or did before the action in the middle.
-func (m *machine) was(holds func(*model) bool) bool {
-	return holds(&m.model) || m.before != nil && holds(m.before)
 }
 
 var (
@@ -439,42 +420,6 @@ func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
 	}
 	if !slices.Equal(have, want) || total != len(want) {
 		t.Fatalf("%+v finds %v (%d), want %v", f, have, total, want)
-	}
-}
-
-// tear has something happen in the middle of the next read of several items, at
-// a place that is drawn: the rest of it stays unprocessed, or one of the actions is
-// made, in the other process.
-func (m *machine) tear(t *rapid.T, actions map[string]func(*rapid.T)) (mend func()) {
-	gap := rapid.IntRange(0, 4).Draw(t, "gap")
-	what := rapid.SampledFrom(append(slices.Sorted(maps.Keys(actions)), "unprocessed")).Draw(t, "inside")
-	var ended any // how an action has ended that was skipped or has failed
-	m.memory.Tear(rapid.Uint64().Draw(t, "order"), func(context.Context) error {
-		if gap--; gap >= 0 {
-			return nil
-		}
-		m.memory.Tear(0, nil)
-		if what == "unprocessed" {
-			return store.ErrRepeat
-		}
-		mine := m.keys
-		defer func() { ended, m.inside, m.keys = recover(), false, mine }()
-		m.before, m.inside = m.model.clone(), true
-		m.keys = m.instances[(slices.Index(m.instances, mine)+1)%len(m.instances)]
-		actions[what](t)
-		return nil
-	})
-	return func() {
-		m.memory.Tear(0, nil)
-		if m.before != nil { // keys are named before their commit, and listed by their names
-			for _, c := range m.model.consumers {
-				slices.SortFunc(c.keys, func(a, b modelKey) int { return strings.Compare(a.id, b.id) })
-			}
-		}
-		m.before = nil
-		if ended != nil {
-			panic(ended)
-		}
 	}
 }
 
