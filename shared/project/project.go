@@ -87,6 +87,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 	c.settings = c.readSettings()
 	c.readPolicies()
 	c.readRoutes()
+	c.warnOfHidden()
 	c.warnOfUnused()
 	if c.settings.preservePaths {
 		c.artifact.PathNormalisation = PreservePaths
