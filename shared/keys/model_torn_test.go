@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"pgregory.net/rapid"
 
@@ -16,12 +17,13 @@ import (
 // a place that is drawn: the rest of it stays unprocessed, or one of the actions is
 // made, in the other process.
 func (m *machine) tear(t *rapid.T, actions map[string]func(*rapid.T)) (mend func()) {
-	gap := rapid.IntRange(0, 4).Draw(t, "gap")
+	var gaps atomic.Int64 // to come before it
+	gaps.Store(int64(rapid.IntRange(0, 4).Draw(t, "gap")))
 	what := rapid.SampledFrom(append(slices.Sorted(maps.Keys(actions)), "unprocessed")).Draw(t, "inside")
 	var ended any // how an action has ended that was skipped or has failed
 	m.memory.Tear(rapid.Uint64().Draw(t, "order"), func(context.Context) error {
-		if gap--; gap >= 0 {
-			return nil
+		if gaps.Add(-1) != -1 {
+			return nil // not yet, or no more
 		}
 		m.memory.Tear(0, nil)
 		if what == "unprocessed" {
