@@ -90,6 +90,8 @@ func problem(r *framing.Refusal, id string, at time.Time) []byte {
 	out = strconv.AppendInt(out, int64(r.Status), 10)
 	out = append(out, ' ')
 	out = append(out, http.StatusText(r.Status)...)
+	out = append(out, "\r\nDate: "...)
+	out = at.UTC().AppendFormat(out, http.TimeFormat)
 	out = append(out, "\r\nX-Request-Id: "...)
 	out = append(out, id...)
 	out = append(out, "\r\nContent-Type: application/problem+json\r\nContent-Length: "...)
