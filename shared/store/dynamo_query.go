@@ -123,7 +123,7 @@ func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInpu
 	if q.KeysOnly {
 		projection := e.name(pkAttribute) + ", " + e.name(skAttribute)
 		if q.Index == "" { // an index holds no ttl
-			projection += ", " + e.name(ttlAttribute)
+			projection += ", " + e.name(TTLAttribute)
 		}
 		in.ProjectionExpression = &projection
 	}

@@ -6,10 +6,13 @@ import (
 
 // The attributes that every item may have beside its record.
 const (
-	pkAttribute  = "pk"
-	skAttribute  = "sk"
-	ttlAttribute = "ttl" // seconds since 1970; reads treat a past one as absent
+	pkAttribute = "pk"
+	skAttribute = "sk"
 )
+
+// TTLAttribute is when an item expires, in seconds since 1970: reads treat it as
+// absent from then on, and the database deletes it some time later.
+const TTLAttribute = "ttl"
 
 // Index names a global secondary index of the table.
 type Index string

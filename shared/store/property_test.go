@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -204,16 +206,20 @@ func content(t *rapid.T, table *store.Table, partition string) (items map[string
 	return items, due, meter.Usage()
 }
 
-// Whatever is written under whatever conditions: both backends accept and
-// refuse the same, hold the same after it, and bill the same.
+// Whatever is written under whatever conditions: the backends accept and refuse
+// the same, hold the same after it, and bill the same; memory's stream and the
+// embedded feed tell the same.
 func TestBackendsAgree(t *testing.T) {
 	_, client, name := storetest.NewDynamoDB(t)
 	dynamo := store.NewDynamoDB(client, name)
+	engine, told := newEmbedded(t), uint64(0)
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		partition := fmt.Sprint("run-", run, "-")
 		memory := memory.New()
+		var stream []store.StreamRecord
+		memory.OnChange(func(r store.StreamRecord) { stream = append(stream, r) })
 		var last []store.Write
 		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			token := fmt.Sprint(partition, step)
@@ -223,6 +229,10 @@ func TestBackendsAgree(t *testing.T) {
 				token, writes = fmt.Sprint(partition, step-1), last
 			}
 			a, _ := transact(rt, memory, token, writes)
+			c, _ := transact(rt, engine, token, writes)
+			if diff := cmp.Diff(a, c); diff != "" {
+				rt.Fatalf("step %d, writes %+v: memory (-) and the embedded engine (+) answer otherwise\n%s", step, writes, diff)
+			}
 			b, again := transact(rt, dynamo, token, writes)
 			if repeated || again {
 				b.Usage = a.Usage // what a repeat costs is no matter
@@ -235,6 +245,26 @@ func TestBackendsAgree(t *testing.T) {
 			}
 		}
 		items, due, usage := content(rt, storetest.Over(t, memory), partition)
+		engineItems, engineDue, engineUsage := content(rt, storetest.Over(t, engine), partition)
+		if diff := cmp.Diff(items, engineItems); diff != "" || usage != engineUsage || !slices.Equal(due, engineDue) {
+			rt.Fatalf("memory (-) and the embedded engine (+) hold otherwise\n%s\ndue %v, %v\nreads cost %+v, %+v", diff, due, engineDue, usage, engineUsage)
+		}
+		var feed []store.StreamRecord
+		for len(stream) > len(feed) {
+			changes, err := engine.Changes(t.Context(), told, 2)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, c := range changes {
+				if told = c.Seq; strings.HasPrefix(c.Key.PK, partition) { // a failed run's may be left
+					feed = append(feed, c.StreamRecord)
+				}
+			}
+		}
+		if diff := cmp.Diff(stream, feed, cmpopts.IgnoreUnexported(types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberB{},
+			types.AttributeValueMemberBOOL{}, types.AttributeValueMemberNULL{}, types.AttributeValueMemberM{}, types.AttributeValueMemberL{})); diff != "" {
+			rt.Fatalf("memory's stream (-) and the embedded feed (+) tell otherwise\n%s", diff)
+		}
 		repeats := 0 // an emulator may drop a connection; the call is then made again
 		again := storetest.Pause(func(context.Context, int) error {
 			repeats++

@@ -112,8 +112,8 @@ func (q Query) Project(item Item) Item {
 		return Clone(item)
 	}
 	keys := KeyOf(item).Item()
-	if ttl, ok := item[ttlAttribute]; ok {
-		keys[ttlAttribute] = ttl
+	if ttl, ok := item[TTLAttribute]; ok {
+		keys[TTLAttribute] = ttl
 	}
 	return keys
 }

@@ -43,7 +43,7 @@ type IndexDefinition struct {
 func Schema() Definition {
 	pk, sk := DueIndex.KeyAttributes()
 	return Definition{
-		PartitionKey: pkAttribute, SortKey: skAttribute, TTL: ttlAttribute,
+		PartitionKey: pkAttribute, SortKey: skAttribute, TTL: TTLAttribute,
 		Stream:  types.StreamViewTypeNewAndOldImages,
 		Indexes: []IndexDefinition{{DueIndex, pk, sk, types.ProjectionTypeKeysOnly}},
 	}

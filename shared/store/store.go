@@ -223,7 +223,7 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 // expired reports whether the item is past its ttl. Nothing deletes on time,
 // neither AWS nor an emulator, so every read asks.
 func (t *Table) expired(item Item) bool {
-	n, ok := item[ttlAttribute].(*types.AttributeValueMemberN)
+	n, ok := item[TTLAttribute].(*types.AttributeValueMemberN)
 	if !ok {
 		return false
 	}

@@ -8,20 +8,39 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 // eachBackend runs one test over the table in memory and in DynamoDB.
 func eachBackend(t *testing.T, test func(t *testing.T, table *store.Table)) {
 	t.Run("memory", func(t *testing.T) { test(t, storetest.New(t)) })
+	t.Run("embedded", func(t *testing.T) { test(t, storetest.Over(t, newEmbedded(t))) })
 	t.Run("dynamodb", func(t *testing.T) {
 		table, _, _ := storetest.NewDynamoDB(t)
 		test(t, table)
 	})
+}
+
+// newEmbedded makes an engine over files in memory.
+func newEmbedded(t testing.TB) *embedded.Backend {
+	t.Helper()
+	b, err := embedded.Open(t.Context(), embedded.Options{Dir: "store", FS: vfs.NewMem(), Now: func() time.Time { return storetest.Epoch.Add(-24 * time.Hour) }}) // so that it deletes nothing by itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
 }
 
 // thing is a record with a value of each kind that the product keeps.

@@ -12,9 +12,6 @@ package memory
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"hash/maphash"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -28,21 +25,14 @@ import (
 // for concurrent use.
 type Backend struct {
 	mu     sync.Mutex
-	items  map[store.Key]*stored
+	items  map[store.Key]*store.Stored
 	runs   map[runKey]*btree.BTreeG[entry]
 	nodes  *btree.FreeListG[entry]
 	tokens map[string]uint64 // a digest of what was committed, by token
-	seed   maphash.Seed
 	stream func(store.StreamRecord)
 	// between and order tear reads, nil for whole ones (Tear).
 	between func(context.Context) error
 	order   *rand.Rand
-}
-
-// stored is an item with its size. Neither changes: a write makes another.
-type stored struct {
-	item store.Item
-	size int
 }
 
 var _ store.Backend = (*Backend)(nil)
@@ -51,7 +41,7 @@ var _ store.Backend = (*Backend)(nil)
 func New() *Backend {
 	const freeNodes = 256
 	return &Backend{
-		items: map[store.Key]*stored{}, tokens: map[string]uint64{}, seed: maphash.MakeSeed(),
+		items: map[store.Key]*store.Stored{}, tokens: map[string]uint64{},
 		runs: map[runKey]*btree.BTreeG[entry]{}, nodes: btree.NewFreeListG[entry](freeNodes),
 	}
 }
@@ -63,7 +53,7 @@ func (m *Backend) Clone() *Backend {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := New()
-	c.items, c.tokens, c.seed = maps.Clone(m.items), maps.Clone(m.tokens), m.seed
+	c.items, c.tokens = maps.Clone(m.items), maps.Clone(m.tokens)
 	for key, run := range m.runs {
 		c.runs[key] = run.Clone()
 	}
@@ -77,7 +67,7 @@ func (m *Backend) Restore(from *Backend) {
 	c := from.Clone()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.items, m.runs, m.nodes, m.tokens, m.seed = c.items, c.runs, c.nodes, c.tokens, c.seed
+	m.items, m.runs, m.nodes, m.tokens = c.items, c.runs, c.nodes, c.tokens
 }
 
 // OnChange has f called after each commit with every item it changed, in the
@@ -94,7 +84,7 @@ func (m *Backend) Items() map[store.Key]store.Item {
 	defer m.mu.Unlock()
 	out := make(map[store.Key]store.Item, len(m.items))
 	for key, s := range m.items {
-		out[key] = store.Clone(s.item)
+		out[key] = store.Clone(s.Item)
 	}
 	return out
 }
@@ -106,155 +96,42 @@ func (m *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	digest := m.digest(writes)
+	digest := store.Digest(writes)
 	if earlier, ok := m.tokens[token]; ok && earlier != digest {
-		return errors.New("store: a token was used for another transaction before")
+		return store.ErrTokenReused
 	} else if ok {
-		// DynamoDB bills a repeat as a read of what it would have written.
-		store.ChargeCommit(ctx, float64(2*len(writes)), 0)
+		store.ChargeRepeat(ctx, writes)
 		return nil
 	}
-	if err := m.failedConditions(writes); err != nil {
-		store.ChargeCommit(ctx, 0, 0)
+	effects, err := store.Effects(ctx, writes, func(key store.Key) (*store.Stored, error) { return m.items[key], nil })
+	if err != nil {
 		return err
 	}
-	changes := make([]change, len(writes))
-	var units float64
-	total := 0
-	for i, w := range writes {
-		c, err := m.change(w)
-		if err != nil {
-			store.ChargeCommit(ctx, 0, 0)
-			return err
-		}
-		units += c.units()
-		if c.after != nil {
-			total += c.after.size
-		}
-		changes[i] = c
-	}
-	if total > store.MaxTransactionBytes {
-		store.ChargeCommit(ctx, 0, 0)
-		return fmt.Errorf("store: a transaction of %d bytes, at most %d are possible", total, store.MaxTransactionBytes)
-	}
 	m.tokens[token] = digest
-	store.ChargeCommit(ctx, 0, units)
-	for _, c := range changes {
-		m.apply(c)
+	for _, e := range effects {
+		m.apply(e)
 	}
 	return nil
 }
 
-// digest tells transactions apart by what they do to which items.
-func (m *Backend) digest(writes []store.Write) uint64 {
-	var h maphash.Hash
-	h.SetSeed(m.seed)
-	for _, w := range writes {
-		maphash.WriteComparable(&h, w.Kind)
-		maphash.WriteComparable(&h, w.Key)
-	}
-	return h.Sum64()
-}
-
-func (m *Backend) failedConditions(writes []store.Write) error {
-	var failed []int
-	for i, w := range writes {
-		var item store.Item
-		if s := m.items[w.Key]; s != nil {
-			item = s.item
-		}
-		ok, err := w.Holds(item)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			failed = append(failed, i)
-		}
-	}
-	if failed != nil {
-		return &store.ConditionError{Failed: failed}
-	}
-	return nil
-}
-
-// change is what one write does to one item.
-type change struct {
-	key           store.Key
-	before, after *stored // nil where there is no item
-}
-
-func (m *Backend) change(w store.Write) (change, error) {
-	c := change{key: w.Key, before: m.items[w.Key]}
-	if w.Kind == store.CheckKind {
-		c.after = c.before
-		return c, nil
-	}
-	var before store.Item
-	if c.before != nil {
-		before = c.before.item
-	}
-	after, err := w.Apply(before)
-	if err != nil || after == nil {
-		return c, err
-	}
-	c.after = &stored{after, store.Size(after)}
-	if c.after.size > store.MaxItemBytes {
-		return c, store.TooLarge(c.after.size)
-	}
-	return c, versionKept(w.Key, before, after)
-}
-
-// units is what the change costs: twice a write of the larger of the item
-// before and after, and what the index is written besides.
-func (c change) units() float64 {
-	size := 0
-	for _, s := range []*stored{c.before, c.after} {
-		if s != nil {
-			size = max(size, s.size)
-		}
-	}
-	units := 2 * store.WriteUnits(size)
-	before, wasThere := indexEntry(c.key, c.before)
-	after, isThere := indexEntry(c.key, c.after)
-	switch {
-	case wasThere && isThere && before.sameKey(after):
-		// The index holds keys alone, which do not change.
-	default:
-		if wasThere {
-			units += store.WriteUnits(before.value.size)
-		}
-		if isThere {
-			units += store.WriteUnits(after.value.size)
-		}
-	}
-	return units
-}
-
-func (m *Backend) apply(c change) {
-	if c.before == c.after {
+func (m *Backend) apply(e store.Effect) {
+	if e.Before == e.After {
 		return // a check, or a delete of nothing
 	}
-	if c.before != nil {
-		m.unlist(c.key, c.before)
+	if e.Before != nil {
+		m.unlist(e.Key, e.Before)
 	}
-	if c.after == nil {
-		delete(m.items, c.key)
+	if e.After == nil {
+		delete(m.items, e.Key)
 	} else {
-		m.items[c.key] = c.after
-		m.list(c.key, c.after)
+		m.items[e.Key] = e.After
+		m.list(e.Key, e.After)
 	}
 	if m.stream == nil {
 		return
 	}
-	record := store.StreamRecord{Key: c.key}
-	if c.before != nil {
-		record.Old = store.Clone(c.before.item)
-	}
-	if c.after != nil {
-		record.New = store.Clone(c.after.item)
-	}
-	// As in DynamoDB, a write that leaves an item as it was is in no stream.
-	if record.Old == nil || record.New == nil || !store.EqualItems(record.Old, record.New) {
+	if record, ok := e.StreamRecord(); ok {
+		record.Old, record.New = store.Clone(record.Old), store.Clone(record.New)
 		m.stream(record)
 	}
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -70,17 +69,8 @@ func (m *Backend) read(keys ...store.Key) (out []store.Item, units float64) {
 			units += store.ReadUnits(0)
 			continue
 		}
-		units += store.ReadUnits(s.size)
-		out = append(out, store.Clone(s.item))
+		units += store.ReadUnits(s.Size)
+		out = append(out, store.Clone(s.Item))
 	}
 	return out, units
-}
-
-// versionKept refuses what DynamoDB takes and no writer may do: to change a
-// record that has a version and keep that, for it is what later commits compare.
-func versionKept(key store.Key, before, after store.Item) error {
-	if store.VersionKept(before, after) {
-		return fmt.Errorf("store: a write changes %s %s and keeps its version: who has read it would not notice", key.PK, key.SK)
-	}
-	return nil
 }

@@ -1,8 +1,8 @@
 // Package stream turns the records of the table's stream, as a Lambda is
-// handed them, into store.StreamRecord.
+// handed them, into store.StreamRecord, and the other way round.
 //
 // What it is not: it reads no stream. Who is called with a batch of records
-// converts them here and acts on what they say.
+// converts them here and acts on what they say; who calls makes them here.
 //
 // This file is all of it. The stream's kind (old and new images) is declared in
 // store.Schema.
@@ -80,4 +80,77 @@ func value(v events.DynamoDBAttributeValue) (store.Value, error) {
 		return &types.AttributeValueMemberSS{Value: v.StringSet()}, nil
 	}
 	return nil, fmt.Errorf("stream: unknown type %d of a value", v.DataType())
+}
+
+// ToLambda makes the record that a Lambda is called with, without what says when
+// and in which order it came.
+func ToLambda(r store.StreamRecord) (out events.DynamoDBEventRecord, err error) {
+	out = events.DynamoDBEventRecord{
+		EventName: string(events.DynamoDBOperationTypeModify), EventSource: "aws:dynamodb", EventVersion: "1.1",
+		Change: events.DynamoDBStreamRecord{StreamViewType: string(store.Schema().Stream), SizeBytes: int64(store.Size(r.Old) + store.Size(r.New))},
+	}
+	switch {
+	case r.Old == nil:
+		out.EventName = string(events.DynamoDBOperationTypeInsert)
+	case r.New == nil:
+		out.EventName = string(events.DynamoDBOperationTypeRemove)
+	}
+	if out.Change.Keys, err = ToLambdaItem(r.Key.Item()); err != nil {
+		return out, err
+	}
+	if out.Change.OldImage, err = ToLambdaItem(r.Old); err != nil {
+		return out, err
+	}
+	out.Change.NewImage, err = ToLambdaItem(r.New)
+	return out, err
+}
+
+// ToLambdaItem converts an item; nil stays nil.
+func ToLambdaItem(item store.Item) (map[string]events.DynamoDBAttributeValue, error) {
+	if item == nil {
+		return nil, nil
+	}
+	out := make(map[string]events.DynamoDBAttributeValue, len(item))
+	for name, v := range item {
+		converted, err := attribute(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s of a stream record: %w", name, err)
+		}
+		out[name] = converted
+	}
+	return out, nil
+}
+
+func attribute(v store.Value) (events.DynamoDBAttributeValue, error) {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return events.NewStringAttribute(v.Value), nil
+	case *types.AttributeValueMemberN:
+		return events.NewNumberAttribute(v.Value), nil
+	case *types.AttributeValueMemberB:
+		return events.NewBinaryAttribute(v.Value), nil
+	case *types.AttributeValueMemberBOOL:
+		return events.NewBooleanAttribute(v.Value), nil
+	case *types.AttributeValueMemberNULL:
+		return events.NewNullAttribute(), nil
+	case *types.AttributeValueMemberSS:
+		return events.NewStringSetAttribute(v.Value), nil
+	case *types.AttributeValueMemberNS:
+		return events.NewNumberSetAttribute(v.Value), nil
+	case *types.AttributeValueMemberBS:
+		return events.NewBinarySetAttribute(v.Value), nil
+	case *types.AttributeValueMemberM:
+		m, err := ToLambdaItem(v.Value)
+		return events.NewMapAttribute(m), err
+	case *types.AttributeValueMemberL:
+		list := make([]events.DynamoDBAttributeValue, len(v.Value))
+		for i, e := range v.Value {
+			var err error
+			if list[i], err = attribute(e); err != nil {
+				return events.DynamoDBAttributeValue{}, err
+			}
+		}
+		return events.NewListAttribute(list), nil
+	}
+	return events.DynamoDBAttributeValue{}, fmt.Errorf("stream: unknown type %T of a value", v)
 }

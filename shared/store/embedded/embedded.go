@@ -1,0 +1,278 @@
+// Package embedded keeps the table in files of this process: a store.Backend
+// over Pebble, with DynamoDB's transactions, tokens, conditions, pages, due
+// index, stream and deletion by ttl, and without a server.
+//
+// What it holds: a commit that was answered is on disk (its fsync is shared with
+// those that come at the same time); it is there whole or not at all after any
+// crash; and nothing is read, or told by the feed, that a power cut could take
+// back. One process has the files. What DynamoDB refuses, and what it bills, is
+// package store's, which package memory shares (store.Effects, Query.Answer); the
+// suite of package store holds all three to the same answers.
+//
+// What it is not: a cluster. One machine has the data, and `make backup` is
+// what survives that machine.
+//
+// Read embedded.go first, then commit.go and query.go. layout.go and codec.go
+// are the form of the files, feed.go the stream, housekeeping.go what is deleted,
+// acknowledged.go how a damaged log is noticed. Why Pebble:
+// docs/decisions/0031-pebble-is-the-embedded-engine.md.
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Backend is a store.Backend over a folder. It is safe for concurrent use.
+type Backend struct {
+	o    Options
+	db   *pebble.DB
+	ack  *acknowledged
+	lock io.Closer
+	life context.Context //nolint:containedctx // ends what runs in the background
+	end  context.CancelFunc
+	jobs sync.WaitGroup
+
+	closing sync.Once
+	closed  error
+	// broken holds why nothing can be written any more, once that is so.
+	broken atomic.Pointer[error]
+
+	// mu is held from a commit's conditions until its effects can be read, and
+	// not while its fsync is waited for.
+	mu sync.Mutex
+	// seq is that of the last change that can be read.
+	seq uint64
+	// hour is the last one, in hours since 1970, whose first change is noted.
+	hour int64
+
+	flights   flights
+	forgotten forgotten     // the housekeeping's own
+	wake      chan struct{} // a commit has an item that expires before alarm
+	alarm     atomic.Int64  // when the housekeeping looks next, in seconds since 1970
+}
+
+var _ store.Backend = (*Backend)(nil)
+
+// Options are what a Backend takes from outside.
+type Options struct {
+	// Dir is the folder of the files, which is made. Nothing else may lie there.
+	Dir string
+	// FS is the file system; nil means the machine's.
+	FS vfs.FS
+	// Now is the clock of ttl attributes and of the feed; nil means time.Now.
+	Now func() time.Time
+	// Log hears what the engine has to say; nil means nobody.
+	Log *slog.Logger
+	// Fatal is called, once, when nothing can be written any more: the disk is
+	// full, gone or read-only. Every later call fails; what was answered before is
+	// safe. The process should end with the error, which says what to do; the
+	// function must not call the Backend.
+	Fatal func(error)
+}
+
+// Sizes of the engine. A product that idles should be small; one with a million
+// consumers keeps its working set in the page cache.
+const (
+	blockCacheBytes = 32 << 20
+	memTableBytes   = 16 << 20
+	openFiles       = 500
+	bloomBits       = 10
+)
+
+// ErrInUse is what Open answers while another process has the files.
+var ErrInUse = errors.New("the store is in use by another process")
+
+// Open opens the files or makes them. Its errors say what to do. What runs in the
+// background ends with Close, and not with ctx.
+func Open(ctx context.Context, o Options) (*Backend, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(error) {}
+	}
+	b := &Backend{o: o, wake: make(chan struct{}, 1)}
+	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	b.flights.begin()
+	files := o.FS.PathJoin(o.Dir, "pebble")
+	err := makeFolder(o.FS, files)
+	if err != nil {
+		return nil, fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", o.Dir, err)
+	}
+	switch b.lock, err = o.FS.Lock(o.FS.PathJoin(o.Dir, "lock")); {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return nil, fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", o.Dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w (%s): stop it first, or name another data directory: %w", ErrInUse, o.Dir, err)
+	}
+	options := b.pebbleOptions()
+	defer options.Cache.Unref()
+	if b.db, err = pebble.Open(files, options); err != nil {
+		_ = b.lock.Close()
+		return nil, fmt.Errorf("the store in %s cannot be opened: %w: a file of it is damaged or missing; restore the last backup into another folder, and keep this one", o.Dir, err)
+	}
+	if err := b.recover(); err != nil {
+		return nil, errors.Join(err, b.db.Close(), b.lock.Close())
+	}
+	b.jobs.Go(b.keepHouse)
+	return b, nil
+}
+
+// makeFolder makes a folder, and those around it, so that a power cut takes none
+// of them back.
+func makeFolder(fs vfs.FS, path string) error {
+	var around []string // of the folders that are not there yet
+	for at := path; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
+			break
+		}
+		around = append(around, fs.PathDir(at))
+	}
+	if err := fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, at := range around {
+		dir, err := fs.OpenDir(at)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Backend) pebbleOptions() *pebble.Options {
+	return &pebble.Options{
+		FS: b.o.FS, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
+		FormatMajorVersion: pebble.FormatNewest,
+		Logger:             log{b},
+		Levels:             levels(),
+	}
+}
+
+// recover reads where the last process ended.
+func (b *Backend) recover() error {
+	if err := b.checkFormat(); err != nil {
+		return err
+	}
+	last, err := b.number(lastKey)
+	if err != nil {
+		return fmt.Errorf("read the store's last change: %w", err)
+	}
+	b.seq = last
+	if b.hour, err = b.lastHour(); err != nil {
+		return err
+	}
+	b.flights.durable(last)
+	if b.ack, err = openAcknowledged(b.o.FS, b.o.FS.PathJoin(b.o.Dir, "acknowledged")); err != nil {
+		return err
+	}
+	if promised := b.ack.seq; promised > last {
+		return fmt.Errorf("the store in %s has lost changes %d to %d, which were answered: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
+			b.o.Dir, last+1, promised, b.o.FS.PathJoin(b.o.Dir, "acknowledged"))
+	}
+	return nil
+}
+
+// format is the version of layout.go and codec.go.
+const format = 1
+
+func (b *Backend) checkFormat() error {
+	found, err := b.number(formatKey)
+	if err != nil {
+		return fmt.Errorf("read the store's format: %w", err)
+	}
+	switch found {
+	case format:
+		return nil
+	case 0:
+		if err := b.db.Set(formatKey, number(format), pebble.Sync); err != nil {
+			return fmt.Errorf("write the store's format: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, format)
+}
+
+// Close waits for what runs in the background and closes the files. No other
+// call may follow it; a second one answers what the first did.
+func (b *Backend) Close() error {
+	b.closing.Do(func() {
+		b.end()
+		b.jobs.Wait()
+		if err := errors.Join(b.ack.close(), b.db.Close(), b.lock.Close()); err != nil {
+			b.closed = fmt.Errorf("close the store: %w", err)
+		}
+	})
+	return b.closed
+}
+
+// log is what Pebble says.
+type log struct{ b *Backend }
+
+var _ pebble.Logger = log{}
+
+func (l log) Infof(format string, args ...any) {
+	l.b.o.Log.Debug("the store's engine", "says", fmt.Sprintf(format, args...))
+}
+
+// Fatalf is called when a commit, or the list of files, cannot be written.
+func (l log) Fatalf(format string, args ...any) {
+	_ = l.b.fail(fmt.Errorf(format, args...))
+}
+
+// fail notes that nothing can be written any more, and gives the error for who asked.
+func (b *Backend) fail(err error) error {
+	err = fmt.Errorf("the store in %s cannot be written to: %w: what was answered before is safe; see that its disk has room and is writable, and start again", b.o.Dir, err)
+	if b.broken.CompareAndSwap(nil, &err) {
+		b.o.Fatal(err)
+	}
+	return b.usable()
+}
+
+// usable answers ErrLost once nothing can be written any more.
+func (b *Backend) usable() error {
+	if err := b.broken.Load(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrLost, *err)
+	}
+	return nil
+}
+
+// number reads one of the engine's own numbers, 0 for none.
+func (b *Backend) number(key []byte) (uint64, error) {
+	value, closer, err := b.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = closer.Close() }()
+	if len(value) != numberBytes {
+		return 0, fmt.Errorf("a number of %d bytes", len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}

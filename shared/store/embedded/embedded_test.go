@@ -1,0 +1,161 @@
+package embedded_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
+)
+
+func tableOver(b *embedded.Backend) *store.Table {
+	return store.New(b, store.Options{Random: rand.Reader, Now: time.Now})
+}
+
+func TestOneProcessHasTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, embedded.Options{Dir: dir})
+	if _, err := embedded.Open(t.Context(), embedded.Options{Dir: dir}); !errors.Is(err, embedded.ErrInUse) {
+		t.Errorf("a second start is answered with %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, embedded.Options{Dir: dir})
+}
+
+func TestFolderThatCannotBeWritten(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.Open(t.Context(), embedded.Options{Dir: dir + "/store"}); err == nil || !strings.Contains(err.Error(), "make it writable") {
+		t.Errorf("it is answered with %v", err)
+	}
+}
+
+// clock is a test's time.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+// A token is known for ten minutes, also by the next process, and is forgotten
+// then.
+func TestTokensOutliveTheProcess(t *testing.T) {
+	fs, c := vfs.NewMem(), &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, Now: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := []store.Write{store.Upsert(numbered(0), store.Add(store.At("n"), 1))}
+	if err := engine.Transact(t.Context(), "token", add); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	engine = open(t, embedded.Options{Dir: folder, FS: fs, Now: c.Now})
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {10 * time.Minute, 1}, {15 * time.Minute, 2}} {
+		c.now = c.now.Add(step.after)
+		if err := engine.Transact(t.Context(), "token", add); err != nil {
+			t.Fatal(err)
+		}
+		if n := value(t, engine, numbered(0)); n != step.want {
+			t.Errorf("%s later the commit was made %d times", step.after, n)
+		}
+	}
+	if err := engine.Transact(t.Context(), "token", []store.Write{store.Delete(numbered(0))}); !errors.Is(err, store.ErrTokenReused) {
+		t.Errorf("another transaction with the token is answered with %v", err)
+	}
+}
+
+func value(t *testing.T, engine *embedded.Backend, key store.Key) int {
+	t.Helper()
+	var record struct {
+		N int `dynamodbav:"n"`
+	}
+	if err := tableOver(engine).Get(t.Context(), key, &record); err != nil {
+		t.Fatal(err)
+	}
+	return record.N
+}
+
+// What has expired is deleted, told by the feed as a deletion, and what was
+// given more time is not.
+func TestExpiredItemsAreDeleted(t *testing.T) {
+	c := &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	engine := open(t, embedded.Options{Dir: folder, FS: vfs.NewMem(), Now: c.Now})
+	table := tableOver(engine)
+	const items = 250
+	var last uint64
+	for n := range items {
+		ttl := c.now.Unix() + 10
+		if err := table.Commit(t.Context(), store.Put(numbered(n), map[string]any{"ttl": ttl})); err != nil {
+			t.Fatal(err)
+		}
+		last++
+	}
+	for _, w := range []store.Write{
+		store.Upsert(numbered(7), store.Set(store.At("ttl"), c.now.Unix()+1000)),
+		store.Upsert(numbered(8), store.Remove(store.At("ttl"))),
+	} {
+		if err := table.Commit(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		last++
+	}
+	c.now = c.now.Add(10 * time.Second)
+	for _, want := range []struct{ left, after int }{{items, 0}, {2, 1}, {2, 600}, {1, 1000}} {
+		c.now = c.now.Add(time.Duration(want.after) * time.Second)
+		if err := engine.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := engine.Query(t.Context(), store.Query{PK: "p"})
+		if err != nil || len(found) != want.left {
+			t.Errorf("%d s later there are %d items, want %d (%v)", want.after, len(found), want.left, err)
+		}
+	}
+	told, err := engine.Changes(t.Context(), last, 1000)
+	if err != nil || len(told) != items-1 {
+		t.Fatalf("the feed tells %d deletions of %d (%v)", len(told), items-1, err)
+	}
+	if first := told[0]; first.Old == nil || first.New != nil || first.Key != numbered(0) {
+		t.Errorf("it tells %+v", first)
+	}
+}
+
+// Nobody has to ask: an item that expires soon wakes the housekeeping.
+func TestExpiryNeedsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 20 s and more")
+	}
+	t.Parallel()
+	engine := open(t, embedded.Options{Dir: folder, FS: vfs.NewMem()})
+	if err := tableOver(engine).Commit(t.Context(), store.Put(numbered(1), map[string]any{"ttl": time.Now().Unix() + 1})); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		found, _, err := engine.Query(t.Context(), store.Query{PK: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is there after a minute")
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/cockroachdb/pebble"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Read implements Backend. The items are those of one moment.
+func (b *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+		return nil, err
+	}
+	out, units, err := b.read(keys)
+	store.ChargeRead(ctx, units)
+	if err != nil {
+		return nil, err
+	}
+	return out, b.settled(ctx, func(e store.Effect) bool { return slices.Contains(keys, e.Key) })
+}
+
+func (b *Backend) read(keys []store.Key) (out []store.Item, units float64, err error) {
+	from := pebble.Reader(b.db)
+	if len(keys) > 1 {
+		snapshot := b.db.NewSnapshot()
+		defer func() { _ = snapshot.Close() }()
+		from = snapshot
+	}
+	for _, key := range keys {
+		s, err := readItem(from, key)
+		if err != nil {
+			return nil, units, err
+		}
+		if s == nil {
+			units += store.ReadUnits(0)
+			continue
+		}
+		units += store.ReadUnits(s.Size)
+		out = append(out, s.Item)
+	}
+	return out, units, nil
+}
+
+// Query implements Backend. A page is one moment of its run.
+func (b *Backend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
+	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+		return nil, "", err
+	}
+	items, next, err = q.Answer(ctx, func(from *store.Position, sizes bool) iter.Seq2[store.Entry, error] {
+		return func(yield func(store.Entry, error) bool) { b.each(q, from, sizes, yield) }
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return items, next, b.settled(ctx, func(e store.Effect) bool { return inRun(q, e) })
+}
+
+// inRun reports whether an effect is on an entry of q's partition.
+func inRun(q store.Query, e store.Effect) bool {
+	if q.Index == "" {
+		return e.Key.PK == q.PK
+	}
+	for _, s := range []*store.Stored{e.Before, e.After} {
+		if s == nil {
+			continue
+		}
+		if entry, _, ok := q.Index.Entry(s.Item); ok && entry.PK == q.PK {
+			return true
+		}
+	}
+	return false
+}
+
+// each yields the entries of q behind from.
+func (b *Backend) each(q store.Query, from *store.Position, sizes bool, yield func(store.Entry, error) bool) {
+	lower, upper := bounds(q, from)
+	entries, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		yield(store.Entry{}, damaged(err))
+		return
+	}
+	defer func() { _ = entries.Close() }()
+	first, step := entries.First, entries.Next
+	if q.Descending {
+		first, step = entries.Last, entries.Prev
+	}
+	prefix := len(runPrefix(q.Index, q.PK))
+	for more := first(); more; more = step() {
+		e, err := entry(q, entries, prefix, sizes)
+		if err != nil {
+			yield(store.Entry{}, damaged(err))
+			return
+		}
+		if !yield(e, nil) {
+			return
+		}
+	}
+	if err := entries.Error(); err != nil {
+		yield(store.Entry{}, damaged(err))
+	}
+}
+
+func entry(q store.Query, at *pebble.Iterator, prefix int, sizes bool) (store.Entry, error) {
+	raw, err := at.ValueAndErr()
+	if err != nil {
+		return store.Entry{}, err
+	}
+	e := store.Entry{Position: positionOf(q, at.Key()[prefix:])}
+	var rest []byte
+	if e.Size, rest, err = sizeOf(raw); err != nil || sizes {
+		return e, err
+	}
+	item, err := decodeItem(e.Key, rest)
+	if err != nil {
+		return e, err
+	}
+	e.Item = q.Project(item)
+	return e, nil
+}
