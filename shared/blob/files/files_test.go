@@ -1,0 +1,311 @@
+package files_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/blob/files"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store/embedded"
+)
+
+// world is a bucket, its folder and its time.
+type world struct {
+	*files.Bucket
+	options  files.Options
+	now      time.Time
+	mu       sync.Mutex
+	uploaded []blob.Object
+}
+
+// rootKey is a key source with one key.
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), nil }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: "notes", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	w := &world{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	w.options = files.Options{
+		Dir: t.TempDir(), Notes: engine, Now: func() time.Time { return w.now }, Address: "http://api.example.test:9000",
+		Sign: seal.NewHasher(rootKey{}, "upload").Hash,
+		Refuse: func(out http.ResponseWriter, _ *http.Request, status int, detail string) {
+			http.Error(out, detail, status)
+		},
+		Uploaded: func(o blob.Object) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.uploaded = append(w.uploaded, o)
+		},
+	}
+	w.open(t)
+	return w
+}
+
+func (w *world) open(t *testing.T) {
+	t.Helper()
+	b, err := files.Open(w.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Bucket = b
+}
+
+func (w *world) put(t *testing.T, key, content string) {
+	t.Helper()
+	if err := w.Put(t.Context(), key, strings.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) get(t *testing.T, key string) (string, error) {
+	t.Helper()
+	body, _, err := w.Get(t.Context(), key, "", 1<<30)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = body.Close() }()
+	content, err := io.ReadAll(body)
+	return string(content), err
+}
+
+// stored are the files that hold content.
+func (w *world) stored(t *testing.T) (out []string) {
+	t.Helper()
+	err := filepath.WalkDir(w.options.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (w *world) issue(t *testing.T, id string) string {
+	t.Helper()
+	address, err := w.PresignPut(t.Context(), blob.UploadKey(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func (w *world) send(t *testing.T, method, address string, body io.Reader) int {
+	t.Helper()
+	out := httptest.NewRecorder()
+	w.Uploads().ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), method, address, body))
+	return out.Code
+}
+
+// Equal contents are one file, which goes with the last object that has it.
+func TestContentIsKeptOnce(t *testing.T) {
+	w := newWorld(t)
+	for _, key := range []string{"sources/a", "sources/b"} {
+		w.put(t, key, "same")
+	}
+	for left := 2; left > 0; left-- {
+		if found := w.stored(t); len(found) != 1 {
+			t.Fatalf("with %d objects there are the files %v", left, found)
+		}
+		if err := w.Delete(t.Context(), "sources/"+string(rune('a'+left-1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := w.stored(t); len(found) != 0 {
+		t.Errorf("without objects there are the files %v", found)
+	}
+}
+
+// What a crash left is removed at the next start, and what has an object stays.
+func TestStraysGo(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, "sources/a", "content")
+	kept := w.stored(t)[0]
+	stray := filepath.Join(w.options.Dir, "ab", "ab"+strings.Repeat("0", 62))
+	for path, content := range map[string]string{stray: "x", filepath.Join(w.options.Dir, "unfinished", "1"): "half"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open(t)
+	if found := w.stored(t); len(found) != 1 || found[0] != kept {
+		t.Errorf("there are %v, want %s alone", found, kept)
+	}
+	if content, err := w.get(t, "sources/a"); err != nil || content != "content" {
+		t.Errorf("the object holds %q (%v)", content, err)
+	}
+}
+
+// A damaged file is an error that says what to do, and no other content.
+func TestDamagedFileIsNoContent(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"flipped": func(path string) error { return os.WriteFile(path, []byte("cantent"), 0o600) },
+		"cut":     func(path string) error { return os.Truncate(path, 3) },
+		"longer":  func(path string) error { return os.WriteFile(path, []byte("contents"), 0o600) },
+		"gone":    os.Remove,
+	} {
+		w := newWorld(t)
+		w.put(t, "sources/a", "content")
+		if err := damage(w.stored(t)[0]); err != nil {
+			t.Fatal(err)
+		}
+		if content, err := w.get(t, "sources/a"); err == nil || !strings.Contains(err.Error(), "restore the last backup") {
+			t.Errorf("%s: read %q (%v)", name, content, err)
+		}
+	}
+}
+
+func TestUploadURLWorksForItsOwnRequestAlone(t *testing.T) {
+	w := newWorld(t)
+	address := w.issue(t, "right")
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(name, value string) string {
+		q := u.Query()
+		q.Set(name, value)
+		return u.Scheme + "://" + u.Host + u.Path + "?" + q.Encode()
+	}
+	for name, try := range map[string]struct {
+		method, address string
+		want            int
+	}{
+		"another method":   {http.MethodGet, address, 405},
+		"another key":      {http.MethodPut, strings.Replace(address, "right", "wrong", 1), 403},
+		"a deeper key":     {http.MethodPut, strings.Replace(address, "right", "right/x", 1), 404},
+		"another prefix":   {http.MethodPut, strings.Replace(address, "uploads/", "sources/", 1), 404},
+		"a later expiry":   {http.MethodPut, with("expires", fmt.Sprint(w.now.Unix()+90000)), 403},
+		"no expiry":        {http.MethodPut, with("expires", ""), 403},
+		"no signature":     {http.MethodPut, address[:strings.Index(address, "?")], 403},
+		"broken signature": {http.MethodPut, with("signature", strings.Repeat("A", 43)), 403},
+		"empty signature":  {http.MethodPut, with("signature", ""), 403},
+	} {
+		if code := w.send(t, try.method, try.address, strings.NewReader("x")); code != try.want {
+			t.Errorf("%s: answered %d, want %d", name, code, try.want)
+		}
+	}
+	if found := w.stored(t); len(found)+len(w.uploaded) != 0 {
+		t.Errorf("after the refused requests there are %v, and told is %v", found, w.uploaded)
+	}
+	if code := w.send(t, http.MethodPut, address, strings.NewReader("body")); code != http.StatusOK || len(w.uploaded) != 1 || w.uploaded[0].Key != blob.UploadKey("right") {
+		t.Errorf("the URL as it is: answered %d, told %+v", code, w.uploaded)
+	}
+}
+
+// A URL works once: not again after its object was taken away, and for one of
+// those who use it at the same time.
+func TestUploadURLWorksOnce(t *testing.T) {
+	w := newWorld(t)
+	address := w.issue(t, "id")
+	const senders = 8
+	codes := make(chan int, senders)
+	var all sync.WaitGroup
+	for i := range senders {
+		all.Go(func() { codes <- w.send(t, http.MethodPut, address, strings.NewReader(fmt.Sprint("body ", i))) })
+	}
+	all.Wait()
+	close(codes)
+	count := map[int]int{}
+	for code := range codes {
+		count[code]++
+	}
+	if count[http.StatusOK] != 1 || count[http.StatusConflict] != senders-1 || len(w.stored(t)) != 1 {
+		t.Errorf("answered %v", count)
+	}
+	if err := w.Delete(t.Context(), blob.UploadKey("id")); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.send(t, http.MethodPut, address, strings.NewReader("later")); code != http.StatusConflict {
+		t.Errorf("after its object is gone it is answered %d", code)
+	}
+}
+
+func TestUploadURLEnds(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.issue(t, "first"), w.issue(t, "second")
+	w.now = w.now.Add(blob.UploadValidity - time.Second)
+	if code := w.send(t, http.MethodPut, first, strings.NewReader("x")); code != http.StatusOK {
+		t.Errorf("a second before its end it is answered %d", code)
+	}
+	w.now = w.now.Add(time.Second)
+	if code := w.send(t, http.MethodPut, second, strings.NewReader("x")); code != http.StatusForbidden {
+		t.Errorf("at its end it is answered %d", code)
+	}
+	w.now = w.now.Add(time.Second)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	err := w.options.Notes.EachNote("uploaded/", func(string, []byte) (bool, error) { used++; return true, nil })
+	if err != nil || used != 0 {
+		t.Errorf("%d used URLs are noted after their end (%v)", used, err)
+	}
+}
+
+// zeros is an archive of any length.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// The bound holds for what says its length and for what does not.
+func TestUploadHasABound(t *testing.T) {
+	const most = 100 << 20
+	for name, body := range map[string]io.Reader{"told": bytes.NewReader(make([]byte, most+1)), "streamed": io.LimitReader(zeros{}, most+1)} {
+		w := newWorld(t)
+		if code := w.send(t, http.MethodPut, w.issue(t, "id"), body); code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: 100 MiB and a byte are answered %d", name, code)
+		}
+		if found := w.stored(t); len(found) != 0 {
+			t.Errorf("%s: it left %v", name, found)
+		}
+	}
+}
+
+// broken is a body that ends in an error.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// An upload that breaks off leaves nothing, and its URL works still.
+func TestBrokenUploadCanBeSentAgain(t *testing.T) {
+	w := newWorld(t)
+	address := w.issue(t, "id")
+	if code := w.send(t, http.MethodPut, address, io.MultiReader(strings.NewReader("half"), broken{})); code < 400 {
+		t.Errorf("it is answered %d", code)
+	}
+	if found := w.stored(t); len(found) != 0 {
+		t.Errorf("it left %v", found)
+	}
+	if code := w.send(t, http.MethodPut, address, strings.NewReader("whole")); code != http.StatusOK {
+		t.Errorf("sent again it is answered %d", code)
+	}
+}

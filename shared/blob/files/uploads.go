@@ -1,0 +1,112 @@
+package files
+
+import (
+	"context"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/blob"
+)
+
+// maxUploadBytes bounds an upload (specification, "Deployments": 100 MiB).
+const maxUploadBytes = 100 << 20
+
+// PresignPut makes a URL to which any client may PUT one body, once, for
+// blob.UploadValidity, without credentials. The URL is a secret. Unlike S3 it is
+// refused the second time, and beyond 100 MiB.
+func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
+	expires := strconv.FormatInt(b.o.Now().Add(blob.UploadValidity).Unix(), 10)
+	signature, err := b.o.Sign(ctx, signed(key, expires))
+	if err != nil {
+		return "", fmt.Errorf("presign an upload: %w", err)
+	}
+	return b.o.Address + (&url.URL{Path: "/" + key, RawQuery: url.Values{"expires": {expires}, "signature": {signature}}.Encode()}).String(), nil
+}
+
+func signed(key, expires string) string { return http.MethodPut + "\n" + key + "\n" + expires }
+
+// Uploads answers the requests to the URLs of PresignPut, whose paths begin with
+// blob.UploadKey(""). It answers before a body is read where it refuses.
+func (b *Bucket) Uploads() http.Handler { return http.HandlerFunc(b.upload) }
+
+func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.URL.Path, "/")
+	if _, ok := blob.UploadID(key); !ok {
+		b.o.Refuse(w, r, http.StatusNotFound, "There is no upload at this path.")
+		return
+	}
+	if r.Method != http.MethodPut {
+		w.Header().Set("Allow", http.MethodPut)
+		b.o.Refuse(w, r, http.StatusMethodNotAllowed, "An archive is sent by PUT.")
+		return
+	}
+	query := r.URL.Query()
+	want, err := b.o.Sign(r.Context(), signed(key, query.Get("expires")))
+	if err != nil {
+		b.o.Refuse(w, r, http.StatusInternalServerError, "The upload's signature cannot be checked now. Try again.")
+		return
+	}
+	expires, _ := strconv.ParseInt(query.Get("expires"), 10, 64)
+	switch {
+	case !hmac.Equal([]byte(want), []byte(query.Get("signature"))):
+		b.o.Refuse(w, r, http.StatusForbidden, "The upload's signature is not right. Use the URL as it was issued.")
+		return
+	case !b.o.Now().Before(time.Unix(expires, 0)):
+		b.o.Refuse(w, r, http.StatusForbidden, "The upload's URL has expired. Ask for another one.")
+		return
+	case r.ContentLength > maxUploadBytes:
+		b.o.Refuse(w, r, http.StatusRequestEntityTooLarge, tooLarge)
+		return
+	}
+	if used, err := b.o.Notes.Note(uploadedNote + key); err != nil || used != nil {
+		b.refused(w, r, errors.Join(err, errThere))
+		return
+	}
+	o, err := b.store(r.Context(), key, http.MaxBytesReader(w, r.Body, maxUploadBytes),
+		map[string][]byte{uploadedNote + key: []byte(query.Get("expires"))})
+	if err != nil {
+		b.refused(w, r, err)
+		return
+	}
+	w.Header().Set("Etag", `"`+o.ETag+`"`)
+	w.WriteHeader(http.StatusOK)
+	if b.o.Uploaded != nil {
+		b.o.Uploaded(o)
+	}
+}
+
+const tooLarge = "An archive has at most 100 MiB. Leave out what the project does not need."
+
+func (b *Bucket) refused(w http.ResponseWriter, r *http.Request, err error) {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		b.o.Refuse(w, r, http.StatusRequestEntityTooLarge, tooLarge)
+		return
+	}
+	if errors.Is(err, errThere) {
+		b.o.Refuse(w, r, http.StatusConflict, "The upload's URL was used before. Ask for another one.")
+		return
+	}
+	b.o.Refuse(w, r, http.StatusInternalServerError, "The archive could not be stored. Send it again.")
+}
+
+// Forget removes the notes of URLs that have expired and were used. It may be
+// called at any time; once an hour is enough.
+func (b *Bucket) Forget() error {
+	var old []string
+	err := b.o.Notes.EachNote(uploadedNote, func(key string, value []byte) (bool, error) {
+		if expires, err := strconv.ParseInt(string(value), 10, 64); err != nil || b.o.Now().After(time.Unix(expires, 0)) {
+			old = append(old, key)
+		}
+		return true, nil
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return b.o.Notes.SetNotes(nil, old...)
+}
