@@ -206,7 +206,7 @@ func (o *opened) front(functions []apigateway.Function, callers api.Authenticato
 func (o *opened) runner(called []triggers.Function) *triggers.Runner {
 	runner := triggers.New(triggers.Options{
 		Functions:   called,
-		Stream:      triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName),
+		Feed:        triggers.Shards(triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName)),
 		Checkpoints: triggers.InDirectory(o.dir, o.parts.Log),
 		Objects:     o.bucket,
 		Polled:      o.s3 == nil,

@@ -85,7 +85,7 @@ func listen(t *testing.T, stream triggers.Stream, checkpoints triggers.Checkpoin
 				return []byte(`{}`), nil
 			}),
 		}},
-		Stream: stream, Checkpoints: checkpoints, Objects: &w.objects, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+		Feed: triggers.Shards(stream), Checkpoints: checkpoints, Objects: &w.objects, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

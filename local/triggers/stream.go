@@ -3,24 +3,26 @@ package triggers
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// Stream is what is needed of a client of the streams API.
-type Stream interface {
-	// ARN names the table's stream.
-	ARN(context.Context) (string, error)
-	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
-	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
-	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+// Feed tells the changes of the table: Shards and Embedded are two.
+type Feed interface {
+	// Open begins behind a position, or at the oldest change that is kept.
+	Open(ctx context.Context, behind Position) (Reader, error)
+}
+
+// Reader goes through a Feed.
+type Reader interface {
+	// Next gives the next records, at most batch, and the position behind the last of
+	// them. It waits for one as long as patience says, and gives none then. After
+	// an error the Reader is of no use any more.
+	Next(ctx context.Context, patience time.Duration) ([]events.DynamoDBEventRecord, Position, error)
 }
 
 // Position is the last record that a function has dealt with, by shard.
@@ -33,12 +35,12 @@ type Checkpoints interface {
 	Save(function string, p Position)
 }
 
-// How a stream is read.
+// How a feed is read.
 const (
 	// batch is the most records of one call, as the infrastructure has it.
 	batch = 100
-	// pollInterval is the time between reads of a quiet stream.
-	pollInterval = 100 * time.Millisecond
+	// quiet is how long nothing may come before it is asked for again.
+	quiet = time.Hour
 	// checkpointInterval bounds how much is repeated after a kill.
 	checkpointInterval = time.Second
 	// attempts is how often a batch is tried before it is left to the sweep.
@@ -73,78 +75,36 @@ func (r *Runner) followStream(ctx context.Context, f Function) {
 	}
 }
 
-// follow reads all shards, parents before their children, until an error. An
-// open shard has no end, and there is one (design, section 9).
+// follow calls the function with what comes until an error.
 func (w *follower) follow(ctx context.Context) error {
-	arn, err := w.o.Stream.ARN(ctx)
-	if err != nil {
-		return fmt.Errorf("find the stream: %w", err)
-	}
-	out, err := w.o.Stream.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &arn})
-	if err != nil {
-		return fmt.Errorf("describe the stream: %w", err)
-	}
-	if len(out.StreamDescription.Shards) == 0 {
-		return errors.New("the stream has no shards")
-	}
-	for _, shard := range out.StreamDescription.Shards {
-		if err := w.readShard(ctx, arn, aws.ToString(shard.ShardId)); err != nil {
-			return err
-		}
-	}
-	pause(ctx, pollInterval)
-	return nil
-}
-
-// readShard reads a shard to its end, or for ever.
-func (w *follower) readShard(ctx context.Context, arn, shard string) error {
-	iterator, err := w.iterator(ctx, arn, shard)
+	reader, err := w.o.Feed.Open(ctx, w.position)
 	if err != nil {
 		return err
 	}
-	for iterator != nil {
-		out, err := w.o.Stream.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: iterator, Limit: aws.Int32(batch)})
+	for {
+		patience := quiet
+		if w.dirty {
+			patience = checkpointInterval
+		}
+		records, behind, err := reader.Next(ctx, patience)
 		if err != nil {
-			return fmt.Errorf("read the stream: %w", err)
-		}
-		iterator = out.NextShardIterator
-		if len(out.Records) == 0 {
-			w.save(false)
-			if !pause(ctx, pollInterval) {
-				return ctx.Err()
-			}
-			continue
-		}
-		if err := w.deliver(ctx, out.Records); err != nil {
 			return err
 		}
-		w.position[shard] = sequence(out.Records[len(out.Records)-1])
-		w.dirty = true
+		if len(records) > 0 {
+			if err := w.deliver(ctx, records); err != nil {
+				return err
+			}
+			maps.Copy(w.position, behind)
+			w.dirty = true
+		}
 		w.save(false)
 	}
-	return nil
-}
-
-// iterator begins after the position, or at the oldest record there is.
-func (w *follower) iterator(ctx context.Context, arn, shard string) (*string, error) {
-	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &arn, ShardId: &shard, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
-	if after := w.position[shard]; after != "" {
-		in.ShardIteratorType, in.SequenceNumber = types.ShardIteratorTypeAfterSequenceNumber, &after
-	}
-	out, err := w.o.Stream.GetShardIterator(ctx, in)
-	if _, trimmed := errors.AsType[*types.TrimmedDataAccessException](err); trimmed {
-		delete(w.position, shard) // what is gone is found by the sweep
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find a place in the stream: %w", err)
-	}
-	return out.ShardIterator, nil
 }
 
 // deliver calls the function with the records until it has dealt with all of
 // them: those from the first failed one on come again. It gives up on what
 // fails too often, since nothing behind it would ever be delivered.
-func (w *follower) deliver(ctx context.Context, records []types.Record) error {
+func (w *follower) deliver(ctx context.Context, records []events.DynamoDBEventRecord) error {
 	wait := firstRetry
 	for attempt := 1; len(records) > 0; attempt++ {
 		failed, err := w.call(ctx, records)
@@ -159,7 +119,7 @@ func (w *follower) deliver(ctx context.Context, records []types.Record) error {
 		}
 		if attempt == attempts {
 			w.o.Log.ErrorContext(ctx, "records of the stream are given up", "function", w.function.Name,
-				"records", len(records), "first", sequence(records[0]), "error", err)
+				"records", len(records), "first", records[0].Change.SequenceNumber, "error", err)
 			return nil
 		}
 		w.o.Log.WarnContext(ctx, "records of the stream come again", "function", w.function.Name, "records", len(records), "error", err)
@@ -172,12 +132,8 @@ func (w *follower) deliver(ctx context.Context, records []types.Record) error {
 }
 
 // call returns the index of the first record that failed, len(records) for none.
-func (w *follower) call(ctx context.Context, records []types.Record) (int, error) {
-	event, err := streamEvent(records)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := w.invoke(ctx, w.function, event)
+func (w *follower) call(ctx context.Context, records []events.DynamoDBEventRecord) (int, error) {
+	answer, err := w.invoke(ctx, w.function, events.DynamoDBEvent{Records: records})
 	if err != nil {
 		return 0, err
 	}
@@ -187,7 +143,7 @@ func (w *follower) call(ctx context.Context, records []types.Record) (int, error
 	}
 	first := len(records)
 	for _, f := range result.BatchItemFailures {
-		i := slices.IndexFunc(records, func(r types.Record) bool { return sequence(r) == f.ItemIdentifier })
+		i := slices.IndexFunc(records, func(r events.DynamoDBEventRecord) bool { return r.Change.SequenceNumber == f.ItemIdentifier })
 		first = min(first, max(i, 0)) // an unknown one fails all, as in AWS
 	}
 	return first, nil
@@ -199,11 +155,4 @@ func (w *follower) save(now bool) {
 	}
 	w.o.Checkpoints.Save(w.function.Name, w.position)
 	w.saved, w.dirty = time.Now(), false
-}
-
-func sequence(r types.Record) string {
-	if r.Dynamodb == nil {
-		return ""
-	}
-	return aws.ToString(r.Dynamodb.SequenceNumber)
 }

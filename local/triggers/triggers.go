@@ -5,8 +5,9 @@
 // What it is not: exact. Like AWS it calls at least once, and an event may be
 // repeated or late; what must happen once is the functions' own care.
 //
-// Read triggers.go first, then stream.go, uploads.go and event.go. What calls
-// what is declared in package trigger.
+// Read triggers.go first, then stream.go and uploads.go; shards.go and
+// embedded.go are where changes come from. What calls what is declared in package
+// trigger.
 package triggers
 
 import (
@@ -34,9 +35,9 @@ type Function struct {
 // Options are what a Runner takes from outside. All fields are needed.
 type Options struct {
 	Functions []Function
-	// Stream is the table's stream.
-	Stream Stream
-	// Checkpoints remember how far the stream was read.
+	// Feed tells the table's changes.
+	Feed Feed
+	// Checkpoints remember how far the feed was read.
 	Checkpoints Checkpoints
 	// Objects lists what was uploaded.
 	Objects Objects

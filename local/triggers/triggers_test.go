@@ -42,7 +42,7 @@ type world struct {
 func (w *world) start(t *testing.T, polled bool, functions ...triggers.Function) (*triggers.Runner, func()) {
 	t.Helper()
 	r := triggers.New(triggers.Options{
-		Functions: functions, Stream: &w.stream, Checkpoints: &w.checkpoints, Objects: &w.objects, Polled: polled,
+		Functions: functions, Feed: triggers.Shards(&w.stream), Checkpoints: &w.checkpoints, Objects: &w.objects, Polled: polled,
 		IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())

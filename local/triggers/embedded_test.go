@@ -1,0 +1,103 @@
+package triggers_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/gatewright/gatewright/local/triggers"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/store/stream"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// The engine's changes reach a function in order, those that it refuses again,
+// and a process that follows goes on where the last one ended.
+func TestEngineDrivesFunctions(t *testing.T) {
+	fs := vfs.NewMem()
+	var mu sync.Mutex
+	var told []string
+	refused := false
+	function := triggers.Function{
+		Function: trigger.Function{Name: "operations", On: []trigger.Event{{StreamRecords: true}}},
+		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
+			var e events.DynamoDBEvent
+			if err := json.Unmarshal(payload, &e); err != nil {
+				return nil, err
+			}
+			var answer events.DynamoDBEventResponse
+			mu.Lock()
+			defer mu.Unlock()
+			for _, r := range e.Records {
+				record, err := stream.FromLambda(r)
+				if err != nil {
+					return nil, err
+				}
+				if record.Key.SK == "3" && !refused {
+					refused = true
+					answer.BatchItemFailures = []events.DynamoDBBatchItemFailure{{ItemIdentifier: r.Change.SequenceNumber}}
+					break
+				}
+				told = append(told, r.EventName+" "+record.Key.SK)
+			}
+			return json.Marshal(answer)
+		}),
+	}
+	var want []string
+	for life := range 3 {
+		engine, err := embedded.Open(t.Context(), embedded.Options{Dir: "store", FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runner := triggers.New(triggers.Options{
+			Functions: []triggers.Function{function}, Feed: triggers.Embedded(engine), Checkpoints: triggers.InEngine(engine, slog.New(slog.DiscardHandler)),
+			Objects: &fakeObjects{}, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runner.Run(ctx)
+		}()
+		table := storetest.Over(t, engine)
+		for n := range 5 {
+			sk := fmt.Sprint(n)
+			key := store.Key{PK: "p", SK: sk}
+			for _, w := range []store.Write{store.Put(key, map[string]any{"life": life}), store.Delete(key)} {
+				if err := table.Commit(t.Context(), w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want = append(want, "INSERT "+sk, "REMOVE "+sk)
+		}
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			mu.Lock()
+			n := len(told)
+			mu.Unlock()
+			if n >= len(want) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("told %v of %v", told, want)
+			}
+		}
+		cancel()
+		<-done
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %v\nwant %v", told, want)
+	}
+}
