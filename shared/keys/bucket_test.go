@@ -78,6 +78,59 @@ func TestBucketOfAnotherAccountReadsLikeAnAbsentOne(t *testing.T) {
 	}
 }
 
+func TestBucketsAreListedInPages(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"first", "second", "third"} {
+		must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: name}))
+	}
+	for _, test := range []struct {
+		page store.Page
+		want string
+	}{
+		{store.Page{Limit: 3}, "first second third"},
+		{store.Page{Limit: 1}, "first"},
+		{store.Page{Limit: 1, Offset: 1}, "second"},
+		{store.Page{Limit: 2, Offset: 1}, "second third"},
+		{store.Page{Limit: 2, Offset: 2}, "third"},
+		{store.Page{Limit: 2, Offset: 3}, ""},
+	} {
+		got, total, err := w.keys.ListBuckets(w.Context(), owner, test.page)
+		must0(t, err)
+		var names []string
+		for _, b := range got {
+			names = append(names, b.Name)
+		}
+		if strings.Join(names, " ") != test.want || total != 3 {
+			t.Errorf("%+v: got %q of %d", test.page, names, total)
+		}
+	}
+}
+
+// TestBucketOfANameNeverMeetsAnEarlierOnesConsumers, whoever makes it: the earlier
+// one's are in the table until an operation has deleted them.
+func TestBucketOfANameNeverMeetsAnEarlierOnesConsumers(t *testing.T) {
+	const name = "shop-production"
+	for first := range 2 {
+		w := newWorld(t)
+		for life := range 6 {
+			if (first+life)%2 == 0 {
+				must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{
+					Name: name, Tags: map[string]string{"project": "shop", "environmentType": "PRODUCTION"},
+				}))
+			} else {
+				buckets := w.keys.DefaultBuckets(owner, "shop")
+				must0(t, w.table.Load(w.Context(), buckets.Wanted()...))
+				must0(t, w.table.Commit(w.Context(), must[[]store.Write](t)(buckets.Writes(w.Context()))...))
+			}
+			if _, total, err := w.keys.ListConsumers(w.Context(), in(name), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+				t.Fatalf("life %d begins with %d consumers, %v", life, total, err)
+			}
+			must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(name), keys.NewConsumer{Name: "alice"}))
+			must0(t, w.keys.DeleteBucket(w.request(), in(name)))
+		}
+	}
+}
+
 func TestBucketUpdateReplacesWhatIsGivenAndClearsNull(t *testing.T) {
 	w := newWorld(t)
 	must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{
@@ -87,6 +140,10 @@ func TestBucketUpdateReplacesWhatIsGivenAndClearsNull(t *testing.T) {
 	got := must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Tags: store.PatchTo(map[string]string{"c": "3"})}))
 	if got.Description != "old" || len(got.Tags) != 1 || got.Tags["c"] != "3" || !got.UpdatedOn.Equal(w.clock.Now()) {
 		t.Errorf("after the tags: %+v", got)
+	}
+	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Description: store.PatchTo("new")}))
+	if got = must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(bucket))); got.Description != "new" || got.Tags["c"] != "3" {
+		t.Errorf("after another description: %+v", got)
 	}
 	must[keys.Bucket](t)(w.keys.UpdateBucket(w.request(), in(bucket), keys.BucketPatch{Description: store.PatchClear[string]()}))
 	got = must[keys.Bucket](t)(w.keys.ReadBucket(w.Context(), in(bucket)))
