@@ -55,11 +55,12 @@ func TestKeyChangedAfterALargeRollIsItsOwnMasterAgain(t *testing.T) {
 	old := w.bulk("alice", 60)
 	rolled := w.clock.Now().Add(time.Minute)
 	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled))
+	// This one first: what comes later is out of the roll's reach by other changes.
+	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[1].ID, keys.KeyPatch{ExpiresOn: store.PatchClear[time.Time]()}))
 	described := must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[0].ID, keys.KeyPatch{Description: store.PatchTo("kept")}))
 	if described.ExpiresOn == nil || !described.ExpiresOn.Equal(rolled) {
 		t.Fatalf("the roll's expiry is lost: %+v", described)
 	}
-	must[keys.Key](t)(w.keys.UpdateKey(w.request(), of("alice"), old[1].ID, keys.KeyPatch{ExpiresOn: store.PatchClear[time.Time]()}))
 	must0(t, w.keys.DeleteKey(w.request(), of("alice"), old[2].ID))
 	later := w.key("alice", keys.NewKey{})
 	must0(t, w.keys.RollKey(w.request(), of("alice"), rolled.Add(24*time.Hour)))

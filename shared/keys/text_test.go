@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +162,38 @@ func TestInputsAtTheirBoundsPass(t *testing.T) {
 	p.metadata([]byte(`{"a":"` + strings.Repeat("x", maxMetadata-len(`{"a":""}`)) + `"}`))
 	if err := p.Err(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestExpiryIsOfTheYearsThatCanBeWritten(t *testing.T) {
+	west := time.FixedZone("west", -3600)
+	for _, test := range []struct {
+		at time.Time
+		ok bool
+	}{
+		{time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), true},
+		{time.Date(0, 12, 31, 23, 59, 59, 0, time.UTC), false},
+		{time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), true},
+		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		{time.Date(9999, 12, 31, 23, 0, 0, 0, west), false}, // the next year in UTC
+	} {
+		var wrong problems
+		if wrong.expiry("expiresOn", &test.at); (wrong.Err() == nil) != test.ok {
+			t.Errorf("%v: %v", test.at, wrong.Err())
+		}
+	}
+}
+
+func TestADirectoryForgetsOneForEachThatItLearnsOverItsBound(t *testing.T) {
+	d := newDirectory()
+	for i := range directorySize + 10 {
+		d.setConsumer(strconv.Itoa(i), "name")
+		if _, ok := d.consumer(strconv.Itoa(i)); !ok || len(d.consumers) != min(i+1, directorySize) {
+			t.Fatalf("after %d: %d are known, the last one %v", i+1, len(d.consumers), ok)
+		}
+	}
+	d.setConsumer(strconv.Itoa(directorySize+9), "name") // it is known, nothing has to go
+	if len(d.consumers) != directorySize {
+		t.Errorf("%d are known", len(d.consumers))
 	}
 }
