@@ -163,9 +163,15 @@ func TestTooManyLargeChangesAtOnceAreThrottled(t *testing.T) {
 	w.consumer("alice")
 	w.bulk("alice", 41)
 	roll := func() error { return w.keys.RollKey(w.request(), of("alice"), w.clock.Now()) }
-	for range 64 {
+	update := func(metadata string) {
+		must[keys.Consumer](t)(w.keys.UpdateConsumer(w.request(), of("alice"), keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(metadata))}))
+	}
+	update(`{"n":1}`)
+	for range 63 {
 		must0(t, roll())
 	}
+	wantFault(t, roll(), fault.Throttled)
+	update(`{"n":2}`) // in place of the other one
 	wantFault(t, roll(), fault.Throttled)
 	w.settle()
 	must0(t, roll())
