@@ -197,3 +197,26 @@ func TestADirectoryForgetsOneForEachThatItLearnsOverItsBound(t *testing.T) {
 		t.Errorf("%d are known", len(d.consumers))
 	}
 }
+
+func TestManagersAndTextsHaveBounds(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for _, test := range []struct {
+		name  string
+		check func(p *problems)
+		ok    bool
+	}{
+		{"an address as long as may be", func(p *problems) { p.email("email", long(maxEmail-len("@b.example"))+"@b.example") }, true},
+		{"an address that is longer", func(p *problems) { p.email("email", long(maxEmail+1-len("@b.example"))+"@b.example") }, false},
+		{"a sub as long as may be", func(p *problems) { p.sub("sub", long(maxSub)) }, true},
+		{"a sub that is longer", func(p *problems) { p.sub("sub", long(maxSub+1)) }, false},
+		{"no sub", func(p *problems) { p.sub("sub", "") }, false},
+		{"a line break", func(p *problems) { p.description("description", "a\nb") }, true},
+		{"a control character at first", func(p *problems) { p.description("description", "\x1bb") }, false},
+		{"a control character at last", func(p *problems) { p.description("description", "a\x1b") }, false},
+	} {
+		var wrong problems
+		if test.check(&wrong); (wrong.Err() == nil) != test.ok {
+			t.Errorf("%s: %v", test.name, wrong.Err())
+		}
+	}
+}
