@@ -172,6 +172,27 @@ func TestManagersAndInvites(t *testing.T) {
 	}
 }
 
+func TestEachConsumerOfALongListHasItsOwnKeys(t *testing.T) {
+	const many = 30 // more than are read at the same time
+	w := newWorld(t)
+	w.bucket()
+	want := map[string]string{}
+	for i := range many {
+		name := fmt.Sprintf("consumer-%d", i)
+		w.consumer(name)
+		want[name] = w.key(name, keys.NewKey{}).ID
+	}
+	got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{Keys: true})
+	if err != nil || total != many || len(got) != many {
+		t.Fatalf("%d of %d, %v", len(got), total, err)
+	}
+	for _, c := range got {
+		if len(c.Keys) != 1 || c.Keys[0].ID != want[c.Name] {
+			t.Errorf("%s has %+v, want %s", c.Name, c.Keys, want[c.Name])
+		}
+	}
+}
+
 func TestAnInviteIsWithdrawnByItsID(t *testing.T) {
 	w := newWorld(t)
 	w.bucket()
