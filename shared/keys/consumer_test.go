@@ -200,6 +200,7 @@ func TestAnInviteIsWithdrawnByItsID(t *testing.T) {
 		{Email: "a@x.example", Sub: "a"}, {Email: "b@x.example", Invite: true}, {Email: "c@x.example", Invite: true},
 	}}))
 	both := keys.Include{Managers: true, Invites: true}
+	wantFault(t, w.keys.DeleteManager(w.request(), of("alice"), "minv_none"), fault.NotFound)
 	before := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
 	must0(t, w.keys.DeleteManager(w.request(), of("alice"), before.Invites[0].ID))
 	after := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
@@ -215,6 +216,7 @@ func TestConsumerHasAtMostFiftyManagers(t *testing.T) {
 	for i := range many {
 		many[i] = keys.NewManager{Email: fmt.Sprintf("m%d@x.example", i), Sub: "s"}
 	}
+	many[0], many[1] = keys.NewManager{Email: "m0@x.example", Invite: true}, keys.NewManager{Email: "m1@x.example", Invite: true}
 	must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{
 		Name: "alice", Managers: many, WithKey: true,
 		Tags: map[string]string{"a": "", "b": "", "c": "", "d": "", "e": ""},

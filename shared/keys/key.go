@@ -50,7 +50,6 @@ type keyRecord struct {
 	// Sealed is the text, absent in a bucket that does not keep it.
 	Sealed    []byte    `dynamodbav:"sealed,omitempty"`
 	Suffix    string    `dynamodbav:"suffix"`
-	Custom    bool      `dynamodbav:"custom,omitempty"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
 }
@@ -200,7 +199,6 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 			k.ExpiresOn = instantOf(in.ExpiresOn.Value)
 		}
 		if in.Text != "" {
-			k.Custom = true
 			if err := s.setText(ctx, v.bucket, &k, in.Text); err != nil {
 				return err
 			}

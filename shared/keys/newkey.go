@@ -37,7 +37,7 @@ func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision in
 		last = idAfter(last, s.parts.IDs.Ordered("key", 24))
 		k := keyRecord{
 			KeyState: overlay.KeyState{ConsumerID: v.consumer.ID, ExpiresOn: instantOf(n.ExpiresOn), Revision: revision},
-			ID:       last, Description: n.Description, Custom: n.Text != "",
+			ID:       last, Description: n.Description,
 			CreatedOn: now, UpdatedOn: now,
 		}
 		if err := s.setText(ctx, v.bucket, &k, text); err != nil {

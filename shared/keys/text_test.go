@@ -42,6 +42,7 @@ func TestCustomKeysHaveBounds(t *testing.T) {
 		{"longest", strings.Repeat("k", 256), true},
 		{"too long", strings.Repeat("k", 257), false},
 		{"space", "0123456789 0123456789", false},
+		{"space at first", " 01234567890123456789", false},
 		{"control", "0123456789\x000123456789", false},
 		{"not ASCII", "0123456789é0123456789", false},
 		{"invalid UTF-8", "0123456789\xff0123456789", false},
@@ -83,6 +84,15 @@ func TestMaskShowsTheSuffixAlone(t *testing.T) {
 }
 
 func TestIDsOfKeysRiseWhenTheClockGoesBack(t *testing.T) {
+	const rest = "0123456789abcdef"
+	for last, want := range map[string]string{
+		"key_00000000": "key_00000001", "key_00000009": "key_0000000A", "key_0000000Z": "key_0000000a",
+		"key_0000000z": "key_00000010", "key_0zzzzzzz": "key_10000000",
+	} {
+		if got := idAfter(last+rest, last+rest); got != want+rest {
+			t.Errorf("after %s of the same time: %s", last, got)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		digits := rapid.StringMatching(`key_[0-9A-Za-y][0-9A-Za-z]{23}`)
 		last, id := digits.Draw(t, "last"), digits.Draw(t, "id")
