@@ -61,7 +61,7 @@ func TestFailedBuildTellsWhatToCorrect(t *testing.T) {
 		{
 			"a project with two mistakes", func() ([]byte, error) { return functionstest.Pack(bad()) },
 			[]string{"config/policies.json /policies/0/policyType", "config/routes.oas.json /paths/~1a/get/x-gateway-route/handler/export"},
-			[]string{"config/policies.json /policies/0"},
+			[]string{"config/routes.oas.json /paths/~1a/get/x-gateway-route/handler/options/baseUrl"},
 		},
 		{"no routes", func() ([]byte, error) { return functionstest.Pack(map[string]string{"package.json": "{}"}) }, []string{" "}, nil},
 		{"no archive", func() ([]byte, error) { return []byte("text"), nil }, []string{" "}, nil},

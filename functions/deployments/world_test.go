@@ -82,12 +82,13 @@ func (w world) status(id string) functionstest.Value {
 // good is a project without a mistake.
 func good() map[string]string { return functionstest.Project("http://upstream.test") }
 
-// bad is a project with two mistakes.
+// bad is a project with two mistakes and a variable that nobody has set.
 func bad() map[string]string {
 	files := good()
 	files["config/policies.json"] = `{"policies":[{"name":"limit","policyType":"none-such",
 		"handler":{"export":"X","module":"$import(@gatewright/runtime)","options":{}}}]}`
-	files["config/routes.oas.json"] = strings.ReplaceAll(files["config/routes.oas.json"], "urlForwardHandler", "none-such")
+	files["config/routes.oas.json"] = strings.NewReplacer("urlForwardHandler", "none-such", "http://upstream.test", "http://upstream.test/$env(UNSET)").
+		Replace(files["config/routes.oas.json"])
 	return files
 }
 

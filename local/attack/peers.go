@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,7 +22,8 @@ import (
 // patterns of the same routes, in front of httputil.ReverseProxy.
 func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 	to := &url.URL{Scheme: "http", Host: u.address()}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	connections := &apart{of: map[string]*http.Transport{}}
+	proxy := &httputil.ReverseProxy{Transport: connections, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.SetXForwarded()
 	}}
@@ -36,7 +38,7 @@ func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 	prefixes.HandleFunc("/admin/", refuse)
 	prefixes.Handle("/", proxy)
 	var (
-		stop  []func()
+		stop  = []func(){connections.close}
 		hosts []string
 	)
 	for _, mux := range []http.Handler{paths, prefixes} {
@@ -53,6 +55,33 @@ func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 			f()
 		}
 	}, nil
+}
+
+// apart is a pool of connections for each attack: one that breaks a connection does
+// not change what comes of another, which may be sent over it next.
+type apart struct {
+	mu sync.Mutex
+	of map[string]*http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *apart) RoundTrip(r *http.Request) (*http.Response, error) {
+	mark := r.Header.Get(markHeader)
+	p.mu.Lock()
+	if p.of[mark] == nil {
+		p.of[mark] = &http.Transport{}
+	}
+	transport := p.of[mark]
+	p.mu.Unlock()
+	return transport.RoundTrip(r)
+}
+
+func (p *apart) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, transport := range p.of {
+		transport.CloseIdleConnections()
+	}
 }
 
 // two is a target with a listener for each site.

@@ -89,9 +89,9 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		value = "some%20value"
 	}
 	parameter := regexp.MustCompile(`\{[^}]+\}`)
-	shapes := map[string][]*regexp.Regexp{} // of paths, by method
+	var shapes []*regexp.Regexp // of paths
 	for _, o := range operations {
-		shapes[o.method] = append(shapes[o.method], regexp.MustCompile("^"+parameter.ReplaceAllString(o.path, "[^/]+")+"$"))
+		shapes = append(shapes, regexp.MustCompile("^"+parameter.ReplaceAllString(o.path, "[^/]+")+"$"))
 	}
 	var group sync.WaitGroup
 	limit := make(chan struct{}, 8)
@@ -100,8 +100,8 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		group.Go(func() {
 			defer func() { <-limit }()
 			path := parameter.ReplaceAllString(o.path, value)
-			if slices.ContainsFunc(shapes[o.method], func(s *regexp.Regexp) bool { return s.MatchString(strings.ReplaceAll(path, "%2F", "/")) }) && path != o.path {
-				// With a decoded slash it is another operation's path, and refused.
+			if slices.ContainsFunc(shapes, func(s *regexp.Regexp) bool { return s.MatchString(strings.ReplaceAll(path, "%2F", "/")) }) && path != o.path {
+				// With a decoded slash it is another path of the project, and refused.
 				path = parameter.ReplaceAllString(o.path, "some%20value")
 			}
 			out := in.call(t, o.method, status.text("url")+path, nil, http.Header{"Authorization": {"Bearer " + key}})
