@@ -148,7 +148,7 @@ func lenient(read server) server {
 // serves returns the path of a table that segments belong to, whatever the method,
 // "" for none: the most literal one from the left, and patterns ("*" at the end) in
 // their order.
-func serves(table []string, segments []string) string {
+func serves(table, segments []string) string {
 	best, bestRank := "", ""
 	for _, entry := range table {
 		_, template, _ := strings.Cut(entry, " ")
