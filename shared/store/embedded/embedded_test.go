@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,14 +45,27 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 }
 
 // clock is a test's time.
-type clock struct{ now time.Time }
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
 
-func (c *clock) Now() time.Time { return c.now }
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
 
 // A token is known for ten minutes, also by the next process, and is forgotten
 // then.
 func TestTokensOutliveTheProcess(t *testing.T) {
-	fs, c := vfs.NewMem(), &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	fs, c := vfs.NewMem(), &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +82,7 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{0, 1}, {10 * time.Minute, 1}, {15 * time.Minute, 2}} {
-		c.now = c.now.Add(step.after)
+		c.pass(step.after)
 		if err := engine.Transact(t.Context(), "token", add); err != nil {
 			t.Fatal(err)
 		}
@@ -95,20 +109,20 @@ func value(t *testing.T, engine *embedded.Backend, key store.Key) int {
 // What has expired is deleted, told by the feed as a deletion, and what was
 // given more time is not.
 func TestExpiredItemsAreDeleted(t *testing.T) {
-	c := &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	c := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	engine := open(t, embedded.Options{Dir: folder, FS: vfs.NewMem(), Now: c.Now})
 	table := tableOver(engine)
 	const items = 250
 	var last uint64
 	for n := range items {
-		ttl := c.now.Unix() + 10
+		ttl := c.Now().Unix() + 10
 		if err := table.Commit(t.Context(), store.Put(numbered(n), map[string]any{"ttl": ttl})); err != nil {
 			t.Fatal(err)
 		}
 		last++
 	}
 	for _, w := range []store.Write{
-		store.Upsert(numbered(7), store.Set(store.At("ttl"), c.now.Unix()+1000)),
+		store.Upsert(numbered(7), store.Set(store.At("ttl"), c.Now().Unix()+1000)),
 		store.Upsert(numbered(8), store.Remove(store.At("ttl"))),
 	} {
 		if err := table.Commit(t.Context(), w); err != nil {
@@ -116,9 +130,9 @@ func TestExpiredItemsAreDeleted(t *testing.T) {
 		}
 		last++
 	}
-	c.now = c.now.Add(10 * time.Second)
+	c.pass(10 * time.Second)
 	for _, want := range []struct{ left, after int }{{items, 0}, {2, 1}, {2, 600}, {1, 1000}} {
-		c.now = c.now.Add(time.Duration(want.after) * time.Second)
+		c.pass(time.Duration(want.after) * time.Second)
 		if err := engine.Expire(t.Context()); err != nil {
 			t.Fatal(err)
 		}

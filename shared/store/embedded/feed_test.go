@@ -14,7 +14,7 @@ import (
 
 // The feed is kept for a day, over restarts, and a mark outlives them.
 func TestFeedIsKeptForADay(t *testing.T) {
-	fs, c := vfs.NewMem(), &clock{time.Date(2026, 1, 2, 3, 10, 0, 0, time.UTC)}
+	fs, c := vfs.NewMem(), &clock{now: time.Date(2026, 1, 2, 3, 10, 0, 0, time.UTC)}
 	life := func(use func(*embedded.Backend)) {
 		engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, Now: c.Now})
 		if err != nil {
@@ -35,16 +35,16 @@ func TestFeedIsKeptForADay(t *testing.T) {
 	for n := range 30 {
 		life(func(engine *embedded.Backend) { // twice an hour, one process each
 			put(t, tableOver(engine), n)
-			if at := oldest(engine); c.now.Sub(at) > 26*time.Hour {
-				t.Errorf("at %v there is a change of %v", c.now, at)
-			} else if c.now.Sub(at) < 24*time.Hour && at.After(time.Date(2026, 1, 2, 3, 10, 0, 0, time.UTC)) {
-				t.Errorf("at %v the oldest change is of %v", c.now, at)
+			if at := oldest(engine); c.Now().Sub(at) > 26*time.Hour {
+				t.Errorf("at %v there is a change of %v", c.Now(), at)
+			} else if c.Now().Sub(at) < 24*time.Hour && at.After(time.Date(2026, 1, 2, 3, 10, 0, 0, time.UTC)) {
+				t.Errorf("at %v the oldest change is of %v", c.Now(), at)
 			}
 			if err := engine.SetMark("reader", uint64(n)); err != nil {
 				t.Fatal(err)
 			}
 		})
-		c.now = c.now.Add(50 * time.Minute)
+		c.pass(50 * time.Minute)
 	}
 	life(func(engine *embedded.Backend) {
 		if mark, err := engine.Mark("reader"); err != nil || mark != 29 {
