@@ -34,7 +34,12 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	if f == nil { // it was made before
 		return b.settled(ctx, nil)
 	}
-	err = batch.SyncWait()
+	return b.land(batch, f)
+}
+
+// land waits until a flight is on disk, and promises it.
+func (b *Backend) land(batch *pebble.Batch, f *flight) error {
+	err := batch.SyncWait()
 	if err == nil {
 		err = b.ack.promise(f.seq)
 	}

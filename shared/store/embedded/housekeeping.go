@@ -70,18 +70,11 @@ func (b *Backend) look() time.Duration {
 		b.o.Log.Warn("what has expired is not deleted, trying again", "error", err)
 	}
 	at := now.Add(time.Hour)
-	if first, ok := b.firstExpiry(); ok {
-		at = minTime(at, time.Unix(first, 0))
+	if first, ok := b.firstExpiry(); ok && first < at.Unix() {
+		at = time.Unix(first, 0)
 	}
 	b.alarm.Store(at.Unix())
 	return max(at.Sub(now), sweepInterval)
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // rouse has the housekeeping look sooner than it meant to.
@@ -114,14 +107,7 @@ func (b *Backend) expireSome(ctx context.Context) (int, error) {
 	if err != nil || f == nil {
 		return n, err
 	}
-	if err := batch.SyncWait(); err != nil {
-		err = b.fail(err)
-		b.flights.landed(f, 0)
-		return n, err
-	}
-	b.flights.landed(f, f.seq)
-	_ = batch.Close()
-	return n, nil
+	return n, b.land(batch, f)
 }
 
 // applyExpiry makes the deletions of some items readable.
