@@ -20,9 +20,13 @@ import (
 // under one lock, one commit at a time; the fsync that makes them last is waited
 // for outside of it, so that those who wait share one.
 func (b *Backend) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := b.begin(); err != nil {
+		return err
+	}
+	defer b.calls.done()
 	batch, f, err := b.apply(ctx, token, writes)
 	if err != nil {
 		if _, condition := errors.AsType[*store.ConditionError](err); condition || errors.Is(err, store.ErrTokenReused) {

@@ -39,13 +39,14 @@ import (
 
 // Backend is a store.Backend over a folder. It is safe for concurrent use.
 type Backend struct {
-	o    Options
-	db   *pebble.DB
-	ack  *acknowledged
-	lock io.Closer
-	life context.Context //nolint:containedctx // ends what runs in the background
-	end  context.CancelFunc
-	jobs sync.WaitGroup
+	o     Options
+	db    *pebble.DB
+	ack   *acknowledged
+	lock  io.Closer
+	calls calls
+	life  context.Context //nolint:containedctx // ends what runs in the background
+	end   context.CancelFunc
+	jobs  sync.WaitGroup
 
 	closing sync.Once
 	closed  error
@@ -217,11 +218,12 @@ func (b *Backend) checkFormat() error {
 	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, format)
 }
 
-// Close waits for what runs in the background and closes the files. No other
-// call may follow it; a second one answers what the first did.
+// Close waits for the calls under way and what runs in the background, and closes
+// the files. Later calls answer ErrClosed; a second Close answers what the first did.
 func (b *Backend) Close() error {
 	b.closing.Do(func() {
 		b.end()
+		b.calls.end()
 		b.jobs.Wait()
 		if err := errors.Join(b.ack.close(), b.db.Close(), b.lock.Close()); err != nil {
 			b.closed = fmt.Errorf("close the store: %w", err)

@@ -90,11 +90,17 @@ func (b *Backend) Changes(ctx context.Context, after uint64, limit int) ([]Chang
 		case <-news:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-b.life.Done():
+			return nil, ErrClosed
 		}
 	}
 }
 
 func (b *Backend) changes(after, last uint64, limit int) (out []Change, err error) {
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	defer b.calls.done()
 	records, err := b.db.NewIter(&pebble.IterOptions{LowerBound: numbered(feedSpace, after+1), UpperBound: numbered(feedSpace, last+1)})
 	if err != nil {
 		return nil, damaged(err)
@@ -120,6 +126,10 @@ func (b *Backend) changes(after, last uint64, limit int) (out []Change, err erro
 // Mark gives the number of the last change that a reader of the feed has dealt
 // with, 0 for none.
 func (b *Backend) Mark(reader string) (uint64, error) {
+	if err := b.begin(); err != nil {
+		return 0, err
+	}
+	defer b.calls.done()
 	n, err := b.number(append([]byte{markSpace}, reader...))
 	if err != nil {
 		return 0, damaged(err)
@@ -130,9 +140,10 @@ func (b *Backend) Mark(reader string) (uint64, error) {
 // SetMark keeps such a number. A power cut may take back the last ones: changes
 // come again then.
 func (b *Backend) SetMark(reader string, seq uint64) error {
-	if err := b.usable(); err != nil {
+	if err := b.begin(); err != nil {
 		return err
 	}
+	defer b.calls.done()
 	if err := b.db.Set(append([]byte{markSpace}, reader...), number(seq), pebble.NoSync); err != nil {
 		return b.fail(err)
 	}

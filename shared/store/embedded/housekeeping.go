@@ -98,9 +98,13 @@ func (b *Backend) Expire(ctx context.Context) error {
 }
 
 func (b *Backend) expireSome(ctx context.Context) (int, error) {
-	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	if err := b.begin(); err != nil {
+		return 0, err
+	}
+	defer b.calls.done()
 	b.mu.Lock()
 	batch, f, n, err := b.applyExpiry()
 	b.mu.Unlock()

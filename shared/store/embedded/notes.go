@@ -15,6 +15,10 @@ func noteKey(key string) []byte { return append([]byte{noteSpace}, key...) }
 
 // Note gives what is noted under a key, nil for nothing. It may be changed.
 func (b *Backend) Note(key string) ([]byte, error) {
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	defer b.calls.done()
 	value, closer, err := b.db.Get(noteKey(key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -28,9 +32,10 @@ func (b *Backend) Note(key string) ([]byte, error) {
 
 // SetNotes notes and removes, all or nothing; it is on disk when it is answered.
 func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
-	if err := b.usable(); err != nil {
+	if err := b.begin(); err != nil {
 		return err
 	}
+	defer b.calls.done()
 	batch := b.db.NewBatch()
 	defer func() { _ = batch.Close() }()
 	for _, key := range remove {
@@ -49,28 +54,57 @@ func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
 	return b.usable()
 }
 
+// notesAtOnce is how many notes are read before they are visited.
+const notesAtOnce = 500
+
 // EachNote calls visit for the notes under the keys that begin with prefix, in
-// their order, as they are at one moment, until it answers false or an error.
-// What it is given is only good until it returns.
+// their order, until it answers false or an error. It may take its time and use the
+// Backend: what changes meanwhile is visited as it was or as it is.
 func (b *Backend) EachNote(prefix string, visit func(key string, value []byte) (bool, error)) error {
-	lower := noteKey(prefix)
-	upper := append(bytes.Clone(lower), 0xff) // keys are UTF-8
-	notes, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return damaged(err)
-	}
-	defer func() { _ = notes.Close() }()
-	for more := notes.First(); more; more = notes.Next() {
-		value, err := notes.ValueAndErr()
+	from := noteKey(prefix)
+	upper := append(bytes.Clone(from), 0xff) // keys are UTF-8
+	for {
+		page, err := b.someNotes(from, upper)
 		if err != nil {
-			return damaged(err)
-		}
-		if goOn, err := visit(string(notes.Key()[1:]), value); err != nil || !goOn {
 			return err
 		}
+		for _, n := range page {
+			if goOn, err := visit(n.key, n.value); err != nil || !goOn {
+				return err
+			}
+		}
+		if len(page) < notesAtOnce {
+			return nil
+		}
+		from = append(noteKey(page[len(page)-1].key), 0)
+	}
+}
+
+type noted struct {
+	key   string
+	value []byte
+}
+
+// someNotes are the first ones from lower on.
+func (b *Backend) someNotes(lower, upper []byte) (out []noted, err error) {
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	defer b.calls.done()
+	notes, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, damaged(err)
+	}
+	defer func() { _ = notes.Close() }()
+	for more := notes.First(); more && len(out) < notesAtOnce; more = notes.Next() {
+		value, err := notes.ValueAndErr()
+		if err != nil {
+			return nil, damaged(err)
+		}
+		out = append(out, noted{string(notes.Key()[1:]), bytes.Clone(value)})
 	}
 	if err := notes.Error(); err != nil {
-		return damaged(err)
+		return nil, damaged(err)
 	}
-	return nil
+	return out, nil
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 
@@ -13,9 +12,13 @@ import (
 
 // Read implements Backend. The items are those of one moment.
 func (b *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	defer b.calls.done()
 	out, units, err := b.read(keys)
 	store.ChargeRead(ctx, units)
 	if err != nil {
@@ -48,9 +51,13 @@ func (b *Backend) read(keys []store.Key) (out []store.Item, units float64, err e
 
 // Query implements Backend. A page is one moment of its run.
 func (b *Backend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
-	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
+	if err := b.begin(); err != nil {
+		return nil, "", err
+	}
+	defer b.calls.done()
 	items, next, err = q.Answer(ctx, func(from *store.Position, sizes bool) iter.Seq2[store.Entry, error] {
 		return func(yield func(store.Entry, error) bool) { b.each(q, from, sizes, yield) }
 	})
