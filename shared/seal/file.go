@@ -33,6 +33,13 @@ func OpenFile(path string) *File {
 	})}
 }
 
+// ExistingFile names a key file that is never made: where something is sealed
+// already, a new key opens none of it. The error of Root wraps fs.ErrNotExist
+// while there is none.
+func ExistingFile(path string) *File {
+	return &File{read: sync.OnceValues(func() ([]byte, error) { return readKey(path) })}
+}
+
 // Root implements KeySource. A file that group or others may read, or that is
 // no key, is refused with an error that says what to do.
 func (f *File) Root(context.Context) ([]byte, error) { return f.read() }

@@ -2,6 +2,8 @@ package seal_test
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +42,23 @@ func TestKeyFileIsMadeOnceAndStays(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("beside the key stand %v, %v", entries, err)
+	}
+}
+
+func TestExistingKeyFileIsNotMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "root-key")
+	if _, err := seal.ExistingFile(path).Root(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there is answered with %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("it was made")
+	}
+	made, err := seal.OpenFile(path).Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := seal.ExistingFile(path).Root(t.Context()); err != nil || !bytes.Equal(got, made) {
+		t.Errorf("one that is there is answered with %v", err)
 	}
 }
 

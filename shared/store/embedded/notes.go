@@ -108,3 +108,17 @@ func (b *Backend) someNotes(lower, upper []byte) (out []noted, err error) {
 	}
 	return out, nil
 }
+
+// Empty reports whether nothing was ever stored: no item, and no note.
+func (b *Backend) Empty() (bool, error) {
+	last, err := b.number(lastKey)
+	if err != nil {
+		return false, damaged(err)
+	}
+	empty := last == 0
+	err = b.EachNote("", func(string, []byte) (bool, error) {
+		empty = false
+		return false, nil
+	})
+	return empty && err == nil, err
+}
