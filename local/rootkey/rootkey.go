@@ -24,7 +24,7 @@ const Name = "root.key"
 
 // Engine is where the data lies that the key belongs to.
 type Engine interface {
-	Note(key string) ([]byte, error)
+	Notes
 	SetNotes(set map[string][]byte, remove ...string) error
 	// Empty reports whether nothing was ever stored.
 	Empty() (bool, error)
@@ -53,25 +53,40 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	case err != nil:
 		return nil, err
 	}
-	return key, Check(ctx, key, engine)
+	known, err := engine.Note(checkNote)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		return key, Check(ctx, key, engine)
+	}
+	hash, err := hashOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	// On disk before anything is sealed.
+	return key, engine.SetNotes(map[string][]byte{checkNote: []byte(hash)})
 }
 
-// Check refuses a key that is not the one of the engine's data, and has the
-// engine remember the first one it is asked about. The remembered hash is on
-// disk before anything is sealed.
-func Check(ctx context.Context, key seal.KeySource, engine Engine) error {
-	hash, err := seal.NewHasher(key, "root-key").Hash(ctx, "the key of this data")
+// Notes are those of an engine.
+type Notes interface {
+	Note(key string) ([]byte, error)
+}
+
+// Check refuses a key that is not the one of an engine that Open has opened. It
+// changes nothing.
+func Check(ctx context.Context, key seal.KeySource, engine Notes) error {
+	hash, err := hashOf(ctx, key)
 	if err != nil {
 		return err
 	}
 	known, err := engine.Note(checkNote)
-	switch {
-	case err != nil:
-		return err
-	case known == nil:
-		return engine.SetNotes(map[string][]byte{checkNote: []byte(hash)})
-	case string(known) != hash:
-		return errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key back, or restore a backup, which holds both, into another data directory")
+	if err == nil && string(known) != hash {
+		err = errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key back, or restore a backup, which holds both, into another data directory")
 	}
-	return nil
+	return err
+}
+
+func hashOf(ctx context.Context, key seal.KeySource) (string, error) {
+	return seal.NewHasher(key, "root-key").Hash(ctx, "the key of this data")
 }

@@ -9,7 +9,7 @@
 // What it is not: a server. Package local mounts Uploads under the management
 // address.
 //
-// Read files.go first, then uploads.go. The suite of package blob holds it,
+// Read files.go first, then uploads.go; contents.go is for backups. The suite of package blob holds it,
 // memory and S3 to the same answers.
 package files
 
@@ -64,6 +64,9 @@ type Bucket struct {
 	o Options
 	// mu is held while notes and files change together.
 	mu sync.Mutex
+	// retained counts those who want deleted contents kept, left are these.
+	retained int
+	left     map[string]struct{}
 }
 
 // Options are what a Bucket takes from outside. All fields but Uploaded are needed.
@@ -92,7 +95,7 @@ const (
 // Open makes the folder, or goes on with the one that is there, and removes what
 // a crash has left.
 func Open(o Options) (*Bucket, error) {
-	b := &Bucket{o: o}
+	b := &Bucket{o: o, left: map[string]struct{}{}}
 	if err := os.RemoveAll(filepath.Join(o.Dir, unfinished)); err != nil {
 		return nil, fmt.Errorf("remove unfinished objects: %w", err)
 	}
@@ -132,7 +135,12 @@ func (b *Bucket) used(digest string) (found bool, err error) {
 	return found, err
 }
 
-func (b *Bucket) path(digest string) string { return filepath.Join(b.o.Dir, digest[:2], digest) }
+func (b *Bucket) path(digest string) string {
+	return filepath.Join(b.o.Dir, filepath.FromSlash(ContentPath(digest)))
+}
+
+// ContentPath is where a content's file lies below the folder, with slashes.
+func ContentPath(digest string) string { return digest[:2] + "/" + digest }
 
 // Put is blob.Bucket.Put.
 func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -220,8 +228,10 @@ func (n note) object(key string) blob.Object {
 	return blob.Object{Key: key, Size: n.Size, ETag: n.Digest, Modified: n.Modified}
 }
 
-func (b *Bucket) note(key string) (note, error) {
-	raw, err := b.o.Notes.Note(objectNote + key)
+func (b *Bucket) note(key string) (note, error) { return noteOf(b.o.Notes, key) }
+
+func noteOf(notes Notes, key string) (note, error) {
+	raw, err := notes.Note(objectNote + key)
 	if err != nil {
 		return note{}, err
 	}
@@ -284,10 +294,19 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := b.o.Notes.SetNotes(nil, objectNote+key, contentNote+n.Digest+"/"+key); err != nil {
 		return err
 	}
-	if used, err := b.used(n.Digest); err != nil || used {
+	return b.discard(n.Digest)
+}
+
+// discard removes the file of a content that no object has.
+func (b *Bucket) discard(digest string) error {
+	if b.retained > 0 {
+		b.left[digest] = struct{}{}
+		return nil
+	}
+	if used, err := b.used(digest); err != nil || used {
 		return err
 	}
-	if err := os.Remove(b.path(n.Digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(b.path(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete an object: %w", err)
 	}
 	return nil

@@ -309,3 +309,61 @@ func TestBrokenUploadCanBeSentAgain(t *testing.T) {
 		t.Errorf("sent again it is answered %d", code)
 	}
 }
+
+// While somebody copies, the contents of deleted objects stay, also of those that
+// two copiers wait for; then they go, but for what came back meanwhile.
+func TestDeletedContentIsRetained(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, "a", "one")
+	w.put(t, "b", "two")
+	first, second := w.Retain(), w.Retain()
+	for _, key := range []string{"a", "b"} {
+		if err := w.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(first(), first()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.stored(t)); n != 2 {
+		t.Errorf("of two contents %d are left while somebody copies", n)
+	}
+	w.put(t, "c", "two")
+	if err := second(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.get(t, "c"); err != nil || got != "two" || len(w.stored(t)) != 1 {
+		t.Errorf("what came back reads %q (%v), of %d contents", got, err, len(w.stored(t)))
+	}
+	if err := w.Delete(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.stored(t)); n != 0 {
+		t.Errorf("%d contents are left afterwards", n)
+	}
+}
+
+func TestContentsAreVisitedOnce(t *testing.T) {
+	w := newWorld(t)
+	for key, content := range map[string]string{"a": "one", "b/c": "one", "d": "three"} {
+		w.put(t, key, content)
+	}
+	got := map[string]int64{}
+	err := files.Contents(w.options.Notes, func(digest string, bytes int64) error {
+		if _, twice := got[digest]; twice {
+			t.Errorf("%s is visited twice", digest)
+		}
+		got[digest] = bytes
+		if _, err := os.Stat(filepath.Join(w.options.Dir, filepath.FromSlash(files.ContentPath(digest)))); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil || len(got) != 2 {
+		t.Errorf("%v are visited (%v)", got, err)
+	}
+	stop := errors.New("stop")
+	if err := files.Contents(w.options.Notes, func(string, int64) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("an error of who visits is answered with %v", err)
+	}
+}

@@ -53,9 +53,15 @@ func (a *acknowledged) promise(seq uint64) error {
 		return nil
 	}
 	a.seq = seq
-	raw := number(seq)
-	_, err := a.file.WriteAt(binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), 0)
+	_, err := a.file.WriteAt(promiseOf(seq), 0)
 	return err
+}
+
+// promised is the last change that was answered.
+func (a *acknowledged) promised() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seq
 }
 
 func (a *acknowledged) close() error {

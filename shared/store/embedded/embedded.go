@@ -14,7 +14,7 @@
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
 // are the form of the files, feed.go the stream, housekeeping.go what is deleted,
-// acknowledged.go how a damaged log is noticed. Why Pebble:
+// acknowledged.go how a damaged log is noticed, checkpoint.go what backups copy. Why Pebble:
 // docs/decisions/0031-pebble-is-the-embedded-engine.md.
 package embedded
 
@@ -75,6 +75,9 @@ type Options struct {
 	Dir string
 	// FS is the file system; nil means the machine's.
 	FS vfs.FS
+	// ReadOnly opens files that are there to look at them: they stay as they are,
+	// and nothing may be written.
+	ReadOnly bool
 	// Now is the clock of ttl attributes and of the feed; nil means time.Now.
 	Now func() time.Time
 	// Log hears what the engine has to say; nil means nobody.
@@ -85,6 +88,12 @@ type Options struct {
 	// function must not call the Backend.
 	Fatal func(error)
 }
+
+// What lies in the folder, beside a lock.
+const (
+	filesFolder      = "pebble"
+	acknowledgedFile = "acknowledged"
+)
 
 // Sizes of the engine. A product that idles should be small; one with a million
 // consumers keeps its working set in the page cache.
@@ -116,8 +125,11 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	b := &Backend{o: o, wake: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	b.flights.begin()
-	files := o.FS.PathJoin(o.Dir, "pebble")
-	err := makeFolder(o.FS, files)
+	files := o.FS.PathJoin(o.Dir, filesFolder)
+	var err error
+	if !o.ReadOnly {
+		err = makeFolder(o.FS, files)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", o.Dir, err)
 	}
@@ -136,7 +148,9 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err := b.recover(); err != nil {
 		return nil, errors.Join(err, b.db.Close(), b.lock.Close())
 	}
-	b.jobs.Go(b.keepHouse)
+	if !o.ReadOnly {
+		b.jobs.Go(b.keepHouse)
+	}
 	return b, nil
 }
 
@@ -167,7 +181,7 @@ func makeFolder(fs vfs.FS, path string) error {
 
 func (b *Backend) pebbleOptions() *pebble.Options {
 	return &pebble.Options{
-		FS: b.o.FS, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
+		FS: b.o.FS, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             log{b},
 		Levels:             levels(),
@@ -188,12 +202,12 @@ func (b *Backend) recover() error {
 		return err
 	}
 	b.flights.durable(last)
-	if b.ack, err = openAcknowledged(b.o.FS, b.o.FS.PathJoin(b.o.Dir, "acknowledged")); err != nil {
+	if b.ack, err = openAcknowledged(b.o.FS, b.o.FS.PathJoin(b.o.Dir, acknowledgedFile)); err != nil {
 		return err
 	}
 	if promised := b.ack.seq; promised > last {
 		return fmt.Errorf("the store in %s has lost changes %d to %d, which were answered: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
-			b.o.Dir, last+1, promised, b.o.FS.PathJoin(b.o.Dir, "acknowledged"))
+			b.o.Dir, last+1, promised, b.o.FS.PathJoin(b.o.Dir, acknowledgedFile))
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Retain keeps the files of contents whose objects are deleted from now on, until
+// release is called: whoever copies the engine's files after Retain finds all
+// contents that the copy's notes name. A process that dies in between leaves them
+// to the next Open.
+func (b *Bucket) Retain() (release func() error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retained++
+	return sync.OnceValue(b.release)
+}
+
+func (b *Bucket) release() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.retained--; b.retained > 0 {
+		return nil
+	}
+	var all []error
+	for digest := range b.left {
+		all = append(all, b.discard(digest))
+	}
+	clear(b.left)
+	return errors.Join(all...)
+}
+
+// Contents visits the contents that the objects in notes have, each once, in the
+// order of their digests, until an error.
+func Contents(notes Notes, visit func(digest string, bytes int64) error) error {
+	last := ""
+	return notes.EachNote(contentNote, func(name string, _ []byte) (bool, error) {
+		digest, key, _ := strings.Cut(name[len(contentNote):], "/")
+		if digest == last {
+			return true, nil
+		}
+		last = digest
+		n, err := noteOf(notes, key)
+		if err == nil && n.Digest != digest {
+			err = fmt.Errorf("the object %s has two contents: restore the last backup", key)
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, visit(digest, n.Size)
+	})
+}

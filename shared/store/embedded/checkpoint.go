@@ -1,0 +1,56 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/vfs"
+)
+
+// Checkpoint copies the files, as they are at one moment, into a folder of the
+// same file system, which is made and must not be there: Open takes it, and
+// finds each commit whole or not at all, and every one that was answered before
+// the call. Commits go on meanwhile. Tables, which never change, are linked where
+// links can be made; after an error parts of the copy may be left.
+func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
+	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+		return err
+	}
+	promised := b.ack.promised() // before the log is copied: the copy must hold no promise that it cannot keep
+	err := b.db.Checkpoint(b.o.FS.PathJoin(dir, filesFolder), pebble.WithFlushedWAL())
+	if err == nil {
+		err = writeAcknowledged(b.o.FS, b.o.FS.PathJoin(dir, acknowledgedFile), promised)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the store's files: %w", err)
+	}
+	return nil
+}
+
+// Verify reads everything and tells the first damage.
+func (b *Backend) Verify() error {
+	if err := b.db.CheckLevels(nil); err != nil {
+		return damaged(err)
+	}
+	return nil
+}
+
+// writeAcknowledged makes the file that openAcknowledged reads.
+func writeAcknowledged(fs vfs.FS, name string, seq uint64) error {
+	file, err := fs.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(promiseOf(seq))
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// promiseOf is the content of the file.
+func promiseOf(seq uint64) []byte {
+	raw := number(seq)
+	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw))
+}
