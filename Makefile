@@ -1,5 +1,5 @@
-# What can be done here; `make` alone lists it. Needs Go, Node with npm, and make (lint-infra Python too); everything else it installs
-# into .bin/ and node_modules/. Continuous integration runs `make check`
+# What can be done here; `make` alone lists it. `make run` needs Go and make, the rest Node with npm too (lint-infra Python); everything
+# else it installs into .bin/ and node_modules/. Continuous integration runs `make check`
 # and then test-guards, simulations and the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
@@ -52,7 +52,7 @@ MAKEFLAGS += --no-builtin-rules
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-run: $(NODE_MODULES) $(PRODUCT) ## start the whole product here; data stays in .gatewright/
+run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
 
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
@@ -69,7 +69,7 @@ simulations: ## play four times as many seeds of every simulation as make test d
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=30m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
-attack: $(NODE_MODULES) $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
+attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)
 
 # What decides who gets in and what is kept secret; PKG= measures another package.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,26 +17,24 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-func accountCommand() *cobra.Command {
+func accountCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "account", Short: "Make accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
 		Args:  namesAccount,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAccounts(cmd.Context(), "account create", func(ctx context.Context, s *accounts.Service) error {
-				account, key, err := s.Create(ctx, args[0])
-				if err != nil {
-					return plain(err)
-				}
-				return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
-			})
-		},
+		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+			account, key, err := d.accounts().Create(cmd.Context(), args[0])
+			if err != nil {
+				return plain(err)
+			}
+			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
+		}),
 	})
 	return group
 }
 
-func keyCommand() *cobra.Command {
+func keyCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "key", Short: "Make account keys", Args: cobra.NoArgs, RunE: needsSubcommand}
 	var f keyFlags
 	create := &cobra.Command{
@@ -49,19 +46,17 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 ` + resourceNames() + `.`,
 		Example: `  go run ./local key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
 		Args:    namesAccount,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
 			spec, err := f.spec(time.Now())
 			if err != nil {
 				return err
 			}
-			return withAccounts(cmd.Context(), "key create", func(ctx context.Context, s *accounts.Service) error {
-				key, text, err := s.CreateKey(ctx, args[0], spec)
-				if err != nil {
-					return plain(err)
-				}
-				return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), text, "key "+key.ID+" of account "+key.AccountName)
-			})
-		},
+			key, text, err := d.accounts().CreateKey(cmd.Context(), args[0], spec)
+			if err != nil {
+				return plain(err)
+			}
+			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), text, "key "+key.ID+" of account "+key.AccountName)
+		}),
 	}
 	create.Flags().StringVar(&f.scopes, "scopes", "", "what the key may do: all, none or a list of scopes")
 	create.Flags().StringVar(&f.projects, "projects", auth.AllProjects, "the projects it reaches: * for all, or a list of names")
@@ -170,9 +165,7 @@ func plain(err error) error {
 	return err
 }
 
-// withAccounts calls do with the accounts of the installation.
-func withAccounts(ctx context.Context, name string, do func(context.Context, *accounts.Service) error) error {
-	return withDatabase(ctx, name, func(ctx context.Context, d *database) error {
-		return do(ctx, accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now}))
-	})
+// accounts are those of the installation.
+func (d *database) accounts() *accounts.Service {
+	return accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now})
 }

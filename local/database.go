@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,30 +22,60 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// database is the installation's table, and the emulator if it is ours.
+// database is the installation's table: one of our engine, or of a DynamoDB.
 type database struct {
-	endpoint string
+	table *store.Table
+	ids   *ids.Source
+
+	engine *embedded.Backend // nil where a DynamoDB has the table
+
+	endpoint string // of DynamoDB
 	sdk      aws.Config
-	table    *store.Table
-	ids      *ids.Source
-	emulator *emulator.Emulator // nil for one that runs elsewhere
+	emulator *emulator.Emulator // the DynamoDB that was started here, if one was
 }
 
-func (d *database) stop() {
+func (d *database) stop() error {
 	if d.emulator != nil {
 		d.emulator.Stop()
 	}
+	if d.engine != nil {
+		return d.engine.Close()
+	}
+	return nil
 }
 
-// openDatabase opens the table, which is made when it is absent, at the
-// endpoint of the settings or in the data directory, whose lock the caller has.
-func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger) (*database, error) {
-	if s.dynamoDB != "" {
+// openDatabase opens the table, which is made when it is absent: in the data
+// directory, whose lock the caller has, or at the endpoint of the settings.
+// fatal is embedded.Options.Fatal.
+func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, fatal func(error)) (*database, error) {
+	switch {
+	case s.dynamoDB != "":
 		d, err := connect(ctx, s, s.dynamoDB)
 		return d, elsewhere(err, config.VarDynamoDBEndpoint)
+	case s.functions != "":
+		return emulate(ctx, s, dir, t, log)
 	}
+	engine, err := openEngine(ctx, dir, log, fatal)
+	if err != nil {
+		return nil, err
+	}
+	return &database{
+		table:  store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}),
+		ids:    ids.NewSource(rand.Reader, time.Now),
+		engine: engine,
+	}, nil
+}
+
+// openEngine opens the engine's files in the data directory.
+func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
+	return embedded.Open(ctx, embedded.Options{Dir: dir.Path("engine"), Log: log.With("part", "engine"), Fatal: fatal})
+}
+
+// emulate starts a DynamoDB, which functions in processes of their own can reach.
+func emulate(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger) (*database, error) {
 	binary, err := findDynoxide(ctx, s, t)
 	if err != nil {
 		return nil, err
@@ -84,7 +113,7 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 	}, nil
 }
 
-// elsewhere explains why an emulator that runs elsewhere cannot be used.
+// elsewhere explains why a DynamoDB or S3 that runs elsewhere cannot be used.
 func elsewhere(err error, variable string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -92,7 +121,7 @@ func elsewhere(err error, variable string) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
-	return fmt.Errorf("the emulator that %s names does not answer (%w): start it, or leave the variable empty to have one started", variable, err)
+	return fmt.Errorf("the server that %s names does not answer (%w): start it, or leave the variable empty to do without one", variable, err)
 }
 
 // reach reports whether anybody listens at an address: the SDK would try for
@@ -115,7 +144,7 @@ func reach(ctx context.Context, address string) error {
 }
 
 // aws is the SDK's configuration: the credentials of the environment if there
-// are any, for emulators that run elsewhere, and those given otherwise.
+// are any, for servers that run elsewhere, and those given otherwise.
 func (s settings) aws(c emulator.Credentials) aws.Config {
 	region := s.getenv("AWS_REGION")
 	if region == "" {
@@ -130,7 +159,7 @@ func (s settings) aws(c emulator.Credentials) aws.Config {
 	}
 }
 
-// findDynoxide finds the database's binary, and has npm install it in a
+// findDynoxide finds the emulator's binary, and has npm install it in a
 // checkout that lacks it.
 func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string, error) {
 	path, err := emulator.FindDynoxide(s.getenv)
@@ -141,7 +170,7 @@ func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string
 	if _, statErr := os.Stat(filepath.Join("local", "package-lock.json")); lookErr != nil || statErr != nil {
 		return "", err
 	}
-	t.Step("Installing the embedded DynamoDB (npm ci --prefix local)")
+	t.Step("Installing the DynamoDB emulator (npm ci --prefix local)")
 	cmd := exec.CommandContext(ctx, npm, "ci", "--prefix", "local", "--no-audit", "--no-fund") //nolint:gosec // G204: npm of the PATH
 	if output, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
@@ -151,101 +180,3 @@ func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string
 	}
 	return emulator.FindDynoxide(s.getenv)
 }
-
-// lockWait is how long a short command may hold the data directory before
-// another one gives up.
-const lockWait = 15 * time.Second
-
-// holder answers what to do while another process has the lock: an error, or
-// nil to try again.
-type holder func(datadir.State) error
-
-// lock takes the data directory's lock. As long as another process has it, it
-// asks what to do.
-func lock(ctx context.Context, dir *datadir.Dir, command string, held holder) (*datadir.Lock, error) {
-	deadline := time.Now().Add(lockWait)
-	for {
-		l, err := dir.Lock()
-		if err == nil {
-			state := datadir.State{PID: os.Getpid(), Command: command, StartedOn: time.Now().UTC()}
-			if err := dir.SaveState(state); err != nil {
-				l.Release()
-				return nil, err
-			}
-			return l, nil
-		}
-		if !errors.Is(err, datadir.ErrInUse) {
-			return nil, err
-		}
-		state, err := dir.LoadState()
-		if err != nil {
-			return nil, err
-		}
-		// What a killed process left behind says nothing about the holder.
-		if syscall.Kill(state.PID, 0) == nil {
-			if err := held(state); err != nil {
-				return nil, err
-			}
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("the data directory %s is in use by process %d (%s): wait for it, or name another directory in %s",
-				dir.Path(), state.PID, state.Command, config.VarDataDir)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// withDatabase calls do with the database of the installation: that of the
-// process that runs it, or one that is started for the moment. name is the
-// command's, for others that wait for it.
-func withDatabase(ctx context.Context, name string, do func(context.Context, *database) error) error {
-	s, err := settingsFrom(os.Getenv)
-	if err != nil {
-		return err
-	}
-	if s.dynamoDB != "" {
-		d, err := connect(ctx, s, s.dynamoDB)
-		if err != nil {
-			return elsewhere(err, config.VarDynamoDBEndpoint)
-		}
-		return do(ctx, d)
-	}
-	dir, err := datadir.Open(s.dataDir)
-	if err != nil {
-		return err
-	}
-	var running *database
-	var unreachable error
-	l, err := lock(ctx, dir, name, func(state datadir.State) error {
-		if state.Command != runCommand || state.DynamoDB == "" {
-			return nil // another short command, or a start: it will not be long
-		}
-		running, unreachable = connect(ctx, s, state.DynamoDB)
-		if unreachable == nil {
-			return errRunning
-		}
-		return nil // it is being started again, or the product is about to end: try once more
-	})
-	if errors.Is(err, errRunning) {
-		return do(ctx, running)
-	}
-	if err != nil {
-		return errors.Join(err, unreachable)
-	}
-	defer l.Release()
-	defer dir.ClearState()
-	remarks := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
-	d, err := openDatabase(ctx, s, dir, remarks, slog.New(remarks.Lines(slog.LevelWarn)))
-	if err != nil {
-		return err
-	}
-	defer d.stop()
-	return do(ctx, d)
-}
-
-// errRunning says that the product runs and its database can be used.
-var errRunning = errors.New("the product runs")

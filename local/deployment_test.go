@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -157,33 +156,6 @@ func archive(ts *testscript.TestScript, dir string) []byte {
 	ts.Check(files.Close())
 	ts.Check(compressed.Close())
 	return out.Bytes()
-}
-
-// killChild kills one of a run's children and waits until another one is in its
-// place: `killchild DIR dynoxide|S3`.
-func killChild(ts *testscript.TestScript, _ bool, args []string) {
-	dir, err := datadir.Open(ts.MkAbs(args[0]))
-	ts.Check(err)
-	state, err := dir.LoadState()
-	ts.Check(err)
-	find := func() (int, bool) {
-		for _, pid := range processesOf(dir.Path()) {
-			p, ok := readProcess(pid)
-			if ok && p.parent == state.PID && (p.name == "dynoxide") == (args[1] == "dynoxide") {
-				return pid, true
-			}
-		}
-		return 0, false
-	}
-	victim, ok := find()
-	if !ok {
-		ts.Fatalf("there is no %s", args[1])
-	}
-	ts.Check(syscall.Kill(victim, syscall.SIGKILL))
-	until(ts, "another "+args[1], func() bool {
-		now, ok := find()
-		return ok && now != victim
-	})
 }
 
 // example is the path of an example project.

@@ -1,13 +1,14 @@
 // Command local is the whole product in one process, for a laptop: the
-// management API, the gateway and the functions behind them, over an embedded
-// DynamoDB and S3. `make run` starts it.
+// management API, the gateway and the functions behind them, over a store and
+// objects in a folder. `make run` starts it.
 //
 // What it is not: another product. Each request takes the road that it takes
 // in AWS (package apigateway), each function gets the event that AWS sends
 // (package triggers), and table, bucket and key are read by the same code.
 //
-// Read main.go for the commands, run.go for a run, database.go and services.go
-// for what is opened and wired. The rules are those of design, section 9.
+// Read main.go for the commands, run.go for a run, database.go, bucket.go and
+// services.go for what is opened and wired, administration.go for commands that
+// work on an installation. The rules are those of design, section 9.
 package main
 
 import (
@@ -39,7 +40,7 @@ func run(args []string) int {
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
 	ctx, stop := interruptible(context.Background(), problems)
 	defer stop()
-	root := command()
+	root := command(administration{})
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if errors.Is(err, errInterrupted) {
@@ -91,11 +92,11 @@ func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, 
 }
 
 // command is the command line.
-func command() *cobra.Command {
+func command(a administration) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "local",
 		Short:         "Run the whole of Gatewright on this machine",
-		Long:          "Run the whole of Gatewright on this machine, over an embedded DynamoDB and S3.\n\n" + settingsHelp(),
+		Long:          "Run the whole of Gatewright on this machine, with nothing beside it: its data are in one folder.\n\n" + settingsHelp(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -107,11 +108,14 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if a.own != nil {
+				return errors.New("the product runs already")
+			}
 			return runProduct(cmd.Context(), s)
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(accountCommand(), keyCommand(), operationCommand(), s3ServerCommand(), buildCommand())
+	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), s3ServerCommand(), buildCommand())
 	return root
 }
 

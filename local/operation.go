@@ -19,14 +19,14 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
-func operationCommand() *cobra.Command {
+func operationCommand(a administration) *cobra.Command {
 	group := &cobra.Command{
 		Use: "operation", Short: "Look durable operations up, and resume one", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("name what to do: local operation list, or local operation resume ID")
 		},
 	}
-	group.AddCommand(listCommand(), &cobra.Command{
+	group.AddCommand(listCommand(a), &cobra.Command{
 		Use:   "resume ID",
 		Short: "Have an operation tried at once that waits for its next attempt",
 		Long: `Have an operation tried at once that waits for its next attempt, when what kept it is mended. While the product runs it is tried within a
@@ -40,21 +40,23 @@ never do a step twice.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withOperations(cmd.Context(), "operation resume", func(ctx context.Context, e *operation.Engine, _ *accounts.Service) error {
-				r, err := e.Resume(ctx, args[0])
-				if err != nil {
-					return plain(err)
-				}
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Operation %s (%s) is due now.\n", r.ID, r.Kind)
-				return nil
-			})
-		},
+		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+			e, err := d.operations()
+			if err != nil {
+				return err
+			}
+			r, err := e.Resume(cmd.Context(), args[0])
+			if err != nil {
+				return plain(err)
+			}
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Operation %s (%s) is due now.\n", r.ID, r.Kind)
+			return nil
+		}),
 	})
 	return group
 }
 
-func listCommand() *cobra.Command {
+func listCommand(a administration) *cobra.Command {
 	var all bool
 	list := &cobra.Command{
 		Use:   "list",
@@ -62,31 +64,33 @@ func listCommand() *cobra.Command {
 		Long: `List the durable operations that do not get on, those first that were tried in vain most often: their step has failed, or has been due for more than
 two minutes. --all lists all that have not ended, with those that are planned for later, such as clean-ups after builds.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOperations(cmd.Context(), "operation list", func(ctx context.Context, e *operation.Engine, s *accounts.Service) error {
-				found, err := e.List(ctx)
-				if err != nil {
-					return err
-				}
-				under := len(found)
-				if now := time.Now(); !all {
-					found = slices.DeleteFunc(found, func(r operation.Record) bool { return !r.Behind(now) })
-				}
-				switch {
-				case under == 0:
-					_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No operation is under way.")
-					return nil
-				case len(found) == 0:
-					_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "All operations get on: %d under way or planned. --all lists them.\n", under)
-					return nil
-				}
-				names, err := accountNames(ctx, s, found)
-				if err != nil {
-					return err
-				}
-				return printOperations(cmd.OutOrStdout(), names, found)
-			})
-		},
+		RunE: a.command(func(cmd *cobra.Command, _ []string, d *database) error {
+			e, err := d.operations()
+			if err != nil {
+				return err
+			}
+			found, err := e.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			under := len(found)
+			if now := time.Now(); !all {
+				found = slices.DeleteFunc(found, func(r operation.Record) bool { return !r.Behind(now) })
+			}
+			switch {
+			case under == 0:
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No operation is under way.")
+				return nil
+			case len(found) == 0:
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "All operations get on: %d under way or planned. --all lists them.\n", under)
+				return nil
+			}
+			names, err := accountNames(cmd.Context(), d.accounts(), found)
+			if err != nil {
+				return err
+			}
+			return printOperations(cmd.OutOrStdout(), names, found)
+		}),
 	}
 	list.Flags().BoolVar(&all, "all", false, "list those too that get on, or are planned for later")
 	return list
@@ -108,17 +112,10 @@ func accountNames(ctx context.Context, s *accounts.Service, found []operation.Re
 	return names, nil
 }
 
-// withOperations calls do with the installation's operations, of which it runs
-// none: their tasks may want what is not there, such as the bucket.
-func withOperations(ctx context.Context, name string, do func(context.Context, *operation.Engine, *accounts.Service) error) error {
-	return withDatabase(ctx, name, func(ctx context.Context, d *database) error {
-		p := installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-		e, err := durable.Engine(p)
-		if err != nil {
-			return err
-		}
-		return do(ctx, e, accounts.Open(p))
-	})
+// operations are those of the installation, of which none is run: their tasks may
+// want what is not there, such as the bucket.
+func (d *database) operations() (*operation.Engine, error) {
+	return durable.Engine(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 }
 
 // printOperations prints a table for people, one line an operation.

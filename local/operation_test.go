@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
@@ -17,15 +15,14 @@ import (
 // its next attempt in an hour is due at once, and one that is late is told without
 // being asked for.
 func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
-	t.Setenv("GATEWRIGHT_DYNOXIDE", dynoxide(t))
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	begun := time.Now()
-	if err := withDatabase(t.Context(), "a test", func(ctx context.Context, d *database) error {
-		account, _, err := accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now}).Create(ctx, "acme")
+	if err := withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
+		account, _, err := d.accounts().Create(t.Context(), "acme")
 		if err != nil {
 			return err
 		}
-		return d.table.Commit(ctx, operation.Begin(operation.Start{
+		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
 			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: account.ID, Input: "the-input", NotBefore: begun.Add(time.Hour),
 		}, begun))
 	}); err != nil {
@@ -33,7 +30,7 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	}
 	local := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		root := command()
+		root := command(administration{})
 		root.SetArgs(args)
 		root.SetOut(&out)
 		root.SetErr(&out)
@@ -69,8 +66,8 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	if said, err := local("operation", "resume", "kop_1"); err != nil || said != "Operation kop_1 (consumer-roll-key) is due now.\n" {
 		t.Errorf("resumed again it says %q, %v", said, err)
 	}
-	if err := withDatabase(t.Context(), "a test", func(ctx context.Context, d *database) error {
-		return d.table.Commit(ctx, operation.Begin(operation.Start{
+	if err := withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
+		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
 			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: begun.Add(-time.Hour),
 		}, begun.Add(-2*time.Hour)))
 	}); err != nil {

@@ -46,7 +46,7 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 		env:    variablesOf(c, o.getenv),
 		host: lambdahost.New(lambdahost.Options{
 			Region:      emulator.Region,
-			Credentials: lambdahost.Credentials{AccessKeyID: o.keys.AccessKeyID, SecretAccessKey: o.keys.SecretAccessKey},
+			Credentials: lambdahost.Credentials{AccessKeyID: o.bucket.credentials.AccessKeyID, SecretAccessKey: o.bucket.credentials.SecretAccessKey},
 			IDs:         o.parts.IDs, Random: o.parts.Random, Now: o.parts.Now, Log: o.parts.Log,
 		}),
 	}

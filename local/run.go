@@ -16,8 +16,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/supervise"
+	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -37,12 +39,17 @@ const maxLogBytes = 16 << 20
 
 // runProduct starts everything, tells the person, and serves until ctx ends or
 // something breaks that cannot be mended.
-func runProduct(ctx context.Context, s settings) error {
+func runProduct(ctx context.Context, s settings) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := terminal.New(os.Stdout, terminal.Colours(os.Stdout, os.Getenv))
 	defer takeForeground(launchers())()
 
+	if s.functions == "" {
+		if err := takeover.Refuse(s.dataDir); err != nil {
+			return err
+		}
+	}
 	dir, err := datadir.Open(s.dataDir)
 	if err != nil {
 		return err
@@ -52,7 +59,7 @@ func runProduct(ctx context.Context, s settings) error {
 			return nil // a short command: it will not be long
 		}
 		return fmt.Errorf("gatewright runs in %s already (process %d%s): stop it first, or name another directory in %s",
-			s.dataDir, state.PID, at(state.API), config.VarDataDir)
+			s.dataDir, state.PID, comma(state.API), config.VarDataDir)
 	})
 	if err != nil {
 		return err
@@ -90,11 +97,11 @@ func runProduct(ctx context.Context, s settings) error {
 		cancel(errInterrupted)
 	})
 
-	o, err := open(ctx, s, dir, t, log, gatewayListener.Addr())
+	o, err := open(ctx, s, dir, t, log, at{apiListener.Addr(), gatewayListener.Addr()}, cancel)
 	if err != nil {
 		return err
 	}
-	defer o.close()
+	defer func() { err = errors.Join(err, o.close()) }()
 	key, err := ensureAccount(ctx, o.accounts, dir)
 	if err != nil {
 		return err
@@ -110,10 +117,15 @@ func runProduct(ctx context.Context, s settings) error {
 		return err
 	}
 	defer p.close()
+	commands, err := control.Listen(ctx, runHere(o.database), log)
+	if err != nil {
+		return err
+	}
+	defer commands.Close()
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
-		DynamoDB: o.database.endpoint, S3: o.parts.Config.S3Endpoint,
+		Control: commands.Endpoint,
 	}
 	if err := dir.SaveState(state); err != nil {
 		return err
@@ -127,6 +139,10 @@ func runProduct(ctx context.Context, s settings) error {
 		return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, o.parts.IDs, log)
 	})
 	work.Go(func() error { return p.runTriggers(ctx) })
+	work.Go(func() error {
+		o.bucket.keepHouse(ctx, log)
+		return nil
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
 
@@ -157,7 +173,8 @@ func runProduct(ctx context.Context, s settings) error {
 	return nil
 }
 
-func at(address string) string {
+// comma is what follows in a list.
+func comma(address string) string {
 	if address == "" {
 		return ""
 	}

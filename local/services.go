@@ -1,19 +1,18 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"golang.org/x/sync/errgroup"
 
@@ -21,16 +20,16 @@ import (
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store/embedded"
 	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -40,94 +39,78 @@ type opened struct {
 	parts    installation.Parts
 	dir      *datadir.Dir
 	database *database
-	bucket   *blob.Bucket
-	keys     emulator.Credentials // of S3; the database takes any
+	bucket   bucket
+	// notes is the engine that has the objects' notes. It is the database's, unless
+	// that one runs elsewhere.
+	notes    *embedded.Backend
 	accounts *accounts.Service
-	s3       *emulator.Emulator // nil for one that runs elsewhere
-	uploaded uploadReceiver
 	getenv   func(string) string
 }
 
-// uploadReceiver passes S3's events on to the triggers, which are there a
-// little later than S3. What comes before them is found by their first look.
-type uploadReceiver struct {
-	to atomic.Pointer[triggers.Runner]
-}
-
-func (u *uploadReceiver) receive(e events.S3Event) {
-	if r := u.to.Load(); r != nil {
-		r.ObjectCreated(e)
-	}
-}
-
-// close ends the emulators that were started.
-func (o *opened) close() {
-	if o.s3 != nil {
-		o.s3.Stop()
+// close closes what lies in the data directory, and ends the emulators.
+func (o *opened) close() error {
+	var err error
+	o.bucket.stop()
+	if o.notes != nil && (o.database == nil || o.notes != o.database.engine) {
+		err = o.notes.Close()
 	}
 	if o.database != nil {
-		o.database.stop()
+		err = errors.Join(err, o.database.stop())
 	}
+	return err
 }
 
-// open starts or finds the database and S3 and opens all that lies in them.
-// served is the gateway's address, the one under which deployments are reached.
-func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, served net.Addr) (*opened, error) {
+// at are the two addresses of a run: of the management API, and of the gateway,
+// which has deployments.
+type at struct{ api, gateway net.Addr }
+
+// open opens all that the installation's data lie in. fatal is called when the
+// data directory cannot be written to any more.
+func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, served at, fatal func(error)) (*opened, error) {
 	o := &opened{dir: dir, getenv: s.getenv}
-	if err := o.open(ctx, s, t, log, served); err != nil {
-		o.close()
-		return nil, err
+	if err := o.open(ctx, s, t, log, served, fatal); err != nil {
+		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
 }
 
-func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, served net.Addr) error {
-	t.Step("Starting DynamoDB and S3")
-	s3Endpoint := s.s3
-	var credentials emulator.Credentials
+func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, served at, fatal func(error)) error {
+	if s.functions != "" {
+		t.Step("Starting DynamoDB and S3")
+	}
+	inS3 := s.s3 != "" || s.functions != ""
 	var both errgroup.Group
 	both.Go(func() (err error) {
-		o.database, err = openDatabase(ctx, s, o.dir, t, log)
+		o.database, err = openDatabase(ctx, s, o.dir, t, log, fatal)
 		return err
 	})
-	both.Go(func() (err error) {
-		if s.s3 != "" {
-			credentials = anyCredentials()
-			return elsewhere(reach(ctx, s.s3), config.VarS3Endpoint)
-		}
-		if credentials, err = emulator.LoadCredentials(o.dir); err != nil {
-			return err
-		}
-		o.s3, err = startS3(ctx, o.dir, credentials, o.uploaded.receive, log)
-		if err == nil {
-			s3Endpoint = o.s3.Endpoint
-		}
-		return err
-	})
+	if inS3 {
+		both.Go(func() error { return o.bucket.startS3(ctx, s, o.dir, log) })
+	}
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(served.String())
+	_, port, err := net.SplitHostPort(served.gateway.String())
 	if err != nil {
 		return fmt.Errorf("read the gateway's address: %w", err)
 	}
-	c, err := s.config(o.dir.Path("root.key"), o.database.endpoint, s3Endpoint, port)
+	c, err := s.config(o.dir.Path(rootkey.Name), o.database.endpoint, o.bucket.endpoint, port)
 	if err != nil {
 		return err
 	}
-	o.bucket = blob.New(s.aws(credentials), blob.Options{
-		Name: bucketName, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint,
-	})
-	if err := o.bucket.Create(ctx); err != nil {
-		return err
+	var key seal.KeySource
+	if inS3 {
+		if key, err = o.openKey(ctx, c); err == nil {
+			err = o.bucket.openS3(ctx, s, c)
+		}
+	} else {
+		key, err = o.openFiles(ctx, c, served, log, fatal)
 	}
-	o.keys = credentials
-	key := seal.OpenFile(c.KeyFile)
-	if _, err := key.Root(ctx); err != nil { // told now, not at the first request
+	if err != nil {
 		return err
 	}
 	o.parts = installation.Parts{
-		Config: c, Table: o.database.table, Bucket: o.bucket, Key: key,
+		Config: c, Table: o.database.table, Bucket: o.bucket.Bucket, Key: key,
 		Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
 		Telemetry: telemetry.Options{Paths: true},
 	}
@@ -143,16 +126,29 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	return nil
 }
 
-func startS3(ctx context.Context, dir *datadir.Dir, c emulator.Credentials, created func(events.S3Event), log *slog.Logger) (*emulator.Emulator, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find our own binary: %w", err)
+// openKey opens the root key: now, not at the first request.
+func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, error) {
+	if engine := cmp.Or(o.notes, o.database.engine); engine != nil {
+		return rootkey.Open(ctx, c.KeyFile, engine)
 	}
-	e, err := emulator.StartS3(ctx, emulator.S3Options{Dir: dir, Self: self, Credentials: c, Created: created, Log: log})
-	if err != nil {
-		return nil, fmt.Errorf("%w (its log is %s)", err, dir.Path("logs", "s3.log"))
+	key := seal.OpenFile(c.KeyFile)
+	_, err := key.Root(ctx)
+	return key, err
+}
+
+// openFiles opens the root key and the objects in the data directory, and the
+// engine for their notes if the database has none.
+func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log *slog.Logger, fatal func(error)) (key seal.KeySource, err error) {
+	if o.notes = o.database.engine; o.notes == nil {
+		if o.notes, err = openEngine(ctx, o.dir, log, fatal); err != nil {
+			return nil, err
+		}
 	}
-	return e, nil
+	if key, err = o.openKey(ctx, c); err != nil {
+		return nil, err
+	}
+	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, origin(served.api)),
+		apigateway.Refusal{IDs: o.database.ids, Now: time.Now, Log: log})
 }
 
 // product is the installation, wired.
@@ -184,7 +180,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		return nil, err
 	}
 	return &product{
-		api:      o.front(front, o.accounts, apiAddr),
+		api:      o.bucket.serve(o.front(front, o.accounts, apiAddr)),
 		gateway:  data,
 		triggers: o.runner(called),
 		drain:    data.Drain,
@@ -201,19 +197,23 @@ func (o *opened) front(functions []apigateway.Function, callers api.Authenticato
 	})
 }
 
-// runner calls functions that events call, from the table's stream, S3 and
+// runner calls functions that events call, from the table's changes, uploads and
 // schedules.
 func (o *opened) runner(called []triggers.Function) *triggers.Runner {
+	feed, checkpoints := triggers.Shards(triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName)), triggers.InDirectory(o.dir, o.parts.Log)
+	if engine := o.database.engine; engine != nil {
+		feed, checkpoints = triggers.Embedded(engine), triggers.InEngine(engine, o.parts.Log)
+	}
 	runner := triggers.New(triggers.Options{
 		Functions:   called,
-		Feed:        triggers.Shards(triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName)),
-		Checkpoints: triggers.InDirectory(o.dir, o.parts.Log),
-		Objects:     o.bucket,
-		Polled:      o.s3 == nil,
+		Feed:        feed,
+		Checkpoints: checkpoints,
+		Objects:     o.bucket.Bucket,
+		Polled:      o.bucket.silent(),
 		IDs:         o.parts.IDs,
 		Log:         o.parts.Log,
 	})
-	o.uploaded.to.Store(runner)
+	o.bucket.uploaded.to.Store(runner)
 	return runner
 }
 
@@ -257,9 +257,4 @@ func (p *product) runTriggers(ctx context.Context) error {
 	case <-time.After(shutdownTimeout):
 	}
 	return nil
-}
-
-func lastLine(text []byte) []byte {
-	text = bytes.TrimSpace(text)
-	return text[bytes.LastIndexByte(text, '\n')+1:]
 }

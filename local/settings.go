@@ -19,8 +19,8 @@ const (
 type settings struct {
 	apiAddr, gatewayAddr string
 	dataDir, readyFile   string
-	// dynamoDB and s3 are endpoints of emulators that run elsewhere, "" to
-	// start our own.
+	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
+	// directory; of functions in processes of their own, for emulators over it.
 	dynamoDB, s3 string
 	// functions is the folder with a bootstrap for each function, which then
 	// run as processes of their own; "" to call their handlers in this one.
@@ -42,12 +42,16 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	s := settings{
 		apiAddr:     value(config.VarAPIAddr, config.DefaultAPIAddr),
 		gatewayAddr: value(config.VarGatewayAddr, config.DefaultGatewayAddr),
-		dataDir:     value(config.VarDataDir, config.DefaultDataDir),
 		readyFile:   getenv(config.VarReadyFile),
 		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
 		s3:          getenv(config.VarS3Endpoint),
 		functions:   getenv(config.VarFunctions),
 		getenv:      getenv,
+	}
+	// Another database, which knows nothing of the first one, and the other way round.
+	s.dataDir = value(config.VarDataDir, config.DefaultDataDir)
+	if s.functions != "" {
+		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
 	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}} {
 		_, port, err := net.SplitHostPort(a.addr)
@@ -60,7 +64,7 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	}
 	for _, e := range []struct{ name, value string }{{config.VarDynamoDBEndpoint, s.dynamoDB}, {config.VarS3Endpoint, s.s3}} {
 		if u, err := url.Parse(e.value); e.value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			return settings{}, fmt.Errorf("%s is no address of an emulator: write one such as http://127.0.0.1:8000, or leave it empty to have one started", e.name)
+			return settings{}, fmt.Errorf("%s is no address of a server: write one such as http://127.0.0.1:8000, or leave it empty to do without one", e.name)
 		}
 	}
 	switch underscores := getenv(config.VarUnderscores); underscores {

@@ -65,7 +65,6 @@ func TestStories(t *testing.T) {
 			"built":     built,
 			"deploy":    deploy,
 			"emulators": startEmulators,
-			"killchild": killChild,
 			"ready":     waitReady,
 			"ended":     waitEnded,
 			"get":       get,

@@ -232,8 +232,24 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, requestID string,
 	_, _ = w.Write(body)
 }
 
-// refuse answers what API Gateway itself refuses, as a problem.
+// refuse answers what API Gateway itself refuses.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
+	Refusal{g.o.IDs, g.o.Now, g.o.Log}.answer(w, r, requestID, status, detail)
+}
+
+// Refusal answers requests that no function sees, as problems.
+type Refusal struct {
+	IDs *ids.Source
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Answer refuses a request.
+func (f Refusal) Answer(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	f.answer(w, r, f.IDs.UUID(), status, detail)
+}
+
+func (f Refusal) answer(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
 	var body bytes.Buffer
 	err := json.NewEncoder(&body).Encode(api.Problem{
 		Type:     "https://httpproblems.com/http-status/" + strconv.Itoa(status),
@@ -241,12 +257,12 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, requestID strin
 		Status:   status,
 		Detail:   detail,
 		Instance: r.URL.EscapedPath(),
-		Trace:    &api.Trace{RequestID: requestID, Timestamp: api.Timestamp(g.o.Now())},
+		Trace:    &api.Trace{RequestID: requestID, Timestamp: api.Timestamp(f.Now())},
 	})
 	if err != nil {
-		g.o.Log.ErrorContext(r.Context(), "a problem could not be encoded", "requestId", requestID, "error", err)
+		f.Log.ErrorContext(r.Context(), "a problem could not be encoded", "requestId", requestID, "error", err)
 	}
-	g.o.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", r.URL.EscapedPath(), "status", status)
+	f.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", r.URL.EscapedPath(), "status", status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Request-Id", requestID)
 	w.WriteHeader(status)

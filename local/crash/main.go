@@ -1,8 +1,6 @@
 // Command crash kills the running product in the middle of writes, again and
 // again, and counts what became of them: every write that was acknowledged is
-// there after the next start, and none is there twice. Every other round it is
-// the database alone that dies, under a product that goes on: then no write may
-// fail either.
+// there after the next start, and none is there twice.
 //
 // What it is not: a test of a machine that loses its power; the kill is
 // SIGKILL, and the operating system lives on. `make bench` runs 20 rounds,
@@ -49,8 +47,7 @@ type config struct {
 
 // report is what the rounds have shown.
 type report struct {
-	// kills of the whole product, and of its database.
-	kills, databaseKills     int
+	kills                    int
 	acknowledged, unanswered int
 	lost, twice              []string
 	restarts                 []time.Duration
@@ -59,10 +56,10 @@ type report struct {
 // String is the report as Markdown.
 func (r report) String() string {
 	slices.Sort(r.restarts)
-	return fmt.Sprintf(`| kills of the product | of its database alone | writes acknowledged | cut off | lost | twice | restart, median | longest |
-|---|---|---|---|---|---|---|---|
-| %d | %d | %d | %d | %d | %d | %v | %v |
-`, r.kills, r.databaseKills, r.acknowledged, r.unanswered, len(r.lost), len(r.twice),
+	return fmt.Sprintf(`| kills of the product | writes acknowledged | cut off | lost | twice | restart, median | longest |
+|---|---|---|---|---|---|---|
+| %d | %d | %d | %d | %d | %v | %v |
+`, r.kills, r.acknowledged, r.unanswered, len(r.lost), len(r.twice),
 		r.restarts[len(r.restarts)/2].Round(time.Millisecond), r.restarts[len(r.restarts)-1].Round(time.Millisecond))
 }
 
@@ -95,33 +92,22 @@ func run(ctx context.Context, c config) (report, error) {
 		writers[i] = newWriter(i, rand.New(rand.NewPCG(c.seed, uint64(i)+1))) //nolint:gosec // G404, G115: as above
 	}
 	out := report{}
-	for round := range 2 * c.rounds {
+	for round := range c.rounds {
 		writing, stop := context.WithCancel(ctx)
 		var all sync.WaitGroup
 		for _, w := range writers {
 			all.Go(func() { w.write(writing, p.client) })
 		}
 		time.Sleep(shortestRound + time.Duration(random.Int64N(int64(longestRound-shortestRound))))
-		if round%2 == 1 {
-			err = p.killDatabase(ctx)
-			time.Sleep(shortestRound) // the writers meet the new one
-			out.databaseKills++
-		} else {
-			p.Kill()
-			out.kills++
-		}
+		p.Kill()
+		out.kills++
 		stop()
 		all.Wait()
-		if err != nil {
-			return out, err
+		began := time.Now()
+		if p, err = start(ctx, c.binary, dir); err != nil {
+			return out, fmt.Errorf("start again after kill %d: %w", out.kills, err)
 		}
-		if round%2 == 0 {
-			began := time.Now()
-			if p, err = start(ctx, c.binary, dir); err != nil {
-				return out, fmt.Errorf("start again after kill %d: %w", out.kills, err)
-			}
-			out.restarts = append(out.restarts, time.Since(began))
-		}
+		out.restarts = append(out.restarts, time.Since(began))
 		if err := p.client.verify(ctx, writers, &out); err != nil {
 			return out, fmt.Errorf("look for the writes after round %d: %w", round, err)
 		}

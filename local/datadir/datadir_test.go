@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
 )
 
@@ -102,7 +103,7 @@ func TestWriteReplacesAndLeavesNothingBehind(t *testing.T) {
 
 func TestStateIsReadBackAndACorruptOneCountsAsNone(t *testing.T) {
 	d := open(t)
-	want := datadir.State{PID: 7, Command: "run", API: "http://127.0.0.1:9000", DynamoDB: "http://127.0.0.1:1"}
+	want := datadir.State{PID: 7, Command: "run", API: "http://127.0.0.1:9000", Control: control.Endpoint{Address: "http://127.0.0.1:1", Token: "t"}}
 	if err := d.SaveState(want); err != nil {
 		t.Fatal(err)
 	}

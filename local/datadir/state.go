@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/local/control"
 )
 
-// State tells other processes about the one that holds the lock. It is no
-// secret, and it outlives a process that was killed: it counts only while the
-// lock is held.
+// State tells other processes about the one that holds the lock. It outlives a
+// process that was killed: it counts only while the lock is held.
 type State struct {
 	PID int `json:"pid"`
 	// Command is what the holder was started for: "run", "account create", …
@@ -18,11 +20,14 @@ type State struct {
 	StartedOn time.Time `json:"startedOn"`
 
 	// The addresses, as URLs, "" for what the holder does not serve.
-	API      string `json:"api,omitempty"`
-	Gateway  string `json:"gateway,omitempty"`
-	DynamoDB string `json:"dynamodb,omitempty"`
-	S3       string `json:"s3,omitempty"`
+	API     string `json:"api,omitempty"`
+	Gateway string `json:"gateway,omitempty"`
+	// Control is where it takes commands of this machine, a secret.
+	Control control.Endpoint `json:"control,omitzero"`
 }
+
+// Alive reports whether the process is there still.
+func (s State) Alive() bool { return syscall.Kill(s.PID, 0) == nil }
 
 const stateFile = "run.json"
 

@@ -24,7 +24,7 @@ const Region = "us-east-1"
 
 // ErrNoDynoxide is what FindDynoxide answers when there is none. Its text is a
 // full sentence for the terminal.
-var ErrNoDynoxide = errors.New("dynoxide, the embedded DynamoDB, is missing: run `npm ci --prefix local` in the checkout, " +
+var ErrNoDynoxide = errors.New("dynoxide, the DynamoDB emulator, is missing: run `npm ci --prefix local` in the checkout, " +
 	"name its binary in GATEWRIGHT_DYNOXIDE, or name a running DynamoDB in GATEWRIGHT_DYNAMODB_ENDPOINT")
 
 // FindDynoxide returns the path of the dynoxide binary: the one that

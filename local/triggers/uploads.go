@@ -57,6 +57,9 @@ func (r *Runner) ObjectCreated(event events.S3Event) {
 	}
 }
 
+// Uploaded calls the functions that are called for an object, as ObjectCreated does.
+func (r *Runner) Uploaded(o blob.Object) { r.ObjectCreated(eventOf(o)) }
+
 // queue drops what does not fit: the next look finds it.
 func (r *Runner) queue(u upload) {
 	select {

@@ -26,6 +26,8 @@ const (
 	DefaultAPIAddr     = "127.0.0.1:9000"
 	DefaultGatewayAddr = "127.0.0.1:9001"
 	DefaultDataDir     = ".gatewright"
+	// DefaultFunctionsDataDir holds where functions run as processes of their own.
+	DefaultFunctionsDataDir = ".gatewright-lambda"
 )
 
 // prefix is what the names of our variables begin with.
@@ -65,14 +67,14 @@ func Settings() []Setting {
 	return append([]Setting{
 		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
 		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
-		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", ""},
+		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
 		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
 		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second"},
-		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does; there is a `bootstrap` of each in it"},
-		{VarDynoxide, Run, "found", "a file", "the binary of the embedded DynamoDB", "; else it is looked for on the `PATH` and below `local/node_modules`"},
-		{VarDynamoDBEndpoint, Run, "our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
-		{VarS3Endpoint, Run, "our own", "http://host:port", "an S3 that runs elsewhere", "; it tells of no uploads, so they are looked for each second"},
-		{VarS3PublicEndpoint, Run, "the same", "http://host:port", "the address of that S3 in upload URLs", ""},
+		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
+		{VarDynoxide, Run, "found", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
+		{VarDynamoDBEndpoint, Run, "files of our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
+		{VarS3Endpoint, Run, "files of our own", "http://host:port", "an S3 that runs elsewhere", "; it tells of no uploads, so they are looked for each second"},
+		{VarS3PublicEndpoint, Run, "the S3 endpoint, else the API's address", "http://host:port", "the address in upload URLs", ": clients of other machines need one that they reach"},
 		{VarNoColor, Run, "colours in a terminal", "anything", "no colours at all", ""},
 		{VarTable, Function, "", "a name", "the DynamoDB table", ""},
 		{VarBucket, Function, "", "a name", "the S3 bucket", ""},

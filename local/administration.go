@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gatewright/gatewright/local/control"
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/takeover"
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// administration runs commands that work on an installation's database. The
+// process that runs the product has its files, and does what others are asked to.
+type administration struct {
+	// own is the database of the product that this process runs, nil for none.
+	own *database
+}
+
+// work is what a command does with the database.
+type work func(cmd *cobra.Command, args []string, d *database) error
+
+// command makes work a command's.
+func (a administration) command(do work) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if a.own != nil {
+			return do(cmd, args, a.own)
+		}
+		return withDatabase(cmd.Context(), asTyped(cmd, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), func(d *database) error {
+			return do(cmd, args, d)
+		})
+	}
+}
+
+// asTyped gives a command's words.
+func asTyped(cmd *cobra.Command, args []string) []string {
+	words := strings.Fields(cmd.CommandPath())[1:]
+	cmd.Flags().Visit(func(f *pflag.Flag) { words = append(words, "--"+f.Name+"="+f.Value.String()) })
+	return append(append(words, "--"), args...)
+}
+
+// runHere runs a command that another process was asked for over the database of
+// this one.
+func runHere(d *database) control.Runner {
+	return func(ctx context.Context, c control.Command, out, remarks io.Writer) error {
+		root := command(administration{own: d}) //nolint:contextcheck // it has ctx from ExecuteContext
+		root.SetArgs(c.Args)
+		root.SetOut(out)
+		root.SetErr(remarks)
+		return root.ExecuteContext(ctx)
+	}
+}
+
+// errAsked ends the wait for a data directory whose holder was asked instead.
+var errAsked = errors.New("the product that runs was asked")
+
+// withDatabase calls do with the database of the installation, or has the process
+// that runs it do what was typed.
+func withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, do func(*database) error) (err error) {
+	s, err := settingsFrom(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if s.dynamoDB != "" {
+		d, err := connect(ctx, s, s.dynamoDB)
+		if err != nil {
+			return elsewhere(err, config.VarDynamoDBEndpoint)
+		}
+		return do(d)
+	}
+	if s.functions == "" {
+		if err := takeover.Refuse(s.dataDir); err != nil {
+			return err
+		}
+	}
+	dir, err := datadir.Open(s.dataDir)
+	if err != nil {
+		return err
+	}
+	asked := false
+	var answer error
+	l, err := lock(ctx, dir, strings.Join(typed[:min(2, len(typed))], " "), func(state datadir.State) error {
+		if state.Command != runCommand || state.Control.Address == "" {
+			return nil // another short command, or a start: it will not be long
+		}
+		folder, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("find the folder: %w", err)
+		}
+		answer = control.Ask(ctx, state.Control, control.Command{Args: typed, Dir: folder}, out, remarks)
+		if asked = !errors.Is(answer, control.ErrUnreachable); asked {
+			return errAsked
+		}
+		return nil // it is about to end, or to start again: try once more
+	})
+	if asked {
+		return answer
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Release()
+	defer dir.ClearState()
+	t := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	d, err := openDatabase(ctx, s, dir, t, slog.New(t.Lines(slog.LevelWarn)), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.stop()) }()
+	return do(d)
+}
+
+// lockWait is how long a short command may hold the data directory before
+// another one gives up.
+const lockWait = 15 * time.Second
+
+// holder answers what to do while another process has the lock: an error, or
+// nil to try again.
+type holder func(datadir.State) error
+
+// lock takes the data directory's lock. As long as another process has it, it
+// asks what to do.
+func lock(ctx context.Context, dir *datadir.Dir, command string, held holder) (*datadir.Lock, error) {
+	deadline := time.Now().Add(lockWait)
+	for {
+		l, err := dir.Lock()
+		if err == nil {
+			state := datadir.State{PID: os.Getpid(), Command: command, StartedOn: time.Now().UTC()}
+			if err := dir.SaveState(state); err != nil {
+				l.Release()
+				return nil, err
+			}
+			return l, nil
+		}
+		if !errors.Is(err, datadir.ErrInUse) {
+			return nil, err
+		}
+		state, err := dir.LoadState()
+		if err != nil {
+			return nil, err
+		}
+		// What a killed process left behind says nothing about the holder.
+		if state.Alive() {
+			if err := held(state); err != nil {
+				return nil, err
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("the data directory %s is in use by process %d (%s): wait for it, or name another directory in %s",
+				dir.Path(), state.PID, state.Command, config.VarDataDir)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
