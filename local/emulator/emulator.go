@@ -1,5 +1,6 @@
-// Package emulator starts the embedded DynamoDB (dynoxide) and S3 (versitygw)
-// of a local installation as supervised children and says where they answer.
+// Package emulator starts a DynamoDB (dynoxide) and an S3 (versitygw) as
+// supervised children and says where they answer: for functions in processes of
+// their own, and for tests. The product by itself needs neither.
 //
 // What it is not: it knows neither tables nor keys of objects; package store
 // and package blob speak to what it starts as they speak to AWS.

@@ -67,7 +67,7 @@ func sampleWithUpstream(t *testing.T, address string) (folder string) {
 		t.Fatal(err)
 	}
 	replaced := 0
-	for _, name := range []string{"upstream.mjs", "config/routes.oas.json"} {
+	for _, name := range []string{"upstream.go", "config/routes.oas.json"} {
 		path := filepath.Join(folder, name)
 		text, err := os.ReadFile(path)
 		if err != nil {
