@@ -8,12 +8,12 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // elsewhere is a listener whose connections come from other addresses.
@@ -123,9 +123,8 @@ func TestConnectionsInAllAreBounded(t *testing.T) {
 // nobody from being served.
 func TestWaitingConnectionsCostLittle(t *testing.T) {
 	const idle, stalled = 1000, 100
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 4*(idle+stalled) {
-		t.Skipf("%d files may be open", limit.Cur)
+	if files := socket.Descriptors(); files < 4*(idle+stalled) {
+		t.Skipf("%d files may be open", files)
 	}
 	addr := serve(t, echo)
 	memory := func() (uint64, int) {

@@ -25,12 +25,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"syscall"
 
 	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/listen/framing"
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // On opens a TCP listener on addr. purpose and variable name the listener and its
@@ -43,7 +43,7 @@ func On(ctx context.Context, addr, purpose, variable string) (net.Listener, erro
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			cause = op.Err
 		}
-		if errors.Is(err, syscall.EADDRINUSE) {
+		if socket.InUse(err) {
 			return nil, fmt.Errorf("%s for %s is in use by another program: stop that program, or name another address in %s", addr, purpose, variable)
 		}
 		return nil, fmt.Errorf("%s for %s cannot be listened on (%w): name another address in %s", addr, purpose, cause, variable)
@@ -215,5 +215,5 @@ const maxDefaultConnections = 65_536
 // defaultConnections are two thirds of the process's file descriptors: most
 // connections are idle, and the others need one to an upstream too.
 func defaultConnections() int {
-	return int(min(descriptors()/3*2, maxDefaultConnections)) //nolint:gosec // G115: bounded above
+	return int(min(socket.Descriptors()/3*2, maxDefaultConnections)) //nolint:gosec // G115: bounded above
 }

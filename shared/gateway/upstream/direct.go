@@ -8,10 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // direct does HTTP/1.1 round trips in the goroutine that asks for them: it takes
@@ -69,7 +70,7 @@ func (d *direct) send(account string, r *http.Request, onInformational func(int,
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !reused || !c.untouched() || !repeatable(r.Method) || !isClosed(err) {
+		if !reused || !c.untouched() || !repeatable(r.Method) || !socket.Closed(err) {
 			return nil, err
 		}
 	}
@@ -251,11 +252,6 @@ func repeatable(method string) bool {
 		return true
 	}
 	return false
-}
-
-// isClosed reports whether an error says that the other side has closed.
-func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func isASCII(text string) bool {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
+
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // Failure is what a failed round trip means for the client.
@@ -37,7 +37,7 @@ func Explain(ctx context.Context, err error) Failure {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return Failure{Status: http.StatusGatewayTimeout, Detail: "The upstream did not answer in time. Try again later; if this goes on, its operator has to be told."}
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if socket.Refused(err) {
 		return bad("The upstream refuses connections. Check that it is running and that the port of the route's upstream address is right.")
 	}
 	if errors.Is(err, errSwitched) {
@@ -46,7 +46,7 @@ func Explain(ctx context.Context, err error) Failure {
 	if isTLS(err) {
 		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS.")
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if socket.Closed(err) {
 		return bad("The upstream closed the connection before it answered.")
 	}
 	return bad("The upstream's answer can't be used: it does not follow HTTP, or its header is too large.")

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"syscall"
+
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // silence tells without waiting whether anything can still be read of a
@@ -47,8 +49,7 @@ func (s *silence) watch(tcp net.Conn) error {
 	s.raw = raw
 	var one [1]byte
 	s.peek = func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		s.alive = errors.Is(err, syscall.EAGAIN)
+		s.alive = socket.Silent(fd, one[:])
 		return true
 	}
 	return nil
@@ -58,7 +59,7 @@ func (s *silence) watch(tcp net.Conn) error {
 func (s *silence) under(tcp net.Conn) net.Conn {
 	s.below = &underTLS{Conn: tcp, raw: s.raw}
 	s.below.readNow = func(fd uintptr) bool {
-		s.below.n, s.below.err = syscall.Read(int(fd), s.below.into)
+		s.below.n, s.below.err = socket.Read(fd, s.below.into)
 		return true
 	}
 	return s.below
@@ -132,7 +133,7 @@ func (u *underTLS) now(p []byte) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case errors.Is(u.err, syscall.EAGAIN):
+	case errors.Is(u.err, socket.ErrNothing):
 		return 0, nothingError{}
 	case u.err != nil:
 		return 0, u.err

@@ -25,6 +25,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // Options are what a Client takes from its installation. The zero value has the
@@ -145,11 +147,7 @@ func New(o Options) *Client {
 
 // maxIdle leaves most of the files that the process may open for what is in use.
 func maxIdle() int {
-	var files syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
-		return 256
-	}
-	return int(min(4096, files.Cur/4)) //nolint:gosec // it is small
+	return int(min(4096, socket.Descriptors()/4)) //nolint:gosec // it is small
 }
 
 // onlyHTTP1 is a configuration that negotiates nothing else.
