@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
@@ -150,7 +151,7 @@ func lock(ctx context.Context, dir *datadir.Dir, command string, held holder) (*
 			return nil, err
 		}
 		// What a killed process left behind says nothing about the holder.
-		if state.Alive() {
+		if processes.Running(state.PID) {
 			if err := held(state); err != nil {
 				return nil, err
 			}

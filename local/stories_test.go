@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -165,7 +164,16 @@ func killRun(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	state, err := dir.LoadState()
 	ts.Check(err)
-	ts.Check(syscall.Kill(state.PID, syscall.SIGKILL))
+	ts.Check(kill(state.PID))
+}
+
+// kill ends one process without a word.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }
 
 // get makes a request with the key in a file, and fails on another status:

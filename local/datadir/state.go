@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/gatewright/gatewright/local/control"
@@ -25,9 +24,6 @@ type State struct {
 	// Control is where it takes commands of this machine, a secret.
 	Control control.Endpoint `json:"control,omitzero"`
 }
-
-// Alive reports whether the process is there still.
-func (s State) Alive() bool { return syscall.Kill(s.PID, 0) == nil }
 
 const stateFile = "run.json"
 

@@ -12,6 +12,7 @@ package emulator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,6 +54,10 @@ const tries = 3
 // the one of the last start where possible, so that upload addresses which were
 // given out before a restart still lead here.
 func start(ctx context.Context, dir *datadir.Dir, name string, log *slog.Logger, spec func(port string) (supervise.Spec, error)) (*Emulator, error) {
+	if !supported {
+		return nil, errors.New("the emulators of DynamoDB and S3 run on Linux and macOS alone: leave GATEWRIGHT_FUNCTIONS empty, " +
+			"or name running ones in GATEWRIGHT_DYNAMODB_ENDPOINT and GATEWRIGHT_S3_ENDPOINT")
+	}
 	logs, err := dir.Sub("logs")
 	if err != nil {
 		return nil, err

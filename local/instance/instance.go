@@ -14,8 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/local/processes"
 )
 
 // startTimeout is how long a start may take; it takes a fraction of a second
@@ -54,7 +55,7 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0",
 		"GATEWRIGHT_DATA_DIR="+i.Data(), "GATEWRIGHT_READY_FILE="+ready)
 	i.cmd.Stdout, i.cmd.Stderr = &i.log, &i.log
-	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a signal reaches what make started
+	i.cmd.SysProcAttr = processes.Group() // so that a signal reaches what make started
 	if err := i.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the product: %w", err)
 	}
@@ -113,11 +114,11 @@ const stopTimeout = 15 * time.Second
 
 // Stop ends the product as Ctrl-C does, and in the end by force.
 func (i *Instance) Stop() {
-	_ = syscall.Kill(-i.PID(), syscall.SIGINT)
+	_ = processes.Interrupt(i.PID())
 	select {
 	case <-i.ended:
 	case <-time.After(stopTimeout):
-		_ = syscall.Kill(-i.PID(), syscall.SIGKILL)
+		_ = processes.Kill(i.PID())
 		<-i.ended
 	}
 }

@@ -113,6 +113,9 @@ func New(o Options) *Host { return &Host{o: o} }
 
 // Add makes a function known. Nothing is started before its first call.
 func (h *Host) Add(s Spec) (*Function, error) {
+	if !supported {
+		return nil, errors.New("functions run as processes of their own on Linux and macOS alone: leave GATEWRIGHT_FUNCTIONS empty")
+	}
 	if s.Processes == 0 {
 		s.Processes = 16
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package lambdahost_test
 
 import (

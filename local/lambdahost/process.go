@@ -12,8 +12,9 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/local/processes"
 )
 
 // errExited says that a process ended before it took a call.
@@ -88,7 +89,7 @@ func (p *process) run(started chan<- error) {
 	cmd.Dir = filepath.Dir(p.f.spec.Bootstrap)
 	cmd.Env = p.f.environment(p.address)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = processes.Bound()
 	cmd.WaitDelay = time.Second // what it started may hold its output open
 	if err := cmd.Start(); err != nil {
 		started <- err
@@ -108,7 +109,7 @@ func (p *process) run(started chan<- error) {
 
 // kill ends the process and all that it started, and waits until it is gone.
 func (p *process) kill() {
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	_ = processes.Kill(p.pid)
 	<-p.exited
 }
 
@@ -203,9 +204,9 @@ func (p *process) tooMuch(m *memory) error {
 
 // freeze stops the process until the next call: what it leaves running in the
 // background does not run, as in Lambda.
-func (p *process) freeze() { _ = syscall.Kill(p.pid, syscall.SIGSTOP) }
+func (p *process) freeze() { _ = freeze(p.pid) }
 
-func (p *process) thaw() { _ = syscall.Kill(p.pid, syscall.SIGCONT) }
+func (p *process) thaw() { _ = thaw(p.pid) }
 
 func (p *process) setCurrent(call *invocation) {
 	p.mu.Lock()

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/local/processes"
 )
 
 // Spec describes a child process.
@@ -211,7 +213,7 @@ func (c *Child) runOnce(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.spec.Path, c.spec.Args...) //nolint:gosec // G204: the path is the operator's choice
 	cmd.Env = c.spec.Env
 	cmd.Stdout, cmd.Stderr = c.spec.Log, c.spec.Log
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = processes.Bound() // its thread is supervise's
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = c.spec.StopTimeout
 

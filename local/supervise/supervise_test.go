@@ -1,3 +1,5 @@
+//go:build unix
+
 package supervise_test
 
 import (
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/local/supervise"
 )
 
@@ -116,16 +119,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// alive reports whether the process exists and is no zombie.
-func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(after, "Z")
-}
-
 func TestChildThatDiesIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	c, err := start(t, specOf("worker", filepath.Join(t.TempDir(), "pid")))
@@ -133,7 +126,7 @@ func TestChildThatDiesIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.PID()
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+	if err := processes.Kill(first); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a second life", func() bool { return c.PID() != 0 && c.PID() != first })
@@ -155,7 +148,7 @@ func TestStopEndsTheChild(t *testing.T) {
 			}
 			pid := c.PID()
 			c.Stop()
-			if alive(pid) {
+			if processes.Running(pid) {
 				t.Error("the process is still there")
 			}
 		})
@@ -190,14 +183,14 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 		}
 		return err == nil
 	})
-	if !alive(pid) {
+	if !processes.Running(pid) {
 		t.Fatal("the child is not there to begin with")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the child's end", func() bool { return !alive(pid) })
+	eventually(t, "the child's end", func() bool { return !processes.Running(pid) })
 }
 
 func TestStillbornChildIsReportedWithItsLastWords(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -6,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gatewright/gatewright/local/processes"
 )
 
 // takeForeground makes this process the terminal's foreground process group, if
@@ -16,7 +20,7 @@ import (
 //
 // release gives the terminal back. So does Ctrl-Z, which then stops the launcher
 // and this process as it stops every command: after that, Ctrl-C is for both.
-func takeForeground(launchers []process) (release func()) {
+func takeForeground(launchers []processes.Process) (release func()) {
 	if len(launchers) == 0 {
 		return func() {}
 	}

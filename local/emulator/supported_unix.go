@@ -1,0 +1,5 @@
+//go:build unix
+
+package emulator
+
+const supported = true
