@@ -24,6 +24,7 @@ require (
 	github.com/dunglas/go-urlpattern v1.0.0
 	github.com/fxamacker/cbor/v2 v2.9.3
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
+	github.com/gofrs/flock v0.13.1
 	github.com/google/btree v1.1.3
 	github.com/google/go-cmp v0.7.0
 	github.com/rogpeppe/go-internal v1.16.0

@@ -16,7 +16,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/gofrs/flock"
+	"github.com/rogpeppe/go-internal/robustio"
 )
 
 // The modes of what is made: nobody but the owner has business in there.
@@ -79,7 +81,7 @@ func (d *Dir) Sub(name string) (string, error) {
 
 // Read returns a file's content; the error wraps fs.ErrNotExist for none.
 func (d *Dir) Read(name string) ([]byte, error) {
-	content, err := os.ReadFile(d.Path(name))
+	content, err := robustio.ReadFile(d.Path(name)) // Windows refuses it while Write renames
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", d.Path(name), cause(err))
 	}
@@ -115,7 +117,7 @@ func (d *Dir) write(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), d.Path(name))
+	return robustio.Rename(file.Name(), d.Path(name)) // Windows refuses it while somebody reads the old content
 }
 
 // ErrInUse is what Lock answers while another process has the lock.
@@ -123,25 +125,19 @@ var ErrInUse = errors.New("the data directory is in use by another process")
 
 // Lock is the right to use a data directory. It ends with the process, however
 // the process ends.
-type Lock struct{ file *os.File }
+type Lock struct{ file *flock.Flock }
 
 // Lock takes the lock or answers ErrInUse at once.
 func (d *Dir) Lock() (*Lock, error) {
-	file, err := os.OpenFile(d.Path("lock"), os.O_CREATE|os.O_RDWR, fileMode)
-	if err != nil {
+	file := flock.New(d.Path("lock")) // of fileMode
+	switch locked, err := file.TryLock(); {
+	case err != nil:
 		return nil, fmt.Errorf("lock %s: %w", d.path, cause(err))
-	}
-	fd := int(file.Fd())
-	err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
-		return &Lock{file: file}, nil
-	}
-	_ = file.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	case !locked:
 		return nil, ErrInUse
 	}
-	return nil, fmt.Errorf("lock %s: %w", d.path, err)
+	return &Lock{file: file}, nil
 }
 
 // Release gives the lock back. It may be called more than once.
-func (l *Lock) Release() { _ = l.file.Close() }
+func (l *Lock) Release() { _ = l.file.Unlock() }
