@@ -154,12 +154,12 @@ func s3ServerCommand() *cobra.Command {
 // sandbox).
 func buildCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    sandbox.Command,
+		Use:    sandbox.Command + " ALIVE",
 		Short:  "Compile a project for the process that started this one",
 		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			alive := os.NewFile(3, "alive")
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			alive := sandbox.Alive(args[0])
 			if alive == nil {
 				return fmt.Errorf("%s is started by `go run ./local` alone", sandbox.Command)
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/builds"
@@ -31,8 +32,18 @@ const (
 	interval = 5 * time.Millisecond
 )
 
-// Child compiles the project that it finds at in. alive is a file that ends with
-// the parent: a child that has lost it ends at once, since nobody waits for it.
+// Alive opens the file that the child was started with: it ends with the parent.
+// It is nil for a name that no parent has given.
+func Alive(name string) *os.File {
+	handle, err := strconv.ParseUint(name, 10, strconv.IntSize)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(handle), "alive")
+}
+
+// Child compiles the project that it finds at in. alive is Alive: a child
+// that has lost its parent ends at once, since nobody waits for it.
 func Child(ctx context.Context, in io.Reader, out io.Writer, alive io.Reader) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, alive)

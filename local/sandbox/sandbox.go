@@ -25,13 +25,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
 // Command is the argument with which our own binary becomes the child: main then
-// calls Child.
+// calls Child. What follows it is the name of what Alive opens.
 const Command = "build-project"
 
 // parallel is how many children there are at once; others wait.
@@ -93,14 +94,14 @@ func (s *Sandbox) run(ctx context.Context, in io.Reader, out io.Writer, said *ta
 	}
 	defer func() { _, _ = alive.Close(), life.Close() }()
 	cmd := exec.CommandContext(ctx, s.self, Command) //nolint:gosec // G204: our own binary
+	// A group of its own: a Ctrl-C in the terminal reaches this process alone, and
+	// whatever a child has started ends with it.
+	cmd.SysProcAttr = processes.Group()
+	cmd.Args = append(cmd.Args, inherit(cmd, alive))
 	cmd.Env = []string{"LANG=C.UTF-8"}
 	cmd.Dir = os.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, said
-	cmd.ExtraFiles = []*os.File{alive}
-	// A group of its own: a Ctrl-C in the terminal reaches this process alone, and
-	// whatever a child has started ends with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return processes.Kill(cmd.Process.Pid) }
 	cmd.WaitDelay = time.Second
 	return cmd.Run()
 }

@@ -13,10 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
@@ -33,7 +33,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == Command {
+	if len(os.Args) == 3 && os.Args[1] == Command {
 		os.Exit(exitOf(child()))
 	}
 	if len(os.Args) == 2 && os.Args[1] == roleMany {
@@ -54,7 +54,7 @@ func exitOf(err error) int {
 func child() error {
 	in := bufio.NewReader(os.Stdin)
 	role, _ := in.Peek(len(roleGreed))
-	alive := os.NewFile(3, "alive")
+	alive := Alive(os.Args[2])
 	switch string(role) {
 	case roleGreed:
 		debugged := make(chan error)
@@ -124,16 +124,6 @@ func buildMany() error {
 			return err
 		}
 	}
-}
-
-// cpuTime is what this process has worked so far: a clock would count what other
-// processes of the machine do.
-func cpuTime() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // ending is how an archive has ended.
@@ -211,9 +201,7 @@ func TestAnyArchiveEndsWithinItsBounds(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("%v: %s", err, said.text)
 		}
-		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			peak = max(peak, usage.Maxrss<<10)
-		}
+		peak = max(peak, peakBytes(cmd.ProcessState))
 	}
 	t.Logf("%d archives: at most %d MiB, %v; budgets %v", all, peak>>20, slowest.Round(time.Millisecond), told)
 	if peak > project.BuildMemory {
@@ -297,8 +285,9 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
+	cmd.SysProcAttr = processes.Group()
+	cmd.Args = append(cmd.Args, inherit(cmd, alive))
 	cmd.Stdin = strings.NewReader(roleSloth)
-	cmd.ExtraFiles = []*os.File{alive}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
