@@ -25,6 +25,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -62,6 +63,9 @@ type note struct {
 // Bucket is a bucket in a folder. It is safe for concurrent use.
 type Bucket struct {
 	o Options
+	// root is the folder. What it opens can be deleted and replaced meanwhile, on
+	// Windows too.
+	root *os.Root
 	// mu is held while notes and files change together.
 	mu sync.Mutex
 	// retained counts those who want deleted contents kept, left are these.
@@ -102,24 +106,28 @@ func Open(o Options) (*Bucket, error) {
 	if err := os.MkdirAll(filepath.Join(o.Dir, unfinished), dirMode); err != nil {
 		return nil, fmt.Errorf("make the objects' folder: %w", err)
 	}
+	var err error
+	if b.root, err = os.OpenRoot(o.Dir); err != nil {
+		return nil, fmt.Errorf("open the objects' folder: %w", err)
+	}
 	return b, b.removeStrays()
 }
 
 // removeStrays removes the files that no object has: a crash came between the
 // file and the note.
 func (b *Bucket) removeStrays() error {
-	found, err := filepath.Glob(filepath.Join(b.o.Dir, "??", "*"))
+	found, err := fs.Glob(b.root.FS(), "??/*")
 	if err != nil {
 		return fmt.Errorf("list the objects' files: %w", err)
 	}
-	for _, path := range found {
-		if used, err := b.used(filepath.Base(path)); err != nil || used {
+	for _, name := range found {
+		if used, err := b.used(path.Base(name)); err != nil || used {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if err := os.Remove(path); err != nil {
+		if err := b.root.Remove(name); err != nil {
 			return fmt.Errorf("remove a file that no object has: %w", err)
 		}
 	}
@@ -133,10 +141,6 @@ func (b *Bucket) used(digest string) (found bool, err error) {
 		return false, nil
 	})
 	return found, err
-}
-
-func (b *Bucket) path(digest string) string {
-	return filepath.Join(b.o.Dir, filepath.FromSlash(ContentPath(digest)))
 }
 
 // ContentPath is where a content's file lies below the folder, with slashes.
@@ -199,7 +203,7 @@ func (b *Bucket) store(ctx context.Context, key string, body io.Reader, notes ma
 			return blob.Object{}, errThere
 		}
 	}
-	if err := b.place(file.Name(), n.Digest); err != nil {
+	if err := b.place(filepath.Base(file.Name()), n.Digest); err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
 	}
 	return n.object(key), b.o.Notes.SetNotes(set)
@@ -207,21 +211,21 @@ func (b *Bucket) store(ctx context.Context, key string, body io.Reader, notes ma
 
 // place moves a written file to where its digest says, so that a power cut
 // leaves it there.
-func (b *Bucket) place(from, digest string) error {
-	to := b.path(digest)
-	dir := filepath.Dir(to)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := os.Mkdir(dir, dirMode); err != nil {
+func (b *Bucket) place(written, digest string) error {
+	to := ContentPath(digest)
+	dir := path.Dir(to)
+	if _, err := b.root.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := b.root.Mkdir(dir, dirMode); err != nil {
 			return err
 		}
 		if err := syncFolder(b.o.Dir); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := b.root.Rename(path.Join(unfinished, written), to); err != nil {
 		return err
 	}
-	return syncFolder(dir)
+	return syncFolder(filepath.Join(b.o.Dir, dir))
 }
 
 func (n note) object(key string) blob.Object {
@@ -261,7 +265,7 @@ func (b *Bucket) Get(ctx context.Context, key, etag string, limit int64) (io.Rea
 	case n.Size > limit:
 		return nil, blob.Object{}, blob.ErrTooLarge
 	}
-	file, err := os.Open(b.path(n.Digest))
+	file, err := b.root.Open(ContentPath(n.Digest))
 	if err != nil {
 		return nil, blob.Object{}, fmt.Errorf("get an object: %w: restore the last backup", err)
 	}
@@ -306,7 +310,7 @@ func (b *Bucket) discard(digest string) error {
 	if used, err := b.used(digest); err != nil || used {
 		return err
 	}
-	if err := os.Remove(b.path(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := b.root.Remove(ContentPath(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete an object: %w", err)
 	}
 	return nil

@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = engine.Close() })
 	w := &world{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	w.options = files.Options{
-		Dir: t.TempDir(), Notes: engine, Now: func() time.Time { return w.now }, Address: "http://api.example.test:9000",
+		Dir: filepath.Join(t.TempDir(), "a [folder]"), Notes: engine, Now: func() time.Time { return w.now }, Address: "http://api.example.test:9000",
 		Sign: seal.NewHasher(rootKey{}, "upload").Hash,
 		Refuse: func(out http.ResponseWriter, _ *http.Request, status int, detail string) {
 			http.Error(out, detail, status)
@@ -157,6 +157,31 @@ func TestStraysGo(t *testing.T) {
 	}
 	if content, err := w.get(t, "sources/a"); err != nil || content != "content" {
 		t.Errorf("the object holds %q (%v)", content, err)
+	}
+}
+
+// An object may be deleted, and its content stored again, while somebody reads it:
+// systems differ in what they do to open files.
+func TestReadersHaveTheContentTheyOpened(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, "sources/a", "content")
+	body, _, err := w.Get(t.Context(), "sources/a", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "sources/b", "content")
+	for _, key := range []string{"sources/a", "sources/b"} {
+		if err := w.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := w.stored(t); len(found) != 0 {
+		t.Errorf("without objects there are the files %v", found)
+	}
+	w.put(t, "sources/a", "content")
+	content, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil || string(content) != "content" {
+		t.Errorf("read %q (%v)", content, err)
 	}
 }
 
