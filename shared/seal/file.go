@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/gatewright/gatewright/shared/disk"
 )
 
 // File is the root key in a file that only its owner may read: for a laptop
@@ -57,8 +59,8 @@ func readKey(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("seal: the key file %s is no regular file", path)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("seal: the key file %s has mode %04o and others may read it: chmod 600 it, or replace the key if it may have been read", path, mode)
+	if disk.Exposed(info.Mode()) {
+		return nil, fmt.Errorf("seal: the key file %s has mode %04o and others may read it: chmod 600 it, or replace the key if it may have been read", path, info.Mode().Perm())
 	}
 	// One byte more than a key, so that a longer file is noticed.
 	key, err := io.ReadAll(io.LimitReader(file, KeyBytes+1))
@@ -95,13 +97,5 @@ func makeKey(path string) (err error) {
 	if err := os.Link(draft.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path) //nolint:gosec // G304: the operator names the directory
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return disk.SyncFolder(filepath.Dir(path))
 }

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/disk"
 )
 
 // Notes keep what is known of objects. The embedded engine does.
@@ -218,14 +219,14 @@ func (b *Bucket) place(written, digest string) error {
 		if err := b.root.Mkdir(dir, dirMode); err != nil {
 			return err
 		}
-		if err := syncFolder(b.o.Dir); err != nil {
+		if err := disk.SyncFolder(b.o.Dir); err != nil {
 			return err
 		}
 	}
 	if err := b.root.Rename(path.Join(unfinished, written), to); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Join(b.o.Dir, dir))
+	return disk.SyncFolder(filepath.Join(b.o.Dir, dir))
 }
 
 func (n note) object(key string) blob.Object {
