@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 )
@@ -34,7 +35,7 @@ func Colours(f *os.File, getenv func(string) string) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && understandsEscapes(f)
 }
 
 // The styles, as parameters of the SGR escape sequence.
@@ -104,6 +105,6 @@ func (t *Terminal) Ready(s Summary) {
 	}
 	row("Data", s.Data, "")
 	fmt.Fprintf(&b, "\nTry it from another terminal (README.md has the first five minutes):\n\n  curl -H @- %s/v1/who-am-i <<<\"Authorization: Bearer $(cat %s)\"\n\n%s\n\n",
-		s.API, s.KeyFile, t.style("Ctrl-C stops everything; the next start goes on from there.", dim))
+		s.API, filepath.ToSlash(s.KeyFile), t.style("Ctrl-C stops everything; the next start goes on from there.", dim))
 	t.print(b.String())
 }
