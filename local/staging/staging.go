@@ -1,0 +1,154 @@
+// Package staging has a directory appear whole or not at all: it is made in a
+// folder beside its place and moved there in one step. A kill leaves the folder,
+// which the next one who needs it empties.
+//
+// What it is not: it knows nothing of what lies in the directories.
+//
+// This file is all of it.
+package staging
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// Folder is a folder of one process. What lies in it is gone with Close.
+type Folder struct {
+	path string
+	lock io.Closer
+}
+
+// ErrInUse is what Open answers while another one has the folder.
+var ErrInUse = errors.New("the same is under way already")
+
+const (
+	lockName             = "lock"
+	dirMode  fs.FileMode = 0o700
+)
+
+// Open makes the folder, or empties the one that a killed process left. The
+// folder around it has to be there.
+func Open(path string) (*Folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", path, err)
+	}
+	if err := os.Mkdir(path, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path, cause(err))
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(path, lockName))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("the folder %s cannot be written to: %w: make it writable", path, cause(err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w (it has %s): wait for its end", ErrInUse, path)
+	}
+	f := &Folder{path, lock}
+	if err := f.clear(); err != nil {
+		return nil, errors.Join(fmt.Errorf("what an interrupted one left in %s cannot be removed: %w", path, err), lock.Close())
+	}
+	return f, nil
+}
+
+// Path is that of something in the folder.
+func (f *Folder) Path(elem ...string) string {
+	return filepath.Join(append([]string{f.path}, elem...)...)
+}
+
+func (f *Folder) clear() error {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == lockName {
+			continue
+		}
+		if err := os.RemoveAll(f.Path(e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close removes the folder.
+func (f *Folder) Close() error {
+	err := errors.Join(f.clear(), f.lock.Close())
+	// An error of these leaves an empty folder, which harms nobody.
+	_ = os.Remove(f.Path(lockName))
+	_ = os.Remove(f.path)
+	return err
+}
+
+// Vacant refuses the place of a data directory where something lies. Its error is
+// a sentence for the terminal.
+func Vacant(path string) error {
+	found, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the data directory %s cannot be read: %w: name one that is not there yet in %s", path, cause(err), config.VarDataDir)
+	case len(found) > 0:
+		return fmt.Errorf("the data directory %s holds something already, which stays: rename it, or name a directory that is not there yet in %s", path, config.VarDataDir)
+	}
+	return nil
+}
+
+// Place moves a folder of this one to where it is to be, an absent or empty
+// directory of the same file system. All in it is on disk before.
+func (f *Folder) Place(name, to string) error {
+	if err := Vacant(to); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(f.Path(name), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = Sync(path)
+		}
+		return err
+	})
+	if err == nil {
+		err = os.Remove(to)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = os.Rename(f.Path(name), to)
+	}
+	if err == nil {
+		err = Sync(filepath.Dir(to))
+	}
+	if err != nil {
+		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s", to, cause(err), config.VarDataDir)
+	}
+	return nil
+}
+
+// Sync has the names in a folder outlive a power cut.
+func Sync(path string) error {
+	dir, err := vfs.Default.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// cause strips the operation and the path of a file error.
+func cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return l.Err
+	}
+	return err
+}

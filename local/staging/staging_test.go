@@ -1,0 +1,93 @@
+package staging_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/local/staging"
+)
+
+func open(t *testing.T, path string) *staging.Folder {
+	t.Helper()
+	f, err := staging.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(path), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestFolderIsOnesAloneAndLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "data.restoring")
+	write(t, filepath.Join(path, "new", "left by a kill"))
+	f := open(t, path)
+	if got := names(t, path); len(got) != 1 {
+		t.Errorf("what a killed one left is there: %v", got)
+	}
+	if _, err := staging.Open(path); !errors.Is(err, staging.ErrInUse) {
+		t.Errorf("a second one is answered with %v", err)
+	}
+	write(t, f.Path("new", "file"))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("afterwards there is %v", got)
+	}
+}
+
+func TestPlaceIsTakenOnlyWhereNothingIs(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, filepath.Join(dir, "staging"))
+	t.Cleanup(func() { _ = f.Close() })
+	absent, empty, full, file := filepath.Join(dir, "absent"), filepath.Join(dir, "empty"), filepath.Join(dir, "full"), filepath.Join(dir, "file")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(full, "other"))
+	write(t, file)
+	for _, to := range []string{absent, empty} {
+		write(t, f.Path("new", "below", "file"))
+		if err := f.Place("new", to); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, filepath.Join(to, "below")); len(got) != 1 {
+			t.Errorf("%s has %v", to, got)
+		}
+		if _, err := os.Stat(f.Path("new")); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("it is in both places")
+		}
+	}
+	write(t, f.Path("new", "file"))
+	for to, want := range map[string]string{full: "holds something already", file: "cannot be read"} {
+		if err := f.Place("new", to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s is answered with %v", to, err)
+		}
+	}
+	if got := names(t, full); len(got) != 1 {
+		t.Errorf("what was there became %v", got)
+	}
+}
