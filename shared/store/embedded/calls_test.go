@@ -48,6 +48,11 @@ func TestCloseUnderCalls(t *testing.T) {
 		at := n
 		n++
 		callers.Go(func() {
+			defer func() {
+				if cause := recover(); cause != nil {
+					t.Errorf("%s: %v", name, cause)
+				}
+			}()
 			for i := 0; ; i++ {
 				if err := call(i); err != nil {
 					if !errors.Is(err, embedded.ErrClosed) {
