@@ -47,13 +47,21 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
+.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
+
+backup: $(PRODUCT) ## write all of the local installation into a file, while it runs or not: FILE=gatewright.backup
+	@test -n "$(FILE)" || { echo "make backup needs FILE=, the file to write" >&2; exit 2; }
+	@$(PRODUCT) backup '$(FILE)'
+
+restore: $(PRODUCT) ## make the data directory of such a file, where there is none: FILE=gatewright.backup [GATEWRIGHT_DATA_DIR=…]
+	@test -n "$(FILE)" || { echo "make restore needs FILE=, the backup" >&2; exit 2; }
+	@$(PRODUCT) restore '$(FILE)'
 
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)

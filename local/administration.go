@@ -50,11 +50,14 @@ func asTyped(cmd *cobra.Command, args []string) []string {
 	return append(append(words, "--"), args...)
 }
 
-// runHere runs a command that another process was asked for over the database of
-// this one.
-func runHere(d *database) control.Runner {
+// runHere runs commands that other processes ask for, over what this one has opened.
+func runHere(o *opened) control.Runner {
 	return func(ctx context.Context, c control.Command, out, remarks io.Writer) error {
-		root := command(administration{own: d}) //nolint:contextcheck // it has ctx from ExecuteContext
+		d := *o.database
+		if d.dir, d.folder = o.dir, c.Dir; o.bucket.files != nil {
+			d.objects = o.bucket.files
+		}
+		root := command(administration{own: &d}) //nolint:contextcheck // it has ctx from ExecuteContext
 		root.SetArgs(c.Args)
 		root.SetOut(out)
 		root.SetErr(remarks)
@@ -118,6 +121,7 @@ func withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, d
 		return err
 	}
 	defer func() { err = errors.Join(err, d.stop()) }()
+	d.atRest(s, dir)
 	return do(d)
 }
 

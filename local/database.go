@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
+	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/terminal"
@@ -31,6 +32,12 @@ type database struct {
 	ids   *ids.Source
 
 	engine *embedded.Backend // nil where a DynamoDB has the table
+	// dir and objects are what a backup holds beside the engine; objects is nil where
+	// an S3 has them.
+	dir     *datadir.Dir
+	objects backup.Objects
+	// folder is where a command was typed that another process asked for.
+	folder string
 
 	endpoint string // of DynamoDB
 	sdk      aws.Config

@@ -117,7 +117,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer p.close()
-	commands, err := control.Listen(ctx, runHere(o.database), log)
+	commands, err := control.Listen(ctx, runHere(o), log)
 	if err != nil {
 		return err
 	}

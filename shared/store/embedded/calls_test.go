@@ -67,10 +67,20 @@ func TestCloseUnderCalls(t *testing.T) {
 		})
 	}
 	time.Sleep(50 * time.Millisecond)
-	if err := engine.Close(); err != nil {
-		t.Fatal(err)
+	ended := make(chan error, 1)
+	go func() {
+		err := engine.Close()
+		callers.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Close, or a call, never came back")
 	}
-	callers.Wait()
 	again := open(t, embedded.Options{Dir: "data", FS: fs})
 	for _, i := range answered {
 		if i == 0 {
