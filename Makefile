@@ -18,7 +18,7 @@ FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lamb
 # What runs on this machine: its own architecture's.
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
-PRODUCT   := dist/local
+PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -47,7 +47,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
+.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -108,7 +108,19 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	go test -race -timeout=10m $(RACE)
 
-check: lint lint-infra lint-openapi test race build clients ## do what continuous integration does
+check: lint lint-infra lint-openapi cross test race build clients ## do what continuous integration does
+
+# The systems that `make run` is for, and the packages that know what they do differently: vet compiles their tests as well.
+SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
+PORTABLE := ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/terminal \
+            ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded
+on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
+
+cross: $(SYSTEMS:%=cross-%) ## compile the local run, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
+
+$(SYSTEMS:%=cross-%): cross-%: FORCE
+	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local
+	$(call on,$*) go vet $(PORTABLE)
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
 lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache
