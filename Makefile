@@ -113,7 +113,7 @@ check: lint lint-infra lint-openapi cross test race build clients ## do what con
 # The systems that `make run` is for, and the packages that know what they do differently: vet compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 PORTABLE := ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/terminal \
-            ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded
+            ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
 cross: $(SYSTEMS:%=cross-%) ## compile the local run, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64

@@ -1,6 +1,7 @@
 package house
 
 import (
+	"path"
 	"regexp"
 	"strings"
 )
@@ -26,6 +27,28 @@ func MakeTargets(t *Tree) (found []Finding) {
 			if !targets[call] {
 				found = append(found, Finding{Path: name, Text: "make " + call + ": the Makefile has no such target"})
 			}
+		}
+	}
+	return found
+}
+
+var (
+	systemFile = regexp.MustCompile(`_(windows|darwin|linux|unix|other)(_test)?\.go$`)
+	portable   = regexp.MustCompile(`(?m)^PORTABLE := ((?:.*\\\n)*.*)$`)
+)
+
+// Systems asks for every package with files for one system that `make cross`
+// compiles it, and its tests, for all of them.
+func Systems(t *Tree) (found []Finding) {
+	compiled := map[string]bool{}
+	if list := portable.FindStringSubmatch(t.Texts["Makefile"]); list != nil {
+		for _, dir := range strings.Fields(list[1]) {
+			compiled[strings.TrimPrefix(dir, "./")] = true
+		}
+	}
+	for name := range t.Texts {
+		if dir := path.Dir(name); systemFile.MatchString(name) && !compiled[dir] {
+			found = append(found, Finding{Path: name, Text: "PORTABLE in the Makefile lacks ./" + dir + ", so that nobody compiles this for its system"})
 		}
 	}
 	return found

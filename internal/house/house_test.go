@@ -25,6 +25,7 @@ func rules() map[string]Rule {
 		"Links":         Links,
 		"Decisions":     Decisions,
 		"MakeTargets":   MakeTargets,
+		"Systems":       Systems,
 		"Foreign":       Foreign,
 		"LinterReasons": LinterReasons,
 		"Directives":    Directives,

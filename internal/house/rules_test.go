@@ -118,6 +118,8 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a target without help", MakeTargets, map[string]string{"Makefile": "run:\n\tgo run .\n"}, []string{"run has no help"}},
 		{"a sentence with make", MakeTargets, map[string]string{"Makefile": "run: ## run it\n", "a.md": "They make sense."}, nil},
 
+		{"a system's file that nobody compiles", Systems, map[string]string{"Makefile": "PORTABLE := ./b \\\n  ./c\nx: ./a\n", "a/a_windows.go": "package a", "b/b_unix.go": "package b", "c/c_darwin_test.go": "package c", "a/window.go": "package a"}, []string{"lacks ./a,"}},
+
 		{"a machine's path", Foreign, map[string]string{"a.txt": "one\n/ro" + "ot/x"}, []string{"a.txt:2"}},
 		{"a person's folder", Foreign, map[string]string{"a.go": "package a // /ho" + "me/anna/x"}, []string{"a.go:1"}},
 		{"a registry's host", Foreign, map[string]string{"package-lock.json": "https://registry.npm" + "js.org/x"}, []string{"package-lock.json:1"}},
