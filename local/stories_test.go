@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == emulator.S3ServerCommand || os.Args[1] == sandbox.Command) {
+	if len(os.Args) >= 2 && (os.Args[1] == emulator.S3ServerCommand || os.Args[1] == sandbox.Command) {
 		os.Exit(run(os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
