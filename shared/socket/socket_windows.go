@@ -46,7 +46,7 @@ var wsaPoll = windows.NewLazySystemDLL("ws2_32.dll").NewProc("WSAPoll")
 // tells of bytes, of an end and of an error alike. peek is for other systems.
 func Silent(fd uintptr, _ []byte) bool {
 	poll := pollFD{fd: fd, events: pollRead}
-	n, _, _ := wsaPoll.Call(uintptr(unsafe.Pointer(&poll)), 1, 0)
+	n, _, _ := wsaPoll.Call(uintptr(unsafe.Pointer(&poll)), 1, 0) //nolint:gosec // G103: as LazyProc.Call wants it
 	return n == 0
 }
 
