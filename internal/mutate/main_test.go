@@ -53,3 +53,14 @@ func TestALineShowsBothScores(t *testing.T) {
 		t.Errorf("%s, not %s", got, want)
 	}
 }
+
+func TestPackagesForTestsAreLeftOut(t *testing.T) {
+	text := `{"files":[`
+	for _, name := range []string{"a.go", "contest.go", "attest/latest.go", "b/ctest/c.go", "test/d.go", "tested/e.go", "atest/b/f.go"} {
+		text += `{"file_name":"` + name + `","mutations":[{"status":"KILLED"},{"status":"NOT COVERED"},{"status":"LIVED"}]},`
+	}
+	s, err := read([]byte(strings.TrimSuffix(text, ",")+"]}"), nil)
+	if want := (score{killed: 4, lived: 4, uncovered: 4}); err != nil || s != want {
+		t.Errorf("read as %+v, %v, not %+v", s, err, want)
+	}
+}
