@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -255,7 +256,7 @@ func repeatable(method string) bool {
 }
 
 func isASCII(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) < 0
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // addressOf returns what to dial for a URL.

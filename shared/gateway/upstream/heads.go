@@ -67,7 +67,7 @@ func (h *heads) find(header http.Header, is func(at int, status string) bool) {
 		if !is(at, strings.TrimLeft(status, " ")) {
 			continue
 		}
-		if values := fields["Connection"]; len(values) > 0 {
+		if values, there := fields["Connection"]; there {
 			header["Connection"] = values
 		}
 		return
@@ -86,12 +86,10 @@ type tapped struct {
 // Read implements net.Conn.
 func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
-	if n > 0 {
-		t.mu.Lock()
-		if t.heads != nil {
-			t.heads.raw = append(t.heads.raw, p[:n]...)
-		}
-		t.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.heads != nil {
+		t.heads.raw = append(t.heads.raw, p[:n]...)
 	}
 	return n, err
 }

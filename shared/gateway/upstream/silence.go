@@ -137,7 +137,7 @@ func (u *underTLS) now(p []byte) (int, error) {
 		return 0, nothingError{}
 	case u.err != nil:
 		return 0, u.err
-	case u.n <= 0:
+	case u.n == 0:
 		return 0, io.EOF
 	}
 	return u.n, nil

@@ -41,15 +41,12 @@ func Passes(via []string) int {
 
 // receivedBy returns the second word of a member, which names the recipient.
 func receivedBy(member string) string {
-	const space = " \t"
-	member = strings.TrimLeft(member, space)
-	i := strings.IndexAny(member, space)
-	if i < 0 {
-		return ""
+	n := 0
+	for word := range strings.FieldsFuncSeq(member, func(r rune) bool { return r == ' ' || r == '\t' }) {
+		if n++; n == 2 {
+			name, _, _ := strings.Cut(word, "(") // of a comment
+			return name
+		}
 	}
-	member = strings.TrimLeft(member[i:], space)
-	if i := strings.IndexAny(member, space+"("); i >= 0 {
-		member = member[:i]
-	}
-	return member
+	return ""
 }
