@@ -24,6 +24,12 @@ func post(t testing.TB, url string) *http.Request {
 	return r
 }
 
+// ways are the two by which a request goes.
+var ways = map[string]func(testing.TB, string) *http.Request{
+	"directly":    func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) },
+	"with a body": post,
+}
+
 // TestAccountsShareNoConnection asks one server for several accounts in turn,
 // by each way that a request can go, and looks who came over which connection.
 func TestAccountsShareNoConnection(t *testing.T) {
@@ -88,10 +94,7 @@ func TestAccountsShareNoConnection(t *testing.T) {
 
 func TestOddStatusesAreRefused(t *testing.T) {
 	for _, status := range []string{"000", "001", "099", "600", "999"} {
-		for name, make := range map[string]func(testing.TB, string) *http.Request{
-			"directly":    func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) },
-			"with a body": post,
-		} {
+		for name, make := range ways {
 			t.Run(status+" "+name, func(t *testing.T) {
 				url, connections := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
 					for {
@@ -125,13 +128,33 @@ func TestOddStatusesAreRefused(t *testing.T) {
 	}
 }
 
+// TestEveryStatusOfHTTPPasses by each way, and behind a 100.
+func TestEveryStatusOfHTTPPasses(t *testing.T) {
+	for _, status := range []int{200, 204, 299, 304, 418, 599} {
+		for name, make := range ways {
+			url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
+				if request, err := http.ReadRequest(r); err == nil {
+					_, _ = io.Copy(io.Discard, request.Body)
+				}
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 %d Fine\r\nContent-Length: 0\r\n\r\n", status)
+			})
+			response, err := newClient(t, Options{}).Send(make(t, url), nil)
+			if err != nil {
+				t.Errorf("%d %s: %v", status, name, err)
+				continue
+			}
+			response.Body.Close()
+			if response.StatusCode != status {
+				t.Errorf("%d %s: it arrives as %d", status, name, response.StatusCode)
+			}
+		}
+	}
+}
+
 // TestInformationalResponsesAreBounded by each way.
 func TestInformationalResponsesAreBounded(t *testing.T) {
 	for count, want := range map[int]bool{maxInformational: true, maxInformational + 1: false, 10_000: false} {
-		for name, make := range map[string]func(testing.TB, string) *http.Request{
-			"directly":    func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) },
-			"with a body": post,
-		} {
+		for name, make := range ways {
 			for _, told := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%d %s, told %v", count, name, told), func(t *testing.T) {
 					url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
@@ -216,10 +239,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	for name, make := range map[string]func(testing.TB, string) *http.Request{
-		"directly":    func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) },
-		"with a body": post,
-	} {
+	for name, make := range ways {
 		t.Run(name, func(t *testing.T) {
 			const most = 8
 			c := newClient(t, Options{MaxIdle: most})
