@@ -221,6 +221,45 @@ func keys(h http.Header) func(func(string) bool) {
 	}
 }
 
+// TestCanonicalNamesAreKnownByEveryByte: names that are taken for canonical get no
+// second look, so each of them has to be as net/http would write it.
+func TestCanonicalNamesAreKnownByEveryByte(t *testing.T) {
+	rule := regexp.MustCompile(`^[A-Z0-9][a-z0-9]*(-[A-Z0-9][a-z0-9]*)*$`)
+	canonical := 0
+	for b := range 256 {
+		c := string([]byte{byte(b)})
+		for _, name := range []string{"", c, c + "x", "X" + c, "X" + c + "x", "X" + c + "X", "X-" + c, "X-" + c + "x", "X-X" + c} {
+			got := isCanonical(name)
+			if want := rule.MatchString(name); got != want {
+				t.Errorf("%q is canonical: %v, want %v", name, got, want)
+			}
+			if got && http.CanonicalHeaderKey(name) != name {
+				t.Errorf("net/http does not write %q so", name)
+			}
+			if got {
+				canonical++
+			}
+		}
+	}
+	if canonical < 200 {
+		t.Errorf("%d names are canonical: the test has become one-sided", canonical)
+	}
+}
+
+// TestNamesAreReservedByTheirLettersAndDigits, whatever stands between and around
+// them: what is none of both divides words, and only that.
+func TestNamesAreReservedByTheirLettersAndDigits(t *testing.T) {
+	for b := range 128 {
+		c := string([]byte{byte(b)})
+		divides := noneOfName.MatchString(strings.ToUpper(c))
+		for _, name := range []string{"via" + c, c + "via", "_via" + c, "x" + c + "real" + c + "ip", "_" + c + "_host"} {
+			if got := Reserved(name); got != divides {
+				t.Errorf("%q is reserved: %v, want %v", name, got, divides)
+			}
+		}
+	}
+}
+
 // TestTheFilterIsLinear: to list as many names as there are fields costs about
 // what the fields cost. Work for each pair of them would cost some 200 times as much.
 func TestTheFilterIsLinear(t *testing.T) {
@@ -311,5 +350,42 @@ func TestResponsesLoseWhatTheyList(t *testing.T) {
 		if got := h.Get("Content-Length"); got != want {
 			t.Errorf("status %d: the length is %q", status, got)
 		}
+	}
+}
+
+// TestWhichBodiesEndInTrailers: those that may are watched to their end, and the
+// others stay as they are, a connection that has switched protocols most of all.
+func TestWhichBodiesEndInTrailers(t *testing.T) {
+	const ok, switched = http.StatusOK, http.StatusSwitchingProtocols
+	for name, test := range map[string]struct {
+		status, major int
+		length        int64
+		announced     bool
+		watched       bool
+	}{
+		"in chunks":          {ok, 1, -1, false, true},
+		"announced":          {ok, 1, -1, true, true},
+		"of a length":        {ok, 1, 1, false, false},
+		"of no length":       {ok, 1, 0, false, false},
+		"length and trailer": {ok, 1, 1, true, true},
+		"HTTP/2":             {ok, 2, 1, false, true},
+		"HTTP/2 of none":     {ok, 2, 0, false, true},
+		"HTTP/2 unknown":     {ok, 2, -1, false, true},
+		"HTTP/3":             {ok, 3, 1, false, true},
+		"switched":           {switched, 1, -1, false, false},
+	} {
+		body := io.NopCloser(strings.NewReader("x"))
+		r := http.Response{StatusCode: test.status, ProtoMajor: test.major, ContentLength: test.length, Header: http.Header{}, Body: body}
+		if test.announced {
+			r.Trailer = http.Header{"X-Sum": nil}
+		}
+		CleanResponse(&r)
+		if watched := r.Body != body; watched != test.watched {
+			t.Errorf("%s: watched: %v", name, watched)
+		}
+	}
+	none := http.Response{StatusCode: ok, ProtoMajor: 1, ContentLength: -1, Header: http.Header{}, Body: http.NoBody}
+	if CleanResponse(&none); none.Body != http.NoBody {
+		t.Error("where there is no body its end is watched")
 	}
 }
