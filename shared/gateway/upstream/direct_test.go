@@ -330,6 +330,70 @@ func TestFieldsThatWouldBreakTheFramingAreNotSent(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatCanNotWaitGoesTheShortWay: sending must not depend on the answer, and
+// a host that has to be encoded first is left to http.Transport.
+func TestOnlyWhatCanNotWaitGoesTheShortWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*http.Request)
+		direct bool
+	}{
+		"as it is":        {func(*http.Request) {}, true},
+		"nil body":        {func(r *http.Request) { r.Body = nil }, true},
+		"a body":          {func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("")) }, false},
+		"a length":        {func(r *http.Request) { r.ContentLength = 1 }, false},
+		"no known length": {func(r *http.Request) { r.ContentLength = -1 }, false},
+		"chunked":         {func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }, false},
+		"a trailer":       {func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, false},
+		"the last one":    {func(r *http.Request) { r.Close = true }, false},
+		"CONNECT":         {func(r *http.Request) { r.Method = http.MethodConnect }, false},
+		"an upgrade":      {func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, false},
+		"expecting":       {func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, false},
+		"the last ASCII":  {func(r *http.Request) { r.URL.Host = "a\x7f.test" }, true},
+		"the next byte":   {func(r *http.Request) { r.URL.Host = "a\x80.test" }, false},
+		"the next letter": {func(r *http.Request) { r.URL.Host = "a\u0080.test" }, false},
+		"first letter":    {func(r *http.Request) { r.URL.Host = "é.test" }, false},
+		"another scheme":  {func(r *http.Request) { r.URL.Scheme = "ftp" }, false},
+		"unknown TLS":     {func(r *http.Request) { r.URL.Scheme = "https" }, false},
+	} {
+		r := request(t, t.Context(), http.MethodGet, "http://up.test/")
+		test.change(r)
+		if got := newClient(t, Options{}).isDirect(r); got != test.direct {
+			t.Errorf("%s: sent directly: %v", name, got)
+		}
+	}
+}
+
+// TestTheUserAgentIsTheCallers, and none where it says none: net/http would add its own.
+func TestTheUserAgentIsTheCallers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%q", r.Header["User-Agent"])
+	}))
+	t.Cleanup(server.Close)
+	c := newClient(t, Options{})
+	for _, test := range []struct {
+		sent []string
+		want string
+	}{
+		{[]string{"curl/8"}, `["curl/8"]`},
+		{[]string{"a", "b"}, `["a" "b"]`},
+		{[]string{""}, `[]`},
+		{[]string{}, `[]`},
+		{nil, `[]`},
+	} {
+		r := request(t, t.Context(), http.MethodGet, server.URL)
+		r.Header["User-Agent"] = test.sent
+		response, err := c.Send(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || string(got) != test.want {
+			t.Errorf("%q arrives as %s, %v", test.sent, got, err)
+		}
+	}
+}
+
 func TestPathsAreSentEscaped(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) }))
 	t.Cleanup(server.Close)
@@ -395,9 +459,12 @@ func TestWhatRedirectsLeadToIsRememberedWithinABound(t *testing.T) {
 	var h http1Hosts
 	for i := range 3 * maxHTTP1Hosts {
 		h.set(fmt.Sprint(i), true)
-	}
-	if n := len(h.known); n > maxHTTP1Hosts {
-		t.Errorf("%d hosts are remembered", n)
+		if i == maxHTTP1Hosts-1 && (!h.has("0") || !h.has(fmt.Sprint(i))) {
+			t.Error("it forgets before it has to")
+		}
+		if n := len(h.known); n > maxHTTP1Hosts {
+			t.Fatalf("%d hosts are remembered", n)
+		}
 	}
 	if !h.has(fmt.Sprint(3*maxHTTP1Hosts-1)) || h.has("other") {
 		t.Error("the last host is forgotten, or another known")

@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -207,4 +209,41 @@ func TestNothingInsideTLSBecomesTheNextAnswer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestALookAtASocketTellsItsEndFromNothing: TLS above would look again and again.
+func TestALookAtASocketTellsItsEndFromNothing(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := asConn(ends[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close() //nolint:errcheck // it was only read
+	var s silence
+	if err := s.watch(ours); err != nil {
+		t.Fatal(err)
+	}
+	s.under(ours)
+	look := func(wantN int, want error) {
+		t.Helper()
+		if n, err := s.below.now(make([]byte, 2)); n != wantN || !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+	}
+	look(0, nothingError{})
+	if _, err := syscall.Write(ends[1], []byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	look(2, nil)
+	look(1, nil)
+	look(0, nothingError{})
+	if err := syscall.Close(ends[1]); err != nil {
+		t.Fatal(err)
+	}
+	look(0, io.EOF)
+	_ = ours.Close()
+	look(0, net.ErrClosed)
 }
