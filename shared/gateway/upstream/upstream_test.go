@@ -1,0 +1,139 @@
+package upstream
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOptionsHaveTheirDefaults: a limit that is forgotten would be none.
+func TestOptionsHaveTheirDefaults(t *testing.T) {
+	type limits struct {
+		dial, tls, response time.Duration
+		header              int64
+		perHost             int
+	}
+	for name, test := range map[string]struct {
+		given Options
+		want  limits
+	}{
+		"zero":  {Options{}, limits{10 * time.Second, 10 * time.Second, time.Minute, 256 << 10, 256}},
+		"given": {Options{DialTimeout: 1, TLSTimeout: 2, ResponseTimeout: 3, MaxHeaderBytes: 4, MaxIdlePerHost: 5}, limits{1, 2, 3, 4, 5}},
+	} {
+		c := New(test.given)
+		long := c.transports.options
+		if got := (limits{long.DialTimeout, long.TLSTimeout, long.ResponseTimeout, long.MaxHeaderBytes, long.MaxIdlePerHost}); got != test.want {
+			t.Errorf("%s: the long way has %+v, want %+v", name, got, test.want)
+		}
+		short := &c.direct
+		if got := (limits{long.DialTimeout, short.pool.tlsTime, short.timeout, short.maxHeaderBytes, short.pool.perHost}); got != test.want {
+			t.Errorf("%s: the short way has %+v, want %+v", name, got, test.want)
+		}
+		c.Close()
+	}
+	c := New(Options{MaxIdle: 6})
+	defer c.Close()
+	if c.direct.pool.most != 6 || c.transports.options.MaxIdle != 6 {
+		t.Errorf("%d and %d may be idle", c.direct.pool.most, c.transports.options.MaxIdle)
+	}
+}
+
+// TestIdleConnectionsLeaveFilesToOthers: with few files each way keeps a quarter.
+func TestIdleConnectionsLeaveFilesToOthers(t *testing.T) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+			t.Error(err)
+		}
+	})
+	for open, want := range map[uint64]int{800: 200, 1200: 300, 4 * 4096: 4096, 4*4096 - 4: 4095, 8 * 4096: 4096} {
+		if open > files.Max {
+			continue
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: open, Max: files.Max}); err != nil {
+			t.Fatal(err)
+		}
+		c := New(Options{})
+		if got := c.direct.pool.most; got != want {
+			t.Errorf("of %d files %d are for idle connections, want %d", open, got, want)
+		}
+		c.Close()
+	}
+}
+
+// TestASwitchAnswersWhatWasAsked: to the protocol of the request, whatever the case
+// of its letters, and to none where it asks for none.
+func TestASwitchAnswersWhatWasAsked(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked, switched string
+		body            bool
+		ok              bool
+	}{
+		"as asked":        {"websocket", "websocket", false, true},
+		"in other case":   {"websocket", "WebSocket", false, true},
+		"to another":      {"websocket", "h2c", false, false},
+		"to none":         {"websocket", "", false, false},
+		"unasked":         {"", "websocket", false, false},
+		"unasked to none": {"", "", false, false},
+		"none to a body":  {"", "", true, false},
+		"with a body":     {"", "websocket", true, false},
+		"one of two":      {"websocket, h2c", "h2c", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
+				request, err := http.ReadRequest(r)
+				if err != nil {
+					return
+				}
+				_, _ = io.CopyN(io.Discard, request.Body, request.ContentLength)
+				head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+				if test.switched != "" {
+					head += "Upgrade: " + test.switched + "\r\n"
+				}
+				_, _ = io.WriteString(conn, head+"\r\n")
+				_, _ = io.Copy(conn, r)
+			})
+			r := request(t, t.Context(), http.MethodGet, url)
+			if test.body {
+				r = post(t, url)
+			}
+			if test.asked != "" {
+				r.Header.Set("Connection", "Upgrade")
+				r.Header.Set("Upgrade", test.asked)
+			}
+			response, err := newClient(t, Options{}).Send(r, nil)
+			if !test.ok {
+				if !errors.Is(err, errSwitched) {
+					t.Errorf("got %v", err)
+				}
+				if err == nil {
+					response.Body.Close()
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			tunnel := response.Body.(io.ReadWriter)
+			_, _ = io.WriteString(tunnel, "there and back")
+			got := make([]byte, len("there and back"))
+			if _, err := io.ReadFull(tunnel, got); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+				t.Errorf("status %d, %v", response.StatusCode, err)
+			}
+			if diff := cmp.Diff("there and back", string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
