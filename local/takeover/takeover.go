@@ -1,8 +1,18 @@
-// Package takeover brings the data of an earlier version into a data directory:
-// versions that kept the table in the file of an embedded DynamoDB (dynoxide) and
-// the objects in the folder of an embedded S3 (versitygw).
+// Package takeover brings the data of an earlier version into a data directory of
+// this one: versions that kept the table in the file of an embedded DynamoDB
+// (dynoxide 1.2) and the objects in the folder of an embedded S3 (versitygw).
 //
-// Start with this file.
+// It reads their files, the table through SQLite, and starts neither: what an
+// import needs is Go alone, and nothing writes where the old data lies. An object's
+// ETag is computed, not read from the attributes that a copy of the folder loses.
+//
+// Each item is told by the new table's feed as one that was made. Whom the feed
+// calls acts on what stands in the table, so that nothing of the past happens
+// twice, and operations that were under way are found there at once; the place
+// where the old feed was read is of no use.
+//
+// What it is not: a way between installations that run. Read takeover.go first,
+// then import.go and table.go. docs/backup.md is for who uses it.
 package takeover
 
 import (
@@ -15,6 +25,9 @@ import (
 const (
 	oldTable   = "dynamodb/table.db"
 	oldObjects = "s3"
+	oldBucket  = "s3/gatewright"
+	// unfinished is where versitygw keeps uploads, in the bucket's folder.
+	unfinished = ".sgwtmp"
 )
 
 // Detect reports whether a data directory holds data of an earlier version.

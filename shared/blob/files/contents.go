@@ -1,10 +1,14 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+
+	"github.com/gatewright/gatewright/shared/blob"
 )
 
 // Retain keeps the files of contents whose objects are deleted from now on, until
@@ -30,6 +34,13 @@ func (b *Bucket) release() error {
 	}
 	clear(b.left)
 	return errors.Join(all...)
+}
+
+// Import puts an object that another store had, under its ETag and with its time:
+// records that name it by these go on. There must be none at its key.
+func (b *Bucket) Import(ctx context.Context, o blob.Object, body io.Reader) error {
+	_, err := b.store(ctx, o, body, map[string][]byte{})
+	return err
 }
 
 // Contents visits the contents that the objects in notes have, each once, in the

@@ -14,6 +14,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,6 +60,8 @@ type note struct {
 	Digest   string    `json:"digest"`
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
+	// ETag is "" for the digest.
+	ETag string `json:"etag,omitempty"`
 }
 
 // Bucket is a bucket in a folder. It is safe for concurrent use.
@@ -152,16 +155,16 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 	if _, err := b.Head(ctx, key); err == nil || !errors.Is(err, blob.ErrNotFound) {
 		return err
 	}
-	_, err := b.store(ctx, key, body, nil)
+	_, err := b.store(ctx, blob.Object{Key: key, Modified: b.o.Now()}, body, nil)
 	return err
 }
 
 // errThere is what store answers for a key that has an object.
 var errThere = errors.New("files: there is an object at the key")
 
-// store writes content, makes it key's, and sets the other notes with it. It is
-// errThere, or nil without notes of its own, where key has an object.
-func (b *Bucket) store(ctx context.Context, key string, body io.Reader, notes map[string][]byte) (blob.Object, error) {
+// store writes content, makes it that of o's key, and sets the other notes with
+// it. It is errThere, or nil without notes of its own, where the key has an object.
+func (b *Bucket) store(ctx context.Context, o blob.Object, body io.Reader, notes map[string][]byte) (blob.Object, error) {
 	file, err := os.CreateTemp(filepath.Join(b.o.Dir, unfinished), "")
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
@@ -181,7 +184,8 @@ func (b *Bucket) store(ctx context.Context, key string, body io.Reader, notes ma
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
 	}
-	n := note{hex.EncodeToString(digest.Sum(nil)), size, b.o.Now().UTC().Truncate(time.Second)}
+	key := o.Key
+	n := note{hex.EncodeToString(digest.Sum(nil)), size, o.Modified.UTC().Truncate(time.Second), o.ETag}
 	raw, err := json.Marshal(n)
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
@@ -230,7 +234,7 @@ func (b *Bucket) place(written, digest string) error {
 }
 
 func (n note) object(key string) blob.Object {
-	return blob.Object{Key: key, Size: n.Size, ETag: n.Digest, Modified: n.Modified}
+	return blob.Object{Key: key, Size: n.Size, ETag: cmp.Or(n.ETag, n.Digest), Modified: n.Modified}
 }
 
 func (b *Bucket) note(key string) (note, error) { return noteOf(b.o.Notes, key) }
@@ -261,7 +265,7 @@ func (b *Bucket) Get(ctx context.Context, key, etag string, limit int64) (io.Rea
 	switch {
 	case err != nil:
 		return nil, blob.Object{}, err
-	case etag != "" && etag != n.Digest:
+	case etag != "" && etag != n.object(key).ETag:
 		return nil, blob.Object{}, blob.ErrChanged
 	case n.Size > limit:
 		return nil, blob.Object{}, blob.ErrTooLarge

@@ -392,3 +392,30 @@ func TestContentsAreVisitedOnce(t *testing.T) {
 		t.Errorf("an error of who visits is answered with %v", err)
 	}
 }
+
+// What another store had keeps its ETag and its time, by which records name it.
+func TestImportedObjectKeepsItsETag(t *testing.T) {
+	w := newWorld(t)
+	want := blob.Object{Key: "uploads/a", Size: 3, ETag: "of another store", Modified: w.now.Add(-time.Hour)}
+	if err := w.Import(t.Context(), want, strings.NewReader("one")); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if got, err := w.Head(t.Context(), want.Key); err != nil || got != want {
+		t.Errorf("it is %+v (%v)", got, err)
+	}
+	body, got, err := w.Get(t.Context(), want.Key, want.ETag, 10)
+	if err != nil || got != want {
+		t.Fatalf("under its ETag it is %+v (%v)", got, err)
+	}
+	if content, err := io.ReadAll(body); err != nil || string(content) != "one" {
+		t.Errorf("it reads %q (%v)", content, err)
+	}
+	_ = body.Close()
+	if _, _, err := w.Get(t.Context(), want.Key, "another", 10); !errors.Is(err, blob.ErrChanged) {
+		t.Errorf("another ETag is answered with %v", err)
+	}
+	if err := w.Import(t.Context(), want, strings.NewReader("two")); err == nil {
+		t.Error("it was replaced")
+	}
+}

@@ -68,7 +68,7 @@ func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 		b.refused(w, r, errors.Join(err, errThere))
 		return
 	}
-	o, err := b.store(r.Context(), key, http.MaxBytesReader(w, r.Body, maxUploadBytes),
+	o, err := b.store(r.Context(), blob.Object{Key: key, Modified: b.o.Now()}, http.MaxBytesReader(w, r.Body, maxUploadBytes),
 		map[string][]byte{uploadedNote + key: []byte(query.Get("expires"))})
 	if err != nil {
 		b.refused(w, r, err)
