@@ -37,8 +37,8 @@ const newData = "data"
 // nothing: all of it is compared with its manifest, and what it holds is opened,
 // read to the end and asked for its root key, before it is in place.
 func Restore(ctx context.Context, name, dir string) (sum Summary, err error) {
-	if dir, err = filepath.Abs(dir); err != nil {
-		return sum, fmt.Errorf("find the data directory: %w", err)
+	if dir, err = staging.Resolve(dir); err != nil {
+		return sum, err
 	}
 	if err := staging.Vacant(dir); err != nil {
 		return sum, err

@@ -88,6 +88,24 @@ func (f *Folder) Close() error {
 	return err
 }
 
+// Resolve gives the absolute path of a directory that is there or is to be, without
+// links, so that what is made beside it is on its file system. Its error is a
+// sentence for the terminal.
+func Resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	if there, err := filepath.EvalSymlinks(abs); err == nil {
+		return there, nil
+	}
+	around, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", fmt.Errorf("the data directory %s cannot be made: %w: make the one around it", path, cause(err))
+	}
+	return filepath.Join(around, filepath.Base(abs)), nil
+}
+
 // Vacant refuses the place of a data directory where something lies. Its error is
 // a sentence for the terminal.
 func Vacant(path string) error {

@@ -91,3 +91,24 @@ func TestPlaceIsTakenOnlyWhereNothingIs(t *testing.T) {
 		t.Errorf("what was there became %v", got)
 	}
 }
+
+func TestResolvedPathHasNoLinks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, link, dangling := filepath.Join(dir, "real"), filepath.Join(dir, "link"), filepath.Join(dir, "dangling")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(folder, link), os.Symlink(filepath.Join(dir, "absent"), dangling)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		folder + "/": folder, link: folder, filepath.Join(link, "new"): filepath.Join(folder, "new"), filepath.Join(dir, "new"): filepath.Join(dir, "new"), dangling: dangling,
+	} {
+		if got, err := staging.Resolve(path); err != nil || got != want {
+			t.Errorf("%s resolves to %s (%v), want %s", path, got, err, want)
+		}
+	}
+	if _, err := staging.Resolve(filepath.Join(dir, "absent", "new")); err == nil || !strings.Contains(err.Error(), "make the one around it") {
+		t.Errorf("a directory in none is answered with %v", err)
+	}
+}

@@ -74,14 +74,9 @@ func apart(old, dir string) (absOld, absDir string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("the directory %s cannot be read: %w", old, err)
 	}
-	if absDir, err = filepath.Abs(dir); err != nil {
-		return "", "", fmt.Errorf("find the data directory: %w", err)
+	if absDir, err = staging.Resolve(dir); err != nil {
+		return "", "", err
 	}
-	around, err := filepath.EvalSymlinks(filepath.Dir(absDir))
-	if err != nil {
-		return "", "", fmt.Errorf("the data directory %s cannot be made: %w: make the one around it", dir, err)
-	}
-	absDir = filepath.Join(around, filepath.Base(absDir))
 	if below, err := filepath.Rel(absOld, absDir); err == nil && filepath.IsLocal(below) {
 		if below == "." {
 			return "", "", Refuse(dir)
