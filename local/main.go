@@ -115,7 +115,7 @@ func command(a administration) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a), restoreCommand(), s3ServerCommand(), buildCommand())
+	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a), restoreCommand(), importCommand(), s3ServerCommand(), buildCommand())
 	return root
 }
 
