@@ -218,7 +218,17 @@ func TestHostileBackupIsRefused(t *testing.T) {
 			a.files[i].content = make([]byte, 50<<20) // of zeros, in some kilobytes
 		}), "52428800 bytes, and its manifest says"},
 		{"a manifest beyond its size", func(t *testing.T) []byte {
-			return packed(t, []archived{{tar.Header{Name: "manifest.json", Typeflag: tar.TypeReg}, make([]byte, 256<<20+1)}}, nil)
+			var out, head bytes.Buffer
+			err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "manifest.json", Typeflag: tar.TypeReg, Size: 1 << 40})
+			to, newErr := zstd.NewWriter(&out)
+			if err := errors.Join(err, newErr); err != nil {
+				t.Fatal(err)
+			}
+			_, err = to.Write(head.Bytes())
+			if err := errors.Join(err, to.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return out.Bytes()
 		}, "its manifest is too long"},
 		{"one file more", edited(func(a *archive) {
 			a.files = append(a.files, archived{tar.Header{Name: "more", Typeflag: tar.TypeReg}, nil})
@@ -263,6 +273,13 @@ func intact(t *testing.T, dir string) error {
 	return whole(t.Context(), dir)
 }
 
+// tried reports whether a byte is one of those that are tried: all at both ends,
+// where the forms' own bytes are, and some of those between.
+func tried(n, of int) bool {
+	const ends, step = 40, 11
+	return n < ends || of-n <= ends || n%step == 0
+}
+
 // Wherever a backup is cut, it is refused.
 func TestCutBackupIsRefused(t *testing.T) {
 	_, file := made(t)
@@ -270,7 +287,10 @@ func TestCutBackupIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range len(content) {
+	for n := range content {
+		if !tried(n, len(content)) {
+			continue
+		}
 		if _, err := restored(t, content[:n]); err == nil {
 			t.Errorf("of %d bytes %d were enough", len(content), n)
 		}
@@ -287,8 +307,10 @@ func TestFlippedBackupIsRefused(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	refused, all := 0, 0
-	const step = 3
-	for n := 0; n < len(content); n += step {
+	for n := range content {
+		if !tried(n, len(content)) {
+			continue
+		}
 		flipped := slices.Clone(content)
 		flipped[n] ^= 1 << random.IntN(8)
 		all++

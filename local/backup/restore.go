@@ -131,12 +131,9 @@ func readManifest(archive *tar.Reader) (*manifest, error) {
 	if err := (entry{Name: manifestName}).next(archive, -1); err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(archive, maxManifestBytes+1))
+	raw, err := io.ReadAll(archive)
 	if err != nil {
 		return nil, damaged(err)
-	}
-	if len(raw) > maxManifestBytes {
-		return nil, wrong("its manifest is too long")
 	}
 	var m manifest
 	if err := json.Unmarshal(raw, &m); err != nil || m.Product != product {
@@ -152,7 +149,7 @@ func readManifest(archive *tar.Reader) (*manifest, error) {
 }
 
 // next takes the head of a file from the archive: e's, with so many bytes, -1 for
-// any number.
+// any number that a manifest may have. No more than these are read.
 func (e entry) next(archive *tar.Reader, bytes int64) error {
 	h, err := archive.Next()
 	switch {
@@ -164,6 +161,8 @@ func (e entry) next(archive *tar.Reader, bytes int64) error {
 		return wrong("it has a file %q in the place of %s", h.Name, e.Name)
 	case h.Typeflag != tar.TypeReg:
 		return wrong("its file %s is a link, a device or a folder", e.Name)
+	case bytes < 0 && h.Size > maxManifestBytes:
+		return wrong("its manifest is too long")
 	case bytes >= 0 && h.Size != bytes:
 		return wrong("its file %s has %d bytes, and its manifest says %d", e.Name, h.Size, bytes)
 	}
