@@ -112,7 +112,7 @@ check: lint lint-infra lint-openapi cross test race build clients ## do what con
 
 # The systems that `make run` is for, and the packages that know what they do differently: vet compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
-PORTABLE := ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/terminal \
+PORTABLE := ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
             ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
