@@ -64,25 +64,43 @@ func Launchers() []Process {
 	}
 }
 
-// lookInterval is the time between two looks at processes that are waited for.
-const lookInterval = 200 * time.Millisecond
-
 // FirstGone waits until one of the processes has ended and names it; ok is false
 // when ctx ended before, and at once without any process.
 func FirstGone(ctx context.Context, watched []Process) (gone Process, ok bool) {
 	if len(watched) == 0 {
 		return Process{}, false
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan Process, len(watched))
+	for _, p := range watched {
+		go func() {
+			if p.end(ctx) {
+				ended <- p
+			}
+		}()
+	}
+	select {
+	case gone = <-ended:
+		return gone, true
+	case <-ctx.Done():
+		return Process{}, false
+	}
+}
+
+// lookInterval is the time between two looks at a process that is waited for.
+const lookInterval = time.Second
+
+// endSeen waits for the end by looking, and reports whether it came before that of ctx.
+func (p Process) endSeen(ctx context.Context) bool {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	for {
-		if i := slices.IndexFunc(watched, Process.Gone); i >= 0 {
-			return watched[i], true
-		}
+	for !p.Gone() {
 		select {
 		case <-ctx.Done():
-			return Process{}, false
+			return false
 		case <-ticker.C:
 		}
 	}
+	return true
 }
