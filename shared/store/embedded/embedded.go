@@ -96,10 +96,13 @@ const (
 )
 
 // Sizes of the engine. A product that idles should be small; one with a million
-// consumers keeps its working set in the page cache.
+// consumers keeps its working set in the page cache. Pebble takes the memtables
+// out of the cache's bytes, and has several under load: of 32 MB with 16 MB each
+// nothing was left, and filling 100,000 consumers read blocks for 7.8 s of
+// processor time instead of 1.9 s.
 const (
-	blockCacheBytes = 32 << 20
-	memTableBytes   = 16 << 20
+	blockCacheBytes = 64 << 20
+	memTableBytes   = 8 << 20
 	openFiles       = 500
 	bloomBits       = 10
 )
@@ -184,6 +187,7 @@ func (b *Backend) pebbleOptions() *pebble.Options {
 		FS: b.o.FS, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             log{b},
+		EventListener:      log{b}.events(),
 		Levels:             levels(),
 	}
 }
@@ -253,6 +257,17 @@ var _ pebble.Logger = log{}
 
 func (l log) Infof(format string, args ...any) {
 	l.b.o.Log.Debug("the store's engine", "says", fmt.Sprintf(format, args...))
+}
+
+// events has Pebble tell when it begins and ends to write tables, which takes disk
+// and processor from commits, and when it makes commits wait for that.
+func (l log) events() *pebble.EventListener {
+	return &pebble.EventListener{
+		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: func(i pebble.FlushInfo) { l.Infof("%s", i) },
+		CompactionBegin: func(i pebble.CompactionInfo) { l.Infof("%s", i) }, CompactionEnd: func(i pebble.CompactionInfo) { l.Infof("%s", i) },
+		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { l.Infof("%s", i) }, WriteStallEnd: func() { l.Infof("write stall ending") },
+		BackgroundError: func(err error) { l.Infof("background error: %s", err) },
+	}
 }
 
 // Fatalf is called when a commit, or the list of files, cannot be written.
