@@ -12,7 +12,11 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gatewright/gatewright/local").CombinedOutput(); err != nil {
 		t.Fatalf("build the product: %v: %s", err, output)
 	}
-	result, err := run(t.Context(), config{binary: binary, rounds: 2, writers: 8, seed: 1})
+	rounds := []kind{plain, plain, tables}
+	if hasBackup(t.Context(), binary) {
+		rounds = append(rounds, backups)
+	}
+	result, err := run(t.Context(), config{binary: binary, rounds: rounds, writers: 8, seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,6 +24,37 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 		t.Error("nothing was written")
 	}
 	t.Logf("%+v", result)
+}
+
+func TestHalfOfTheRoundsArePlainAndTheOthersTakeTurns(t *testing.T) {
+	want := []kind{plain, tables, plain, backups, plain, tables, plain}
+	if got := mixed(len(want), []kind{tables, backups}); !slices.Equal(got, want) {
+		t.Errorf("rounds %v, want %v", got, want)
+	}
+}
+
+func TestEngineWorksFromTheBeginningOfAJobToItsEnd(t *testing.T) {
+	says := func(text string) string {
+		return `{"level":"DEBUG","msg":"the store's engine","says":"` + text + `"}` + "\n"
+	}
+	l := &engineLog{open: map[string]bool{}}
+	for i, step := range []struct {
+		text string
+		want bool
+	}{
+		{says("[JOB 3] compacting(default) L0 [000005] (1 K); OverlappingRatio: Single 0.00, Multi 0.00"), true},
+		{says("[JOB 4] flushing 1 memtable (16 M) to L0"), true},
+		{says("[JOB 3] compacted(default) L0 [000005] (1 K) -> L6 [000007] (1 K), in 0.0s"), true},
+		{says("[JOB 4] flushed 1 memtable (16 M) to L0 [000008] (2 M), in 0.1s")[:70], true},
+		{says("[JOB 4] flushed 1 memtable (16 M) to L0 [000008] (2 M), in 0.1s")[70:], false},
+		{says("[JOB 5] flushing 1 memtable (16 M) to L0") + says("[JOB 5] flush error: no space"), false},
+		{`{"msg":"request"}` + "\n" + says("all is well"), false},
+	} {
+		l.take([]byte(step.text))
+		if got := len(l.open) > 0; got != step.want {
+			t.Errorf("step %d: works %v", i, got)
+		}
+	}
 }
 
 // A check that cannot fail would be none: here the writes are lost and doubled
