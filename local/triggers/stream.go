@@ -55,14 +55,19 @@ const (
 type follower struct {
 	*Runner
 	function Function
+	wanted   filter
 	position Position
 	saved    time.Time
 	dirty    bool
 }
 
-// followStream calls f with every record until ctx ends.
-func (r *Runner) followStream(ctx context.Context, f Function) {
-	w := &follower{Runner: r, function: f, position: r.o.Checkpoints.Load(f.Name)}
+// followStream calls f with every record that matches a pattern until ctx ends.
+func (r *Runner) followStream(ctx context.Context, f Function, pattern string) {
+	wanted, err := filterOf(pattern)
+	if err != nil { // only a change of the code can bring it about
+		r.o.Log.ErrorContext(ctx, "the function is called with every record", "function", f.Name, "error", err)
+	}
+	w := &follower{Runner: r, function: f, wanted: wanted, position: r.o.Checkpoints.Load(f.Name)}
 	if w.position == nil {
 		w.position = Position{}
 	}
@@ -91,7 +96,7 @@ func (w *follower) follow(ctx context.Context) error {
 			return err
 		}
 		if len(records) > 0 {
-			if err := w.deliver(ctx, records); err != nil {
+			if err := w.deliver(ctx, w.wanted.of(records)); err != nil {
 				return err
 			}
 			maps.Copy(w.position, behind)

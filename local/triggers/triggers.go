@@ -5,7 +5,7 @@
 // What it is not: exact. Like AWS it calls at least once, and an event may be
 // repeated or late; what must happen once is the functions' own care.
 //
-// Read triggers.go first, then stream.go and uploads.go; shards.go and
+// Read triggers.go first, then stream.go, filter.go and uploads.go; shards.go and
 // embedded.go are where changes come from. What calls what is declared in package
 // trigger.
 package triggers
@@ -66,7 +66,7 @@ func (r *Runner) Run(ctx context.Context) {
 		for _, on := range f.On {
 			switch {
 			case on.StreamRecords:
-				r.jobs.Go(func() { r.followStream(ctx, f) })
+				r.jobs.Go(func() { r.followStream(ctx, f, on.FilterPattern) })
 			case on.Schedule != nil:
 				r.jobs.Go(func() { r.keepSchedule(ctx, f, *on.Schedule) })
 			case on.ObjectCreated != "":
