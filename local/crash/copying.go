@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/gatewright/gatewright/local/backup"
 )
@@ -23,10 +24,12 @@ func hasBackup(ctx context.Context, binary string) bool {
 type copying struct {
 	file  string
 	ended chan error
+	begun time.Time
+	took  time.Duration // once it has ended
 }
 
 func startBackup(ctx context.Context, binary string, p *product) (*copying, error) {
-	c := &copying{file: filepath.Join(p.Dir, "product.backup"), ended: make(chan error, 1)}
+	c := &copying{file: filepath.Join(p.Dir, "product.backup"), ended: make(chan error, 1), begun: time.Now()}
 	if err := os.Remove(c.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last backup: %w", err)
 	}
@@ -42,6 +45,7 @@ func startBackup(ctx context.Context, binary string, p *product) (*copying, erro
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, says.Bytes())
 		}
+		c.took = time.Since(c.begun)
 		c.ended <- err
 	}()
 	return c, nil
@@ -69,8 +73,12 @@ func (c *copying) end(ctx context.Context) (made bool, err error) {
 // restore makes a data directory of the backup, which reads all of it. It goes
 // again when a later one is restored.
 func (c *copying) restore(ctx context.Context, dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove what was restored: %w", err)
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("make room for what is restored: %w", err)
 	}
 	if _, err := backup.Restore(ctx, c.file, filepath.Join(dir, "data")); err != nil {
 		return fmt.Errorf("restore a backup: %w", err)

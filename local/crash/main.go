@@ -115,10 +115,11 @@ const (
 	longestRound  = 600 * time.Millisecond
 )
 
-// The longest time from the beginning of what a kill has to meet to the kill.
+// The longest time from the beginning of what a kill has to meet to the kill: of a
+// backup it is what the last whole one took.
 const (
 	longestIntoTables = 5 * time.Millisecond
-	longestIntoBackup = 150 * time.Millisecond
+	firstIntoBackup   = 100 * time.Millisecond
 )
 
 // crash is a run.
@@ -129,6 +130,7 @@ type crash struct {
 	writers []*writer
 	product *product
 	log     *engineLog
+	backup  time.Duration // that a whole one takes
 	out     report
 }
 
@@ -141,7 +143,7 @@ func run(ctx context.Context, c config) (report, error) {
 		return report{}, fmt.Errorf("make a data directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := crash{config: c, dir: dir, random: rand.New(rand.NewPCG(c.seed, c.seed))} //nolint:gosec // G404: it has to be repeatable
+	r := crash{config: c, dir: dir, backup: firstIntoBackup, random: rand.New(rand.NewPCG(c.seed, c.seed))} //nolint:gosec // G404: it has to be repeatable
 	if err := r.start(ctx); err != nil {
 		return report{}, err
 	}
@@ -226,7 +228,7 @@ func (r *crash) moment(ctx context.Context, k kind) (copied *copying, err error)
 	case backups:
 		time.Sleep(wait)
 		copied, err = startBackup(ctx, r.binary, r.product)
-		wait = r.within(longestIntoBackup)
+		wait = r.within(r.backup)
 	case plain, kindCount:
 	}
 	time.Sleep(wait)
@@ -253,7 +255,9 @@ func (r *crash) meeting(ctx context.Context, k kind, copied *copying) error {
 		if err != nil {
 			return err
 		}
-		met = !made
+		if met = !made; made {
+			r.backup = copied.took
+		}
 	case plain, kindCount:
 	}
 	if met {
