@@ -33,7 +33,7 @@ which is in it.`,
 				name = args[0]
 			}
 			var sum backup.Summary
-			err := backup.Create(name, func(to io.Writer) (err error) {
+			err := backup.Create(name, d.dir.Path(), func(to io.Writer) (err error) {
 				sum, err = backup.Write(cmd.Context(), backup.Source{Dir: d.dir.Path(), Engine: d.engine, Objects: d.objects, Now: time.Now}, to)
 				return err
 			})

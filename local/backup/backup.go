@@ -81,9 +81,14 @@ const (
 )
 
 // Create writes a backup to a file, which has its name once it is whole and on
-// disk, in place of what had it before. write writes it, as Write does or the
-// process that has the data.
-func Create(name string, write func(io.Writer) error) (err error) {
+// disk, in place of the file that had it before; a link is followed. What is no file
+// is refused, and what lies in the data directory dir, where it would take the place
+// of what is backed up, or be lost with it. write writes the backup, as Write does or
+// the process that has the data.
+func Create(name, dir string, write func(io.Writer) error) (err error) {
+	if name, err = target(name, dir); err != nil {
+		return err
+	}
 	work, err := staging.Open(name + ".unfinished")
 	if err != nil {
 		return fmt.Errorf("make the backup %s: %w", name, err)
@@ -108,6 +113,28 @@ func Create(name string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("make the backup %s: %w", name, err)
 	}
 	return nil
+}
+
+// target is the file to which a name leads.
+func target(name, dir string) (string, error) {
+	path, err := staging.Resolve(name)
+	if err != nil {
+		return "", err
+	}
+	if dir, err = staging.Resolve(dir); err != nil {
+		return "", err
+	}
+	if below, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(below) {
+		return "", fmt.Errorf("%s lies in the data directory: name a file elsewhere, best on another disk", path)
+	}
+	switch at, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return "", fmt.Errorf("look at %s: %w", path, err)
+	case !at.Mode().IsRegular():
+		return "", fmt.Errorf("%s is a folder, a device or a link to nothing: name a file, which is replaced, or one that is not there yet", path)
+	}
+	return path, nil
 }
 
 // Write writes a backup. The installation goes on meanwhile; the contents of

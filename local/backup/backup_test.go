@@ -173,7 +173,7 @@ func TestBackupUnderWriters(t *testing.T) {
 		}
 		elsewhere := t.TempDir()
 		file, dir := filepath.Join(elsewhere, "file.backup"), filepath.Join(elsewhere, "data")
-		if err := backup.Create(file, func(to io.Writer) error { return source.write(t.Context(), to) }); err != nil {
+		if err := backup.Create(file, source.dir, func(to io.Writer) error { return source.write(t.Context(), to) }); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(file)
@@ -251,7 +251,7 @@ func made(t *testing.T) (dir, file string) {
 		}
 	}
 	file = filepath.Join(t.TempDir(), "file.backup")
-	if err := backup.Create(file, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
+	if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.stop(); err != nil {
@@ -349,7 +349,7 @@ func TestObjectThatIsDeletedMeanwhileIsThere(t *testing.T) {
 	dir, file := made(t)
 	i := started(t, dir)
 	source := backup.Source{Dir: dir, Engine: deleting{i.engine, i.objects}, Objects: i.objects, Now: time.Now}
-	err := backup.Create(file, func(to io.Writer) error {
+	err := backup.Create(file, dir, func(to io.Writer) error {
 		_, err := backup.Write(t.Context(), source, to)
 		return err
 	})
@@ -389,7 +389,7 @@ func TestEndedBackupLeavesTheLastOne(t *testing.T) {
 		},
 		context.Canceled: func(to io.Writer) error { return i.write(ended, to) },
 	} {
-		if err := backup.Create(file, write); !errors.Is(err, want) {
+		if err := backup.Create(file, dir, write); !errors.Is(err, want) {
 			t.Errorf("it is answered with %v, want %v", err, want)
 		}
 	}
@@ -426,7 +426,7 @@ func TestDamagedInstallationIsNotBackedUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(t.TempDir(), "file.backup")
-			err := backup.Create(file, func(to io.Writer) error { return i.write(t.Context(), to) })
+			err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) })
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("it is answered with %v", err)
 			}

@@ -325,3 +325,52 @@ func TestFlippedBackupIsRefused(t *testing.T) {
 		t.Errorf("of %d only %d are refused", all, refused)
 	}
 }
+
+// TestNothingButAFileIsReplaced names what is no file, and what the data are in.
+func TestNothingButAFileIsReplaced(t *testing.T) {
+	dir, file := made(t)
+	i := started(t, dir)
+	elsewhere := t.TempDir()
+	beside := func(name string) string { return filepath.Join(elsewhere, name) }
+	if err := errors.Join(os.Mkdir(beside("folder"), 0o700), os.Symlink(beside("nowhere"), beside("nothing")), os.Symlink(dir, beside("data"))); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		beside("folder"):                    "name a file",
+		beside("nothing"):                   "name a file",
+		os.DevNull:                          "name a file",
+		elsewhere:                           "name a file",
+		dir:                                 "data directory",
+		filepath.Join(dir, "root.key"):      "data directory",
+		filepath.Join(dir, "engine", "new"): "data directory",
+		filepath.Join(beside("data"), "root.key"):    "data directory",
+		filepath.Join(beside("absent"), "a", "file"): "make the directory around it",
+	} {
+		err := backup.Create(path, dir, func(io.Writer) error {
+			t.Errorf("%s: a backup is written", path)
+			return errors.New("written")
+		})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: it is answered with %v", path, err)
+		}
+	}
+	if got := names(t, elsewhere); len(got) != 3 {
+		t.Errorf("there is %v", got)
+	}
+	link := beside("link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := backup.Create(link, dir, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Readlink(link); err != nil {
+		t.Error("the link has become the file")
+	}
+	if _, err := backup.Restore(t.Context(), file, beside("restored")); err != nil {
+		t.Error(err)
+	}
+}

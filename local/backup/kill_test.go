@@ -51,7 +51,7 @@ func help(do, dir, file string) error {
 	})
 	for {
 		fmt.Println("begins")
-		if err := backup.Create(file, func(to io.Writer) error { return i.write(ctx, to) }); err != nil {
+		if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(ctx, to) }); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func TestKilledBackupLeavesNothingOrAll(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := backup.Create(file, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
+	if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, place); len(got) != 1 || slices.Contains(names(t, dir), "backup") {

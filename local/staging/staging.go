@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/disk"
 )
 
 // Folder is a folder of one process. What lies in it is gone with Close.
@@ -34,14 +35,19 @@ const (
 	dirMode  fs.FileMode = 0o700
 )
 
-// Open makes the folder, or empties the one that a killed process left. The
-// folder around it has to be there.
+// Open makes the folder, or empties the one that a killed process left; it refuses
+// any other. The folder around it has to be there.
 func Open(path string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", path, err)
 	}
-	if err := os.Mkdir(path, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Mkdir(path, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		if err := ours(path); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
 		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path, cause(err))
 	}
 	lock, err := vfs.Default.Lock(filepath.Join(path, lockName))
@@ -56,6 +62,28 @@ func Open(path string) (*Folder, error) {
 		return nil, errors.Join(fmt.Errorf("what an interrupted one left in %s cannot be removed: %w", path, err), lock.Close())
 	}
 	return f, nil
+}
+
+// ours refuses what is there and was not left by Open. All in the folder is going to
+// be deleted: nothing is that somebody else keeps there, or that another user has
+// a link lead to.
+func ours(path string) error {
+	refused := fmt.Errorf("%s is needed for what is under way, and was not left by an interrupted one: rename it, or remove it", path)
+	at, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", path, cause(err))
+	}
+	if !at.IsDir() || disk.Exposed(at.Mode()) {
+		return refused
+	}
+	found, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("look into %s: %w", path, cause(err))
+	}
+	if lock, err := os.Lstat(filepath.Join(path, lockName)); len(found) > 0 && (err != nil || !lock.Mode().IsRegular()) {
+		return refused
+	}
+	return nil
 }
 
 // Path is that of something in the folder.
@@ -88,9 +116,9 @@ func (f *Folder) Close() error {
 	return err
 }
 
-// Resolve gives the absolute path of a directory that is there or is to be, without
-// links, so that what is made beside it is on its file system. Its error is a
-// sentence for the terminal.
+// Resolve gives the absolute path of what is there or is to be, without links, so
+// that what is made beside it is on its file system. Its error is a sentence for the
+// terminal.
 func Resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -101,7 +129,7 @@ func Resolve(path string) (string, error) {
 	}
 	around, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return "", fmt.Errorf("the data directory %s cannot be made: %w: make the one around it", path, cause(err))
+		return "", fmt.Errorf("%s cannot be made: %w: make the directory around it", path, cause(err))
 	}
 	return filepath.Join(around, filepath.Base(abs)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -39,10 +40,58 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
+// TestNobodyElsesFolderIsEmptied has what an operator keeps under the name, and what
+// another user puts there, in a folder such as /tmp.
+func TestNobodyElsesFolderIsEmptied(t *testing.T) {
+	for name, make := range map[string]func(dir, path string) error{
+		"another folder": func(_, path string) error { return os.Mkdir(path, 0o700) },
+		"a link to a folder that has a lock": func(dir, path string) error {
+			kept := filepath.Join(dir, "kept")
+			return errors.Join(os.Mkdir(kept, 0o700), os.WriteFile(filepath.Join(kept, "lock"), nil, 0o600), os.Symlink(kept, path))
+		},
+		"a folder in which the lock is a link": func(dir, path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(dir, "linked"), []byte("x"), 0o600),
+				os.Symlink(filepath.Join(dir, "linked"), filepath.Join(path, "lock")))
+		},
+		"a file": func(_, path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a folder into which others may write": func(_, path string) error {
+			if runtime.GOOS == "windows" {
+				return os.WriteFile(path, nil, 0o600)
+			}
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "lock"), nil, 0o600), os.Chmod(path, 0o777))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "b.unfinished")
+			if err := make(dir, path); err != nil {
+				t.Fatal(err)
+			}
+			precious := filepath.Join(path, "precious")
+			if err := os.WriteFile(precious, []byte("x"), 0o600); err != nil {
+				precious = path // it is no folder
+			}
+			if _, err := staging.Open(path); err == nil || !strings.Contains(err.Error(), "rename it") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("it is answered with %v", err)
+			}
+			if _, err := os.Lstat(precious); err != nil {
+				t.Error(err)
+			}
+			if linked, err := os.ReadFile(filepath.Join(dir, "linked")); err == nil && len(linked) == 0 {
+				t.Error("what the lock leads to is emptied")
+			}
+		})
+	}
+}
+
 func TestFolderIsOnesAloneAndLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "data.restoring")
 	write(t, filepath.Join(path, "new", "left by a kill"))
+	write(t, filepath.Join(path, "lock"))
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	f := open(t, path)
 	if got := names(t, path); len(got) != 1 {
 		t.Errorf("what a killed one left is there: %v", got)
@@ -108,7 +157,7 @@ func TestResolvedPathHasNoLinks(t *testing.T) {
 			t.Errorf("%s resolves to %s (%v), want %s", path, got, err, want)
 		}
 	}
-	if _, err := staging.Resolve(filepath.Join(dir, "absent", "new")); err == nil || !strings.Contains(err.Error(), "make the one around it") {
+	if _, err := staging.Resolve(filepath.Join(dir, "absent", "new")); err == nil || !strings.Contains(err.Error(), "make the directory around it") {
 		t.Errorf("a directory in none is answered with %v", err)
 	}
 }

@@ -303,7 +303,7 @@ func (e *earlier) refused(t *testing.T) {
 		{"nothing old there", t.TempDir(), outside, "holds no data of an earlier version"},
 		{"the same directory", e.dir, e.dir, "mv "},
 		{"below it", e.dir, filepath.Join(e.dir, "new"), "name another one"},
-		{"nothing around it", e.dir, filepath.Join(t.TempDir(), "absent", "new"), "make the one around it"},
+		{"nothing around it", e.dir, filepath.Join(t.TempDir(), "absent", "new"), "make the directory around it"},
 		{"no root key", damaged(func(dir string) error { return os.Remove(filepath.Join(dir, "root.key")) }), outside, "put a copy of that file back"},
 		{"an open root key", damaged(func(dir string) error { return os.Chmod(filepath.Join(dir, "root.key"), 0o644) }), outside, "chmod 600"},
 		{"a cut table", damaged(func(dir string) error { return os.Truncate(filepath.Join(dir, table), 100<<10) }), outside, "restore a copy"},
