@@ -41,9 +41,12 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	return b.land(batch, f)
 }
 
-// land waits until a flight is on disk, and promises it.
+// land waits until a flight is on disk, where the next start finds it, and promises it.
 func (b *Backend) land(batch *pebble.Batch, f *flight) error {
 	err := batch.SyncWait()
+	if err == nil {
+		err = b.inPlace()
+	}
 	if err == nil {
 		err = b.ack.promise(f.seq)
 	}

@@ -14,7 +14,7 @@
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
 // are the form of the files, feed.go the stream, housekeeping.go what is deleted,
-// acknowledged.go how a damaged log is noticed, checkpoint.go what backups copy. Why Pebble:
+// acknowledged.go how a damaged log is noticed, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
 // docs/decisions/0031-pebble-is-the-embedded-engine.md.
 package embedded
 
@@ -23,7 +23,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -42,7 +41,8 @@ type Backend struct {
 	o     Options
 	db    *pebble.DB
 	ack   *acknowledged
-	lock  io.Closer
+	lock  *pebble.Lock
+	mark  fs.FileInfo // of the lock's file, as it was made
 	calls calls
 	life  context.Context //nolint:containedctx // ends what runs in the background
 	end   context.CancelFunc
@@ -89,7 +89,7 @@ type Options struct {
 	Fatal func(error)
 }
 
-// What lies in the folder, beside a lock.
+// What lies in the folder.
 const (
 	filesFolder      = "pebble"
 	acknowledgedFile = "acknowledged"
@@ -136,7 +136,9 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", o.Dir, err)
 	}
-	switch b.lock, err = o.FS.Lock(o.FS.PathJoin(o.Dir, "lock")); {
+	switch b.lock, err = pebble.LockDirectory(files, o.FS); {
+	case errors.Is(err, fs.ErrNotExist): // of one that is only read
+		return nil, fmt.Errorf("there is no store in %s: %w", o.Dir, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return nil, fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", o.Dir, err)
 	case err != nil:
@@ -184,7 +186,7 @@ func makeFolder(fs vfs.FS, path string) error {
 
 func (b *Backend) pebbleOptions() *pebble.Options {
 	return &pebble.Options{
-		FS: b.o.FS, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
+		FS: b.o.FS, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             log{b},
 		EventListener:      log{b}.events(),
@@ -194,6 +196,9 @@ func (b *Backend) pebbleOptions() *pebble.Options {
 
 // recover reads where the last process ended.
 func (b *Backend) recover() error {
+	if err := b.remember(); err != nil {
+		return err
+	}
 	if err := b.checkFormat(); err != nil {
 		return err
 	}
@@ -277,7 +282,11 @@ func (l log) Fatalf(format string, args ...any) {
 
 // fail notes that nothing can be written any more, and gives the error for who asked.
 func (b *Backend) fail(err error) error {
-	err = fmt.Errorf("the store in %s cannot be written to: %w: what was answered before is safe; see that its disk has room and is writable, and start again", b.o.Dir, err)
+	if errors.Is(err, errMoved) {
+		err = fmt.Errorf("the store in %s is not there any more: %w, and nothing was answered since: put them back, or restore the last backup, and start again", b.o.Dir, err)
+	} else {
+		err = fmt.Errorf("the store in %s cannot be written to: %w: what was answered before is safe; see that its disk has room and is writable, and start again", b.o.Dir, err)
+	}
 	if b.broken.CompareAndSwap(nil, &err) {
 		b.o.Fatal(err)
 	}

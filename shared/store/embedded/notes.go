@@ -30,28 +30,32 @@ func (b *Backend) Note(key string) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// SetNotes notes and removes, all or nothing; it is on disk when it is answered.
+// SetNotes notes and removes, all or nothing; it is on disk when it is answered. It
+// is a change as a commit is, though the feed has none of it: a start that does not
+// find it says so.
 func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
 	if err := b.begin(); err != nil {
 		return err
 	}
 	defer b.calls.done()
 	batch := b.db.NewBatch()
-	defer func() { _ = batch.Close() }()
+	var all []error
 	for _, key := range remove {
-		if err := batch.Delete(noteKey(key), nil); err != nil {
-			return fmt.Errorf("remove a note: %w", err)
-		}
+		all = append(all, batch.Delete(noteKey(key), nil))
 	}
 	for key, value := range set {
-		if err := batch.Set(noteKey(key), value, nil); err != nil {
-			return fmt.Errorf("note: %w", err)
-		}
+		all = append(all, batch.Set(noteKey(key), value, nil))
 	}
-	if err := batch.Commit(pebble.Sync); err != nil {
-		return b.fail(err)
+	if err := errors.Join(all...); err != nil {
+		return fmt.Errorf("note: %w", errors.Join(err, batch.Close()))
 	}
-	return b.usable()
+	b.mu.Lock()
+	batch, f, err := b.launch(batch, nil)
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return b.land(batch, f)
 }
 
 // notesAtOnce is how many notes are read before they are visited.
