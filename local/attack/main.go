@@ -11,7 +11,7 @@
 // rule, over thousands of generated inputs. Here is one of each kind, against
 // what a user starts, with everything that stands between two packages.
 //
-// Read cases.go for what is tried at the gateway and management.go for the
+// Read cases.go for what is tried at the gateway, management.go and uploads.go for the
 // API; then wire.go (the client), upstream.go, peers.go and product.go.
 package main
 

@@ -21,7 +21,7 @@ type managed struct {
 // some are about what another has made.
 func (p *product) attackManagement(ctx context.Context) ([]result, error) {
 	var results []result
-	for _, m := range managedCases() {
+	for _, m := range append(managedCases(), uploadCases()...) {
 		got, err := m.do(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)

@@ -24,6 +24,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"net/http"
 	"os"
 	"path"
@@ -75,6 +76,8 @@ type Bucket struct {
 	// retained counts those who want deleted contents kept, left are these.
 	retained int
 	left     map[string]struct{}
+	// under are the keys to which clients upload now.
+	under map[string]struct{}
 }
 
 // Options are what a Bucket takes from outside. All fields but Uploaded are needed.
@@ -89,6 +92,8 @@ type Options struct {
 	Address string
 	// Refuse answers a request to Uploads with a problem document.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, detail string)
+	// Log hears why an upload could not be stored.
+	Log *slog.Logger
 	// Uploaded, if not nil, is called after each upload.
 	Uploaded func(blob.Object)
 }
@@ -103,7 +108,7 @@ const (
 // Open makes the folder, or goes on with the one that is there, and removes what
 // a crash has left.
 func Open(o Options) (*Bucket, error) {
-	b := &Bucket{o: o, left: map[string]struct{}{}}
+	b := &Bucket{o: o, left: map[string]struct{}{}, under: map[string]struct{}{}}
 	if err := os.RemoveAll(filepath.Join(o.Dir, unfinished)); err != nil {
 		return nil, fmt.Errorf("remove unfinished objects: %w", err)
 	}

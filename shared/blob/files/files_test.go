@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,6 +30,7 @@ import (
 type world struct {
 	*files.Bucket
 	options  files.Options
+	log      bytes.Buffer
 	now      time.Time
 	mu       sync.Mutex
 	uploaded []blob.Object
@@ -53,6 +55,7 @@ func newWorld(t *testing.T) *world {
 		Refuse: func(out http.ResponseWriter, _ *http.Request, status int, detail string) {
 			http.Error(out, detail, status)
 		},
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Uploaded: func(o blob.Object) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -312,26 +315,6 @@ func TestUploadHasABound(t *testing.T) {
 		if found := w.stored(t); len(found) != 0 {
 			t.Errorf("%s: it left %v", name, found)
 		}
-	}
-}
-
-// broken is a body that ends in an error.
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// An upload that breaks off leaves nothing, and its URL works still.
-func TestBrokenUploadCanBeSentAgain(t *testing.T) {
-	w := newWorld(t)
-	address := w.issue(t, "id")
-	if code := w.send(t, http.MethodPut, address, io.MultiReader(strings.NewReader("half"), broken{})); code < 400 {
-		t.Errorf("it is answered %d", code)
-	}
-	if found := w.stored(t); len(found) != 0 {
-		t.Errorf("it left %v", found)
-	}
-	if code := w.send(t, http.MethodPut, address, strings.NewReader("whole")); code != http.StatusOK {
-		t.Errorf("sent again it is answered %d", code)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"crypto/hmac"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +21,7 @@ const maxUploadBytes = 100 << 20
 
 // PresignPut makes a URL to which any client may PUT one body, once, for
 // blob.UploadValidity, without credentials. The URL is a secret. Unlike S3 it is
-// refused the second time, and beyond 100 MiB.
+// refused the second time, while another one is under way, and beyond 100 MiB.
 func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
 	expires := strconv.FormatInt(b.o.Now().Add(blob.UploadValidity).Unix(), 10)
 	signature, err := b.o.Sign(ctx, signed(key, expires))
@@ -49,6 +51,7 @@ func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	want, err := b.o.Sign(r.Context(), signed(key, query.Get("expires")))
 	if err != nil {
+		b.o.Log.ErrorContext(r.Context(), "an upload's signature cannot be checked", "error", err)
 		b.o.Refuse(w, r, http.StatusInternalServerError, "The upload's signature cannot be checked now. Try again.")
 		return
 	}
@@ -64,14 +67,20 @@ func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 		b.o.Refuse(w, r, http.StatusRequestEntityTooLarge, tooLarge)
 		return
 	}
+	if !b.begin(key) {
+		b.o.Refuse(w, r, http.StatusConflict, "An upload to this URL is under way. Wait for its end, or half a minute if it has broken off.")
+		return
+	}
+	defer b.end(key)
 	if used, err := b.o.Notes.Note(uploadedNote + key); err != nil || used != nil {
 		b.refused(w, r, errors.Join(err, errThere))
 		return
 	}
-	o, err := b.store(r.Context(), blob.Object{Key: key, Modified: b.o.Now()}, http.MaxBytesReader(w, r.Body, maxUploadBytes),
+	body := &received{from: http.MaxBytesReader(w, r.Body, maxUploadBytes)}
+	o, err := b.store(r.Context(), blob.Object{Key: key, Modified: b.o.Now()}, body,
 		map[string][]byte{uploadedNote + key: []byte(query.Get("expires"))})
 	if err != nil {
-		b.refused(w, r, err)
+		b.refused(w, r, errors.Join(body.err, err))
 		return
 	}
 	w.Header().Set("Etag", `"`+o.ETag+`"`)
@@ -84,15 +93,55 @@ func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 const tooLarge = "An archive has at most 100 MiB. Leave out what the project does not need."
 
 func (b *Bucket) refused(w http.ResponseWriter, r *http.Request, err error) {
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
 		b.o.Refuse(w, r, http.StatusRequestEntityTooLarge, tooLarge)
-		return
-	}
-	if errors.Is(err, errThere) {
+	case errors.Is(err, errBrokenOff) && errors.Is(err, os.ErrDeadlineExceeded):
+		b.o.Refuse(w, r, http.StatusRequestTimeout, "The archive stalled before its end. Send it again, at once: the URL is not used.")
+	case errors.Is(err, errBrokenOff):
+		b.o.Refuse(w, r, http.StatusBadRequest, "The archive could not be read to its end. Send it again: the URL is not used.")
+	case errors.Is(err, errThere):
 		b.o.Refuse(w, r, http.StatusConflict, "The upload's URL was used before. Ask for another one.")
-		return
+	default:
+		b.o.Log.ErrorContext(r.Context(), "an upload could not be stored", "path", r.URL.Path, "error", err)
+		b.o.Refuse(w, r, http.StatusInternalServerError, "The archive could not be stored. Send it again.")
 	}
-	b.o.Refuse(w, r, http.StatusInternalServerError, "The archive could not be stored. Send it again.")
+}
+
+// errBrokenOff is the client's fault, or that of the network to it.
+var errBrokenOff = errors.New("files: the body has no end")
+
+// received is a body that remembers why it has no end: what cannot be stored is
+// another's fault.
+type received struct {
+	from io.Reader
+	err  error
+}
+
+func (r *received) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = fmt.Errorf("%w: %w", errBrokenOff, err)
+	}
+	return n, err
+}
+
+// begin reports whether nobody else sends to the URL of key now: who has a URL may
+// fill the disk with one archive, and not with one on each connection.
+func (b *Bucket) begin(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, under := b.under[key]; under {
+		return false
+	}
+	b.under[key] = struct{}{}
+	return true
+}
+
+func (b *Bucket) end(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.under, key)
 }
 
 // Forget removes the notes of URLs that have expired and were used. It may be
