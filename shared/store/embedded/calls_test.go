@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +40,18 @@ func TestCloseUnderCalls(t *testing.T) {
 				return true, err
 			})
 		},
+		"Empty":  func(int) error { _, err := engine.Empty(); return err },
+		"Verify": func(int) error { return engine.Verify() },
+		"Checkpoint": func(i int) error {
+			return engine.Checkpoint(ctx, fmt.Sprint("copy", i))
+		},
 		"Expire":  func(int) error { return engine.Expire(ctx) },
 		"Changes": func(int) error { _, err := engine.Changes(ctx, 1<<60, 1); return err }, // waits
+	}
+	for method := range reflect.TypeFor[*embedded.Backend]().Methods() {
+		if calls[method.Name] == nil && method.Name != "Close" {
+			t.Errorf("nobody calls %s", method.Name)
+		}
 	}
 	answered := make([]int, len(calls))
 	n := 0

@@ -17,9 +17,13 @@ import (
 // the call. Commits go on meanwhile. Tables, which never change, are linked where
 // links can be made; after an error parts of the copy may be left.
 func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
-	if err := errors.Join(ctx.Err(), b.usable()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := b.begin(); err != nil {
+		return err
+	}
+	defer b.calls.done()
 	promised := b.ack.promised() // before the log is copied: the copy must hold no promise that it cannot keep
 	err := b.db.Checkpoint(b.o.FS.PathJoin(dir, filesFolder), pebble.WithFlushedWAL())
 	if err == nil {
@@ -33,6 +37,10 @@ func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
 
 // Verify reads everything and tells the first damage.
 func (b *Backend) Verify() error {
+	if err := b.begin(); err != nil {
+		return err
+	}
+	defer b.calls.done()
 	if err := b.db.CheckLevels(nil); err != nil {
 		return damaged(err)
 	}

@@ -115,6 +115,10 @@ func (b *Backend) someNotes(lower, upper []byte) (out []noted, err error) {
 
 // Empty reports whether nothing was ever stored: no item, and no note.
 func (b *Backend) Empty() (bool, error) {
+	if err := b.begin(); err != nil {
+		return false, err
+	}
+	defer b.calls.done()
 	last, err := b.number(lastKey)
 	if err != nil {
 		return false, damaged(err)
