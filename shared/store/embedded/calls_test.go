@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func TestCloseUnderCalls(t *testing.T) {
 	ctx, fs := t.Context(), vfs.NewMem()
 	engine := open(t, embedded.Options{Dir: "data", FS: fs})
 	var callers sync.WaitGroup
+	var over atomic.Bool // nobody has told them
 	calls := map[string]func(i int) error{
 		"Transact": func(i int) error {
 			return engine.Transact(ctx, fmt.Sprint("token", i), []store.Write{store.Put(store.Key{PK: "a", SK: fmt.Sprint(i)}, map[string]int{"n": i})})
@@ -64,7 +66,7 @@ func TestCloseUnderCalls(t *testing.T) {
 					t.Errorf("%s: %v", name, cause)
 				}
 			}()
-			for i := 0; ; i++ {
+			for i := 0; !over.Load(); i++ {
 				if err := call(i); err != nil {
 					if !errors.Is(err, embedded.ErrClosed) {
 						t.Errorf("%s: %v", name, err)
@@ -89,7 +91,8 @@ func TestCloseUnderCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(10 * time.Second):
+		over.Store(true)
 		t.Fatal("Close, or a call, never came back")
 	}
 	again := open(t, embedded.Options{Dir: "data", FS: fs})

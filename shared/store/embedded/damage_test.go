@@ -19,7 +19,8 @@ import (
 
 const folder = "store"
 
-// crashed makes the files of an engine that was killed after so many commits.
+// crashed makes the files of an engine that was killed after so many commits, and
+// a note behind them.
 func crashed(t *testing.T, commits int) *vfs.MemFS {
 	t.Helper()
 	fs, copied := vfs.NewMem(), vfs.NewMem()
@@ -27,6 +28,9 @@ func crashed(t *testing.T, commits int) *vfs.MemFS {
 	table := tableOver(engine)
 	for n := range commits {
 		put(t, table, n)
+	}
+	if err := engine.SetNotes(map[string][]byte{"note": make([]byte, 3000)}); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := vfs.Clone(fs, copied, folder, folder, vfs.CloneSync); err != nil {
 		t.Fatal(err)
@@ -151,6 +155,9 @@ func TestDamagedLogIsToldAtStart(t *testing.T) {
 			defer func() { _ = engine.Close() }()
 			if n := count(t, tableOver(engine)); n != commits {
 				t.Errorf("of %d commits there are %d, and nothing is said", commits, n)
+			}
+			if note, err := engine.Note("note"); err != nil || note == nil {
+				t.Errorf("a note is gone, and nothing is said (%v)", err)
 			}
 		})
 	}

@@ -2,10 +2,13 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble"
+
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Notes are what else one process has to keep beside its table: the metadata of
@@ -21,13 +24,13 @@ func (b *Backend) Note(key string) ([]byte, error) {
 	defer b.calls.done()
 	value, closer, err := b.db.Get(noteKey(key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
+		return nil, b.settled(context.Background(), isOfNotes) // its removal may not be on disk yet
 	}
 	if err != nil {
 		return nil, damaged(err)
 	}
 	defer func() { _ = closer.Close() }()
-	return append([]byte{}, value...), nil
+	return append([]byte{}, value...), b.settled(context.Background(), isOfNotes)
 }
 
 // SetNotes notes and removes, all or nothing; it is on disk when it is answered. It
@@ -38,6 +41,21 @@ func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
 		return err
 	}
 	defer b.calls.done()
+	batch, f, err := b.applyNotes(set, remove)
+	if err != nil {
+		return err
+	}
+	return b.land(batch, f)
+}
+
+// ofNotes is what a flight of notes touches: no item has its key.
+var ofNotes = store.Effect{}
+
+func isOfNotes(e store.Effect) bool { return e.Key == ofNotes.Key }
+
+// applyNotes makes notes readable, as apply does a transaction's effects: they are
+// promised by the number of the last change, too.
+func (b *Backend) applyNotes(set map[string][]byte, remove []string) (*pebble.Batch, *flight, error) {
 	batch := b.db.NewBatch()
 	var all []error
 	for _, key := range remove {
@@ -47,15 +65,11 @@ func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
 		all = append(all, batch.Set(noteKey(key), value, nil))
 	}
 	if err := errors.Join(all...); err != nil {
-		return fmt.Errorf("note: %w", errors.Join(err, batch.Close()))
+		return nil, nil, errors.Join(fmt.Errorf("note: %w", err), batch.Close())
 	}
 	b.mu.Lock()
-	batch, f, err := b.launch(batch, nil)
-	b.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return b.land(batch, f)
+	defer b.mu.Unlock()
+	return b.launch(batch, []store.Effect{ofNotes})
 }
 
 // notesAtOnce is how many notes are read before they are visited.
@@ -110,7 +124,7 @@ func (b *Backend) someNotes(lower, upper []byte) (out []noted, err error) {
 	if err := notes.Error(); err != nil {
 		return nil, damaged(err)
 	}
-	return out, nil
+	return out, b.settled(context.Background(), isOfNotes)
 }
 
 // Empty reports whether nothing was ever stored: no item, and no note.
