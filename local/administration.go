@@ -101,6 +101,10 @@ func withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, d
 		if err != nil {
 			return fmt.Errorf("find the folder: %w", err)
 		}
+		late := time.AfterFunc(lateAnswer, func() {
+			terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv)).Step("Process %d, which runs the product, has not answered yet. Ctrl-C ends the wait.", state.PID)
+		})
+		defer late.Stop()
 		answer = control.Ask(ctx, state.Control, control.Command{Args: typed, Dir: folder}, out, remarks)
 		if asked = !errors.Is(answer, control.ErrUnreachable); asked {
 			return errAsked
@@ -128,6 +132,10 @@ func withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, d
 // lockWait is how long a short command may hold the data directory before
 // another one gives up.
 const lockWait = 15 * time.Second
+
+// lateAnswer is when it is said that the product takes its time, such as for a
+// large backup, or because somebody stopped it.
+const lateAnswer = 5 * time.Second
 
 // holder answers what to do while another process has the lock: an error, or
 // nil to try again.

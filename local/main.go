@@ -115,7 +115,10 @@ func command(a administration) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a), restoreCommand(), importCommand(), s3ServerCommand(), buildCommand())
+	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a))
+	if a.own == nil { // the others are of a process of their own, or make data beside ours
+		root.AddCommand(restoreCommand(), importCommand(), s3ServerCommand(), buildCommand())
+	}
 	return root
 }
 

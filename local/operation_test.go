@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,19 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	}
 	if said, err := local("operation", "list"); err != nil || !strings.Contains(said, "\nkop_2 ") || strings.Contains(said, "kop_1") || !strings.Contains(said, "an-account-that-is-gone") {
 		t.Errorf("the list of what does not get on is %q, %v", said, err)
+	}
+}
+
+// TestProductTakesCommandsOnItsDataAlone: what makes data, or is a process of its own,
+// has no business in the one that runs the product.
+func TestProductTakesCommandsOnItsDataAlone(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, c := range command(administration{own: new(database)}).Commands() {
+		names = append(names, c.Name())
+	}
+	slices.Sort(names)
+	if want := []string{"account", "backup", "key", "operation"}; !slices.Equal(names, want) {
+		t.Errorf("it takes %v, want %v", names, want)
 	}
 }

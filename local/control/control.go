@@ -47,7 +47,9 @@ type answer struct {
 
 const (
 	maxCommandBytes = 1 << 20
-	headerTimeout   = 5 * time.Second
+	// strangerTimeout is how long somebody has a connection without the token:
+	// every user of the machine can dial.
+	strangerTimeout = 5 * time.Second
 )
 
 // Server takes commands until it is closed.
@@ -66,7 +68,7 @@ func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) 
 	}
 	s := &Server{Endpoint: Endpoint{Address: "http://" + l.Addr().String(), Token: rand.Text()}}
 	s.http = &http.Server{
-		Handler: s.handler(run), ReadHeaderTimeout: headerTimeout,
+		Handler: s.handler(run), ReadTimeout: strangerTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -83,6 +85,7 @@ func (s *Server) handler(run Runner) http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a command may take long
 		var c Command
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommandBytes)).Decode(&c); err != nil {
 			w.WriteHeader(http.StatusBadRequest)

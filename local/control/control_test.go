@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -85,6 +87,37 @@ func TestStrangersAreRefused(t *testing.T) {
 		if response.StatusCode < 400 {
 			t.Errorf("%.20s is answered %d", body, response.StatusCode)
 		}
+	}
+}
+
+// TestStrangersConnectionsEnd has one that announces a body, and sends none, after a
+// command began: that goes on.
+func TestStrangersConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	begun, gone := make(chan struct{}), make(chan struct{})
+	s := listen(t, func(ctx context.Context, _ control.Command, _, _ io.Writer) error {
+		close(begun)
+		<-gone
+		return ctx.Err()
+	})
+	answer := make(chan error)
+	go func() { answer <- control.Ask(t.Context(), s.Endpoint, control.Command{}, io.Discard, io.Discard) }()
+	<-begun
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Endpoint.Address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 401") {
+		t.Errorf("the stranger is told %q (%v)", said, err)
+	}
+	close(gone)
+	if err := <-answer; err != nil {
+		t.Errorf("the command is answered with %v", err)
 	}
 }
 
