@@ -19,6 +19,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/robustio"
+
+	"github.com/gatewright/gatewright/shared/seal"
 )
 
 // The modes of what is made: nobody but the owner has business in there.
@@ -98,7 +100,7 @@ func (d *Dir) Write(name string, content []byte) error {
 }
 
 func (d *Dir) write(name string, content []byte) error {
-	file, err := os.CreateTemp(d.path, ".new-*") // mode 0600
+	file, err := os.CreateTemp(d.path, draft) // mode 0600
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,11 @@ var ErrInUse = errors.New("the data directory is in use by another process")
 // the process ends.
 type Lock struct{ file *flock.Flock }
 
-// Lock takes the lock or answers ErrInUse at once.
+// draft is the pattern of what is going to be a file.
+const draft = ".new-*"
+
+// Lock takes the lock or answers ErrInUse at once. It removes what a killed holder
+// was writing: keys, mostly.
 func (d *Dir) Lock() (*Lock, error) {
 	file := flock.New(d.Path("lock")) // of fileMode
 	switch locked, err := file.TryLock(); {
@@ -135,6 +141,12 @@ func (d *Dir) Lock() (*Lock, error) {
 		return nil, fmt.Errorf("lock %s: %w", d.path, cause(err))
 	case !locked:
 		return nil, ErrInUse
+	}
+	for _, pattern := range []string{draft, seal.Draft} {
+		left, _ := fs.Glob(os.DirFS(d.path), pattern) // the patterns are good, and what is not removed now is later
+		for _, name := range left {
+			_ = os.Remove(d.Path(name))
+		}
 	}
 	return &Lock{file: file}, nil
 }

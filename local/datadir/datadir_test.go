@@ -41,6 +41,39 @@ func TestSecondLockIsRefusedUntilTheFirstIsReleased(t *testing.T) {
 	again.Release()
 }
 
+// TestLockRemovesWhatAKilledHolderWasWriting, and nothing of one that is alive.
+func TestLockRemovesWhatAKilledHolderWasWriting(t *testing.T) {
+	d := open(t)
+	left := []string{".new-1", ".key-2", "kept"}
+	for _, name := range left {
+		if err := os.WriteFile(d.Path(name), []byte("a key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func() (n int) {
+		for _, name := range left {
+			if _, err := os.Stat(d.Path(name)); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	l, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := there(); n != 1 {
+		t.Errorf("%d files are left, want 1", n)
+	}
+	if err := os.WriteFile(d.Path(".new-1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Lock(); !errors.Is(err, datadir.ErrInUse) || there() != 2 {
+		t.Errorf("a second lock is answered with %v, and %d files are left", err, there())
+	}
+	l.Release()
+}
+
 func TestDirectoryThatCannotBeWrittenIsOneClearLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -73,6 +73,10 @@ func readKey(path string) ([]byte, error) {
 	return key, nil
 }
 
+// Draft is the pattern of the files beside a key that is made. One that is left was
+// left by a kill, and may hold the key.
+const Draft = ".key-*"
+
 // makeKey writes a new key beside path and links it there, which either
 // happens wholly or finds that another process was first. Both are success.
 func makeKey(path string) (err error) {
@@ -81,7 +85,7 @@ func makeKey(path string) (err error) {
 			err = fmt.Errorf("make the key file: %w", err)
 		}
 	}()
-	draft, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	draft, err := os.CreateTemp(filepath.Dir(path), Draft) // mode 0600
 	if err != nil {
 		return err
 	}
