@@ -19,9 +19,11 @@ import (
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -31,7 +33,9 @@ type database struct {
 	table *store.Table
 	ids   *ids.Source
 
-	engine *embedded.Backend // nil where a DynamoDB has the table
+	// engine and key are nil where a DynamoDB has the table.
+	engine *embedded.Backend
+	key    seal.KeySource
 	// dir and objects are what a backup holds beside the engine; objects is nil where
 	// an S3 has them.
 	dir     *datadir.Dir
@@ -65,7 +69,7 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	case s.functions != "":
 		return emulate(ctx, s, dir, t, log)
 	}
-	engine, err := openEngine(ctx, dir, log, fatal)
+	engine, key, err := openEngine(ctx, dir, log, fatal)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +77,23 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 		table:  store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}),
 		ids:    ids.NewSource(rand.Reader, time.Now),
 		engine: engine,
+		key:    key,
 	}, nil
 }
 
-// openEngine opens the engine's files in the data directory.
-func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
-	return embedded.Open(ctx, embedded.Options{Dir: dir.Path("engine"), Log: log.With("part", "engine"), Fatal: fatal})
+// openEngine opens the engine's files in the data directory, and the root key of
+// what is in them. Nobody opens one alone: what a command stored before there is a
+// key would keep every start from making one.
+func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, seal.KeySource, error) {
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path("engine"), Log: log.With("part", "engine"), Fatal: fatal})
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := rootkey.Open(ctx, dir.Path(rootkey.Name), engine)
+	if err != nil {
+		return nil, nil, errors.Join(err, engine.Close())
+	}
+	return engine, key, nil
 }
 
 // emulate starts a DynamoDB, which functions in processes of their own can reach.

@@ -126,26 +126,23 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	return nil
 }
 
-// openKey opens the root key: now, not at the first request.
+// openKey opens the root key where no engine has: now, not at the first request.
 func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, error) {
-	if engine := cmp.Or(o.notes, o.database.engine); engine != nil {
-		return rootkey.Open(ctx, c.KeyFile, engine)
+	if o.database.key != nil {
+		return o.database.key, nil
 	}
 	key := seal.OpenFile(c.KeyFile)
 	_, err := key.Root(ctx)
 	return key, err
 }
 
-// openFiles opens the root key and the objects in the data directory, and the
-// engine for their notes if the database has none.
+// openFiles opens the objects in the data directory, and the engine for their notes
+// if the database has none.
 func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log *slog.Logger, fatal func(error)) (key seal.KeySource, err error) {
-	if o.notes = o.database.engine; o.notes == nil {
-		if o.notes, err = openEngine(ctx, o.dir, log, fatal); err != nil {
+	if o.notes, key = o.database.engine, o.database.key; o.notes == nil {
+		if o.notes, key, err = openEngine(ctx, o.dir, log, fatal); err != nil {
 			return nil, err
 		}
-	}
-	if key, err = o.openKey(ctx, c); err != nil {
-		return nil, err
 	}
 	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, origin(served.api)),
 		apigateway.Refusal{IDs: o.database.ids, Now: time.Now, Log: log})
