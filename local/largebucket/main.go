@@ -1,42 +1,62 @@
 // Command largebucket measures what the size of a key bucket costs: it fills
 // buckets of 1,000 and of 100,000 consumers through the API of a product of its
-// own, lists 100 consumers of each, deletes the large one, and waits until
-// nothing of it is left in the table.
+// own, lists them, deletes the large one, and waits until nothing of it is left;
+// and it gives another product a bucket of a million, and looks at its memory and
+// at how it starts again after kills.
 //
-// `make bench` runs it. It fails when the deletion takes 100 ms or more, or when
-// the bucket can still be seen after it. There is only this file.
+// `make bench` runs it. It fails when a figure is beyond its bar, or when the bucket
+// can still be seen after its deletion.
+//
+// Read main.go, then million.go and fill.go; client.go speaks to the product.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/local/instance"
 )
 
 func main() {
 	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it")
 	consumers := flag.Int("consumers", 100_000, "how many consumers the large bucket has")
+	most := flag.Int("most", 1_000_000, "how many consumers the product has whose memory and start are measured; 0 for not to")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *binary, *consumers); err != nil {
+	if err := run(ctx, *binary, *consumers, *most); err != nil {
 		fmt.Fprintln(os.Stderr, "largebucket:", err)
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, binary string, consumers, most int) (err error) {
+	dir, err := os.MkdirTemp("", "gatewright-largebucket-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	var table bars.Table
+	if err := throughAPI(ctx, filepath.Join(dir, "api"), binary, consumers, &table); err != nil {
+		return err
+	}
+	if most > 0 {
+		if err := million(ctx, filepath.Join(dir, "million"), binary, most, &table); err != nil {
+			return err
+		}
+	}
+	fmt.Print(&table)
+	return table.Err()
 }
 
 const (
@@ -47,19 +67,25 @@ const (
 	emptying = 30 * time.Minute
 )
 
-func run(ctx context.Context, binary string, consumers int) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-largebucket-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
+// startedIn starts a product in a folder that is made.
+func startedIn(ctx context.Context, dir, binary string) (client, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return client{}, fmt.Errorf("make a folder: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	i, err := instance.Start(ctx, dir, "", binary)
+	if err != nil {
+		return client{}, err
+	}
+	return client{i, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}}, nil
+}
+
+// throughAPI measures a bucket that was filled as clients fill it.
+func throughAPI(ctx context.Context, dir, binary string, consumers int, table *bars.Table) error {
+	c, err := startedIn(ctx, dir, binary)
 	if err != nil {
 		return err
 	}
-	defer i.Stop()
-	c := client{i, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}}
-
+	defer c.Stop()
 	began := time.Now()
 	if err := c.fill(ctx, "small", small); err != nil {
 		return err
@@ -67,28 +93,38 @@ func run(ctx context.Context, binary string, consumers int) (err error) {
 	if err := c.fill(ctx, "large", consumers); err != nil {
 		return err
 	}
-	filled := time.Since(began)
-	first, err := c.list(ctx, "small")
+	table.Add(fmt.Sprintf("consumers created through the API by %d clients", writers), "",
+		fmt.Sprintf("%.0f a second", float64(consumers+small)/time.Since(began).Seconds()), true)
+	if err := c.Quiet(ctx); err != nil {
+		return err
+	}
+	size, err := bytesBelow(filepath.Join(c.Data(), "engine"))
 	if err != nil {
 		return err
 	}
-	second, err := c.list(ctx, "large")
+	table.Add(fmt.Sprintf("disk for each of %d consumers, a day's changes and audit records included", consumers+small), "",
+		fmt.Sprintf("%d bytes", size/int64(consumers+small)), true)
+	first, err := c.first(ctx, "small")
 	if err != nil {
 		return err
 	}
-	size, err := tableBytes(i)
+	second, err := c.first(ctx, "large")
 	if err != nil {
 		return err
 	}
+	table.Add(fmt.Sprintf("list 100 of %d, median of %d", consumers, lists), "", fmt.Sprintf("%s, %.2f times that of %d", round(second), second.Seconds()/first.Seconds(), small), true)
+	began = time.Now()
+	if err := c.listAll(ctx, "large", consumers); err != nil {
+		return err
+	}
+	table.Add(fmt.Sprintf("list all %d, in pages of %d", consumers, page), "", fmt.Sprint(time.Since(began).Round(time.Millisecond)), true)
 
 	began = time.Now()
 	if err := c.do(ctx, http.MethodDelete, bucket("large"), "", http.StatusNoContent, nil); err != nil {
 		return err
 	}
 	deleted := time.Since(began)
-	if deleted >= deadline {
-		return fmt.Errorf("the deletion was answered after %s", deleted)
-	}
+	table.Add(fmt.Sprintf("delete the bucket of %d", consumers), fmt.Sprint(deadline), fmt.Sprint(round(deleted)), deleted < deadline)
 	if err := c.do(ctx, http.MethodGet, bucket("large"), "", http.StatusNotFound, nil); err != nil {
 		return err
 	}
@@ -96,111 +132,33 @@ func run(ctx context.Context, binary string, consumers int) (err error) {
 	if err := c.emptied(ctx, consumers); err != nil {
 		return err
 	}
-	fmt.Printf("| | %d consumers | %d consumers |\n|---|---|---|\n", small, consumers)
-	fmt.Printf("| list 100 of them, median of %d | %s | %s (%.2f times) |\n", lists, round(first), round(second), second.Seconds()/first.Seconds())
-	fmt.Printf("| delete the bucket | | %s |\n", round(deleted))
-	fmt.Printf("| empty it afterwards | | %s |\n\n", time.Since(began).Round(time.Second))
-	fmt.Printf("Both were filled through the API by %d clients, %.0f consumers a second; the database's file had %d MB then.\n",
-		writers, float64(consumers+small)/filled.Seconds(), size>>20)
+	table.Add("empty it afterwards, with a second pass after a minute", "", fmt.Sprint(time.Since(began).Round(time.Second)), true)
 	return nil
 }
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-func bucket(name string) string { return "/v1/accounts/demo/key-buckets/" + name + "-bucket" }
-
-// client speaks to the product.
-type client struct {
-	*instance.Instance
-	http *http.Client
-}
-
-// do makes a request, whose answer has to have the status.
-func (c client) do(ctx context.Context, method, path, body string, status int, out any) error {
-	r, err := http.NewRequestWithContext(ctx, method, c.API+path, strings.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("make a request: %w", err)
-	}
-	r.Header.Set("Authorization", "Bearer "+c.Key)
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	if answer.StatusCode != status {
-		return fmt.Errorf("%s %s answers %d: %s", method, path, answer.StatusCode, raw)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(raw, out)
-}
-
-// fill makes a bucket with n consumers.
-func (c client) fill(ctx context.Context, name string, n int) error {
-	if err := c.do(ctx, http.MethodPost, "/v1/accounts/demo/key-buckets", fmt.Sprintf(`{"name":"%s-bucket"}`, name), http.StatusOK, nil); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
-	for i := range n {
-		group.Go(func() error {
-			return c.do(ctx, http.MethodPost, bucket(name)+"/consumers", fmt.Sprintf(`{"name":"c%07d"}`, i), http.StatusOK, nil)
-		})
-	}
-	return group.Wait()
-}
-
-// list returns the median time of listing 100 consumers.
-func (c client) list(ctx context.Context, name string) (time.Duration, error) {
-	var took []time.Duration
-	for range lists {
-		began := time.Now()
-		var page struct{ Data []any }
-		if err := c.do(ctx, http.MethodGet, bucket(name)+"/consumers?limit=100", "", http.StatusOK, &page); err != nil {
-			return 0, err
+// bytesBelow is how much the files in a folder hold.
+func bytesBelow(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
-		if len(page.Data) != 100 { // as many as were asked for
-			return 0, fmt.Errorf("%d consumers are listed", len(page.Data))
-		}
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	return took[len(took)/2], nil
-}
-
-// emptied waits until the log of the product tells that the operation which
-// empties the bucket has ended.
-func (c client) emptied(ctx context.Context, consumers int) error {
-	ctx, cancel := context.WithTimeout(ctx, emptying)
-	defer cancel()
-	for {
-		log, err := os.ReadFile(filepath.Join(c.Data(), "logs", "gatewright.log"))
+		info, err := entry.Info()
 		if err != nil {
-			return fmt.Errorf("read the log: %w", err)
+			return err
 		}
-		for line := range strings.SplitSeq(string(log), "\n") {
-			if strings.Contains(line, `"kind":"key-bucket-delete"`) && strings.Contains(line, `"status":"success"`) {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d consumers were not removed: %w", consumers, ctx.Err())
-		case <-time.After(200 * time.Millisecond): // a look at a file
-		}
+		total += info.Size()
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look at the size of %s: %w", dir, err)
 	}
+	return total, nil
 }
 
-// tableBytes is how large the database's file is.
-func tableBytes(i *instance.Instance) (int64, error) {
-	info, err := os.Stat(filepath.Join(i.Data(), "dynamodb", "table.db"))
-	if err != nil {
-		return 0, fmt.Errorf("look at the database's file: %w", err)
-	}
-	return info.Size(), nil
+// sorted gives the median and the longest.
+func sorted(took []time.Duration) (median, longest time.Duration) {
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)-1]
 }
