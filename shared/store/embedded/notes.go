@@ -24,13 +24,13 @@ func (b *Backend) Note(key string) ([]byte, error) {
 	defer b.calls.done()
 	value, closer, err := b.db.Get(noteKey(key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, b.settled(context.Background(), isOfNotes) // its removal may not be on disk yet
+		return nil, b.settled(context.WithoutCancel(b.life), isOfNotes) // its removal may not be on disk yet
 	}
 	if err != nil {
 		return nil, damaged(err)
 	}
 	defer func() { _ = closer.Close() }()
-	return append([]byte{}, value...), b.settled(context.Background(), isOfNotes)
+	return append([]byte{}, value...), b.settled(context.WithoutCancel(b.life), isOfNotes)
 }
 
 // SetNotes notes and removes, all or nothing; it is on disk when it is answered. It
@@ -124,7 +124,7 @@ func (b *Backend) someNotes(lower, upper []byte) (out []noted, err error) {
 	if err := notes.Error(); err != nil {
 		return nil, damaged(err)
 	}
-	return out, b.settled(context.Background(), isOfNotes)
+	return out, b.settled(context.WithoutCancel(b.life), isOfNotes)
 }
 
 // Empty reports whether nothing was ever stored: no item, and no note.
