@@ -72,8 +72,12 @@ func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer b.end(key)
-	if used, err := b.o.Notes.Note(uploadedNote + key); err != nil || used != nil {
-		b.refused(w, r, errors.Join(err, errThere))
+	used, err := b.o.Notes.Note(uploadedNote + key)
+	if err == nil && used != nil {
+		err = errThere
+	}
+	if err != nil {
+		b.refused(w, r, err)
 		return
 	}
 	body := &received{from: http.MaxBytesReader(w, r.Body, maxUploadBytes)}
