@@ -220,10 +220,35 @@ func TestDiskThatTakesNothing(t *testing.T) {
 			if len(said) != 0 {
 				t.Errorf("it says so again: %v", <-said)
 			}
+			if err := engine.Close(); err != nil {
+				t.Errorf("at its end it says more: %v", err)
+			}
 			off.Store(false)
-			_ = engine.Close()
 			if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: fs}))); n < before {
 				t.Errorf("of %d commits there are %d", before, n)
+			}
+		})
+	}
+}
+
+// A start writes, too: a log becomes tables. On a disk that takes nothing it is not
+// taken for damaged data.
+func TestStartOnADiskThatTakesNothing(t *testing.T) {
+	for name, cause := range map[string]error{"full": syscall.ENOSPC, "read-only": syscall.EROFS} {
+		t.Run(name, func(t *testing.T) {
+			fs := crashed(t, 10)
+			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op, file string) error {
+				if op.OpKind() == errorfs.OpKindWrite && strings.HasPrefix(file, path.Join(folder, "pebble")+"/") && path.Base(file) != "LOCK" {
+					return cause
+				}
+				return nil
+			}))
+			_, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: broken})
+			if !errors.Is(err, cause) || !strings.Contains(err.Error(), "has room and is writable") || strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("it is answered with %v", err)
+			}
+			if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: fs}))); n != 10 {
+				t.Errorf("of 10 commits there are %d", n)
 			}
 		})
 	}

@@ -148,15 +148,24 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	defer options.Cache.Unref()
 	if b.db, err = pebble.Open(files, options); err != nil {
 		_ = b.lock.Close()
-		return nil, fmt.Errorf("the store in %s cannot be opened: %w: a file of it is damaged or missing; restore the last backup into another folder, and keep this one", o.Dir, err)
+		return nil, b.notOpened(err)
 	}
 	if err := b.recover(); err != nil {
-		return nil, errors.Join(err, b.db.Close(), b.lock.Close())
+		_ = errors.Join(b.db.Close(), b.lock.Close()) // nothing was written that would be lost
+		return nil, err
 	}
 	if !o.ReadOnly {
 		b.jobs.Go(b.keepHouse)
 	}
 	return b, nil
+}
+
+// notOpened says what keeps files from being opened: a start writes, too.
+func (b *Backend) notOpened(err error) error {
+	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the store in %s cannot be written to: %w: nothing of it is lost; see that its disk has room and is writable, and start again", b.o.Dir, err)
+	}
+	return fmt.Errorf("the store in %s cannot be opened: %w: a file of it is damaged or missing; restore the last backup into another folder, and keep this one", b.o.Dir, err)
 }
 
 // makeFolder makes a folder, and those around it, so that a power cut takes none
@@ -234,7 +243,7 @@ func (b *Backend) checkFormat() error {
 		return nil
 	case 0:
 		if err := b.db.Set(formatKey, number(format), pebble.Sync); err != nil {
-			return fmt.Errorf("write the store's format: %w", err)
+			return b.notOpened(err)
 		}
 		return nil
 	}
@@ -243,12 +252,13 @@ func (b *Backend) checkFormat() error {
 
 // Close waits for the calls under way and what runs in the background, and closes
 // the files. Later calls answer ErrClosed; a second Close answers what the first did.
+// It has no error of its own once Fatal was told what is wrong.
 func (b *Backend) Close() error {
 	b.closing.Do(func() {
 		b.end()
 		b.calls.end()
 		b.jobs.Wait()
-		if err := errors.Join(b.ack.close(), b.db.Close(), b.lock.Close()); err != nil {
+		if err := errors.Join(b.ack.close(), b.db.Close(), b.lock.Close()); err != nil && b.usable() == nil {
 			b.closed = fmt.Errorf("close the store: %w", err)
 		}
 	})
