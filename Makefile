@@ -30,7 +30,7 @@ FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
 TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)))
 # One more than there are cores: the scenarios wait for a minute, until a gateway forgets a key.
-PACKAGES_AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
 RACE   := ./shared/... ./functions/...
@@ -55,13 +55,17 @@ help: ## list the targets
 run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
 
+# By the environment, where no character of it means anything to a shell; few shells replace the ~ of FILE=~/x.
+backup restore: export BACKUP_FILE = $(value FILE)
+below_home = case $$BACKUP_FILE in "~/"*) BACKUP_FILE=$$HOME/$${BACKUP_FILE\#"~/"};; esac
+
 backup: $(PRODUCT) ## write all of the local installation into a file, while it runs or not: FILE=gatewright.backup
-	@test -n "$(FILE)" || { echo "make backup needs FILE=, the file to write" >&2; exit 2; }
-	@$(PRODUCT) backup '$(FILE)'
+	@test -n "$$BACKUP_FILE" || { echo "make backup needs FILE=, the file to write" >&2; exit 2; }
+	@$(below_home); exec $(PRODUCT) backup -- "$$BACKUP_FILE"
 
 restore: $(PRODUCT) ## make the data directory of such a file, where there is none: FILE=gatewright.backup [GATEWRIGHT_DATA_DIR=…]
-	@test -n "$(FILE)" || { echo "make restore needs FILE=, the backup" >&2; exit 2; }
-	@$(PRODUCT) restore '$(FILE)'
+	@test -n "$$BACKUP_FILE" || { echo "make restore needs FILE=, the backup" >&2; exit 2; }
+	@$(below_home); exec $(PRODUCT) restore -- "$$BACKUP_FILE"
 
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
@@ -210,7 +214,8 @@ $(PRODUCT): SHELL := bash
 $(PRODUCT): .SHELLFLAGS := -o pipefail -c
 $(PRODUCT): FORCE
 	@test -e $@ || echo "Building Gatewright. The first time takes a minute or two."
-	@if test -t 1; then go build -v -buildvcs=false -o $@ ./local 2>&1 | awk '/ / { print; next } { printf "\rBuilding: %d packages", ++n; fflush() } END { if (n) print "" }'; else go build -buildvcs=false -o $@ ./local; fi
+	@if test -t 1; then go build -v -buildvcs=false -o $@ ./local 2>&1 | { n=0 open=; while IFS= read -r line; do case $$line in \
+		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
@@ -231,15 +236,22 @@ dist/%/bootstrap: FORCE
 	GOBIN=$(CURDIR)/.bin go install github.com/go-gremlins/gremlins/cmd/gremlins@v$*
 	mv .bin/gremlins $@
 
+define asks_npm
+@command -v npm >/dev/null || { echo "this needs Node with npm, which is not on the PATH; make run, backup and restore do without" >&2; exit 2; }
+endef
+
 $(NODE_MODULES): local/package-lock.json
+	$(asks_npm)
 	npm ci --prefix local --no-audit --no-fund
 	@touch $@
 
 $(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json
+	$(asks_npm)
 	npm ci --prefix $(OPENAPI) --no-audit --no-fund
 	@touch $@
 
 $(CDK): infra/package-lock.json
+	$(asks_npm)
 	npm ci --prefix infra --no-audit --no-fund
 	@touch $@
 
