@@ -88,7 +88,8 @@ type Options struct {
 	Now   func() time.Time
 	// Sign gives the signature of a text, always the same for the same, and none that anybody else could.
 	Sign func(ctx context.Context, text string) (string, error)
-	// Address is the base address under which Uploads is reached.
+	// Address is the base address under which Uploads is reached, with a slash at its
+	// end or without.
 	Address string
 	// Refuse answers a request to Uploads with a problem document.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, detail string)

@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = engine.Close() })
 	w := &world{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	w.options = files.Options{
-		Dir: filepath.Join(t.TempDir(), "a [folder]"), Notes: engine, Now: func() time.Time { return w.now }, Address: "http://api.example.test:9000",
+		Dir: filepath.Join(t.TempDir(), "a [folder]"), Notes: engine, Now: func() time.Time { return w.now }, Address: "http://api.example.test:9000/",
 		Sign: seal.NewHasher(rootKey{}, "upload").Hash,
 		Refuse: func(out http.ResponseWriter, _ *http.Request, status int, detail string) {
 			http.Error(out, detail, status)

@@ -28,7 +28,7 @@ func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("presign an upload: %w", err)
 	}
-	return b.o.Address + (&url.URL{Path: "/" + key, RawQuery: url.Values{"expires": {expires}, "signature": {signature}}.Encode()}).String(), nil
+	return strings.TrimSuffix(b.o.Address, "/") + (&url.URL{Path: "/" + key, RawQuery: url.Values{"expires": {expires}, "signature": {signature}}.Encode()}).String(), nil
 }
 
 func signed(key, expires string) string { return http.MethodPut + "\n" + key + "\n" + expires }
