@@ -45,7 +45,7 @@ func (a administration) command(do work) func(*cobra.Command, []string) error {
 
 // asTyped gives a command's words.
 func asTyped(cmd *cobra.Command, args []string) []string {
-	words := strings.Fields(cmd.CommandPath())[1:]
+	words := strings.Fields(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()))
 	cmd.Flags().Visit(func(f *pflag.Flag) { words = append(words, "--"+f.Name+"="+f.Value.String()) })
 	return append(append(words, "--"), args...)
 }

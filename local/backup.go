@@ -41,7 +41,7 @@ which is in it.`,
 				return err
 			}
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %s and %d objects as they were on %s. The root key is in it: keep it as you keep that.\n",
-				args[0], megabytes(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339))
+				args[0], size(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339))
 			return nil
 		}),
 	}
@@ -56,7 +56,7 @@ func restoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 				sum, err := backup.Restore(ctx, args[0], dir)
-				return fmt.Sprintf("%s and %d objects as they were on %s", megabytes(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339)), err
+				return fmt.Sprintf("%s and %d objects as they were on %s", size(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339)), err
 			})
 		},
 	}
@@ -108,7 +108,12 @@ func namesFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+func size(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
 
 // unused are objects that nobody deletes meanwhile: the product does not run.
 type unused struct{}

@@ -97,9 +97,10 @@ func command(a administration) *cobra.Command {
 		Use:           "local",
 		Short:         "Run the whole of Gatewright on this machine",
 		Long:          "Run the whole of Gatewright on this machine, with nothing beside it: its data are in one folder.\n\n" + settingsHelp(),
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: typedName},
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return config.CheckNames(os.Environ(), true)
 		},
@@ -115,11 +116,39 @@ func command(a administration) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())
+	})
 	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a))
 	if a.own == nil { // the others are of a process of their own, or make data beside ours
 		root.AddCommand(restoreCommand(), importCommand(), s3ServerCommand(), buildCommand())
 	}
+	withoutFlags(root)
 	return root
+}
+
+// typedName is what a person types before a command's words.
+const typedName = "go run ./local"
+
+// knownCommand refuses a word that is no command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	return fmt.Errorf("there is no command %q: %s", args[0], hint)
+}
+
+// withoutFlags has the lines of commands that have no flags name none.
+func withoutFlags(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		c.DisableFlagsInUseLine = !c.HasLocalFlags()
+		withoutFlags(c)
+	}
 }
 
 // settingsHelp lists what can be set, in the order of docs/local-run.md.

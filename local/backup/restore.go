@@ -80,7 +80,7 @@ func damaged(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return wrong("it is damaged or cut short (%v)", err)
+	return wrong("it is damaged, cut short or another file (%v)", err)
 }
 
 // extract writes the files of a backup into a folder, which is made.

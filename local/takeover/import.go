@@ -77,10 +77,14 @@ func apart(old, dir string) (absOld, absDir string, err error) {
 	if absDir, err = staging.Resolve(dir); err != nil {
 		return "", "", err
 	}
-	if below, err := filepath.Rel(absOld, absDir); err == nil && filepath.IsLocal(below) {
-		if below == "." {
-			return "", "", Refuse(dir)
+	below, err := filepath.Rel(absOld, absDir)
+	if err == nil && below == "." {
+		if err := Refuse(dir); err != nil {
+			return "", "", err
 		}
+		return absOld, absDir, nil // not old data, which is told
+	}
+	if err == nil && filepath.IsLocal(below) {
 		return "", "", fmt.Errorf("the data directory %s lies in %s, where nothing is written: name another one", dir, old)
 	}
 	return absOld, absDir, nil

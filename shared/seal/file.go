@@ -60,7 +60,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("seal: the key file %s is no regular file", path)
 	}
 	if disk.Exposed(info.Mode()) {
-		return nil, fmt.Errorf("seal: the key file %s has mode %04o and others may read it: chmod 600 it, or replace the key if it may have been read", path, info.Mode().Perm())
+		return nil, fmt.Errorf("seal: the key file %s has mode %04o and others may read it: chmod 600 it, or start over with another key if somebody may have read it", path, info.Mode().Perm())
 	}
 	// One byte more than a key, so that a longer file is noticed.
 	key, err := io.ReadAll(io.LimitReader(file, KeyBytes+1))
