@@ -240,6 +240,12 @@ func names(t *testing.T, dir string) (out []string) {
 // made makes an installation with a few commits, stopped, and a backup of it.
 func made(t *testing.T) (dir, file string) {
 	t.Helper()
+	return madeOf(t)
+}
+
+// madeOf has other items too, most of which no start reads, in a table.
+func madeOf(t *testing.T, others ...store.Write) (dir, file string) {
+	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -248,6 +254,12 @@ func made(t *testing.T) (dir, file string) {
 	for n := range 3 {
 		if err := i.put(t.Context(), n, 1); err != nil {
 			t.Fatal(err)
+		}
+		if n == 0 && len(others) > 0 {
+			if err := errors.Join(i.table.Commit(t.Context(), others...), i.stop()); err != nil {
+				t.Fatal(err)
+			}
+			i = started(t, dir) // their log becomes a table
 		}
 	}
 	file = filepath.Join(t.TempDir(), "file.backup")

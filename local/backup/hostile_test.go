@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gatewright/gatewright/local/backup"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // archive is a backup, taken apart.
@@ -156,7 +157,13 @@ func restored(t *testing.T, content []byte) (dir string, err error) {
 }
 
 func TestHostileBackupIsRefused(t *testing.T) {
-	_, file := made(t)
+	var noise [2][20_000]byte
+	for i := range noise {
+		for j := range noise[i] {
+			noise[i][j] = byte(rand.Uint32())
+		}
+	}
+	_, file := madeOf(t, store.Put(store.Key{PK: "z", SK: "1"}, map[string]any{"noise": noise[0][:]}), store.Put(store.Key{PK: "z", SK: "2"}, map[string]any{"noise": noise[1][:]}))
 	original, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -208,6 +215,14 @@ func TestHostileBackupIsRefused(t *testing.T) {
 		{"a dot before", named("./root.key"), "no backup holds"},
 		{"an object of another digest", named("objects/ab/ab" + strings.Repeat("0", 62)), "no backup holds"},
 		{"a long root key", edited(func(a *archive) { a.set(a.at("root.key"), "root.key", make([]byte, 33)) }), "no backup holds"},
+		{"a short root key", edited(func(a *archive) { a.set(a.at("root.key"), "root.key", make([]byte, 31)) }), "no backup holds"},
+		{"a long account key", edited(func(a *archive) {
+			a.files = append(a.files, archived{tar.Header{Name: "account-key", Typeflag: tar.TypeReg}, make([]byte, 4097)})
+			a.manifest["files"] = append(a.listed(), nil)
+			a.list(len(a.files) - 1)
+		}), "no backup holds"},
+		{"fewer bytes than none", edited(func(a *archive) { a.listed()[a.at("objects/")].(map[string]any)["bytes"] = -1 }), "no backup holds"},
+		{"without its promise", edited(func(a *archive) { a.drop(a.at("engine/acknowledged")) }), "lacks engine/acknowledged"},
 		{"a symbolic link", kind(tar.TypeSymlink), "a link, a device or a folder"},
 		{"a hard link", kind(tar.TypeLink), "a link, a device or a folder"},
 		{"a device", kind(tar.TypeChar), "a link, a device or a folder"},
@@ -246,6 +261,11 @@ func TestHostileBackupIsRefused(t *testing.T) {
 			i := slices.IndexFunc(a.files, func(f archived) bool { return strings.HasSuffix(f.head.Name, ".log") })
 			a.set(i, a.files[i].head.Name, nil)
 		}), "its store does not open"},
+		{"with a damaged table", edited(func(a *archive) {
+			i := slices.IndexFunc(a.files, func(f archived) bool { return strings.HasSuffix(f.head.Name, ".sst") })
+			a.files[i].content[len(a.files[i].content)*7/8] ^= 1 // an item
+			a.list(i)
+		}), "its store is damaged"},
 		{"without a table", edited(func(a *archive) { a.drop(a.at("engine/pebble/MANIFEST")) }), "its store does not open"},
 		{"something behind", func(t *testing.T) []byte { return packed(t, whole(t), []byte("x")) }, "something follows its end"},
 		{"an archive behind", raw(append(slices.Clone(original), original...)), "something follows its end"},

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -241,7 +242,7 @@ func (b *Backend) lastNote(upper []byte) (first uint64, key []byte, err error) {
 	if hours.Last() && len(hours.Value()) == numberBytes {
 		first, key = binary.BigEndian.Uint64(hours.Value()), bytes.Clone(hours.Key())
 	}
-	if err := errors.Join(hours.Error(), hours.Close()); err != nil {
+	if err := cmp.Or(hours.Error(), hours.Close()); err != nil { // the same, mostly
 		return 0, nil, damaged(err)
 	}
 	return first, key, nil
