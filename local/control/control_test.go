@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +88,32 @@ func TestStrangersAreRefused(t *testing.T) {
 		_ = response.Body.Close()
 		if response.StatusCode < 400 {
 			t.Errorf("%.20s is answered %d", body, response.StatusCode)
+		}
+	}
+}
+
+// A product that ends over a command may have done what was asked: who asked is told
+// so, and does not take it for one that was never reached, and ask again.
+func TestCommandThatMayHaveRunIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, said := range map[string]string{
+		"no answer": "", "half an answer": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"out\":",
+	} {
+		var asked atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(c, said)
+			_ = c.Close()
+		}))
+		err := control.Ask(t.Context(), control.Endpoint{Address: s.URL}, control.Command{}, io.Discard, io.Discard)
+		s.Close()
+		if err == nil || errors.Is(err, control.ErrUnreachable) || !strings.Contains(err.Error(), "before you repeat it") || asked.Load() != 1 {
+			t.Errorf("%s: asked %d times, it is answered with %v", name, asked.Load(), err)
 		}
 	}
 }

@@ -110,6 +110,14 @@ func TestForeignKeyOverDataIsRefused(t *testing.T) {
 	}
 }
 
+// Data that no key was ever noted beside has none that is right.
+func TestCheckNeedsANote(t *testing.T) {
+	key := seal.OpenFile(filepath.Join(t.TempDir(), rootkey.Name))
+	if err := rootkey.Check(t.Context(), key, engine(t)); err == nil {
+		t.Error("any key is right")
+	}
+}
+
 func TestUnsafeKeyFileStaysRefused(t *testing.T) {
 	path, data := filepath.Join(t.TempDir(), rootkey.Name), engine(t)
 	if err := os.WriteFile(path, make([]byte, seal.KeyBytes), 0o644); err != nil {
