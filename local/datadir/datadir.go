@@ -1,10 +1,10 @@
 // Package datadir is the directory in which a local installation keeps its
-// data: who may use it now (a lock), where its emulators answer (the run
-// state), and its files, written so that a kill at any moment leaves the old
-// content or the new.
+// data: who may use it now (a lock), where that one answers (the run state),
+// and its files, written so that a kill at any moment leaves the old content or
+// the new.
 //
-// What it is not: it does not know what the files mean; packages emulator and
-// main do.
+// What it is not: it does not know what the files mean; packages rootkey,
+// emulator and main do.
 //
 // Read datadir.go first, then state.go. The rules are those of design,
 // section 9: .gatewright/ continues after any kind of stop.
