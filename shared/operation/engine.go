@@ -126,7 +126,9 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 	if r.Ended() {
 		return r, nil
 	}
+	var version int64
 	for !r.Ended() {
+		version = r.Version
 		d, known := e.definitionOf(ctx, r)
 		if !known {
 			return r, nil
@@ -157,6 +159,9 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 		if err != nil {
 			return r, err
 		}
+	}
+	if r.Version != version+1 {
+		return r, nil // it was ended by another worker, which tells
 	}
 	e.options.Log.InfoContext(ctx, "an operation has ended", "operation", r.ID, "kind", r.Kind,
 		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "latency", telemetry.Milliseconds(r.FinishedOn.Sub(r.CreatedOn)))

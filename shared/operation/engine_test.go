@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 // one is a definition with one state.
@@ -389,6 +392,39 @@ func TestEndedRecordIsKeptForItsRetention(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if _, err := w.engine.Read(t.Context(), "op"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("after 30 days Read answers %v", err)
+		}
+	})
+}
+
+// overtaken has another worker come before the first commit.
+type overtaken struct {
+	store.Backend
+	once  sync.Once
+	other func()
+}
+
+func (o *overtaken) Transact(ctx context.Context, token string, writes []store.Write) error {
+	o.once.Do(o.other)
+	return o.Backend.Transact(ctx, token, writes)
+}
+
+func TestEndIsToldOnceByWhoMadeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, steps("a"))
+		w.begin("op", "steps")
+		fast := w.engine
+		w.table = storetest.Over(t, &overtaken{Backend: w.backend, other: func() {
+			if _, err := fast.Run(t.Context(), "op"); err != nil {
+				t.Error(err)
+			}
+		}}, storetest.Clock(time.Now))
+		w.engine = w.engineOf(w.kinds...)
+		if r := w.run("op"); r.Status != operation.Success {
+			t.Errorf("record is %+v", r)
+		}
+		told := slices.DeleteFunc(w.log.messages(), func(line string) bool { return !strings.Contains(line, "an operation has ended") })
+		if len(told) != 1 {
+			t.Errorf("the end is told %d times", len(told))
 		}
 	})
 }
