@@ -46,6 +46,10 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 ` + resourceNames() + `.`,
 		Example: `  go run ./local key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
 		Args:    namesAccount,
+		PreRunE: func(*cobra.Command, []string) error { // before anything is opened
+			_, err := f.spec(time.Now())
+			return err
+		},
 		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
 			spec, err := f.spec(time.Now())
 			if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -144,9 +143,4 @@ func (u *uploadReceiver) tell(o blob.Object) {
 	if r := u.to.Load(); r != nil {
 		r.Uploaded(o)
 	}
-}
-
-func lastLine(text []byte) []byte {
-	text = bytes.TrimSpace(text)
-	return text[bytes.LastIndexByte(text, '\n')+1:]
 }

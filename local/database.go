@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -201,4 +202,9 @@ func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string
 		return "", fmt.Errorf("npm ci --prefix local: %w: %s", err, lastLine(output))
 	}
 	return emulator.FindDynoxide(s.getenv)
+}
+
+func lastLine(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	return text[bytes.LastIndexByte(text, '\n')+1:]
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob/files"
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -107,7 +108,7 @@ func Create(name, dir string, write func(io.Writer) error) (err error) {
 		err = os.Rename(draft, name)
 	}
 	if err == nil {
-		err = staging.Sync(filepath.Dir(name))
+		err = disk.SyncFolder(filepath.Dir(name))
 	}
 	if err != nil {
 		return fmt.Errorf("make the backup %s: %w", name, err)
@@ -216,7 +217,7 @@ func (m *manifest) add(ctx context.Context, name, at string) error {
 	}
 	defer func() { _ = file.Close() }()
 	digest := sha256.New()
-	bytes, err := io.Copy(digest, reader{ctx, file})
+	bytes, err := io.Copy(digest, staging.Reader(ctx, file))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -258,7 +259,7 @@ func (e entry) write(ctx context.Context, archive *tar.Writer, on time.Time, ope
 		return fmt.Errorf("write the backup: %w", err)
 	}
 	digest := sha256.New()
-	_, err = io.Copy(io.MultiWriter(archive, digest), reader{ctx, file})
+	_, err = io.Copy(io.MultiWriter(archive, digest), staging.Reader(ctx, file))
 	switch {
 	case errors.Is(err, tar.ErrWriteTooLong), err == nil && hex.EncodeToString(digest.Sum(nil)) != e.SHA256:
 		return fmt.Errorf("the file %s of the data directory is damaged, and the backup is not made: restore the last one into another data directory", e.Name)
@@ -270,17 +271,4 @@ func (e entry) write(ctx context.Context, archive *tar.Writer, on time.Time, ope
 
 func header(name string, bytes int64, on time.Time) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: bytes, Mode: int64(fileMode), ModTime: on}
-}
-
-// reader ends with a context.
-type reader struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	from io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
 }

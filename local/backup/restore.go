@@ -85,7 +85,7 @@ func damaged(err error) error {
 
 // extract writes the files of a backup into a folder, which is made.
 func extract(ctx context.Context, from io.Reader, dir string) (_ *manifest, err error) {
-	plain, err := zstd.NewReader(reader{ctx, from}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes))
+	plain, err := zstd.NewReader(staging.Reader(ctx, from), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes))
 	if err != nil {
 		return nil, damaged(err)
 	}

@@ -8,6 +8,7 @@
 package staging
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -157,7 +158,7 @@ func (f *Folder) Place(name, to string) error {
 	}
 	err := filepath.WalkDir(f.Path(name), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			err = Sync(path)
+			err = disk.SyncFolder(path)
 		}
 		return err
 	})
@@ -171,7 +172,7 @@ func (f *Folder) Place(name, to string) error {
 		err = os.Rename(f.Path(name), to)
 	}
 	if err == nil {
-		err = Sync(filepath.Dir(to))
+		err = disk.SyncFolder(filepath.Dir(to))
 	}
 	if err != nil {
 		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s", to, cause(err), config.VarDataDir)
@@ -179,13 +180,19 @@ func (f *Folder) Place(name, to string) error {
 	return nil
 }
 
-// Sync has the names in a folder outlive a power cut.
-func Sync(path string) error {
-	dir, err := vfs.Default.OpenDir(path)
-	if err != nil {
-		return err
+// Reader reads until a context ends: copies into a folder may be long.
+func Reader(ctx context.Context, from io.Reader) io.Reader { return reader{ctx, from} }
+
+type reader struct {
+	ctx  context.Context //nolint:containedctx // of one call
+	from io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return r.from.Read(p)
 }
 
 // cause strips the operation and the path of a file error.

@@ -117,19 +117,6 @@ func copyFile(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, reader{ctx, in})
+	_, err = io.Copy(out, staging.Reader(ctx, in))
 	return errors.Join(err, out.Close())
-}
-
-// reader ends with a context.
-type reader struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	from io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
 }
