@@ -100,7 +100,7 @@ func TestHintsLoseWhatTheyList(t *testing.T) {
 	up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 		if request, err := http.ReadRequest(r); err == nil {
 			_, _ = io.Copy(io.Discard, request.Body)
-			say(conn, "HTTP/1.1 103 Early Hints\r\nConnection: close, x-listed\r\nX-Listed: 1\r\nLink: x\r\nKeep-Alive: 1\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			say(conn, "HTTP/1.1 103 Early Hints\r\nConnection: close, x-listed\r\nX-Listed: 1\r\nLink: x\r\nKeep-Alive: 1\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
 	h := newHouse(t, artifact(route("GET /x", forward(up)), route("POST /x", forward(up))))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 )
 
 // maxComparisons bounds the time of warnOfReachable: of segments, some 20 ms.
@@ -126,9 +128,26 @@ func readsAs(method string) string {
 
 // outline is what a route's path looks like to mayRead.
 type outline struct {
-	segments []string // without escapes, "" for one that a parameter is in
-	open     bool     // anything may follow
+	segments []segment
+	open     bool // anything may follow
 }
+
+// segment is one of a route's path.
+type segment struct {
+	text string // without escapes, "" for one that a parameter is in
+	// hides tells that the text itself has another reading: "admin;p" is "admin"
+	// too, and so is "{name}.json" where the name is "admin;p".
+	hides bool
+}
+
+// takes reports whether a segment of a request's path may be this one.
+func (s segment) takes(other segment) bool { return s.text == "" || s.text == other.text }
+
+// isAny reports whether a segment may hold, or be read as, any text.
+func (s segment) isAny() bool { return s.text == "" || s.hides }
+
+// isWhole reports whether a segment is a parameter and nothing else.
+func (s segment) isWhole() bool { return s.text == "" && !s.hides }
 
 func outlineOf(path string, mode PathMode) outline {
 	var s outline
@@ -141,13 +160,15 @@ func outlineOf(path string, mode PathMode) outline {
 			}
 		}
 	}
-	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if strings.Contains(segment, "{") {
-			segment = ""
-		} else if segment == "" {
-			segment = "/" // that of a trailing slash
+	for text := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		switch {
+		case strings.Contains(text, "{"):
+			s.segments = append(s.segments, segment{hides: strings.IndexByte(text, '{') > 0 || strings.IndexByte(text, '}') < len(text)-1})
+		case text == "":
+			s.segments = append(s.segments, segment{text: "/"}) // that of a trailing slash
+		default:
+			s.segments = append(s.segments, segment{text: percentDecoded(text), hides: paths.Readings("/"+text) != nil})
 		}
-		s.segments = append(s.segments, percentDecoded(segment))
 	}
 	return s
 }
@@ -161,7 +182,7 @@ func (s outline) mayRead(other outline, left *int) bool {
 	n := len(other.segments)
 	at, hidden := make([]bool, n+1), make([]bool, n+1)
 	at[0] = true
-	for i, segment := range s.segments {
+	for i, part := range s.segments {
 		nextAt, nextHidden := make([]bool, n+1), make([]bool, n+1)
 		for j := range n + 1 {
 			*left -= 1 + n - j
@@ -169,31 +190,20 @@ func (s outline) mayRead(other outline, left *int) bool {
 			case *left < 0:
 				return false
 			case !at[j]:
-			case j == n && other.open:
-				// Whatever follows is its, unless s takes it as it stands.
-				if hidden[j] || slices.Contains(s.segments[i:], "") {
-					return true
-				}
-			case j == n:
-			case segment != "":
-				if other.segments[j] == segment || other.segments[j] == "" {
-					nextAt[j+1] = true
-					nextHidden[j+1] = nextHidden[j+1] || hidden[j]
-				}
-			default:
-				// None are left of one that is nothing but path parameters.
+			case j == n && other.open && (hidden[j] || s.open || slices.ContainsFunc(s.segments[i:], segment.isAny)):
+				return true // whatever follows is its
+			case part.isAny():
+				// None are left of one that is nothing but path parameters, nor is its slash.
 				for end := j; end <= n; end++ {
 					nextAt[end] = true
-					nextHidden[end] = nextHidden[end] || hidden[j] || end != j+1 || other.segments[j] != ""
+					nextHidden[end] = nextHidden[end] || hidden[j] || part.hides || end != j+1 || !other.segments[j].isWhole()
 				}
+			case j < n && other.segments[j].takes(part):
+				nextAt[j+1] = true
+				nextHidden[j+1] = nextHidden[j+1] || hidden[j]
 			}
 		}
 		at, hidden = nextAt, nextHidden
 	}
-	for j := range n + 1 {
-		if at[j] && (s.open && j < n || j == n && hidden[j]) {
-			return true
-		}
-	}
-	return false
+	return at[n] && hidden[n] || s.open && slices.Contains(at, true)
 }
