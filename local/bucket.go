@@ -81,7 +81,7 @@ func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error 
 // address, which serves them.
 func (b *bucket) openFiles(dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refuse apigateway.Refusal) error {
 	in, err := files.Open(files.Options{
-		Dir: dir.Path("objects"), Notes: engine, Now: time.Now,
+		Dir: dir.Path(datadir.Objects), Notes: engine, Now: time.Now,
 		Sign: seal.NewHasher(key, "upload").Hash, Address: address, Refuse: refuse.Answer, Log: refuse.Log, Uploaded: b.uploaded.tell,
 	})
 	b.Bucket, b.files = in, in

@@ -86,7 +86,7 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 // what is in them. Nobody opens one alone: what a command stored before there is a
 // key would keep every start from making one.
 func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, seal.KeySource, error) {
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path("engine"), Log: log.With("part", "engine"), Fatal: fatal})
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path(datadir.Engine), Log: log.With("part", "engine"), Fatal: fatal})
 	if err != nil {
 		return nil, nil, err
 	}

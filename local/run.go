@@ -149,7 +149,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(terminal.Summary{
 			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
-			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, keyFile), Data: s.dataDir,
+			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)
 		if err := writeReadyFile(s.readyFile, state); err != nil {
@@ -277,11 +277,8 @@ func writeReadyFile(path string, state datadir.State) error {
 	return nil
 }
 
-// The account of the first start.
-const (
-	accountName = "demo"
-	keyFile     = "account-key"
-)
+// accountName is the account of the first start.
+const accountName = "demo"
 
 // ensureAccount sees to it that the account is there and that the key file
 // holds a key of it, and answers the key if it had to be made. A process killed
@@ -294,7 +291,7 @@ const (
 // with a key that somebody else chose. When keys can be revoked, the unknown
 // one should be.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (string, error) {
-	content, err := dir.Read(keyFile)
+	content, err := dir.Read(datadir.AccountKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -316,5 +313,5 @@ func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (
 	if err != nil {
 		return "", fmt.Errorf("make the account %s: %w", accountName, err)
 	}
-	return key, dir.Write(keyFile, []byte(key+"\n"))
+	return key, dir.Write(datadir.AccountKey, []byte(key+"\n"))
 }

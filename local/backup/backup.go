@@ -33,6 +33,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob/files"
@@ -73,13 +74,6 @@ type Summary struct {
 	Objects int   // contents, of which several objects may have the same
 	Bytes   int64 // of all files, before compression
 }
-
-// Where things lie, in a data directory and in a backup.
-const (
-	engineFolder  = "engine"
-	objectsFolder = "objects"
-	accountKey    = "account-key"
-)
 
 // Create writes a backup to a file, which has its name once it is whole and on
 // disk, in place of the file that had it before; a link is followed. What is no file
@@ -153,7 +147,7 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 	// In this order: every content that the checkpoint names is there, and stays.
 	release := s.Objects.Retain()
 	defer func() { err = errors.Join(err, release()) }()
-	if err := s.Engine.Checkpoint(ctx, work.Path(engineFolder)); err != nil {
+	if err := s.Engine.Checkpoint(ctx, work.Path(datadir.Engine)); err != nil {
 		return sum, err
 	}
 	m, err := list(ctx, s, work)
@@ -161,7 +155,7 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 		return sum, err
 	}
 	return m.summary(), m.write(ctx, to, func(name string) (io.ReadCloser, error) {
-		if within(engineFolder, name) {
+		if within(datadir.Engine, name) {
 			return os.Open(work.Path(filepath.FromSlash(name)))
 		}
 		return os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
@@ -171,16 +165,16 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 // list makes the manifest of a checkpoint and what belongs to it.
 func list(ctx context.Context, s Source, work *staging.Folder) (*manifest, error) {
 	m := &manifest{Product: product, Format: format, MadeOn: s.Now().UTC().Truncate(time.Second)}
-	for _, name := range []string{rootkey.Name, accountKey} {
+	for _, name := range []string{rootkey.Name, datadir.AccountKey} {
 		err := m.add(ctx, name, filepath.Join(s.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) && name == accountKey {
+		if errors.Is(err, fs.ErrNotExist) && name == datadir.AccountKey {
 			continue // the next start makes one
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	folder := work.Path(engineFolder)
+	folder := work.Path(datadir.Engine)
 	err := filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -200,7 +194,7 @@ func list(ctx context.Context, s Source, work *staging.Folder) (*manifest, error
 		return nil, err
 	}
 	err = files.Contents(engine, func(digest string, bytes int64) error {
-		m.Files = append(m.Files, entry{path.Join(objectsFolder, files.ContentPath(digest)), bytes, digest})
+		m.Files = append(m.Files, entry{path.Join(datadir.Objects, files.ContentPath(digest)), bytes, digest})
 		return ctx.Err()
 	})
 	if err := errors.Join(err, engine.Close()); err != nil {

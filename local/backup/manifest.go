@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/blob/files"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -67,7 +68,7 @@ func (m *manifest) check() error {
 			return err
 		}
 	}
-	for _, name := range []string{rootkey.Name, engineFolder + "/acknowledged"} {
+	for _, name := range []string{rootkey.Name, datadir.Engine + "/acknowledged"} {
 		if !there[name] {
 			return fmt.Errorf("its manifest lacks %s", name)
 		}
@@ -80,10 +81,10 @@ func (e entry) check() error {
 	switch {
 	case e.Name == rootkey.Name:
 		ok = e.Bytes == seal.KeyBytes
-	case e.Name == accountKey:
+	case e.Name == datadir.AccountKey:
 		ok = e.Bytes <= maxKeyBytes
 	case objectName.MatchString(e.Name):
-		ok = e.Name == objectsFolder+"/"+files.ContentPath(e.SHA256)
+		ok = e.Name == datadir.Objects+"/"+files.ContentPath(e.SHA256)
 	default:
 		ok = engineName.MatchString(e.Name)
 	}
@@ -114,7 +115,7 @@ func (m *manifest) summary() Summary {
 	out := Summary{MadeOn: m.MadeOn}
 	for _, e := range m.Files {
 		out.Bytes += e.Bytes
-		if within(objectsFolder, e.Name) {
+		if within(datadir.Objects, e.Name) {
 			out.Objects++
 		}
 	}

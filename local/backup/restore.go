@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob/files"
@@ -207,7 +208,7 @@ func (w *written) Write(p []byte) (int, error) {
 
 // verify opens what was extracted, as a start would, and reads all of it.
 func verify(ctx context.Context, dir string, m *manifest) (err error) {
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(dir, engineFolder), ReadOnly: true})
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(dir, datadir.Engine), ReadOnly: true})
 	if err != nil {
 		return wrong("its store does not open (%v)", err)
 	}
@@ -223,7 +224,7 @@ func verify(ctx context.Context, dir string, m *manifest) (err error) {
 		there[e.Name] = e.Bytes
 	}
 	err = files.Contents(engine, func(digest string, bytes int64) error {
-		if got, ok := there[path.Join(objectsFolder, files.ContentPath(digest))]; !ok || got != bytes {
+		if got, ok := there[path.Join(datadir.Objects, files.ContentPath(digest))]; !ok || got != bytes {
 			return wrong("it lacks the content %s of an object", digest)
 		}
 		return ctx.Err()

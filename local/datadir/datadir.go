@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/robustio"
 
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/seal"
 )
 
@@ -27,6 +28,17 @@ import (
 const (
 	dirMode  fs.FileMode = 0o700
 	fileMode fs.FileMode = 0o600
+)
+
+// What stands in a data directory, beside the root key (package rootkey) and the
+// lock and state of this package. A backup and an import write the same names.
+const (
+	// Engine is the folder of the embedded engine, Objects that of the bucket's
+	// files.
+	Engine  = "engine"
+	Objects = "objects"
+	// AccountKey is the file with the key of the first account.
+	AccountKey = "account-key"
 )
 
 // Dir is a data directory.
@@ -42,7 +54,7 @@ func Open(path string) (*Dir, error) {
 	d := &Dir{path: abs}
 	if err := d.probe(); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be written to (%w): make it writable, or name another one in GATEWRIGHT_DATA_DIR",
-			path, cause(err))
+			path, disk.Cause(err))
 	}
 	return d, nil
 }
@@ -59,14 +71,6 @@ func (d *Dir) probe() error {
 	return os.Remove(probe.Name())
 }
 
-// cause strips the operation and the path of a file error.
-func cause(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
 // Path returns the absolute path of something in the directory.
 func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
@@ -76,7 +80,7 @@ func (d *Dir) Path(elem ...string) string {
 func (d *Dir) Sub(name string) (string, error) {
 	path := d.Path(name)
 	if err := os.MkdirAll(path, dirMode); err != nil {
-		return "", fmt.Errorf("make %s: %w", path, cause(err))
+		return "", fmt.Errorf("make %s: %w", path, disk.Cause(err))
 	}
 	return path, nil
 }
@@ -85,7 +89,7 @@ func (d *Dir) Sub(name string) (string, error) {
 func (d *Dir) Read(name string) ([]byte, error) {
 	content, err := robustio.ReadFile(d.Path(name)) // Windows refuses it while Write renames
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", d.Path(name), cause(err))
+		return nil, fmt.Errorf("read %s: %w", d.Path(name), disk.Cause(err))
 	}
 	return content, nil
 }
@@ -94,7 +98,7 @@ func (d *Dir) Read(name string) ([]byte, error) {
 // and a kill see the old content or all of the new.
 func (d *Dir) Write(name string, content []byte) error {
 	if err := d.write(name, content); err != nil {
-		return fmt.Errorf("write %s: %w", d.Path(name), cause(err))
+		return fmt.Errorf("write %s: %w", d.Path(name), disk.Cause(err))
 	}
 	return nil
 }
@@ -138,7 +142,7 @@ func (d *Dir) Lock() (*Lock, error) {
 	file := flock.New(d.Path("lock")) // of fileMode
 	switch locked, err := file.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("lock %s: %w", d.path, cause(err))
+		return nil, fmt.Errorf("lock %s: %w", d.path, disk.Cause(err))
 	case !locked:
 		return nil, ErrInUse
 	}

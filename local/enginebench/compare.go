@@ -41,7 +41,7 @@ const (
 // compare measures both engines in turns, so that what else the machine does meets
 // both.
 func compare(ctx context.Context, o options, dir string, table *bars.Table) (err error) {
-	files := embedded.Options{Dir: filepath.Join(dir, "engine")}
+	files := embedded.Options{Dir: filepath.Join(dir, datadir.Engine)}
 	engine, err := embedded.Open(ctx, files)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/processes"
 )
 
@@ -92,7 +93,7 @@ func (i *Instance) read(ready string) error {
 		return errors.New("the ready file does not hold two addresses")
 	}
 	i.API, i.Gateway = lines[0], lines[1]
-	key, err := os.ReadFile(filepath.Join(i.Data(), "account-key"))
+	key, err := os.ReadFile(filepath.Join(i.Data(), datadir.AccountKey))
 	if err != nil {
 		return fmt.Errorf("read the account key: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/local/apigateway"
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
@@ -32,7 +33,7 @@ const fillers = 16
 // stopped. It asks the product's own functions, so that the records are what a
 // client's requests make, and leaves out the network.
 func fill(ctx context.Context, data, account, name string, n int) (err error) {
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(data, "engine"), FS: unsynced{vfs.Default}})
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(data, datadir.Engine), FS: unsynced{vfs.Default}})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/instance"
 )
 
@@ -98,7 +99,7 @@ func throughAPI(ctx context.Context, dir, binary string, consumers int, table *b
 	if err := c.Quiet(ctx); err != nil {
 		return err
 	}
-	size, err := bytesBelow(filepath.Join(c.Data(), "engine"))
+	size, err := bytesBelow(filepath.Join(c.Data(), datadir.Engine))
 	if err != nil {
 		return err
 	}

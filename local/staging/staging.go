@@ -49,11 +49,11 @@ func Open(path string) (*Folder, error) {
 			return nil, err
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path, cause(err))
+		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path, disk.Cause(err))
 	}
 	lock, err := vfs.Default.Lock(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("the folder %s cannot be written to: %w: make it writable", path, cause(err))
+		return nil, fmt.Errorf("the folder %s cannot be written to: %w: make it writable", path, disk.Cause(err))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (it has %s): wait for its end", ErrInUse, path)
@@ -72,14 +72,14 @@ func ours(path string) error {
 	refused := fmt.Errorf("%s is needed for what is under way, and was not left by an interrupted one: rename it, or remove it", path)
 	at, err := os.Lstat(path)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", path, cause(err))
+		return fmt.Errorf("look at %s: %w", path, disk.Cause(err))
 	}
 	if !at.IsDir() || disk.Exposed(at.Mode()) {
 		return refused
 	}
 	found, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("look into %s: %w", path, cause(err))
+		return fmt.Errorf("look into %s: %w", path, disk.Cause(err))
 	}
 	if lock, err := os.Lstat(filepath.Join(path, lockName)); len(found) > 0 && (err != nil || !lock.Mode().IsRegular()) {
 		return refused
@@ -130,7 +130,7 @@ func Resolve(path string) (string, error) {
 	}
 	around, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be made: %w: make the directory around it", path, cause(err))
+		return "", fmt.Errorf("%s cannot be made: %w: make the directory around it", path, disk.Cause(err))
 	}
 	return filepath.Join(around, filepath.Base(abs)), nil
 }
@@ -143,7 +143,7 @@ func Vacant(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("the data directory %s cannot be read: %w: name one that is not there yet in %s", path, cause(err), config.VarDataDir)
+		return fmt.Errorf("the data directory %s cannot be read: %w: name one that is not there yet in %s", path, disk.Cause(err), config.VarDataDir)
 	case len(found) > 0:
 		return fmt.Errorf("the data directory %s holds something already, which stays: rename it, or name a directory that is not there yet in %s", path, config.VarDataDir)
 	}
@@ -175,7 +175,7 @@ func (f *Folder) Place(name, to string) error {
 		err = disk.SyncFolder(filepath.Dir(to))
 	}
 	if err != nil {
-		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s", to, cause(err), config.VarDataDir)
+		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s", to, disk.Cause(err), config.VarDataDir)
 	}
 	return nil
 }
@@ -193,15 +193,4 @@ func (r reader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return r.from.Read(p)
-}
-
-// cause strips the operation and the path of a file error.
-func cause(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	if l, ok := errors.AsType[*os.LinkError](err); ok {
-		return l.Err
-	}
-	return err
 }

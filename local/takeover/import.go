@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob"
@@ -29,7 +30,6 @@ type Summary struct {
 }
 
 const (
-	accountKey = "account-key"
 	// newData is the data directory to be, in the folder where it is made.
 	newData = "data"
 
@@ -103,7 +103,7 @@ func fill(ctx context.Context, old string, work *staging.Folder) (sum Summary, e
 	if err := copyKeys(ctx, old, work.Path(newData)); err != nil {
 		return sum, err
 	}
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: work.Path(newData, "engine")})
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: work.Path(newData, datadir.Engine)})
 	if err != nil {
 		return sum, err
 	}
@@ -114,7 +114,7 @@ func fill(ctx context.Context, old string, work *staging.Folder) (sum Summary, e
 	if sum.Items, err = importTable(ctx, old, work, engine); err != nil {
 		return sum, err
 	}
-	objects, err := files.Open(files.Options{Dir: work.Path(newData, "objects"), Notes: engine, Now: time.Now})
+	objects, err := files.Open(files.Options{Dir: work.Path(newData, datadir.Objects), Notes: engine, Now: time.Now})
 	if err != nil {
 		return sum, err
 	}
@@ -134,12 +134,12 @@ func copyKeys(ctx context.Context, old, to string) error {
 	if err != nil {
 		return err
 	}
-	account, err := os.ReadFile(filepath.Join(old, accountKey)) //nolint:gosec // G304: the operator names the directory
+	account, err := os.ReadFile(filepath.Join(old, datadir.AccountKey)) //nolint:gosec // G304: the operator names the directory
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		err = write(filepath.Join(to, accountKey), account)
+		err = write(filepath.Join(to, datadir.AccountKey), account)
 	}
 	return err
 }
