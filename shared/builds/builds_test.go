@@ -52,6 +52,7 @@ type lenient struct{}
 
 func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
+func (lenient) DoubtInbound([]project.Policy) map[int]string     { return nil }
 
 func verify(*project.Artifact) []project.Problem { return nil }
 

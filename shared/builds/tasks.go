@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -247,8 +248,22 @@ func (b *Builder) refuseAll(ctx context.Context, s operation.Step, in deployment
 	}
 	return operation.Result{
 		Next: operation.Fail, Data: data, Writes: writes,
-		Message: "The project cannot be built. buildResult.errors says what to correct.",
+		Message: refusal(errs),
 	}, nil
+}
+
+// refusal says how much is wrong with a project, and where to begin.
+func refusal(errs []deployments.Finding) string {
+	count, where := "1 error", ""
+	if n := len(errs); n > 1 && errs[n-1].File == "" {
+		count = fmt.Sprintf("more than %d errors", n-1) // the last one counts those that are not told
+	} else if n > 1 {
+		count = fmt.Sprintf("%d errors", n)
+	}
+	if i := slices.IndexFunc(errs, func(f deployments.Finding) bool { return f.File != "" }); i >= 0 {
+		where = ", the first in " + errs[i].File
+	}
+	return fmt.Sprintf("The project cannot be built: %s%s. buildResult.errors says what to correct.", count, where)
 }
 
 func inputOf(s operation.Step) (in deployments.BuildInput, data deployments.BuildData, err error) {

@@ -19,6 +19,9 @@ func (Catalogue) CheckHandler(c project.Component) []project.Problem { return ha
 // CheckPolicy returns what is wrong with a policy.
 func (Catalogue) CheckPolicy(p project.Policy) []project.Problem { return policy.Check(p) }
 
+// DoubtInbound returns what is probably not meant of a route's inbound policies.
+func (Catalogue) DoubtInbound(all []project.Policy) map[int]string { return policy.DoubtInbound(all) }
+
 // Verify returns what would keep a gateway from serving an artifact: it makes
 // everything ready as a gateway does, without connecting to anything. It finds
 // what the Catalogue can't, which is asked about components alone: addresses

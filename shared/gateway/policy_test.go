@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/project"
@@ -174,6 +175,25 @@ func TestKeysThatCanNotBeCheckedAreNotAccepted(t *testing.T) {
 		}
 		if text := h.log.String(); !strings.Contains(text, "the table is away") || strings.Contains(text, good) {
 			t.Errorf("log: %s", text)
+		}
+	}
+}
+
+// TestTheLogSaysWhyNoKeyOpensARoute: the client learns what it learns of any wrong key.
+func TestTheLogSaysWhyNoKeyOpensARoute(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		h, good := keyHouse(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": open})
+		usual := h.do(t, "GET", "/x", header("Authorization", "Bearer wrong"))
+		quiet := h.log.String()
+		h.keys.err = fault.New(fault.Unauthenticated, "Authorization Failed").Because(errors.New("the bucket was deleted"))
+		for range 2 { // the second answer is remembered
+			response := h.do(t, "GET", "/x", header("Authorization", "Bearer "+good))
+			if response.StatusCode != usual.StatusCode {
+				t.Errorf("got %d, and %d for a wrong key", response.StatusCode, usual.StatusCode)
+			}
+		}
+		if n := strings.Count(h.log.String(), "the bucket was deleted"); n != map[bool]int{false: 2, true: 0}[open] || strings.Contains(quiet, "request failed") {
+			t.Errorf("open %v: the log tells %d times: %s", open, n, h.log.String())
 		}
 	}
 }

@@ -18,6 +18,10 @@ import (
 // reason: a caller learns no more (contract 3.4).
 var errRefused = fault.New(fault.Unauthenticated, "Authorization Failed")
 
+// errNoSuchBucket is errRefused where no key opens anything, with the cause for the
+// log of who asks.
+var errNoSuchBucket = errRefused.Because(errors.New("the key bucket of this route was deleted, or serves another environment: make it anew and deploy the project again"))
+
 // BucketRef is the bucket whose keys a route accepts.
 type BucketRef struct {
 	AccountID string
@@ -81,8 +85,8 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		if err != nil {
 			return Identity{}, fmt.Errorf("look up an API key: %w", err)
 		}
-		if ref.ID != "" && b.ID != ref.ID || !b.serves(ref.Project, ref.Kind) {
-			return Identity{}, errRefused
+		if !b.exists() || ref.ID != "" && b.ID != ref.ID || !b.serves(ref.Project, ref.Kind) {
+			return Identity{}, errNoSuchBucket
 		}
 		if h.KeyID == "" || h.BucketID != b.ID || h.orphaned(b) {
 			return Identity{}, errRefused
@@ -123,7 +127,7 @@ func (v *Verifier) bucketName(ctx context.Context, ref BucketRef) (string, error
 	var p bucketPointer
 	err := v.table.Get(ctx, bucketIDKey(ref.ID), &p)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", errRefused
+		return "", errNoSuchBucket
 	}
 	if err != nil {
 		return "", fmt.Errorf("look up a key bucket: %w", err)
@@ -136,7 +140,7 @@ func (v *Verifier) bucketName(ctx context.Context, ref BucketRef) (string, error
 // nameOf gives the name of a bucket that has the id, if it is of the account.
 func (r BucketRef) nameOf(bucket qualifiedName) (string, error) {
 	if bucket.accountID != r.AccountID {
-		return "", errRefused
+		return "", errNoSuchBucket
 	}
 	return bucket.name, nil
 }

@@ -102,6 +102,33 @@ func TestKeyOfAnotherBucketIsRefused(t *testing.T) {
 	}
 }
 
+// TestARefusalTellsTheOperatorOfABucketThatIsGone: every key was refused after its
+// bucket was deleted, and nothing said why.
+func TestARefusalTellsTheOperatorOfABucketThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	b := w.bucket()
+	w.consumer("alice")
+	k := w.key("alice", keys.NewKey{})
+	tells := func(ref keys.BucketRef, text string) bool {
+		ref.AccountID = accountID
+		_, err := w.verifier.Verify(w.Context(), ref, text)
+		wantFault(t, err, fault.Unauthenticated)
+		f, _ := errors.AsType[*fault.Fault](err)
+		return f.Unwrap() != nil
+	}
+	if tells(keys.BucketRef{Name: bucket}, k.Text+"x") {
+		t.Error("a wrong key says something of the bucket")
+	}
+	if err := w.keys.DeleteBucket(w.request(), in(bucket)); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []keys.BucketRef{{Name: bucket}, {ID: b.ID}, {ID: b.ID, Name: bucket}, {Name: "nothing"}} {
+		if !tells(ref, k.Text) {
+			t.Errorf("%+v: nothing says that the bucket is gone", ref)
+		}
+	}
+}
+
 func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
 	broken := errors.New("the table is on fire")
 	w := worldOver(t, memory.New(), func(store.Backend) store.Backend { return failing{broken} })

@@ -163,8 +163,14 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 	if r.Version != version+1 {
 		return r, nil // it was ended by another worker, which tells
 	}
-	e.options.Log.InfoContext(ctx, "an operation has ended", "operation", r.ID, "kind", r.Kind,
-		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "latency", telemetry.Milliseconds(r.FinishedOn.Sub(r.CreatedOn)))
+	fields := []any{
+		"operation", r.ID, "kind", r.Kind,
+		"subject", r.Subject, "status", string(r.Status), "state", r.State, "steps", r.Steps, "latency", telemetry.Milliseconds(r.FinishedOn.Sub(r.CreatedOn)),
+	}
+	if r.Message != "" {
+		fields = append(fields, "message", r.Message) // what clients read
+	}
+	e.options.Log.InfoContext(ctx, "an operation has ended", fields...)
 	return r, nil
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // Files are the files of a project that the compiler reads, by their path from
-// the project's root ("config/routes.oas.json").
+// the project's root ("config/routes.oas.json"). Those that an author may take for
+// such files, and that are not read, are there without their content.
 type Files map[string][]byte
 
 // Limits bound what Unpack accepts and how much it works and remembers.
@@ -228,6 +229,9 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		return nil
 	}
 	u.seen[name] = folder
+	if !folder && isMistaken(name) {
+		u.files[name] = nil
+	}
 	if folder || !isConfiguration(name) {
 		return nil
 	}
@@ -285,6 +289,20 @@ func (u *unpacker) name(raw string) (string, bool) {
 // isConfiguration reports whether the compiler reads the file.
 func isConfiguration(name string) bool {
 	return name == policiesFile || name == settingsFile || isRoutesFile(name)
+}
+
+// isMistaken reports whether an author may take the file for one that the compiler
+// reads: it is configuration in YAML, or with the ending that another file has.
+func isMistaken(name string) bool {
+	dir, base := path.Split(name)
+	stem := strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
+	switch dir {
+	case "config/":
+		return stem != base && (strings.HasSuffix(stem, ".oas") || stem == "policies") || base == "policies.jsonc" || strings.HasSuffix(base, ".oas.jsonc")
+	case "":
+		return base == "gatewright.json" || stem != base && stem == "gatewright"
+	}
+	return false
 }
 
 // isRoutesFile matches config/*.oas.json.

@@ -127,9 +127,12 @@ type Problem struct {
 
 // Catalogue is what the compiler asks about handlers and policies: package
 // gateway has it, so that a bad option fails the build and not the first
-// request. Both methods answer every fault at once, each with a pointer
+// request. The first two methods answer every fault at once, each with a pointer
 // relative to the component ("/options/requestsAllowed"), none for a good one.
 type Catalogue interface {
 	CheckHandler(Component) []Problem
 	CheckPolicy(Policy) []Problem
+	// DoubtInbound answers what is probably not meant of the inbound policies of a
+	// route, in their order: a text for the index of each such policy.
+	DoubtInbound([]Policy) map[int]string
 }

@@ -203,6 +203,8 @@ func (c counting) CheckHandler(project.Component) []project.Problem {
 }
 func (c counting) CheckPolicy(project.Policy) []project.Problem { return nil }
 
+func (c counting) DoubtInbound([]project.Policy) map[int]string { return nil }
+
 // TestTheFirstErrorsAreTold: what is kept of many errors does not depend on the
 // order in which they are found.
 func TestTheFirstErrorsAreTold(t *testing.T) {

@@ -38,3 +38,4 @@ type lenient struct{}
 
 func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
+func (lenient) DoubtInbound([]project.Policy) map[int]string     { return nil }

@@ -17,6 +17,7 @@ func (c *compiler) readPolicies() {
 	}
 	doc := c.parse(policiesFile, data)
 	if doc == nil {
+		c.unread[policiesFile] = true
 		return
 	}
 	c.forbid(policiesFile, nil, doc.root, inPolicyOptions)

@@ -82,9 +82,11 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 			Variables: map[string]string{},
 		},
 		policies: map[string]*policyUse{},
+		unread:   map[string]bool{},
 	}
 	c.env = &environment{variables: in.Variables, report: &c.report}
 	c.settings = c.readSettings()
+	c.warnOfMistaken()
 	c.readPolicies()
 	c.readRoutes()
 	c.warnOfHidden()
@@ -121,6 +123,9 @@ type compiler struct {
 	// policies are those of policies.json by name, also the faulty ones, so
 	// that a route which names one is not at fault as well.
 	policies map[string]*policyUse
+	// unread are the files that could not be read: what others expect of them is
+	// not missing for that.
+	unread map[string]bool
 	// values, operations and size count what has a budget: the values read, the
 	// routes of them, and about what the artifact's encoding has in bytes.
 	values, operations, size int
@@ -164,6 +169,15 @@ func (c *compiler) readRoutes() {
 		c.forbid(name, nil, doc.root, inHandlerOptions)
 		if c.checkOpenAPI(doc) {
 			c.readPaths(doc, seen)
+		}
+	}
+}
+
+// warnOfMistaken warns of files that are there and not read.
+func (c *compiler) warnOfMistaken() {
+	for name := range c.files {
+		if isMistaken(name) {
+			c.warn(printable(name), "", "This file is not read. Routes are described in config/*.oas.json, policies in %s, settings in %s: write it in JSON under that name, or remove it.", policiesFile, settingsFile)
 		}
 	}
 }

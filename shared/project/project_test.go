@@ -42,6 +42,13 @@ func (catalogue) CheckPolicy(p project.Policy) []project.Problem {
 	return []project.Problem{{Path: "/policyType", Message: "There is no policy of this type."}}
 }
 
+func (catalogue) DoubtInbound(all []project.Policy) map[int]string {
+	if len(all) > 0 && all[0].Type == "rate-limit-inbound" {
+		return map[int]string{0: "Nobody knows the user here."}
+	}
+	return nil
+}
+
 func faults(options json.RawMessage, required string, known ...string) []project.Problem {
 	var object map[string]any
 	if len(options) > 0 {

@@ -2,6 +2,8 @@ package project
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -154,6 +156,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.Handler = component
 	route.Inbound = c.policyNames(file, at, object, "inbound")
 	route.Outbound = c.policyNames(file, at, object, "outbound")
+	c.doubtInbound(file, at, route.Inbound)
 	route.CORSPolicy = c.corsPolicy(file, at, object)
 	route.GraphQL, _ = operation[graphQLExtension].(bool)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
@@ -199,6 +202,7 @@ func (c *compiler) shadowed(route *Route, known *duplicates) bool {
 	switch {
 	case !twice:
 		known.routes[shape] = route.Source
+	case c.unread[settingsFile]: // which may allow it
 	case c.settings.allowDuplicateRoutes:
 		c.warn(route.Source.File, route.Source.Pointer, "This route is never reached: %s in %s comes before it and matches the same requests.", first.Pointer, first.File)
 	default:
@@ -217,8 +221,10 @@ func (c *compiler) policyNames(file, at string, route map[string]any, direction 
 		place := at + pointer("policies", direction) + pointer(strconv.Itoa(i))
 		policy, known := c.policies[name]
 		switch {
+		case !known && c.unread[policiesFile]: // which may have it
+			continue
 		case !known:
-			c.fail(file, place, "There is no policy of this name in %s. Correct the name or add the policy.", policiesFile)
+			c.fail(file, place, "There is no policy of this name in %s, which has %s. Correct the name or add the policy.", policiesFile, c.knownPolicies())
 			continue
 		case slices.Contains(out, name):
 			c.fail(file, place, "This policy stands in the list already. Remove one of them.")
@@ -232,13 +238,48 @@ func (c *compiler) policyNames(file, at string, route map[string]any, direction 
 	return out
 }
 
+// doubtInbound warns of what the catalogue doubts of a route's inbound policies.
+func (c *compiler) doubtInbound(file, at string, names []string) {
+	policies := make([]Policy, 0, len(names))
+	for _, name := range names {
+		policy, ok := c.artifact.Policies[name]
+		if !ok {
+			return // a faulty one, which has been told
+		}
+		policies = append(policies, policy)
+	}
+	for i, text := range c.catalogue.DoubtInbound(policies) {
+		c.warn(file, at+pointer("policies", "inbound", strconv.Itoa(i)), "%s", text)
+	}
+}
+
+// knownPolicies lists the policies of the project, some of them if there are many.
+func (c *compiler) knownPolicies() string {
+	const shown = 10
+	names := slices.Sorted(maps.Keys(c.policies))
+	if len(names) == 0 {
+		return "none"
+	}
+	var text string
+	for i, name := range names[:min(len(names), shown)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += quote(name)
+	}
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // corsPolicy reads the name of a CORS policy; "none" by default.
 func (c *compiler) corsPolicy(file, at string, route map[string]any) string {
 	name, has := route["corsPolicy"].(string)
 	if !has {
 		return corsNone
 	}
-	if _, known := c.artifact.CORSPolicies[name]; !known && name != corsNone && name != corsAnything {
+	if _, known := c.artifact.CORSPolicies[name]; !known && name != corsNone && name != corsAnything && !c.unread[policiesFile] {
 		c.fail(file, at+"/corsPolicy", `There is no CORS policy of this name. Use "none", "anything-goes" or a name of corsPolicies in %s.`, policiesFile)
 	}
 	return name

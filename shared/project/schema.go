@@ -279,6 +279,15 @@ func (*lacks) KeywordPath() []string { return []string{"oneOf"} }
 // LocalizedString is never shown: messages has the text.
 func (*lacks) LocalizedString(*message.Printer) string { return "" }
 
+// patternWords says in words what the patterns of the schemas ask for.
+var patternWords = map[string]string{
+	`^3\.0\.\d(-.+)?$`:             "a version of OpenAPI 3.0, such as 3.0.3",
+	`^3\.1\.\d+(-.+)?$`:            "a version of OpenAPI 3.1, such as 3.1.0",
+	`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`: "a date such as 2026-01-31",
+	`^[Bb][Ee][Aa][Rr][Ee][Rr]$`:   `the word "bearer"`,
+	`^[a-zA-Z0-9._-]+$`:            "of letters, digits, dots, hyphens and underscores",
+}
+
 // messages says what to do about a violation, by the property it concerns, ""
 // for the value itself.
 func messages(k jsonschema.ErrorKind) map[string]string {
@@ -305,7 +314,7 @@ func messages(k jsonschema.ErrorKind) map[string]string {
 	case *kind.Const:
 		return one("This has to be %s.", literals([]any{k.Want}))
 	case *kind.Pattern:
-		return one("This has to match the pattern %s.", k.Want)
+		return one("This has to be %s.", patternWords[k.Want])
 	case *kind.PropertyNames:
 		return one("The name of this property has a form that is not allowed here. Rename it.")
 	case *kind.MinLength:

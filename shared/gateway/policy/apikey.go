@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -144,6 +145,13 @@ func (p *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 		return p.refuse(x, "Authorization Failed")
 	}
 	user, err := p.keys.check(x.Context, &p.bucket, key, p.ttl)
+	if fault.Is(err, fault.Unauthenticated) {
+		response := p.refuse(x, "Authorization Failed")
+		if response != nil {
+			x.Cause = err
+		}
+		return response
+	}
 	if err != nil {
 		x.Cause = err
 		return x.Problem(http.StatusServiceUnavailable, "API keys can't be checked now. Repeat the request in a few seconds.")

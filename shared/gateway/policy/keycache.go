@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -19,8 +20,9 @@ import (
 // Keys verifies API keys: shared/keys does, in one round trip to the table.
 type Keys interface {
 	// Verify says whose key it is. A key that opens nothing in the bucket,
-	// whatever the reason, is a fault of the kind fault.Unauthenticated; any
-	// other error means that nobody knows.
+	// whatever the reason, is a fault of the kind fault.Unauthenticated, with a
+	// cause where no key does: the operator is to know. Any other error means that
+	// nobody knows.
 	Verify(ctx context.Context, in BucketRef, key string) (Identity, error)
 }
 
@@ -84,6 +86,7 @@ type bucket struct {
 type answer struct {
 	hash    keyHash
 	user    *pipeline.User // nil for a key that opens nothing
+	cause   error          // why no key does, nil for where others do
 	started time.Time
 	expires time.Time // the key's own expiry, zero for never
 }
@@ -117,15 +120,15 @@ func (c *KeyCache) bucket(ref BucketRef) bucket {
 	return bucket{ref: ref, salt: keyHash(h.Sum(nil))}
 }
 
-// check says whose key it is, nil for a key that opens nothing. ttl is how old
-// a positive answer may be.
+// check says whose key it is, nil for a key that opens nothing, with an
+// Unauthenticated fault where no key does. ttl is how old a positive answer may be.
 func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Duration) (*pipeline.User, error) {
 	var buffer [len(b.salt) + 128]byte
 	hash := keyHash(sha256.Sum256(append(append(buffer[:0], b.salt[:]...), key...)))
 	shard := &c.shards[hash[0]%cacheShards]
 	if a := shard.get(hash); a != nil {
 		if user, ok := a.at(c.now(), ttl); ok {
-			return user, nil
+			return user, a.cause
 		}
 	}
 	// One look-up for all that ask at once. It outlives the request that began
@@ -144,7 +147,7 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 			return nil, result.Err
 		}
 		user, _ := a.at(c.now(), ttl)
-		return user, nil
+		return user, a.cause
 	}
 }
 
@@ -154,6 +157,9 @@ func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash
 	identity, err := c.keys.Verify(ctx, b.ref, key)
 	switch {
 	case fault.Is(err, fault.Unauthenticated):
+		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Unwrap() != nil {
+			a.cause = err
+		}
 	case err != nil:
 		return nil, fmt.Errorf("verify an API key: %w", err)
 	default:

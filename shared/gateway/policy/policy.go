@@ -54,6 +54,8 @@ const (
 type kind struct {
 	direction Direction
 	module    string
+	// identifies tells that it says who the user of a request is.
+	identifies bool
 	// provision reads the options of the policy called name. A nil Setup asks
 	// for the problems alone, at build time.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
@@ -62,9 +64,9 @@ type kind struct {
 // builtins are all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		apiKeyType:                      {Inbound, RuntimeModule, newAPIKey},
-		"rate-limit-inbound":            {Inbound, RuntimeModule, newRateLimit},
-		"query-param-to-header-inbound": {Inbound, RuntimeModule, newQueryParam},
+		apiKeyType:                      {direction: Inbound, module: RuntimeModule, identifies: true, provision: newAPIKey},
+		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
+		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
 	}
 }
 
@@ -73,6 +75,31 @@ func builtins() map[string]kind {
 func Check(p project.Policy) []project.Problem {
 	_, problems := provision(p, nil)
 	return problems
+}
+
+// DoubtInbound returns what is probably not meant of the inbound policies of a route,
+// in their order: a text for the index of each such policy.
+func DoubtInbound(all []project.Policy) map[int]string {
+	doubts, identified := map[int]string{}, false
+	for i, p := range all {
+		identified = identified || builtins()[p.Type].identifies
+		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
+			doubts[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's address counts instead. Put a policy before it that does (%s), or limit by ip.", strings.Join(identifying(), ", "))
+		}
+	}
+	return doubts
+}
+
+// identifying lists the types of policies that say who the user is.
+func identifying() []string {
+	var out []string
+	for name, k := range builtins() {
+		if k.identifies {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // DirectionOf returns where a policy of a type may stand, "" for an unknown type.

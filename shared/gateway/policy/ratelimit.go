@@ -65,6 +65,15 @@ type rateLimit struct {
 
 var _ pipeline.Inbound = (*rateLimit)(nil)
 
+const rateLimitType = "rate-limit-inbound"
+
+// limitsUsers reports whether a policy's options limit by user.
+func limitsUsers(raw json.RawMessage) bool {
+	var o rateLimitOptions
+	options.Read(raw, &o)
+	return o.By == "user"
+}
+
 func newRateLimit(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	o := rateLimitOptions{HeaderMode: "retry-after", Mode: "strict"}
 	problems := options.Read(raw, &o)
