@@ -25,6 +25,7 @@ type forwardOptions struct {
 	ForwardSearch   bool            `json:"forwardSearch"`
 	FollowRedirects bool            `json:"followRedirects"`
 	Upgrades        []string        `json:"upgrades"`
+	UserHeaders     *userHeaders    `json:"userHeaders"`
 	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
 }
 
@@ -36,6 +37,7 @@ type rewriteOptions struct {
 	ForwardSearch   bool            `json:"forwardSearch"`
 	FollowRedirects bool            `json:"followRedirects"`
 	Upgrades        []string        `json:"upgrades"`
+	UserHeaders     *userHeaders    `json:"userHeaders"`
 	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
 }
 
@@ -48,6 +50,7 @@ type proxy struct {
 	withSearch bool
 	follow     bool
 	upgrades   []string // lower case
+	user       *userHeaders
 }
 
 var _ pipeline.Handler = (*proxy)(nil)
@@ -58,6 +61,7 @@ func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
 	p := &proxy{appendPath: true, withSearch: o.ForwardSearch, follow: o.FollowRedirects}
 	problems = append(problems, p.tunnel(o.Upgrades)...)
+	problems = append(problems, p.tell(o.UserHeaders)...)
 	if o.BaseURL != "" {
 		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
 	}
@@ -82,6 +86,7 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	default:
 		problems = append(problems, p.compile("/rewritePattern", o.RewritePattern, s)...)
 	}
+	problems = append(problems, p.tell(o.UserHeaders)...)
 	return p, append(problems, upgrades...)
 }
 
@@ -146,6 +151,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 		delete(x.Header, name)
 		delete(x.Trailer, name)
 	}
+	p.user.write(x)
 	keys.Header(x.Header)
 	if _, named := x.Header["User-Agent"]; !named {
 		// Otherwise net/http would name itself.

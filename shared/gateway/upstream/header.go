@@ -46,6 +46,18 @@ func Reserved(name string) bool {
 	return isHopByHop(name) || isOurs(name) || isMisread(name) || isFraming(name)
 }
 
+// SameField reports whether upstreams may take one name for the other.
+func SameField(a, b string) bool { return fold(a) == fold(b) }
+
+// RemoveField removes the field of a name, and those that upstreams may take for it.
+func RemoveField(h http.Header, name string) {
+	for other := range h {
+		if SameField(other, name) {
+			delete(h, other)
+		}
+	}
+}
+
 // Request returns the fields of a client's request that may go upstream, in a
 // map of its own that shares the values, and the protocol that the client
 // asks to switch to, "" for none. The time is linear in the size of in.
