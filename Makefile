@@ -47,7 +47,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
+.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -83,6 +83,9 @@ test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and chec
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)
+
+fuzz: ## send every operation bad requests at random, a million in all (REQUESTS=, SEED=), beside those that make test sends
+	go test -count=1 -timeout=6h -run=TestEveryViolationIsRefused ./functions -violations=$(or $(REQUESTS),1000000) -violation-seed=$(or $(SEED),1)
 
 # What decides who gets in and what is kept secret; PKG= measures another package.
 MUTATED := $(if $(PKG),./$(FOLDER),$(addprefix ./shared/,gateway/router gateway/expression gateway/upstream seal allowance keys))

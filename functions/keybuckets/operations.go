@@ -63,10 +63,10 @@ var update = api.Operation[updateIn, bucketOut]{
 
 var remove = api.Operation[bucketIn, api.NoContent]{
 	ID: "ApiKeyBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
-	Summary:     "Delete a key bucket",
+	Summary: "Delete a key bucket",
 	Description: "Its consumers, their managers and API keys are gone with it at once. Gateways refuse the keys within a minute: a deployed route that checks keys by this bucket " +
 		"answers 401 to all of them, and the gateway's log says why, until its project is deployed with another bucket.",
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "key-bucket.delete", Resources: []string{"key-bucket"},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem, api.DeleteItem, api.PutItem},

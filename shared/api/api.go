@@ -251,7 +251,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			return out, nil
 		})
 		if d.TakesBody {
-			fields.form = formOf(a.OpenAPI().Components.Schemas, op.RequestBody.Content["application/json"].Schema)
+			schemas, body := a.OpenAPI().Components.Schemas, op.RequestBody.Content["application/json"].Schema
+			fields.form = formOf(schemas, body)
+			letNull(schemas, body)
 		}
 	}}
 }

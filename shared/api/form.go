@@ -63,6 +63,33 @@ func nested(schemas huma.Registry, depth int, of []*huma.Schema) *form {
 	return f
 }
 
+// letNull has the document say what huma does: a field of a body that may be left
+// out may be null, too, which counts as left out.
+func letNull(schemas huma.Registry, s *huma.Schema) {
+	seen := map[*huma.Schema]bool{}
+	var walk func(s *huma.Schema)
+	walk = func(s *huma.Schema) {
+		for s != nil && s.Ref != "" {
+			s = schemas.SchemaFromRef(s.Ref)
+		}
+		if s == nil || seen[s] {
+			return
+		}
+		seen[s] = true
+		for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
+			walk(one)
+		}
+		walk(s.Items)
+		for name, field := range s.Properties {
+			walk(field)
+			if field.Type != "" && !slices.Contains(s.Required, name) {
+				field.Nullable = true
+			}
+		}
+	}
+	walk(s)
+}
+
 // entry is the form of an array's entries.
 func (f *form) entry() *form {
 	if f == nil {

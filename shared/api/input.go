@@ -22,6 +22,8 @@ type input struct {
 	valued []string
 	// single are the parameters of the query that have one value: all but lists.
 	single []string
+	// truths are the parameters of the query that are true or false.
+	truths []string
 	// uuids are the path parameters that are UUIDs.
 	uuids []string
 	// form is what is known of the body, nil for none; a Route has it once it is
@@ -55,6 +57,9 @@ func (i *input) read(t reflect.Type) {
 			i.query = append(i.query, f.Tag.Get("query"))
 			if f.Type.Kind() != reflect.Slice {
 				i.single = append(i.single, f.Tag.Get("query"))
+			}
+			if f.Type.Kind() == reflect.Bool {
+				i.truths = append(i.truths, f.Tag.Get("query"))
 			}
 			if f.Tag.Get("empty") != "absent" {
 				i.valued = append(i.valued, f.Tag.Get("query"))
@@ -104,7 +109,8 @@ var uuidPattern = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-
 // checkQuery refuses a parameter that is there and empty. It would count as
 // absent, and limit= as 1000; what leaves a filter's value out by mistake would
 // be answered everything. It refuses a second value where there is one, too: the
-// first would be taken here, and the last by whoever looks before.
+// first would be taken here, and the last by whoever looks before. Truth values are
+// spelled as JSON has them: strconv, by which huma reads them, takes t and 0 too.
 func (i *input) checkQuery(query url.Values) error {
 	for _, name := range i.valued {
 		if slices.Contains(query[name], "") {
@@ -114,6 +120,13 @@ func (i *input) checkQuery(query url.Values) error {
 	for _, name := range i.single {
 		if len(query[name]) > 1 {
 			return fault.InvalidField("query."+name, "is given more than once; give it one value")
+		}
+	}
+	for _, name := range i.truths {
+		for _, value := range query[name] {
+			if value != "true" && value != "false" {
+				return fault.InvalidField("query."+name, "has to be true or false")
+			}
 		}
 	}
 	return nil
