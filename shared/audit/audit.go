@@ -112,7 +112,7 @@ func With(ctx context.Context, r *Request) context.Context {
 // without a request (With): a change nobody asked for is a defect.
 func Record(ctx context.Context, resources ...Resource) store.Write {
 	r := from(ctx)
-	return r.write(r.entry(true, nil, resources))
+	return r.write(r.entry(true, nil, resources)).Decides()
 }
 
 // Refused makes the write that records the running request as failed. reason

@@ -289,7 +289,7 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 			audit.Record(ctx, c.resource()),
 		}
 		writes = append(writes, consumerRecord{Name: c.Name}.indexWrites(v.g, c)...)
-		room := store.MaxWrites - len(writes)
+		room := store.MaxChange - len(writes)
 		all, err := s.allKeys(ctx, v, rows, min(keysPerTransaction, room/2))
 		switch {
 		case err != nil:

@@ -63,6 +63,7 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 		b.undo(ctx)
 		return nil, err
 	}
+	store.OnAbandon(ctx, b.undo)
 	out := make([]Key, len(b.made))
 	for i, k := range b.made {
 		out[i] = k.withText()

@@ -57,12 +57,16 @@ func deciding(ctx context.Context, repeated bool) context.Context {
 }
 
 // Undecided gives a context whose commits depend on nothing that was read under
-// ctx; why says what they depend on instead.
+// ctx, and are no part of what is held or noted there; why says what they depend
+// on instead.
 func Undecided(ctx context.Context, why string) context.Context {
 	if why == "" {
 		panic("store: a commit without conditions has to say why it may")
 	}
-	return context.WithValue(ctx, decisionKey{}, (*decision)(nil))
+	ctx = context.WithValue(ctx, decisionKey{}, (*decision)(nil))
+	ctx = context.WithValue(ctx, heldKey{}, (*Held)(nil))
+	ctx = context.WithValue(ctx, notesKey{}, (*Notes)(nil))
+	return context.WithValue(ctx, recalledKey{}, (*Notes)(nil))
 }
 
 func decisionOf(ctx context.Context) *decision {
@@ -126,18 +130,24 @@ func (d *decision) covered(writes []Write) ([]Write, error) {
 		if bare != "" {
 			return nil, fmt.Errorf("store: a commit was decided from a query of %s that no condition stands for", bare)
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(reads), Key.compare) {
-			at := slices.IndexFunc(out, func(w Write) bool { return w.Key == key })
-			if at < 0 {
-				out = append(out, Check(key, reads[key].unchanged).Else(ErrStale))
-				continue
-			}
-			// Whatever else the write asks for was decided from the record too:
-			// the next attempt sees why it does not hold.
-			out[at] = out[at].If(reads[key].unchanged).Else(ErrStale)
-		}
+		out = cover(out, reads)
 	}
 	return out, nil
+}
+
+// cover adds the conditions that what was read is unchanged.
+func cover(out []Write, reads map[Key]read) []Write {
+	for _, key := range slices.SortedFunc(maps.Keys(reads), Key.compare) {
+		at := slices.IndexFunc(out, func(w Write) bool { return w.Key == key })
+		if at < 0 {
+			out = append(out, Check(key, reads[key].unchanged).Else(ErrStale))
+			continue
+		}
+		// Whatever else the write asks for was decided from the record too:
+		// the next attempt sees why it does not hold.
+		out[at] = out[at].If(reads[key].unchanged).Else(ErrStale)
+	}
+	return out
 }
 
 // made forgets the records that a commit has changed itself.

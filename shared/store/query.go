@@ -147,6 +147,12 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 	if err := q.check(); err != nil {
 		return err
 	}
+	if err := heldOf(ctx).lookBack(); err != nil {
+		return err
+	}
+	if recalledOf(ctx) != nil {
+		return ErrUnknown
+	}
 	decisionOf(ctx).noteQuery(q)
 	left := q.Limit
 	for {

@@ -41,6 +41,10 @@ import (
 // DynamoDB's limit, for the token where Options.KeepTokens asks for one.
 const MaxWrites = 99
 
+// MaxChange is how many writes a request's change may have: what it was asked to
+// be committed with (Table.Settle) has to fit in besides.
+const MaxChange = MaxWrites - 5
+
 // MaxKeys is how many items one Load may read (a limit of DynamoDB).
 const MaxKeys = 100
 
@@ -141,14 +145,11 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	case n > MaxKeys:
 		return fmt.Errorf("store: a read of %d items, at most %d are possible", n, MaxKeys)
 	}
-	var items []Item
-	err := t.repeat(ctx, reading, func() (err error) {
-		items, err = t.backend.Read(ctx, keys)
-		return err
-	})
+	items, err := t.read(ctx, keys)
 	if err != nil {
 		return fmt.Errorf("read %d items: %w", len(keys), err)
 	}
+	notesOf(ctx).note(wanted, items)
 	if err := decisionOf(ctx).note(wanted, items); err != nil {
 		return err
 	}
@@ -173,6 +174,20 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	return nil
 }
 
+func (t *Table) read(ctx context.Context, keys []Key) (items []Item, err error) {
+	if err := heldOf(ctx).lookBack(); err != nil {
+		return nil, err
+	}
+	if n := recalledOf(ctx); n != nil {
+		return n.read(keys)
+	}
+	err = t.repeat(ctx, reading, func() (err error) {
+		items, err = t.backend.Read(ctx, keys)
+		return err
+	})
+	return items, err
+}
+
 // Commit applies all writes or none, in one transaction. Throttles, conflicts
 // and lost replies are repeated here under one token, so that a commit whose
 // reply was lost is neither made twice nor reported as failed.
@@ -190,8 +205,32 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	if err != nil {
 		return err
 	}
-	if err := valid(writes); err != nil {
+	h := heldOf(ctx)
+	if held, err := h.take(d, writes); held {
+		if err == nil {
+			notesOf(ctx).made(writes)
+		}
 		return err
+	}
+	writes = h.reserving(writes)
+	refused, err := t.transact(ctx, writes)
+	switch {
+	case err != nil:
+		return err
+	case refused != nil:
+		return d.stale(refused)
+	}
+	d.made(writes)
+	h.made()
+	notesOf(ctx).made(writes)
+	return nil
+}
+
+// transact makes a transaction. refused is what the first write says whose
+// condition is false.
+func (t *Table) transact(ctx context.Context, writes []Write) (refused, err error) {
+	if err := valid(writes); err != nil {
+		return nil, err
 	}
 	token := t.ids.UUID()
 	guarded := writes
@@ -204,20 +243,19 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 		return t.backend.Transact(ctx, token, guarded)
 	})
 	if err == nil {
-		d.made(writes)
-		return nil
+		return nil, nil
 	}
 	if failed, ok := errors.AsType[*ConditionError](err); ok && len(failed.Failed) > 0 {
 		if t.tokens.made(guarded, failed) {
-			d.made(writes)
-			return nil
+			return nil, nil
 		}
-		if e := writes[failed.Failed[0]].otherwise; e != nil {
-			return d.stale(e)
+		w := writes[failed.Failed[0]]
+		if w.otherwise != nil {
+			return w.otherwise, nil
 		}
-		return fmt.Errorf("%w: %s %s", ErrCondition, writes[failed.Failed[0]].Kind, writes[failed.Failed[0]].Key.SK)
+		return fmt.Errorf("%w: %s %s", ErrCondition, w.Kind, w.Key.SK), nil
 	}
-	return fmt.Errorf("commit %d writes: %w", len(writes), err)
+	return nil, fmt.Errorf("commit %d writes: %w", len(writes), err)
 }
 
 // expired reports whether the item is past its ttl. Nothing deletes on time,

@@ -36,6 +36,8 @@ type Write struct {
 
 	otherwise error
 	err       error
+	// decides marks the commit that a request's change is (Write.Decides).
+	decides bool
 }
 
 // Put stores record at key, whatever was there.
@@ -88,6 +90,15 @@ func (w Write) If(c Condition) Write {
 // false.
 func (w Write) Else(err error) Write {
 	w.otherwise = err
+	return w
+}
+
+// Decides marks the commit with this write as the one that is the request's
+// change: it happened with this commit, or not at all. Commits before it prepare
+// it and mean nothing without it. There is none after it: what is left to do is a
+// durable operation, begun in it. The audit record of a success is such a write.
+func (w Write) Decides() Write {
+	w.decides = true
 	return w
 }
 
