@@ -138,6 +138,8 @@ type Declaration struct {
 	Errors               []int
 	Uses                 []Use
 	TakesBody            bool
+	// Single tells that it reads one thing, and not a list: its answers have an ETag.
+	Single bool
 	// Slashed is the part of Path, in braces, whose values may hold slashes, such
 	// as a branch feature/x; "" for none. Its field in In has the tag
 	// slashes:"true". A client writes them as %2F; platforms that decode a path
@@ -148,6 +150,23 @@ type Declaration struct {
 
 // Mutates reports whether the operation changes something.
 func (d Declaration) Mutates() bool { return d.Audit != "" }
+
+// Repeatable reports whether the operation takes an Idempotency-Key.
+func (d Declaration) Repeatable() bool { return repeatable(d.Method, d.Audit) }
+
+// Conditional reports whether the operation takes If-Match.
+func (d Declaration) Conditional() bool { return conditional(d.Method, d.Audit) }
+
+func repeatable(method string, action audit.Action) bool {
+	return action != "" && slices.Contains([]string{http.MethodPost, http.MethodPatch, http.MethodPut}, method)
+}
+
+func conditional(method string, action audit.Action) bool {
+	return action != "" && slices.Contains([]string{http.MethodPatch, http.MethodPut, http.MethodDelete}, method)
+}
+
+func (o Operation[In, Out]) repeatable() bool  { return repeatable(o.Method, o.Audit) }
+func (o Operation[In, Out]) conditional() bool { return conditional(o.Method, o.Audit) }
 
 // Declared is an Operation of any types.
 type Declared interface {
@@ -167,6 +186,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
+		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}
 }
 
@@ -178,6 +198,9 @@ func (o Operation[In, Out]) uses() []Use {
 	}
 	if o.Audit != "" {
 		all = append(all, PutItem)
+	}
+	if o.repeatable() {
+		all = append(all, RootKey) // which seals the answers that are kept
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -195,6 +218,12 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	}
 	if takesBody {
 		all = append(all, http.StatusRequestEntityTooLarge)
+	}
+	if o.repeatable() {
+		all = append(all, http.StatusConflict, http.StatusUnprocessableEntity)
+	}
+	if o.conditional() {
+		all = append(all, http.StatusPreconditionFailed)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -230,6 +259,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 		if tag != "" {
 			op.Tags = []string{tag}
 			op.Responses = responses(a.OpenAPI(), d)
+			d.documentHeaders(&op)
 			if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
 				op.Responses[strconv.Itoa(d.Status)] = jsonText()
 			}
@@ -275,5 +305,24 @@ func (g Group) Declarations() []Declaration {
 	for _, o := range g.Operations {
 		out = append(out, o.Declaration())
 	}
-	return out
+	return Related(out)
+}
+
+// Related completes declarations that stand beside each other: a change that is
+// made on a condition (If-Match) does what the read of its path does, too, and
+// asks whether that is still so.
+func Related(all []Declaration) []Declaration {
+	for i, d := range all {
+		if !d.Conditional() {
+			continue
+		}
+		for _, read := range all {
+			if read.Single && read.Path == d.Path {
+				uses := slices.Concat(d.Uses, read.Uses, []Use{CheckItem})
+				slices.Sort(uses)
+				all[i].Uses = slices.Compact(uses)
+			}
+		}
+	}
+	return all
 }

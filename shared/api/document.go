@@ -192,3 +192,41 @@ func (nowhere) Handle(*huma.Operation, func(huma.Context)) {}
 
 // ServeHTTP implements huma.Adapter.
 func (nowhere) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+
+// documentHeaders describes what the engine itself reads and answers.
+func (d Declaration) documentHeaders(op *huma.Operation) {
+	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
+	bounded := func(least, most int) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
+	}
+	etag := map[string]*huma.Param{"ETag": {Description: "A digest of what a read of it answers, for If-None-Match and If-Match.", Schema: text()}}
+	header := func(name, description string, schema *huma.Schema) {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: description, Schema: schema})
+	}
+	if d.Repeatable() {
+		header(idempotencyKey, "Makes the request safe to repeat: within 24 hours the same request with the same key is not carried out again, and is answered what the first one was.",
+			bounded(1, maxKeyBytes))
+	}
+	if d.Conditional() {
+		header("If-Match", "The ETag, or ETags, of which what is changed has to have one now; * for any.", bounded(1, maxConditionBytes))
+	}
+	if d.Single {
+		header("If-None-Match", "The ETag, or ETags, of answers that the caller has: one that is the same is answered 304.", bounded(1, maxConditionBytes))
+		op.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "Not Modified", Headers: etag}
+	}
+	success := strconv.Itoa(d.Status)
+	answer := op.Responses[success]
+	if answer == nil {
+		answer = &huma.Response{Description: http.StatusText(d.Status)}
+		op.Responses[success] = answer
+	}
+	if answer.Headers == nil {
+		answer.Headers = map[string]*huma.Param{}
+	}
+	if d.Single || d.Mutates() && d.Status != http.StatusNoContent {
+		answer.Headers["ETag"] = etag["ETag"]
+	}
+	if d.Repeatable() {
+		answer.Headers["Idempotent-Replayed"] = &huma.Param{Description: "true where the answer is that of an earlier request with the same Idempotency-Key.", Schema: text()}
+	}
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -30,6 +31,15 @@ type List[T any] struct {
 	Limit  int `json:"limit" doc:"The most entries that this page could hold. A page ends before 5 MB: limit is then how many it holds, and the next one begins at the sum of offset and limit."`
 	Offset int `json:"offset" doc:"How many entries were skipped."`
 	Total  int `json:"total" doc:"How many entries there are in all."`
+}
+
+// list marks the envelope for single.
+func (List[T]) list() {}
+
+// single reports whether an Out has one thing for its body, and not a list.
+func single(out reflect.Type) bool {
+	body, ok := out.FieldByName("Body")
+	return ok && !body.Type.Implements(reflect.TypeFor[interface{ list() }]())
 }
 
 // NewList makes the envelope of one page; data is never null in JSON. It is the

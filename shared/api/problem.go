@@ -105,6 +105,8 @@ func statusOf(kind fault.Kind) int {
 		return http.StatusConflict
 	case fault.Unprocessable:
 		return http.StatusUnprocessableEntity
+	case fault.Outdated:
+		return http.StatusPreconditionFailed
 	case fault.TooLarge:
 		return http.StatusRequestEntityTooLarge
 	case fault.Throttled:
@@ -153,6 +155,10 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 	switch f.Kind {
 	case fault.Unauthenticated:
 		header.Set("WWW-Authenticate", "Bearer")
+	case fault.Conflict:
+		if f.RetryAfter > 0 {
+			header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
+		}
 	case fault.Throttled, fault.Unavailable:
 		header.Set("Retry-After", strconv.Itoa(max(1, int(f.RetryAfter/time.Second))))
 	default:

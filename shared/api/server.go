@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -39,7 +40,10 @@ type Authenticator interface {
 type Server struct {
 	parts   installation.Parts
 	callers Authenticator
+	sealer  *seal.Sealer
 	mux     *http.ServeMux
+	// reads are the paths, as declared, of which there is a single read.
+	reads []string
 	// paths are those of all routes, in segments; deep those of them with a
 	// parameter that holds slashes.
 	paths [][]string
@@ -50,12 +54,15 @@ type Server struct {
 
 // Open makes the Server of an installation that answers routes.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	s := &Server{parts: p, callers: callers, mux: http.NewServeMux()}
+	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), mux: http.NewServeMux()}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.middleware(r))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
+		if r.Single {
+			s.reads = append(s.reads, r.Path)
+		}
 		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
 			s.deep = append(s.deep, deepPath{segments, i})
 		}
@@ -184,6 +191,11 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()
 		st := stateOf(ctx)
+		if st.inner {
+			route.in.normalise(r)
+			next(huma.WithContext(hc, auth.With(ctx, *st.principal)))
+			return
+		}
 		st.operation, st.route, st.declared = d.ID, d.Path, d.Errors
 		st.span.Name(d.ID)
 		if !d.Public {
@@ -218,7 +230,17 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				return
 			}
 		}
-		next(huma.WithContext(hc, ctx))
+		ask := func(ctx context.Context, w http.ResponseWriter) {
+			next(huma.WithContext(humago.NewContext(hc.Operation(), r, w), ctx))
+		}
+		switch {
+		case d.Single:
+			s.answerRead(ctx, w, r, ask)
+		case d.Mutates():
+			s.answerChange(ctx, w, r, d, ask)
+		default:
+			ask(ctx, w)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type state struct {
 	principal *auth.Principal
 	change    *audit.Request // what a refusal is recorded as, nil for reads
 	problem   *Problem       // what was answered, nil for a success
+	inner     bool           // a read that a change makes by itself (look)
 }
 
 type stateKey struct{}

@@ -32,8 +32,11 @@ const (
 	NotFound
 	// Conflict: the request contradicts what is stored, such as a name in use.
 	Conflict
-	// Unprocessable: a project name that clients shall ask for again.
+	// Unprocessable: a project name that clients shall ask for again, an
+	// Idempotency-Key that was another request's.
 	Unprocessable
+	// Outdated: what the request is about is not as the caller said it has to be.
+	Outdated
 	// TooLarge: a body or an archive over its limit.
 	TooLarge
 	// Throttled: refused, nothing was done; repeat after Fault.RetryAfter.
@@ -63,7 +66,8 @@ type Fault struct {
 	Public string
 	// Details lists the fields at fault, empty for all but Invalid.
 	Details []Detail
-	// RetryAfter is how long a Throttled caller should wait, whole seconds.
+	// RetryAfter is how long a Throttled caller should wait, or one whose Conflict
+	// passes by itself: whole seconds, 0 for one that does not.
 	RetryAfter time.Duration
 
 	cause error

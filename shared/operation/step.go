@@ -263,7 +263,7 @@ func classify(ctx context.Context, err error) failureClass {
 	case fault.Internal:
 		return retryable
 	case fault.Invalid, fault.Unauthenticated, fault.Forbidden, fault.NotFound,
-		fault.Conflict, fault.Unprocessable, fault.TooLarge:
+		fault.Conflict, fault.Unprocessable, fault.Outdated, fault.TooLarge:
 		return permanent
 	}
 	return retryable
