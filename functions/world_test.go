@@ -144,7 +144,7 @@ func variants(book *events.Book, d api.Declaration) []events.Request {
 // good makes one of an operation's good requests in a copy of the world. It
 // gives the copy, which has recorded the uses of this request alone, and what
 // the request is called.
-func (p populated) good(t *testing.T, d api.Declaration, r events.Request) (*functionstest.World, functionstest.Answer, events.Names) {
+func (p populated) good(t *testing.T, d api.Declaration, r events.Request, headers ...string) (*functionstest.World, functionstest.Answer, events.Names) {
 	t.Helper()
 	w, n := p.Copy(t), maps.Clone(p.names)
 	if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
@@ -154,7 +154,7 @@ func (p populated) good(t *testing.T, d api.Declaration, r events.Request) (*fun
 	w.Now = w.Now.AddDate(0, 0, 1) // its audit record has a day of its own
 	w.Restart()
 	w.Uses.Clear()
-	a := w.Call(p.key, d.Method, path, body)
+	a := w.Call(p.key, d.Method, path, body, headers...)
 	if a.Status != d.Status {
 		t.Fatalf("its good request %s %s is answered %d %s, want %d: mend it in the group's samples.json", path, body, a.Status, a.Body, d.Status)
 	}

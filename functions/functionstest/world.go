@@ -124,10 +124,14 @@ func (w *World) Restart() {
 		routes = append(routes, bind(parts)...)
 	}
 	w.routes, w.declared = http.NewServeMux(), map[string]api.Declaration{}
+	var declared []api.Declaration
 	for _, r := range routes {
-		pattern := r.Method + " " + r.Path
+		declared = append(declared, r.Declaration)
+	}
+	for _, d := range api.Related(declared) {
+		pattern := d.Method + " " + d.Path
 		w.routes.Handle(pattern, http.NotFoundHandler())
-		w.declared[pattern] = r.Declaration
+		w.declared[pattern] = d
 	}
 	callers := accounts.Open(parts)
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
