@@ -132,6 +132,7 @@ func problems(t *testing.T, p populated) map[int]json.RawMessage {
 			{http.StatusForbidden, reader, http.MethodPost, buckets, taken, nil},
 			{http.StatusNotFound, p.key, http.MethodGet, buckets + "/no-such-bucket", "", nil},
 			{http.StatusConflict, p.key, http.MethodPost, buckets, taken, nil},
+			{http.StatusPreconditionFailed, p.key, http.MethodPatch, buckets + "/" + p.names["bucketName"], `{}`, nil},
 			{http.StatusRequestEntityTooLarge, p.key, http.MethodPost, buckets, strings.Repeat(" ", api.MaxBodyBytes+1), nil},
 			{http.StatusUnprocessableEntity, p.key, http.MethodPost, "/v1/projects", `{"name":"-"}`, nil},
 			{http.StatusTooManyRequests, p.key, http.MethodGet, buckets, "", store.ErrRepeat},
@@ -142,7 +143,7 @@ func problems(t *testing.T, p populated) map[int]json.RawMessage {
 				w.Restart()
 			}
 			var public placeholders
-			all[c.status] = json.RawMessage(public.text(w.Call(c.key, c.method, c.path, c.body).Want(c.status).Body))
+			all[c.status] = json.RawMessage(public.text(w.Call(c.key, c.method, c.path, c.body, "If-Match", `"another"`).Want(c.status).Body))
 		}
 	})
 	return all
