@@ -347,8 +347,14 @@ func wrongValues(s schema) (out []any) {
 		nil, true, false, json.Number("0"), json.Number("-1"), json.Number("1.5"), json.Number("1e400"), json.Number("12345678901234567890"),
 		"", " ", "a", "\x00", "a\nb", "é", "😀", "A B", "../x", "nonesuch", "NONESUCH", "2026-02-30T00:00:00Z", "2026-01-01", "true", "1",
 		strings.Repeat("a", 200), strings.Repeat("a", 70_000),
-		[]any{}, []any{nil}, []any{"a"}, []any{map[string]any{}},
-		map[string]any{}, map[string]any{"a": nil}, map[string]any{"a": 1}, map[string]any{"": "a"},
+		[]any{},
+		[]any{nil},
+		[]any{"a"},
+		[]any{map[string]any{}},
+		map[string]any{},
+		map[string]any{"a": nil},
+		map[string]any{"a": 1},
+		map[string]any{"": "a"},
 		map[string]any{"a": map[string]any{"b": []any{1}}},
 	}
 	if s.MaxLength != nil {
