@@ -95,7 +95,7 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 			}
 			before := table{}
 			for key, item := range w.Items.Items() {
-				if !audit.IsRecord(key) || !strings.Contains(key.PK, w.Now.UTC().Format("2006-01-02")) {
+				if !audit.IsRecord(key) || !strings.Contains(key.SK, w.Now.UTC().Format("2006-01-02")) {
 					before[key] = item
 				}
 			}

@@ -6,19 +6,21 @@
 // refused or failed is recorded afterwards, on its own (Refused). Reads are
 // not recorded. No record holds a secret, a query string or a body.
 //
-// Read audit.go; table.go says where records stand.
+// Read audit.go; table.go says where records stand. What becomes of them there,
+// how they are chained, counted and listed, is package trail.
 package audit
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// retention is how long records are kept.
-const retention = 90 * 24 * time.Hour
+// Retention is how long records are kept.
+const Retention = 90 * 24 * time.Hour
 
 // Action is what a change does, spelled "resource.verb" (contract 3.3), such as
 // "key-bucket.create". It is declared with the operation that does it.
@@ -137,20 +139,29 @@ func (r *Request) entry(success bool, reason *string, resources []Resource) Entr
 		Resources: resources,
 		Context:   r.Context,
 		Route:     r.Route,
-		Timestamp: r.Time.UTC().Format(timestampFormat),
+		Timestamp: Timestamp(r.Time),
 		RequestID: r.RequestID,
 		Success:   &success,
 		Error:     reason,
-		TTL:       r.Time.Add(retention).Unix(),
+		TTL:       r.Time.Add(Retention).Unix(),
 	}
 }
 
 // timestampFormat has a fixed width, so that its texts sort as their times.
 const timestampFormat = "2006-01-02T15:04:05.000Z"
 
+// Timestamp spells a time as records do: UTC, to the millisecond.
+func Timestamp(t time.Time) string { return t.UTC().Format(timestampFormat) }
+
+// Time is when the entry was made; an error for one that no Record has made.
+func (e Entry) Time() (time.Time, error) {
+	t, err := time.Parse(timestampFormat, e.Timestamp)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read an audit record's time: %w", err)
+	}
+	return t, nil
+}
+
 // write stores the entry under the request's own time and id: a request that
 // is recorded twice is a defect, and fails.
-func (r *Request) write(e Entry) store.Write {
-	day := r.Time.UTC().Format(time.DateOnly)
-	return store.Create(key(r.AccountID, day, e.Timestamp, r.RequestID), e)
-}
+func (r *Request) write(e Entry) store.Write { return store.Create(WaitingKey(r.AccountID, e), e) }

@@ -1,23 +1,90 @@
 package audit
 
 import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// space has the audit records. Those of an account's day are a partition, in
-// the order of their times: lists read it by time, and no partition grows for
-// ever.
-const space store.Space = "audit"
+const (
+	// waitingSpace has the records as the changes' transactions write them, until
+	// package trail takes them over. Those of an account are spread over Shards
+	// partitions, each in the order of their times. Read by the list, and by the
+	// table's stream.
+	waitingSpace store.Space = "audit-new"
+	// chainedSpace has the records that package trail has taken over, spread over
+	// ChainedShards partitions. Read by the list, and by who verifies the chain.
+	chainedSpace store.Space = "audit"
+)
 
-// Partition holds the audit records of an account's day (UTC, "2006-01-02").
-func Partition(accountID, day string) string { return space.Partition(accountID, day) }
+// Shards is over how many partitions an account's records are spread. A partition
+// takes 1,000 write units a second, and a record costs 2 when it is written and
+// 2 when it is taken over: 8 of them carry 2,000 changes a second
+// (docs/decisions/0033-audit-records-are-chained-behind-the-change.md).
+const Shards = 8
 
-// key is the key of one record. requestID makes it unique.
-func key(accountID, day, timestamp, requestID string) store.Key {
-	return store.In(Partition(accountID, day), timestamp, requestID)
+// ChainedShards is over how many partitions those are spread that are chained: they
+// are written once, and each partition is a query more for the list.
+const ChainedShards = 4
+
+// Waiting is the partition of the records of an account's shard that are not
+// chained yet.
+func Waiting(accountID string, shard int) string {
+	return waitingSpace.Partition(accountID, strconv.Itoa(shard))
 }
 
-// IsRecord reports whether a key is that of an audit record, of any account.
-func IsRecord(k store.Key) bool { return strings.HasPrefix(k.PK, space.Partition("")) }
+// Chained is the partition of those that are.
+func Chained(accountID string, shard int) string {
+	return chainedSpace.Partition(accountID, strconv.Itoa(shard))
+}
+
+// WaitingKey is the key of a record that is not chained yet.
+func WaitingKey(accountID string, e Entry) store.Key {
+	return store.In(Waiting(accountID, shard(e.RequestID, Shards)), e.Timestamp, e.RequestID)
+}
+
+// ChainedKey is its key afterwards.
+func ChainedKey(accountID string, e Entry) store.Key {
+	return store.In(Chained(accountID, shard(e.RequestID, ChainedShards)), e.Timestamp, e.RequestID)
+}
+
+// AccountOf gives the account of a record that is not chained yet, and whether k
+// is the key of one.
+func AccountOf(k store.Key) (accountID string, ok bool) {
+	parts := waitingSpace.PartsOf(k.PK)
+	if len(parts) != 2 {
+		return "", false
+	}
+	return parts[0], true
+}
+
+// IsRecord reports whether a key is that of a record of any account, chained or
+// not.
+func IsRecord(k store.Key) bool {
+	return strings.HasPrefix(k.PK, waitingSpace.Partition("")) || strings.HasPrefix(k.PK, chainedSpace.Partition(""))
+}
+
+// New lists the records of an account that are not chained yet, shard by shard.
+// They are few, unless what chains them stands still.
+func New(ctx context.Context, t *store.Table, accountID string) ([]Entry, error) {
+	var out []Entry
+	for n := range Shards {
+		found, err := store.Collect[Entry](ctx, t, store.Query{PK: Waiting(accountID, n)})
+		if err != nil {
+			return nil, fmt.Errorf("list new audit records: %w", err)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// shard spreads records by the ids of their requests, which are random.
+func shard(requestID string, of uint32) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(requestID)) // which never fails
+	return int(h.Sum32() % of)
+}

@@ -36,6 +36,19 @@ func (s Space) PartOf(k Key) (part string, ok bool) {
 	return part, ok && k == s.Key(part)
 }
 
+// PartsOf gives the parts of a partition of s, nil for one of another space.
+func (s Space) PartsOf(partition string) []string {
+	rest, ok := strings.CutPrefix(partition, string(s)+separator)
+	if !ok {
+		return nil
+	}
+	parts := strings.Split(rest, separator)
+	for i, p := range parts {
+		parts[i] = unescaper.Replace(p)
+	}
+	return parts
+}
+
 func joined(parts []string) string { return strings.Join(parts, separator) }
 
 // Made once: every key that is asked for is spelled with them.

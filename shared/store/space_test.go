@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,5 +45,18 @@ func TestPartOfReadsKeysOfItsSpaceAlone(t *testing.T) {
 		if part, ok := space.PartOf(k); ok {
 			t.Errorf("%v is the key of %q", k, part)
 		}
+	}
+}
+
+func TestPartsOfGivesWhatAPartitionWasMadeOf(t *testing.T) {
+	const space, other store.Space = "audit", "audit-new"
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "parts")
+		if got := space.PartsOf(space.Partition(want...)); !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+	if got := space.PartsOf(other.Partition("a")); got != nil {
+		t.Errorf("of another space it gives %q", got)
 	}
 }
