@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -52,32 +54,52 @@ func ChainedKey(accountID string, e Entry) store.Key {
 	return store.In(Chained(accountID, shard(e.RequestID, ChainedShards)), e.Timestamp, e.RequestID)
 }
 
-// AccountOf gives the account of a record that is not chained yet, and whether k
-// is the key of one.
-func AccountOf(k store.Key) (accountID string, ok bool) {
-	parts := waitingSpace.PartsOf(k.PK)
-	if len(parts) != 2 {
-		return "", false
-	}
-	return parts[0], true
-}
+// IsNew reports whether a key is that of a record that is not chained yet.
+func IsNew(k store.Key) bool { return strings.HasPrefix(k.PK, waitingSpace.Partition("")) }
 
 // IsRecord reports whether a key is that of a record of any account, chained or
 // not.
 func IsRecord(k store.Key) bool {
-	return strings.HasPrefix(k.PK, waitingSpace.Partition("")) || strings.HasPrefix(k.PK, chainedSpace.Partition(""))
+	return IsNew(k) || strings.HasPrefix(k.PK, chainedSpace.Partition(""))
+}
+
+// Decode gives the record that a change has written, and whose it is. ok is false
+// for whatever else may stand there: nobody here writes it.
+func Decode(item store.Item) (accountID string, e Entry, ok bool) {
+	key := store.KeyOf(item)
+	parts := waitingSpace.PartsOf(key.PK)
+	if len(parts) != 2 || attributevalue.UnmarshalMap(item, &e) != nil {
+		return "", Entry{}, false
+	}
+	if _, err := e.Time(); err != nil || WaitingKey(parts[0], e) != key {
+		return "", Entry{}, false
+	}
+	return parts[0], e, true
 }
 
 // New lists the records of an account that are not chained yet, shard by shard.
 // They are few, unless what chains them stands still.
-func New(ctx context.Context, t *store.Table, accountID string) ([]Entry, error) {
-	var out []Entry
+func New(ctx context.Context, t *store.Table, accountID string) (out []Entry, err error) {
 	for n := range Shards {
-		found, err := store.Collect[Entry](ctx, t, store.Query{PK: Waiting(accountID, n)})
+		found, err := NewOf(ctx, t, store.Query{PK: Waiting(accountID, n)})
 		if err != nil {
-			return nil, fmt.Errorf("list new audit records: %w", err)
+			return nil, err
 		}
 		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// NewOf is New for one shard, of which q may ask for a part.
+func NewOf(ctx context.Context, t *store.Table, q store.Query) (out []Entry, err error) {
+	err = t.Each(ctx, q, func(item store.Item) (bool, error) {
+		if _, e, ok := Decode(item); ok {
+			out = append(out, e)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list new audit records: %w", err)
 	}
 	return out, nil
 }

@@ -7,8 +7,15 @@ import "time"
 // Instant is a time as records hold it: UTC, to the millisecond (contract 1.4).
 func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// Page is a part of a list: at most Limit entries after the first Offset.
-type Page struct{ Limit, Offset int }
+// Page is a part of a list: at most Limit entries after the first Offset, or
+// behind the position After, which is not "" then and stands in for Offset. A
+// position is the list's own text for where an entry stands, such as its sort key:
+// it means the same when entries before it come or go. Package api makes it the
+// cursor that clients see, and back.
+type Page struct {
+	Limit, Offset int
+	After         string
+}
 
 // Patch is what an update does with a field. The zero value keeps it.
 type Patch[T any] struct {

@@ -1,0 +1,112 @@
+package trail_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/trail"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// lists holds a page against the entries that there are.
+func (w *world) lists(t testing.TB, what string, all []audit.Entry, f trail.Filter, p store.Page) trail.Found {
+	t.Helper()
+	var want []string
+	for _, e := range all {
+		at, err := e.Time()
+		if err != nil {
+			t.Fatal(err)
+		}
+		actor := e.Actor.Sub == f.Actor || e.Actor.Email != nil && *e.Actor.Email == f.Actor
+		if !at.Before(f.From) && at.Before(f.To) && (f.Action == "" || f.Action == string(e.Action)) &&
+			(f.Actor == "" || actor) && (f.Success == nil || *f.Success == *e.Success) {
+			want = append(want, e.Timestamp+"#"+e.RequestID)
+		}
+	}
+	slices.SortFunc(want, func(a, b string) int { return strings.Compare(b, a) })
+	total := len(want)
+	if p.After != "" {
+		want = slices.DeleteFunc(want, func(at string) bool { return at >= p.After })
+	}
+	want = want[min(p.Offset, len(want)):]
+	more := len(want) > p.Limit
+	want = want[:min(p.Limit, len(want))]
+	found, err := w.List(t.Context(), acme, f, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range found.Entries {
+		got = append(got, trail.Position(e))
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || found.Total != total || found.HasMore != more {
+		t.Fatalf("%s: %+v of %+v has total %d, more %v; want %d, %v (-want +got)\n%s", what, p, f, found.Total, found.HasMore, total, more, diff)
+	}
+	return found
+}
+
+// TestListIsWhatTheRecordsAre compares lists with a plain search, at any time of
+// the chaining: filters in combination, any bounds, any page.
+func TestListIsWhatTheRecordsAre(t *testing.T) {
+	for seed := range uint64(simulations.Runs(8)) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t)
+		within := []time.Duration{time.Minute, 5 * time.Hour, 29 * 24 * time.Hour}[r.IntN(3)]
+		w.now = w.now.Add(time.Duration(r.Int64N(int64(8 * time.Hour))))
+		var all []audit.Entry
+		for range 4 {
+			for range r.IntN(150) {
+				w.record(some(r, within))
+			}
+			fresh, err := audit.New(t.Context(), w.table, acme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fresh...)
+			told := w.told()
+			r.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+			late := told[r.IntN(len(told)+1):] // stays where it was written, and is listed
+			if failed := w.HandleStream(t.Context(), told[:len(told)-len(late)]); failed != nil {
+				t.Fatal(failed)
+			}
+			all = slices.CompactFunc(sorted(all), func(a, b audit.Entry) bool { return a.RequestID == b.RequestID })
+			for range 12 {
+				f := trail.Filter{From: w.now.Add(-within), To: w.now.Add(time.Hour)}
+				if r.IntN(2) == 0 {
+					f.From = w.now.Add(-time.Duration(r.Int64N(int64(within))))
+					f.To = f.From.Add(time.Duration(r.Int64N(int64(within))))
+				}
+				if r.IntN(2) == 0 {
+					f.Action = []string{"consumer.create", "consumer.delete", "no.such"}[r.IntN(3)]
+				}
+				if r.IntN(2) == 0 {
+					f.Actor = []string{"akey_1", "a@example.com", "nobody"}[r.IntN(3)]
+				}
+				if r.IntN(2) == 0 {
+					f.Success = new(r.IntN(2) == 0)
+				}
+				p := store.Page{Limit: 1 + r.IntN(30), Offset: r.IntN(2) * r.IntN(200)}
+				what := fmt.Sprint("seed ", seed)
+				found := w.lists(t, what, all, f, p)
+				for found.HasMore { // to the end by cursors
+					p = store.Page{Limit: 40, After: trail.Position(found.Entries[len(found.Entries)-1])}
+					found = w.lists(t, what, all, f, p)
+				}
+			}
+		}
+	}
+}
+
+func sorted(all []audit.Entry) []audit.Entry {
+	slices.SortFunc(all, func(a, b audit.Entry) int { return strings.Compare(trail.Position(a), trail.Position(b)) })
+	return all
+}

@@ -1,0 +1,276 @@
+package trail_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/trail"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// chained makes a world in which so many records are chained, a second apart, and
+// gives their keys in the chain's order.
+func chained(t testing.TB, n int, key ...byte) (w *world, keys []store.Key) {
+	w = newWorld(t)
+	copy(w.key[:], key)
+	for i := range n {
+		w.record(change{action: "key-bucket.create", actor: "akey_1", ago: time.Duration(n-i) * time.Second})
+		for _, r := range w.stream {
+			e := audit.Entry{Timestamp: audit.Timestamp(w.now.Add(-time.Duration(n-i) * time.Second)), RequestID: strings.SplitN(r.Key.SK, "#", 2)[1]}
+			keys = append(keys, audit.ChainedKey(acme, e))
+		}
+		w.chain()
+	}
+	w.verify(int64(n))
+	return w, keys
+}
+
+// put writes an item as it is, as who may write the table can.
+func (w *world) put(key store.Key, item store.Item) {
+	w.Helper()
+	item = maps.Clone(item)
+	if _, ok := item["version"]; ok {
+		item["version"] = number("99")
+	}
+	maps.Copy(item, key.Item())
+	if err := w.items.Transact(w.Context(), fmt.Sprint("put", rand.Uint64()), []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) remove(keys ...store.Key) {
+	w.Helper()
+	for _, k := range keys {
+		if err := w.table.Commit(w.Context(), store.Delete(k)); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func text(s string) types.AttributeValue   { return &types.AttributeValueMemberS{Value: s} }
+func number(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
+
+// TestVerificationNoticesWhatWasDone does to the table of ten records what who may
+// write it can do.
+func TestVerificationNoticesWhatWasDone(t *testing.T) {
+	head := store.Space("audit-head").Key(acme)
+	tests := []struct {
+		name string
+		do   func(w *world, keys []store.Key, items map[store.Key]store.Item)
+		want string // "" for nothing
+	}{
+		{"nothing", func(*world, []store.Key, map[store.Key]store.Item) {}, ""},
+		{"one removed", func(w *world, k []store.Key, _ map[store.Key]store.Item) { w.remove(k[4]) }, "record 5 was removed"},
+		{"three removed", func(w *world, k []store.Key, _ map[store.Key]store.Item) { w.remove(k[4:7]...) }, "record 5 was removed, as was all up to record 7"},
+		{"the first removed", func(w *world, k []store.Key, _ map[store.Key]store.Item) { w.remove(k[0]) }, "record 1 was removed"},
+		{"the last removed", func(w *world, k []store.Key, _ map[store.Key]store.Item) { w.remove(k[9]) }, "record 10 was removed"},
+		{"all removed", func(w *world, k []store.Key, _ map[store.Key]store.Item) { w.remove(k...) }, "record 1 was removed"},
+		{"the end removed", func(w *world, _ []store.Key, _ map[store.Key]store.Item) { w.remove(head) }, "record 1 was inserted: the chain ends before it"},
+		{"one altered", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			item := maps.Clone(items[k[4]])
+			item["entry"] = text(strings.Replace(item["entry"].(*types.AttributeValueMemberS).Value, "akey_1", "akey_2", 1))
+			w.put(k[4], item)
+		}, "record 5 was altered: its content"},
+		{"one hidden", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			item := maps.Clone(items[k[4]])
+			item["ttl"] = number("1")
+			w.put(k[4], item)
+		}, "record 5 was removed"},
+		{"one kept longer", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			item := maps.Clone(items[k[4]])
+			item["ttl"] = number("99999999999")
+			w.put(k[4], item)
+		}, "record 5 was altered"},
+		{"one unreadable", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			item := maps.Clone(items[k[4]])
+			item["hash"] = number("1")
+			w.put(k[4], item)
+		}, "record 5 was altered"},
+		{"one copied", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			w.put(store.In(k[4].PK, "2026-03-14T09:00:00.000Z", "x"), items[k[4]])
+		}, "record 5 was moved or copied"},
+		{"two exchanged", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			w.put(k[4], items[k[5]])
+			w.put(k[5], items[k[4]])
+		}, "record 5 was moved or copied"},
+		{"one inserted with a chain of their own", func(w *world, _ []store.Key, _ map[store.Key]store.Item) {
+			other, theirs := chained(w, 10, 2) // under a root key of their own
+			for i, item := range other.items.Items() {
+				if at := slices.Index(theirs, i); at >= 4 || i == head {
+					w.put(i, item)
+				}
+			}
+		}, "record 5 was altered or inserted: it is not signed by this installation"},
+		{"the end put back", func(w *world, k []store.Key, items map[store.Key]store.Item) {
+			item := maps.Clone(items[head])
+			item["seq"] = number("9")
+			w.put(head, item)
+			w.remove(k[9])
+		}, "record 9 is not the end of the chain"},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			w, keys := chained(t, 10)
+			c.do(w, keys, w.items.Items())
+			r, err := w.Verify(t.Context(), acme, trail.Commitment{})
+			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && r.Break != "" {
+				t.Errorf("%+v, %v, want %q", r, err, c.want)
+			}
+		})
+	}
+}
+
+// TestCutEndIsNoticedByWhatWasNoted: who may write the table can put the whole chain
+// back to an earlier state, which only a place that was noted elsewhere tells.
+func TestCutEndIsNoticedByWhatWasNoted(t *testing.T) {
+	w, _ := chained(t, 3)
+	before := w.items.Clone()
+	w.record(change{action: "secret.delete"})
+	w.chain()
+	r, err := w.Verify(t.Context(), acme, trail.Commitment{})
+	if err != nil || r.End.Seq != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	noted, err := trail.ParseCommitment(r.End.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := w.Verify(t.Context(), acme, noted); err != nil || r.Break != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	w.items.Restore(before)
+	if r, err := w.Verify(t.Context(), acme, noted); err != nil || !strings.HasPrefix(r.Break, "record 4 was removed") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	w.record(change{action: "harmless.create"}) // and something else in its place
+	w.chain()
+	if r, err := w.Verify(t.Context(), acme, noted); err != nil || !strings.HasPrefix(r.Break, "record 4 is another") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "4", "x:y", "0:y", "4:"} {
+		if _, err := trail.ParseCommitment(bad); err == nil {
+			t.Errorf("%q is a commitment", bad)
+		}
+	}
+}
+
+// TestRetentionRemovesTheOldestAndIsNoBreak: at any time the chain verifies, what
+// has expired is gone from its front, and a removal of the oldest that is left is
+// noticed.
+func TestRetentionRemovesTheOldestAndIsNoBreak(t *testing.T) {
+	for seed := range uint64(simulations.Runs(40)) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		w := newWorld(t)
+		for range 5 {
+			for range 1 + r.IntN(8) {
+				w.record(some(r, 20*24*time.Hour)) // late ones among them
+			}
+			told := w.told()
+			r.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+			for _, one := range told {
+				w.HandleStream(t.Context(), []store.StreamRecord{one})
+			}
+			w.now = w.now.Add(time.Duration(r.Int64N(int64(20 * 24 * time.Hour))))
+		}
+		full := w.items.Clone()
+		for range 12 {
+			w.now = w.now.Add(time.Duration(r.Int64N(int64(20 * 24 * time.Hour))))
+			w.items.Restore(full)
+			for k, item := range w.items.Items() { // AWS deletes some of what has expired
+				if ttl, ok := item["ttl"].(*types.AttributeValueMemberN); ok && ttl.Value < fmt.Sprint(w.now.Unix()) && r.IntN(2) == 0 {
+					w.remove(k)
+				}
+			}
+			got, err := w.Verify(t.Context(), acme, trail.Commitment{})
+			if err != nil || got.Break != "" {
+				t.Fatalf("seed %d: %+v, %v", seed, got, err)
+			}
+			if got.First == 0 {
+				continue
+			}
+			for k, item := range w.items.Items() {
+				if seq, ok := item["seq"].(*types.AttributeValueMemberN); ok && audit.IsRecord(k) && seq.Value == fmt.Sprint(got.First) {
+					w.remove(k)
+				}
+			}
+			if got, err = w.Verify(t.Context(), acme, trail.Commitment{}); err != nil || got.Break == "" {
+				t.Fatalf("seed %d: the oldest is removed: %+v, %v", seed, got, err)
+			}
+		}
+	}
+}
+
+// TestExportVerifiesAnywhere: with the public key alone, and what was done to the
+// file is noticed.
+func TestExportVerifiesAnywhere(t *testing.T) {
+	w, _ := chained(t, 6)
+	key, err := w.PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err = trail.ParsePublicKey(key.String()); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if r, err := w.Export(t.Context(), acme, &out); err != nil || r.Break != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	lines := strings.SplitAfter(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 7 {
+		t.Fatal(out.String())
+	}
+	without := func(i, n int) string {
+		return strings.Join(append(append([]string(nil), lines[:i]...), lines[i+n:]...), "")
+	}
+	tests := []struct{ name, file, want string }{
+		{"as it is", out.String(), ""},
+		{"one removed", without(3, 1), "record 3 was removed"},
+		{"the first removed", without(1, 1), "record 1 was removed"},
+		{"the last removed", without(6, 1), "record 6 was removed"},
+		{"all removed", lines[0], "record 1 was removed"},
+		{"one altered", strings.Replace(out.String(), `\"akey_1\"`, `\"akey_2\"`, 1), "record 1 was altered"},
+		{"one twice", strings.Join(append(append([]string(nil), lines[:4]...), lines[3:]...), ""), "record 3 is there twice"},
+		{"two exchanged", strings.Join([]string{lines[0], lines[1], lines[3], lines[2], lines[4], lines[5], lines[6]}, ""), "record 2 was removed"},
+		{"a shorter chain claimed", strings.Replace(without(6, 1), `"last":6`, `"last":5`, 1), "the first line was altered"},
+		{"a later beginning claimed", strings.Replace(without(1, 1), `"first":1`, `"first":2`, 1), "the first line was altered"},
+		{"junk behind it", out.String() + "{\n", "record 7 was altered: line 8"},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := trail.VerifyExport(strings.NewReader(c.file), key, acme, trail.Commitment{})
+			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && (r.Break != "" || r.Records() != 6) {
+				t.Errorf("%+v, %v, want %q", r, err, c.want)
+			}
+		})
+	}
+	foreign := append(trail.PublicKey(nil), key...)
+	foreign[0] ^= 1
+	if r, err := trail.VerifyExport(strings.NewReader(out.String()), foreign, acme, trail.Commitment{}); err != nil || r.Break == "" {
+		t.Errorf("under another key: %+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "{}", "x\n"} {
+		if _, err := trail.VerifyExport(strings.NewReader(bad), key, acme, trail.Commitment{}); err == nil {
+			t.Errorf("%q is an export", bad)
+		}
+	}
+	if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, "another", trail.Commitment{}); err == nil {
+		t.Error("it is the export of another account")
+	}
+	var empty bytes.Buffer
+	if _, err := w.Export(t.Context(), "nobody", &empty); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := trail.VerifyExport(&empty, key, "nobody", trail.Commitment{}); err != nil || r.Break != "" {
+		t.Errorf("empty: %+v, %v", r, err)
+	}
+}
