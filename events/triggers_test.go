@@ -42,6 +42,7 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 		"builder/object-created.json":    "null",
 		"operations/invoked.json":        `{"operations":[]}`,
 		"operations/stream-records.json": `{"batchItemFailures":[]}`,
+		"auditchain/stream-records.json": `{"batchItemFailures":[]}`,
 		"operations/sweep.json":          "null",
 		"gateway/http.json":              `"statusCode":200`,
 	}

@@ -8,6 +8,8 @@ package functions
 
 import (
 	"github.com/gatewright/gatewright/functions/accounts"
+	"github.com/gatewright/gatewright/functions/auditchain"
+	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/consumers"
 	"github.com/gatewright/gatewright/functions/deployments"
@@ -38,6 +40,7 @@ func Groups() []Group {
 		{projects.Group, projects.Bind},
 		{variables.Group, variables.Bind},
 		{deployments.Group, deployments.Bind},
+		{auditlogs.Group, auditlogs.Bind},
 	}
 }
 
@@ -62,6 +65,7 @@ func Triggered() []Function {
 	return []Function{
 		{builder.Function, builder.Open},
 		{operations.Function, operations.Open},
+		{auditchain.Function, auditchain.Open},
 		{gateway.Function, gateway.Open},
 		{accounts.Function, accounts.Open},
 	}

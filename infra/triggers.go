@@ -30,7 +30,7 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 		case e.ObjectCreated != "":
 			newUploadTrigger(scope, d, f, e.ObjectCreated)
 		case e.StreamRecords:
-			newStreamTrigger(scope, d, f, s.matching(e))
+			newStreamTrigger(scope, d, f, e, s.matching(e))
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
@@ -70,7 +70,7 @@ func (s Settings) matching(e trigger.Event) string {
 
 // newStreamTrigger gives the function the table's stream. What it fails at for
 // good goes to a queue, with an alarm: a sweep picks the operation up anyway.
-func newStreamTrigger(scope constructs.Construct, d data, f *function, matching string) {
+func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger.Event, matching string) {
 	id := exported(f.name)
 	queue := awssqs.NewCfnQueue(scope, jsii.String(id+"DeadLetters"), &awssqs.CfnQueueProps{
 		MessageRetentionPeriod: jsii.Number((14 * 24 * time.Hour).Seconds()),
@@ -107,7 +107,7 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function, matching 
 		ParallelizationFactor:          jsii.Number(streamParallel),
 		MaximumRetryAttempts:           jsii.Number(streamAttempts),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
-		MaximumBatchingWindowInSeconds: jsii.Number(0),
+		MaximumBatchingWindowInSeconds: jsii.Number(e.Gather.Seconds()),
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
 			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: queue.AttrArn()},

@@ -98,7 +98,7 @@ func Handler(e Engine, log *slog.Logger) func(context.Context, json.RawMessage) 
 		}
 		switch {
 		case in.Records != nil:
-			return handleStream(ctx, e, log, in.Records), nil
+			return stream.Handle(ctx, log, in.Records, e.HandleStream), nil
 		case in.Schedule != "":
 			if err := e.Sweep(ctx); err != nil {
 				return nil, fmt.Errorf("sweep: %w", err)
@@ -127,25 +127,4 @@ func summaries(found []operation.Record, err error) (any, error) {
 		out.Operations[i] = r.Summary()
 	}
 	return out, nil
-}
-
-func handleStream(ctx context.Context, e Engine, log *slog.Logger, in []events.DynamoDBEventRecord) events.DynamoDBEventResponse {
-	records := make([]store.StreamRecord, 0, len(in))
-	numbers := make([]string, 0, len(in))
-	for _, r := range in {
-		decoded, err := stream.FromLambda(r)
-		if err != nil {
-			// It would not be better the next time, and would hold up all that
-			// come after it. If it was an operation's, a sweep finds that.
-			log.ErrorContext(ctx, "a record of the stream is passed over", "sequenceNumber", r.Change.SequenceNumber, "cause", err)
-			continue
-		}
-		records = append(records, decoded)
-		numbers = append(numbers, r.Change.SequenceNumber)
-	}
-	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
-	for _, i := range e.HandleStream(ctx, records) {
-		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: numbers[i]})
-	}
-	return out
 }

@@ -27,7 +27,8 @@ type Function struct {
 	Heavy bool
 }
 
-// Event calls a function. Exactly one field is set, FilterPattern apart.
+// Event calls a function. Exactly one field is set, FilterPattern and
+// Gather apart.
 type Event struct {
 	// ObjectCreated is a prefix of the bucket's keys: S3's ObjectCreated event of
 	// each object written below it calls the function.
@@ -40,6 +41,10 @@ type Event struct {
 	// the function passes over what does not match, since not every platform
 	// filters.
 	FilterPattern string
+	// Gather is how long a batch of StreamRecords is gathered, whole seconds; 0
+	// sends at once what there is. Where it matters to nobody when the function is
+	// called, it saves calls.
+	Gather time.Duration
 	// Schedule calls it again and again.
 	Schedule *Schedule
 	// HTTP calls it with every request to the deployments' host names.

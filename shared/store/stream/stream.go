@@ -2,21 +2,49 @@
 // handed them, into store.StreamRecord, and the other way round.
 //
 // What it is not: it reads no stream. Who is called with a batch of records
-// converts them here and acts on what they say; who calls makes them here.
+// has it handled here, by what acts on what they say; who calls makes them here.
 //
 // This file is all of it. The stream's kind (old and new images) is declared in
 // store.Schema.
 package stream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
+
+// Handle has a batch of records handled, and answers which of them failed: handle
+// gives their indexes in what it is called with.
+func Handle(
+	ctx context.Context, log *slog.Logger, in []events.DynamoDBEventRecord,
+	handle func(context.Context, []store.StreamRecord) (failed []int),
+) events.DynamoDBEventResponse {
+	records := make([]store.StreamRecord, 0, len(in))
+	numbers := make([]string, 0, len(in))
+	for _, r := range in {
+		decoded, err := FromLambda(r)
+		if err != nil {
+			// It would not be better the next time, and would hold up all that
+			// come after it. What it told of is found by a sweep.
+			log.ErrorContext(ctx, "a record of the stream is passed over", "sequenceNumber", r.Change.SequenceNumber, "cause", err)
+			continue
+		}
+		records = append(records, decoded)
+		numbers = append(numbers, r.Change.SequenceNumber)
+	}
+	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	for _, i := range handle(ctx, records) {
+		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: numbers[i]})
+	}
+	return out
+}
 
 // FromLambda converts a record of the event that a Lambda is called with.
 func FromLambda(r events.DynamoDBEventRecord) (store.StreamRecord, error) {

@@ -1,0 +1,66 @@
+package auditlogs
+
+import (
+	"context"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/trail"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Bind returns the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{trail.Open(p), api.OpenCursors(p)}
+	return []api.Route{list.To(h.list)}
+}
+
+type handlers struct {
+	trail   *trail.Trail
+	cursors api.Cursors
+}
+
+// maxLimit is the longest page (contract 2.2).
+const maxLimit = 100
+
+func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	f := trail.Filter{Action: in.Action, Actor: in.Actor}
+	if in.Success.isSet {
+		f.Success = &in.Success.value
+	}
+	var err error
+	if f.From, f.To, err = h.trail.Between(in.StartDate, in.EndDate); err != nil {
+		return nil, err
+	}
+	page := store.Page{Limit: min(in.Limit, maxLimit), Offset: in.Offset}
+	if page.After, err = h.cursors.Open(ctx, in.After); err != nil {
+		return nil, err
+	}
+	found, err := h.trail.List(ctx, auth.OwnerFrom(ctx).AccountID, f, page)
+	if err != nil {
+		return nil, err
+	}
+	out := &listOut{Body: auditLog{
+		Data:       api.Each(found.Entries, view),
+		Pagination: pagination{Limit: page.Limit, Offset: page.Offset, Total: found.Total, HasMore: found.HasMore},
+	}}
+	out.Body.Next, out.Link, err = h.cursors.Next(ctx, in.After, found.Next())
+	return out, err
+}
+
+func view(e audit.Entry) entry {
+	out := entry{
+		Action: string(e.Action), Metadata: e.Metadata, Context: origin(e.Context), Route: route(e.Route),
+		Timestamp: e.Timestamp, RequestID: e.RequestID, Success: e.Success, Error: e.Error,
+		Actor: actor{
+			Sub: e.Actor.Sub, Email: e.Actor.Email, Type: e.Actor.Type, Connection: e.Actor.Connection,
+			ActingAs: (*actingAs)(e.Actor.ActingAs), Metadata: e.Actor.Metadata,
+		},
+	}
+	if e.Resources != nil {
+		out.Resources = api.Each(e.Resources, func(r audit.Resource) resource { return resource(r) })
+	}
+	return out
+}

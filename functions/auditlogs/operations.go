@@ -1,0 +1,124 @@
+package auditlogs
+
+import (
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "auditlogs",
+	Title:       "Audit logs",
+	Description: "Who changed what, and when. A record is never changed, and kept for 90 days.",
+	Operations:  []api.Declared{list},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "AuditLogsService_list", Method: http.MethodGet, Path: "/v1/accounts/{accountName}/audit-logs",
+	Summary: "List the audit log",
+	Description: "The changes of the account that were made, refused or failed, newest first. All filters that are given have to match. " +
+		"A change is listed as soon as it is answered. total and hasMore are of the moment in which the page was read.",
+	Scope: auth.AuditLogs.Read(), Unseen: api.UnseenIsLeftOut,
+	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.Query, api.RootKey},
+}
+
+type listIn struct {
+	api.AccountPath
+	Limit     int       `query:"limit" minimum:"1" default:"20" doc:"The most records to return. A value over 100 counts as 100."`
+	Offset    int       `query:"offset" minimum:"0" default:"0" doc:"How many records to skip."`
+	Action    string    `query:"action" maxLength:"128" doc:"Only this action, such as key-bucket.create."`
+	StartDate time.Time `query:"startDate" doc:"Only changes at this time or later. Without it the list begins 30 days before its end."`
+	EndDate   time.Time `query:"endDate" doc:"Only changes before this time, which is later than startDate, by at most 30 days. Without it the list ends now."`
+	Actor     string    `query:"actor" maxLength:"256" doc:"Only what this actor has asked for: an email or a sub, such as the id of an account key."`
+	Success   optional  `query:"success" doc:"Only what was done, or only what was refused or failed."`
+	api.After
+}
+
+// optional is a parameter that is true, false or not given.
+type optional struct{ value, isSet bool }
+
+// Schema implements huma.SchemaProvider.
+func (optional) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeBoolean} }
+
+// Receiver implements huma.ParamWrapper.
+func (o *optional) Receiver() reflect.Value { return reflect.ValueOf(&o.value).Elem() }
+
+// OnParamSet implements huma.ParamReactor.
+func (o *optional) OnParamSet(isSet bool, _ any) { o.isSet = isSet }
+
+var (
+	_ huma.ParamWrapper = (*optional)(nil)
+	_ huma.ParamReactor = (*optional)(nil)
+)
+
+type listOut = api.Paged[auditLog]
+
+type auditLog struct {
+	Data       []entry    `json:"data" nullable:"false" doc:"The records of this page."`
+	Pagination pagination `json:"pagination" doc:"Where the page stands in the list."`
+	Next       *string    `json:"next" nullable:"true" doc:"What to give as after for the next page, null on the last one."`
+}
+
+type pagination struct {
+	Limit   int  `json:"limit" doc:"The most records that this page could hold."`
+	Offset  int  `json:"offset" doc:"How many records were skipped; 0 with after."`
+	Total   int  `json:"total" doc:"How many records match in all."`
+	HasMore bool `json:"hasMore" doc:"Whether there are records behind this page."`
+}
+
+type entry struct {
+	Action    string            `json:"action" doc:"What was to be done, as resource.verb." example:"key-bucket.create"`
+	Metadata  map[string]string `json:"metadata" nullable:"true" doc:"More about it, or null."`
+	Actor     actor             `json:"actor" doc:"Who asked."`
+	Resources []resource        `json:"resources" nullable:"true" doc:"What it was done to, null where nothing was done."`
+	Context   origin            `json:"context" doc:"Where the request came from. What is not known is null."`
+	Route     route             `json:"route" doc:"The request."`
+	Timestamp string            `json:"timestamp" format:"date-time" doc:"When it was asked for."`
+	RequestID string            `json:"requestId" doc:"The request's id, as the answer had it in X-Request-Id."`
+	Success   *bool             `json:"success" nullable:"true" doc:"Whether it was done; null where that is not known."`
+	Error     *string           `json:"error" nullable:"true" doc:"What the caller was told, null for a success."`
+}
+
+type actor struct {
+	Sub        string            `json:"sub" doc:"Who it is: the id of an account key." example:"akey_5Vb1Nc8Xz4Lk7Jh2Gf6Ds9Qw"`
+	Email      *string           `json:"email" nullable:"true" doc:"Their email."`
+	Type       string            `json:"type" doc:"What they are: user, consumer, service or anonymous."`
+	Connection *string           `json:"connection" nullable:"true" doc:"How they signed in."`
+	ActingAs   *actingAs         `json:"actingAs" doc:"Whom they stood for, or null."`
+	Metadata   map[string]string `json:"metadata" nullable:"true" doc:"More about them, or null."`
+}
+
+type actingAs struct {
+	Sub   string  `json:"sub" doc:"Who it is."`
+	Email *string `json:"email" nullable:"true" doc:"Their email."`
+}
+
+type resource struct {
+	Type     string            `json:"type" doc:"What it is." example:"key-bucket"`
+	ID       string            `json:"id" doc:"Its id."`
+	Metadata map[string]string `json:"metadata" nullable:"true" doc:"Its name and place, or null."`
+}
+
+type origin struct {
+	IPAddress  *string `json:"ipAddress" nullable:"true" doc:"The address that connected."`
+	UserAgent  *string `json:"userAgent" nullable:"true" doc:"The beginning of the header User-Agent."`
+	Country    *string `json:"country" nullable:"true" doc:"The country of the address."`
+	Region     *string `json:"region" nullable:"true" doc:"Its region."`
+	City       *string `json:"city" nullable:"true" doc:"Its city."`
+	PostalCode *string `json:"postalCode" nullable:"true" doc:"Its postal code."`
+	MetroCode  *string `json:"metroCode" nullable:"true" doc:"Its metro code."`
+	ASOrg      *string `json:"asOrg" nullable:"true" doc:"The organisation that the address belongs to."`
+}
+
+type route struct {
+	Source *string `json:"source" nullable:"true" doc:"Where it was asked: api or gateway."`
+	URL    *string `json:"url" nullable:"true" doc:"The path, without the query."`
+	Method *string `json:"method" nullable:"true" doc:"The method."`
+}
