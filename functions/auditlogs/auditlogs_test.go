@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/functions/keybuckets"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -39,6 +40,8 @@ func TestAnswers(t *testing.T) {
 	w, full, second := newWorld(t)
 	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.AuditLogs.Read()} })
 	unscoped := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Write()} })
+	shop := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"shop"} })
+	previews := w.Key("acme", func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} })
 	other := w.Account("evil")
 	sub := w.Call(second, "GET", "/v1/accounts/acme/audit-logs?success=false", "").Want(200).JSON().Text("data.0.actor.sub")
 	now := w.Now.UTC()
@@ -81,6 +84,8 @@ func TestAnswers(t *testing.T) {
 		{"no cursor", full, "GET", logs + "?after=x", "", 400, "query.after: is no cursor of this list"},
 		{"an offset behind a cursor", full, "GET", logs + "?after=x&offset=0", "", 400, "query.offset: does not go with after"},
 		{"without the scope", unscoped, "GET", logs, "", 403, "audit-logs:read"},
+		{"a key of a project", shop, "GET", logs, "", 403, "whole account's"},
+		{"a key of an environment", previews, "GET", logs, "", 403, "whole account's"},
 		{"another account", other, "GET", logs, "", 404, "account"},
 		{"nobody", "", "GET", logs, "", 401, "Bearer"},
 		{"another method", full, "DELETE", logs, "", 405, "Allow"},

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -26,6 +27,9 @@ type handlers struct {
 const maxLimit = 100
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	if !auth.From(ctx).MaySee("", "") {
+		return nil, fault.New(fault.Forbidden, "The audit log is the whole account's, and this account key is limited to projects or environments. Use a key that sees all of them.")
+	}
 	f := trail.Filter{Action: in.Action, Actor: in.Actor}
 	if in.Success.isSet {
 		f.Success = &in.Success.value

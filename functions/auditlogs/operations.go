@@ -23,8 +23,9 @@ var list = api.Operation[listIn, listOut]{
 	ID: "AuditLogsService_list", Method: http.MethodGet, Path: "/v1/accounts/{accountName}/audit-logs",
 	Summary: "List the audit log",
 	Description: "The changes of the account that were made, refused or failed, newest first. All filters that are given have to match. " +
+		"They are those of the whole account, so that a key which is limited to projects or environments is refused. " +
 		"A change is listed as soon as it is answered. total and hasMore are of the moment in which the page was read.",
-	Scope: auth.AuditLogs.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.Query, api.RootKey},
 }

@@ -73,8 +73,9 @@ type Operation[In, Out any] struct {
 //
 // A 404 is word for word the answer to what does not exist. A success holds
 // nothing of what the key does not see, as if it did not exist. A 403 refuses to
-// make what the key itself would not see. What belongs to another account, or
-// names one, is a 404 always, and so is a project that a path names.
+// make what the key itself would not see, or to show what is the whole account's.
+// What belongs to another account, or names one, is a 404 always, and so is a
+// project that a path names.
 type Unseen struct{ Project, Environment int }
 
 // The usual ways.
