@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,10 +27,7 @@ which is in it.`,
 			if d.engine == nil || d.objects == nil {
 				return errors.New("the data are not in files of ours alone: back up the DynamoDB table and the S3 bucket that have them")
 			}
-			name := filepath.Join(d.folder, args[0])
-			if filepath.IsAbs(args[0]) {
-				name = args[0]
-			}
+			name := d.file(args[0])
 			var sum backup.Summary
 			err := backup.Create(name, d.dir.Path(), func(to io.Writer) (err error) {
 				sum, err = backup.Write(cmd.Context(), backup.Source{Dir: d.dir.Path(), Engine: d.engine, Objects: d.objects, Now: time.Now}, to)

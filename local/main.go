@@ -120,7 +120,7 @@ func command(a administration) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())
 	})
-	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), backupCommand(a))
+	root.AddCommand(accountCommand(a), keyCommand(a), operationCommand(a), auditCommand(a), backupCommand(a))
 	if a.own == nil { // the others are of a process of their own, or make data beside ours
 		root.AddCommand(restoreCommand(), importCommand(), s3ServerCommand(), buildCommand())
 	}
