@@ -60,8 +60,11 @@ func view(e audit.Entry) entry {
 		Timestamp: e.Timestamp, RequestID: e.RequestID, Success: e.Success, Error: e.Error,
 		Actor: actor{
 			Sub: e.Actor.Sub, Email: e.Actor.Email, Type: e.Actor.Type, Connection: e.Actor.Connection,
-			ActingAs: (*actingAs)(e.Actor.ActingAs), Metadata: e.Actor.Metadata,
+			Metadata: e.Actor.Metadata,
 		},
+	}
+	if as := e.Actor.ActingAs; as != nil {
+		out.Actor.ActingAs = &actingAs{Sub: as.Sub, Email: as.Email}
 	}
 	if e.Resources != nil {
 		out.Resources = api.Each(e.Resources, func(r audit.Resource) resource { return resource(r) })

@@ -97,8 +97,9 @@ type actor struct {
 }
 
 type actingAs struct {
-	Sub   string  `json:"sub" doc:"Who it is."`
-	Email *string `json:"email" nullable:"true" doc:"Their email."`
+	_     struct{} `nullable:"true"`
+	Sub   string   `json:"sub" doc:"Who it is."`
+	Email *string  `json:"email" nullable:"true" doc:"Their email."`
 }
 
 type resource struct {
