@@ -48,7 +48,7 @@ func declaredFunctions(s Settings) []declared {
 	for _, g := range functions.Groups() {
 		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB}
 		for _, o := range d.routes {
-			d.uses = append(d.uses, o.Uses...)
+			d.uses = append(append(d.uses, o.Uses...), o.Asides()...)
 		}
 		out = append(out, d)
 	}

@@ -9,9 +9,13 @@ const (
 	// nameSpace has the record of each account by its name, which it keeps
 	// unique. Read by the command that makes keys.
 	nameSpace store.Space = "account-name"
-	// credentialSpace has the account keys by the hash of their text. Read once
-	// by each process for each key that asks.
+	// credentialSpace has the account keys by the hash of their text. Read by
+	// each process twice a minute for each key that asks.
 	credentialSpace store.Space = "credential"
+	// keySpace has the account keys as they are listed: those of an account are a
+	// partition, in the order of their ids, and so of their making. Lists read it
+	// whole, a revocation one of them by its id.
+	keySpace store.Space = "account-keys"
 )
 
 func accountKey(accountID string) store.Key { return accountSpace.Key(accountID) }
@@ -19,3 +23,7 @@ func accountKey(accountID string) store.Key { return accountSpace.Key(accountID)
 func nameKey(name string) store.Key { return nameSpace.Key(name) }
 
 func credentialKey(hash string) store.Key { return credentialSpace.Key(hash) }
+
+func keyPartition(accountID string) string { return keySpace.Partition(accountID) }
+
+func keyKey(accountID, id string) store.Key { return store.In(keyPartition(accountID), id) }

@@ -94,7 +94,8 @@ type NoContent struct{}
 // missing fails where grants are enforced, what is never used is a finding.
 //
 // Not to be listed is what every operation does by itself: finding the caller
-// (GetItem) and recording a change or its refusal (PutItem).
+// (GetItem) and recording a change or its refusal (PutItem). What only some of
+// their requests do beside that is in Asides.
 type Use string
 
 // The uses there are. Package store reads a single item with GetItem and
@@ -189,6 +190,15 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
 		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}
+}
+
+// Asides is what the operation's function does beside it for some requests: noting
+// the day on which a key was used. It is granted as Uses are.
+func (d Declaration) Asides() []Use {
+	if d.Public {
+		return nil
+	}
+	return []Use{UpdateItem}
 }
 
 // uses lists all that the operation does outside its process, sorted.

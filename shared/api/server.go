@@ -36,6 +36,13 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (auth.Principal, error)
 }
 
+// UseNoter is an Authenticator that notes when a key was last used.
+type UseNoter interface {
+	// NoteUse begins to note that a key which was let pass is used, and gives what
+	// waits until that is done. Nothing depends on its success.
+	NoteUse(ctx context.Context, key string) (wait func())
+}
+
 // Server answers the operations of one or more groups. It is an http.Handler.
 type Server struct {
 	parts   installation.Parts
@@ -206,6 +213,9 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				return
 			}
 			st.principal = &p
+			if n, ok := s.callers.(UseNoter); ok {
+				defer n.NoteUse(ctx, bearer(r.Header.Get("Authorization")))()
+			}
 			ctx = auth.With(ctx, p)
 			if d.Mutates() {
 				st.change = auditRequest(r, st, d.Audit)
@@ -257,6 +267,12 @@ func Caller(ctx context.Context, callers Authenticator, header string) (auth.Pri
 			"The Authorization header is not understood. Send Authorization: Bearer gwa_….")
 	}
 	return callers.Authenticate(ctx, strings.TrimSpace(key))
+}
+
+// bearer is the key in an Authorization header that names one.
+func bearer(header string) string {
+	_, key, _ := strings.Cut(header, " ")
+	return strings.TrimSpace(key)
 }
 
 // allowed checks what a declaration alone can tell: the account and project of

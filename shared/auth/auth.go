@@ -11,6 +11,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/environment"
 )
@@ -33,6 +34,30 @@ func Full() Permissions {
 	return Permissions{Projects: []string{AllProjects}, Environments: environment.Kinds(), Scopes: Scopes()}
 }
 
+// Allows reports whether the scope is among them. A write scope holds the read
+// scope of its resource.
+func (p Permissions) Allows(s Scope) bool {
+	return slices.Contains(p.Scopes, s) || s.Direction() == Read && slices.Contains(p.Scopes, s.Resource().Write())
+}
+
+// Lacks names the fields in which p allows less than q does: "scopes", "projects"
+// and "environments", none where p allows all that q does.
+func (p Permissions) Lacks(q Permissions) (fields []string) {
+	if slices.ContainsFunc(q.Scopes, func(s Scope) bool { return !p.Allows(s) }) {
+		fields = append(fields, "scopes")
+	}
+	if !slices.Contains(p.Projects, AllProjects) && slices.ContainsFunc(q.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }) {
+		fields = append(fields, "projects")
+	}
+	if slices.ContainsFunc(q.Environments, func(k environment.Kind) bool { return !slices.Contains(p.Environments, k) }) {
+		fields = append(fields, "environments")
+	}
+	return fields
+}
+
+// IsFull reports whether p allows everything.
+func (p Permissions) IsFull() bool { return len(p.Lacks(Full())) == 0 }
+
 // Principal is the caller of an operation.
 type Principal struct {
 	// AccountID and AccountName are of the only account that the key sees.
@@ -42,16 +67,14 @@ type Principal struct {
 	KeyID string
 	// Label is the key's own name, for people.
 	Label string
+	// ExpiresOn is when the key stops working, nil for never.
+	ExpiresOn *time.Time
 
 	Permissions Permissions
 }
 
-// Allows reports whether the key has the scope. A write scope holds the read
-// scope of its resource.
-func (p Principal) Allows(s Scope) bool {
-	return slices.Contains(p.Permissions.Scopes, s) ||
-		s.Direction() == Read && slices.Contains(p.Permissions.Scopes, s.Resource().Write())
-}
+// Allows reports whether the key has the scope.
+func (p Principal) Allows(s Scope) bool { return p.Permissions.Allows(s) }
 
 // SeesProject reports whether the project is within the key's projects, in at
 // least one environment.

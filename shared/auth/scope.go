@@ -15,6 +15,7 @@ type Resource string
 // The resources that scopes are over. KeyBuckets holds consumers and keys too.
 const (
 	Accounts       Resource = "accounts"
+	AccountKeys    Resource = "account-keys"
 	AuditLogs      Resource = "audit-logs"
 	CACertificates Resource = "ca-certificates"
 	CustomDomains  Resource = "custom-domains"
@@ -32,7 +33,7 @@ const (
 // Resources lists them.
 func Resources() []Resource {
 	return []Resource{
-		Accounts, AuditLogs, CACertificates, CustomDomains, KeyBuckets, Projects, Variables,
+		Accounts, AccountKeys, AuditLogs, CACertificates, CustomDomains, KeyBuckets, Projects, Variables,
 		Deployments, Tunnels, Metering, Logs, Analytics, Fleets,
 	}
 }
@@ -76,6 +77,14 @@ func Scopes() []Scope {
 	return all
 }
 
+// Known reports whether there is such a scope.
+func (s Scope) Known() bool { return slices.Contains(Scopes(), s) }
+
+// ScopeForm says in words what a scope is, with all that there are.
+func ScopeForm() string {
+	return "RESOURCE:read and RESOURCE:write with the resources " + names(Resources())
+}
+
 // ParseScopes reads a comma-separated list of scopes, or "all" or "none".
 func ParseScopes(text string) ([]Scope, error) {
 	switch text {
@@ -87,9 +96,8 @@ func ParseScopes(text string) ([]Scope, error) {
 	var out []Scope
 	for part := range strings.SplitSeq(text, ",") {
 		s := Scope(strings.TrimSpace(part))
-		if !slices.Contains(Scopes(), s) {
-			return nil, fmt.Errorf("%q is no scope; use all, none or a list of RESOURCE:read and RESOURCE:write with the resources %s",
-				s, names(Resources()))
+		if !s.Known() {
+			return nil, fmt.Errorf("%q is no scope; use all, none or a list of %s", s, ScopeForm())
 		}
 		if !slices.Contains(out, s) {
 			out = append(out, s)
