@@ -7,6 +7,7 @@
 package functions
 
 import (
+	"github.com/gatewright/gatewright/functions/accountkeys"
 	"github.com/gatewright/gatewright/functions/accounts"
 	"github.com/gatewright/gatewright/functions/auditchain"
 	"github.com/gatewright/gatewright/functions/auditlogs"
@@ -35,6 +36,7 @@ type Group struct {
 func Groups() []Group {
 	return []Group{
 		{platform.Group, platform.Bind},
+		{accountkeys.Group, accountkeys.Bind},
 		{keybuckets.Group, keybuckets.Bind},
 		{consumers.Group, consumers.Bind},
 		{projects.Group, projects.Bind},

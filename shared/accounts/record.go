@@ -79,7 +79,7 @@ func firstResources() []auth.Resource {
 
 // stored is the key as the table has it.
 func (k Key) stored() Key {
-	if !slices.ContainsFunc(auth.Scopes(), func(s auth.Scope) bool { return !k.Permissions.Allows(s) }) {
+	if k.Permissions.HasAllScopes() {
 		k.Permissions.Scopes = []auth.Scope{everyScope}
 	}
 	if k.ExpiresOn != nil {

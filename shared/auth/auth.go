@@ -46,7 +46,7 @@ func (p Permissions) Lacks(q Permissions) (fields []string) {
 	if slices.ContainsFunc(q.Scopes, func(s Scope) bool { return !p.Allows(s) }) {
 		fields = append(fields, "scopes")
 	}
-	if !slices.Contains(p.Projects, AllProjects) && slices.ContainsFunc(q.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }) {
+	if !p.HasAllProjects() && slices.ContainsFunc(q.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }) {
 		fields = append(fields, "projects")
 	}
 	if slices.ContainsFunc(q.Environments, func(k environment.Kind) bool { return !slices.Contains(p.Environments, k) }) {
@@ -54,6 +54,14 @@ func (p Permissions) Lacks(q Permissions) (fields []string) {
 	}
 	return fields
 }
+
+// HasAllScopes reports whether every scope that there is is among them.
+func (p Permissions) HasAllScopes() bool {
+	return !slices.ContainsFunc(Scopes(), func(s Scope) bool { return !p.Allows(s) })
+}
+
+// HasAllProjects reports whether they are not limited to some projects.
+func (p Permissions) HasAllProjects() bool { return slices.Contains(p.Projects, AllProjects) }
 
 // IsFull reports whether p allows everything.
 func (p Permissions) IsFull() bool { return len(p.Lacks(Full())) == 0 }
@@ -79,13 +87,11 @@ func (p Principal) Allows(s Scope) bool { return p.Permissions.Allows(s) }
 // SeesProject reports whether the project is within the key's projects, in at
 // least one environment.
 func (p Principal) SeesProject(project string) bool {
-	return slices.Contains(p.Permissions.Projects, AllProjects) || slices.Contains(p.Permissions.Projects, project)
+	return p.SeesAllProjects() || slices.Contains(p.Permissions.Projects, project)
 }
 
 // SeesAllProjects reports whether the key is not limited to some projects.
-func (p Principal) SeesAllProjects() bool {
-	return slices.Contains(p.Permissions.Projects, AllProjects)
-}
+func (p Principal) SeesAllProjects() bool { return p.Permissions.HasAllProjects() }
 
 // SeesEnvironment reports whether the kind is within the key's environments.
 func (p Principal) SeesEnvironment(kind environment.Kind) bool {

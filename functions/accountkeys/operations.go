@@ -1,0 +1,97 @@
+package accountkeys
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	keysPath = "/v1/accounts/{accountName}/account-keys"
+	keyPath  = keysPath + "/{accountKeyId}"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "accountkeys",
+	Title:       "Account keys",
+	Description: "Keys that open this API. A key never changes: make another one, and revoke it.",
+	Operations:  []api.Declared{list, create, remove},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "AccountKeysService_list", Method: http.MethodGet, Path: keysPath,
+	Summary: "List the keys of an account",
+	Description: "The newest first: the caller's own key, and those that may no more than it does. A key itself is never shown. " +
+		"One that has expired stays in the list for 30 days, one that is revoked is gone at once.",
+	Scope: auth.AccountKeys.Read(), Unseen: api.UnseenIsLeftOut,
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.Query},
+}
+
+var create = api.Operation[createIn, createdOut]{
+	ID: "AccountKeysService_create", Method: http.MethodPost, Path: keysPath, Status: http.StatusCreated,
+	Summary: "Create an account key",
+	Description: "The answer shows the key, this once. A key makes none that may more than itself, or for longer: " +
+		"its scopes, projects and environments hold those of the new key, which ends no later.",
+	Scope: auth.AccountKeys.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Audit: "account-key.create", Resources: []string{"account-key"},
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.PutItem},
+}
+
+var remove = api.Operation[removeIn, api.NoContent]{
+	ID: "AccountKeysService_delete", Method: http.MethodDelete, Path: keyPath, Status: http.StatusNoContent,
+	Summary: "Revoke an account key",
+	Description: "It is refused everywhere within a minute. A key revokes itself, and those that may no more than it does. " +
+		"The last key of the account that may everything takes force=true.",
+	Scope: auth.AccountKeys.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "account-key.delete", Resources: []string{"account-key"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
+	Uses:   []api.Use{api.GetItem, api.Query, api.CheckItem, api.DeleteItem},
+}
+
+type listIn struct {
+	api.AccountPath
+	api.Page
+}
+
+type listOut = api.Body[api.List[AccountKey]]
+
+type createIn struct {
+	api.AccountPath
+	Body struct {
+		Label        string                  `json:"label" minLength:"1" maxLength:"128" doc:"A name for people, at most 128 bytes." example:"ci"`
+		ExpiresOn    api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it stops working; never unless it is given."`
+		Scopes       names                   `json:"scopes" doc:"What it may do: all, or a list of RESOURCE:read and RESOURCE:write, which holds read. All are those to come too." example:"[\"deployments:write\"]"`
+		Projects     names                   `json:"projects" required:"false" doc:"The projects that it reaches: all, which is also what is not given, or a list of names."`
+		Environments []kindName              `json:"environments" required:"false" maxItems:"3" doc:"The kinds of environment that it reaches; all unless they are given."`
+	} `nameHint:"AccountKeyCreate"`
+}
+
+type createdOut = api.Body[createdKey]
+
+type removeIn struct {
+	api.AccountPath
+	AccountKeyID string `path:"accountKeyId" maxLength:"256" doc:"The key's id."`
+	Force        bool   `query:"force" doc:"Whether to revoke the last key that may everything."`
+}
+
+// AccountKey is exported because huma skips what is embedded and is not.
+type AccountKey struct {
+	ID           string   `json:"id" doc:"The key's id." example:"akey_0VDpf4xpZMy03OCIoOSLIPh5"`
+	Label        string   `json:"label" doc:"Its name for people."`
+	CreatedOn    string   `json:"createdOn" format:"date-time" doc:"When it was made."`
+	ExpiresOn    *string  `json:"expiresOn" format:"date-time" nullable:"true" doc:"When it stops working, null for never."`
+	LastUsedOn   *string  `json:"lastUsedOn" format:"date" nullable:"true" doc:"The day (UTC) on which it was last used, null for never."`
+	Scopes       names    `json:"scopes" doc:"What it may do: all, or a list."`
+	Projects     names    `json:"projects" doc:"The projects that it reaches: all, or a list of names."`
+	Environments []string `json:"environments" doc:"The kinds of environment that it reaches."`
+}
+
+type createdKey struct {
+	AccountKey
+	Key string `json:"key" doc:"The key itself. It is shown here and never again."`
+}
+
+type timestamp struct{ time.Time }
