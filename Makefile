@@ -47,7 +47,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account operations invoke FORCE
+.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -191,6 +191,17 @@ account: ## make an account of an installation and print its key, this once: NAM
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
 	$(call asks_aws,go run ./local account create NAME)
 	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+
+account-keys: export ACCOUNT_NAME = $(NAME)
+account-keys: export ACCOUNT_KEY = $(REVOKE)
+account-keys: export KEY_SCOPES = $(CREATE)
+account-keys: export KEY_LABEL = $(LABEL)
+account-keys: ## list the keys of an account of an installation, make one or revoke one: NAME=acme [CREATE=SCOPES LABEL=ci | REVOKE=akey_… [FORCE=true]] [STAGE=dev]
+	@test -n "$$ACCOUNT_NAME" || { echo "make account-keys needs NAME=, the account's name" >&2; exit 2; }
+	$(call asks_aws,go run ./local key list NAME)
+	@{ do=$${ACCOUNT_KEY:+revoke-key}; do=$${do:-$${KEY_SCOPES:+create-key}}; failed=$$(printf '{"do":"%s","name":"%s","id":"%s","force":%s,"scopes":"%s","label":"%s"}' \
+		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func accountCommand(a administration) *cobra.Command {
 }
 
 func keyCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "key", Short: "Make account keys", Args: cobra.NoArgs, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys", Args: cobra.NoArgs, RunE: needsSubcommand}
 	var f keyFlags
 	create := &cobra.Command{
 		Use:   "create ACCOUNT --scopes all|none|SCOPE,…",
@@ -57,7 +56,7 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 			}
 			key, text, err := d.accounts().CreateKey(cmd.Context(), args[0], spec)
 			if err != nil {
-				return plain(err)
+				return plain(fault.Renamed(err, "expiresOn", "expires"))
 			}
 			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), text, "key "+key.ID+" of account "+key.AccountName)
 		}),
@@ -67,12 +66,17 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 	create.Flags().StringVar(&f.environments, "environments", "all", "the environments it reaches: all, or a list of production, preview, development")
 	create.Flags().StringVar(&f.expires, "expires", "", "when it ends: a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; never without it")
 	create.Flags().StringVar(&f.label, "label", "", "a name for people")
-	group.AddCommand(create)
+	group.AddCommand(create, listKeysCommand(a), revokeKeyCommand(a))
 	return group
 }
 
+// needsSubcommand names what a group of commands can do.
 func needsSubcommand(cmd *cobra.Command, _ []string) error {
-	return fmt.Errorf("name what to do: %s create", cmd.CommandPath())
+	var can []string
+	for _, c := range cmd.Commands() {
+		can = append(can, c.CommandPath())
+	}
+	return fmt.Errorf("name what to do: %s", strings.Join(can, ", "))
 }
 
 // namesAccount refuses all but one argument; cobra's own check counts them and
@@ -111,30 +115,13 @@ func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
 		out.Permissions.Scopes, err = auth.ParseScopes(f.scopes)
 		note("scopes", err)
 	}
-	out.Permissions.Projects, err = parseProjects(f.projects)
+	out.Permissions.Projects, err = deployments.ParseProjects(f.projects)
 	note("projects", err)
 	out.Permissions.Environments, err = auth.ParseEnvironments(f.environments)
 	note("environments", err)
 	out.ExpiresOn, err = parseExpiry(f.expires, now)
 	note("expires", err)
 	return out, errors.Join(wrong...)
-}
-
-func parseProjects(text string) ([]string, error) {
-	if text == auth.AllProjects || text == "all" {
-		return []string{auth.AllProjects}, nil
-	}
-	var out []string
-	for name := range strings.SplitSeq(text, ",") {
-		name = strings.TrimSpace(name)
-		if !deployments.IsProjectName(name) {
-			return nil, errors.New("write * alone for all projects, or a list of names such as shop,blog (a-z, 0-9 and -)")
-		}
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out, nil
 }
 
 func parseExpiry(text string, now time.Time) (*time.Time, error) {

@@ -1,20 +1,28 @@
-// Package accounts makes accounts, each with its first key. It has no public
-// address: an installation without an account has nobody who could hold an
-// account key, so the platform's permissions say who may invoke it (`make account`
-// does, with the caller's own credentials).
+// Package accounts makes accounts, each with its first key, and makes, lists and
+// revokes the keys of any account. It has no public address: an installation
+// without an account has nobody who could hold an account key, and one whose keys
+// are lost or leaked needs somebody who is asked for none. So the platform's
+// permissions say who may invoke it (`make account` and `make account-keys` do, with
+// the caller's own credentials).
 //
-// What it is not: an operation of the API, which has none that makes accounts.
-// What an account is stands in package accounts of shared; read Handler.
+// What it is not: an operation of the API, whose operations on account keys are
+// those of functions/accountkeys. What an account and its keys are stands in
+// package accounts of shared; read Handler.
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/trigger"
@@ -23,37 +31,74 @@ import (
 // Function declares what calls this function.
 var Function = trigger.Function{
 	Name:    "accounts",
-	Does:    "Makes an account with a first key, for who runs the installation.",
+	Does:    "Makes accounts, and makes, lists and revokes their keys, for who runs the installation.",
 	On:      []trigger.Event{{Invoked: true}},
-	Uses:    []api.Use{api.PutItem, api.RootKey, api.MakeRootKey},
+	Uses:    []api.Use{api.GetItem, api.Query, api.PutItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
 	Timeout: 15 * time.Second,
 }
 
 // In is what the function is called with.
 type In struct {
-	// Name of the account to be: 2 to 63 lower-case letters, digits, hyphens
-	// and underscores.
+	// Do is what to do: "" makes an account, "create-key", "list-keys" and
+	// "revoke-key" are about the keys of one.
+	Do string `json:"do"`
+	// Name of the account, which is to be, or which there is: 2 to 63 lower-case
+	// letters, digits, hyphens and underscores.
 	Name string `json:"name"`
+
+	// Label of a new key, its ExpiresOn (nil for never) and what it may do, as the
+	// command line spells it: all, none, or names with commas between them. Projects and
+	// environments are all where nothing is said.
+	Label        string     `json:"label"`
+	ExpiresOn    *time.Time `json:"expiresOn"`
+	Scopes       string     `json:"scopes"`
+	Projects     string     `json:"projects"`
+	Environments string     `json:"environments"`
+
+	// ID of the key to revoke, and whether to also where it is the last that may
+	// everything.
+	ID    string `json:"id"`
+	Force bool   `json:"force"`
 }
 
-// Out is what it answers.
+// Out is what it answers about an account or a key that it has made or revoked.
 type Out struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Key is the account's first key, which allows everything. It is shown
-	// here and never again.
-	Key string `json:"key"`
+	// Key is the text of a new key: of the account's first one, which allows
+	// everything, or of the one that was asked for. It is shown here and never again.
+	Key string `json:"key,omitempty"`
 }
 
-// Service makes accounts: package accounts of shared.
+// Listed is what it answers about the keys of an account.
+type Listed struct {
+	Keys []ListedKey `json:"keys"`
+}
+
+// ListedKey is a key without its text.
+type ListedKey struct {
+	ID           string             `json:"id"`
+	Label        string             `json:"label"`
+	CreatedOn    time.Time          `json:"createdOn"`
+	ExpiresOn    *time.Time         `json:"expiresOn"`
+	LastUsedOn   string             `json:"lastUsedOn"` // "" for never
+	Scopes       []auth.Scope       `json:"scopes"`
+	Projects     []string           `json:"projects"`
+	Environments []environment.Kind `json:"environments"`
+}
+
+// Service makes accounts and looks after keys: package accounts of shared.
 type Service interface {
 	Create(ctx context.Context, name string) (accounts.Account, string, error)
+	CreateKey(ctx context.Context, account string, spec accounts.Spec) (accounts.Key, string, error)
+	Keys(ctx context.Context, account string) ([]accounts.Key, error)
+	RevokeKey(ctx context.Context, account, id string, force bool) error
 }
 
 var _ Service = (*accounts.Service)(nil)
 
 // errInternal is all that a caller learns of a failure that is not theirs.
-var errInternal = errors.New("the account could not be made; the function's log says why, and repeating the call is safe")
+var errInternal = errors.New("that could not be done; the function's log says why, and repeating the call is safe")
 
 // Key is the installation's root key. Nothing is sealed or hashed before there is
 // an account, so that this function sees to it that the key is there, and no
@@ -65,26 +110,91 @@ type Key interface {
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) { return Handler(accounts.Open(p), p.Key, p.Log), nil }
 
-// Handler makes the function's handler. The account's
-// key goes to the caller alone: what is logged of a call is the account's id.
+// Handler makes the function's handler. A key goes to the caller alone: what is
+// logged of a call is ids.
 //
-// A call whose answer is lost leaves an account whose key nobody knows: make
-// another account under another name.
-func Handler(s Service, root Key, log *slog.Logger) func(context.Context, In) (Out, error) {
-	return func(ctx context.Context, in In) (Out, error) {
-		if _, err := root.Root(ctx); err != nil {
-			log.ErrorContext(ctx, "the installation has no root key", "error", err)
-			return Out{}, errInternal
-		}
-		account, key, err := s.Create(ctx, in.Name)
+// A call whose answer is lost leaves an account or a key whose text nobody knows:
+// make another account under another name, or revoke the key and make another.
+func Handler(s Service, root Key, log *slog.Logger) func(context.Context, In) (any, error) {
+	return func(ctx context.Context, in In) (any, error) {
+		out, err := do(ctx, s, root, log, in)
 		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
-			return Out{}, errors.New(f.Public)
+			return nil, errors.New(f.Public)
 		}
 		if err != nil {
-			log.ErrorContext(ctx, "an account could not be made", "error", err)
-			return Out{}, errInternal
+			log.ErrorContext(ctx, "an account or its keys could not be worked on", "do", in.Do, "error", err)
+			return nil, errInternal
+		}
+		return out, nil
+	}
+}
+
+func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any, error) {
+	switch in.Do {
+	case "":
+		if _, err := root.Root(ctx); err != nil {
+			return nil, fmt.Errorf("the installation has no root key: %w", err)
+		}
+		account, key, err := s.Create(ctx, in.Name)
+		if err != nil {
+			return nil, err
 		}
 		log.InfoContext(ctx, "an account was made", "accountId", account.ID)
 		return Out{ID: account.ID, Name: account.Name, Key: key}, nil
+	case "create-key":
+		spec, err := in.spec()
+		if err != nil {
+			return nil, err
+		}
+		key, text, err := s.CreateKey(ctx, in.Name, spec)
+		if err != nil {
+			return nil, err
+		}
+		log.InfoContext(ctx, "an account key was made", "accountId", key.AccountID, "key", key.ID)
+		return Out{ID: key.ID, Name: key.AccountName, Key: text}, nil
+	case "list-keys":
+		found, err := s.Keys(ctx, in.Name)
+		return Listed{Keys: api.Each(found, listed)}, err
+	case "revoke-key":
+		if err := s.RevokeKey(ctx, in.Name, in.ID, in.Force); err != nil {
+			return nil, err
+		}
+		log.InfoContext(ctx, "an account key was revoked", "key", in.ID)
+		return Out{ID: in.ID, Name: in.Name}, nil
+	}
+	return nil, fault.InvalidField("do", "is none of create-key, list-keys and revoke-key; leave it out to make an account")
+}
+
+// spec reads what a new key shall be. Fault: Invalid.
+func (in In) spec() (accounts.Spec, error) {
+	var wrong fault.Fields
+	out := accounts.Spec{Label: in.Label, ExpiresOn: in.ExpiresOn}
+	p := &out.Permissions
+	for _, field := range []struct {
+		name string
+		read func() error
+	}{
+		{"scopes", func() (err error) { p.Scopes, err = auth.ParseScopes(in.Scopes); return err }},
+		{"projects", func() (err error) {
+			p.Projects, err = deployments.ParseProjects(cmp.Or(in.Projects, "all"))
+			return err
+		}},
+		{"environments", func() (err error) {
+			p.Environments, err = auth.ParseEnvironments(cmp.Or(in.Environments, "all"))
+			return err
+		}},
+	} {
+		if err := field.read(); err != nil {
+			wrong.Add(field.name, "%s", err.Error())
+		}
+	}
+	return out, wrong.Err()
+}
+
+func listed(k accounts.Key) ListedKey {
+	p := k.Permissions
+	return ListedKey{
+		ID: k.ID, Label: k.Label, CreatedOn: k.CreatedOn, ExpiresOn: k.ExpiresOn, LastUsedOn: k.LastUsedOn,
+		Scopes: p.Scopes, Projects: p.Projects, Environments: p.Environments,
 	}
 }

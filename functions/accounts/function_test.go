@@ -97,7 +97,7 @@ func TestRefusedNamesSayWhatToDo(t *testing.T) {
 }
 
 // broken fails with what must stay inside.
-type broken struct{}
+type broken struct{ accounts.Service }
 
 func (broken) Create(context.Context, string) (sharedaccounts.Account, string, error) {
 	return sharedaccounts.Account{}, "", errors.New("table arn:aws:dynamodb:… is gone")
@@ -125,5 +125,53 @@ func TestNoAccountComesBeforeTheRootKey(t *testing.T) {
 	}
 	if _, err := f.service.Find(t.Context(), "acme"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the account is there: %v", err)
+	}
+}
+
+// TestKeysAreMadeListedAndRevoked for who holds none of them.
+func TestKeysAreMadeListedAndRevoked(t *testing.T) {
+	f := newFunction(t)
+	ask := func(payload string, into any) {
+		t.Helper()
+		out, err := f.call.Invoke(t.Context(), []byte(payload))
+		if err == nil {
+			err = json.Unmarshal(out, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", payload, err)
+		}
+	}
+	var first, made, revoked accounts.Out
+	var list accounts.Listed
+	ask(`{"name":"acme"}`, &first)
+	ask(`{"do":"create-key","name":"acme","label":"ci","scopes":"logs:read","projects":"shop","environments":"preview","expiresOn":"2027-01-01T00:00:00Z"}`, &made)
+	if p, err := f.service.Authenticate(t.Context(), made.Key); err != nil || !p.Allows(auth.Logs.Read()) || p.SeesProject("blog") || p.ExpiresOn == nil {
+		t.Errorf("made is %+v, %v", p, err)
+	}
+	ask(`{"do":"list-keys","name":"acme"}`, &list)
+	if len(list.Keys) != 2 {
+		t.Errorf("listed are %+v", list.Keys)
+	}
+	if _, err := f.call.Invoke(t.Context(), []byte(`{"do":"revoke-key","name":"acme","id":"`+list.Keys[1].ID+`"}`)); err == nil || !strings.Contains(err.Error(), "force") {
+		t.Errorf("the last full key: %v", err)
+	}
+	ask(`{"do":"revoke-key","name":"acme","id":"`+list.Keys[1].ID+`","force":true}`, &revoked)
+	ask(`{"do":"revoke-key","name":"acme","id":"`+made.ID+`"}`, &revoked)
+	ask(`{"do":"list-keys","name":"acme"}`, &list)
+	if len(list.Keys) != 0 || revoked.Key != "" {
+		t.Errorf("left are %+v, answered %+v", list.Keys, revoked)
+	}
+	for payload, want := range map[string]string{
+		`{"do":"create-key","name":"acme","scopes":"everything","projects":"A"}`: "scopes: ",
+		`{"do":"create-key","name":"nobody","scopes":"all"}`:                     "no account",
+		`{"do":"revoke-key","name":"acme","id":""}`:                              "account key",
+		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys and revoke-key",
+	} {
+		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", payload, err, want)
+		}
+	}
+	if log := f.log.String(); strings.Contains(log, "gwa_") {
+		t.Errorf("the log holds a key: %s", log)
 	}
 }

@@ -32,6 +32,8 @@ const (
 	// MaxLabelBytes bounds a label.
 	MaxLabelBytes = 128
 	keyIDDigits   = 24
+	// maxKeyIDBytes is more than any id has.
+	maxKeyIDBytes = 256
 )
 
 // The actions that are recorded where no operation of the API has its own.
@@ -50,6 +52,9 @@ var (
 // answers its text, the only time it can be read. Faults: NotFound for the
 // account, Invalid for the spec.
 func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) (Key, string, error) {
+	if err := s.check(spec); err != nil {
+		return Key{}, "", err
+	}
 	account, err := s.Find(ctx, accountName)
 	if err != nil {
 		return Key{}, "", err
@@ -75,9 +80,6 @@ func (s *Service) CreateKeyFor(ctx context.Context, by auth.Principal, spec Spec
 }
 
 func (s *Service) create(ctx context.Context, account Account, spec Spec) (Key, string, error) {
-	if err := s.check(spec); err != nil {
-		return Key{}, "", err
-	}
 	text, key := s.mint(account, spec)
 	if err := s.parts.Table.Commit(ctx, append(key.creation(hash(text)), audit.Record(ctx, key.resource()))...); err != nil {
 		return Key{}, "", fmt.Errorf("create account key: %w", err)
@@ -175,6 +177,9 @@ func (s *Service) RevokeKeyFor(ctx context.Context, by auth.Principal, id string
 
 // revoke removes a key. No process believes it for longer than believed.
 func (s *Service) revoke(ctx context.Context, accountID string, seen func(Key) bool, id string, force bool) error {
+	if id == "" || len(id) > maxKeyIDBytes {
+		return errNoKey // which the table could not be asked for
+	}
 	return s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		var e entry
 		switch err := s.parts.Table.Get(ctx, keyKey(accountID, id), &e); {

@@ -411,4 +411,3 @@ func TestFullKeyIsFullInReleasesToCome(t *testing.T) {
 		}
 	}
 }
-

@@ -1,13 +1,16 @@
 package deployments
 
 import (
+	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
@@ -26,6 +29,24 @@ var projectPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 // IsProjectName reports whether a project may have the name.
 func IsProjectName(name string) bool {
 	return len(name) <= maxProjectChars && projectPattern.MatchString(name)
+}
+
+// ParseProjects reads a comma-separated list of projects' names, or "all".
+func ParseProjects(text string) ([]string, error) {
+	if text == auth.AllProjects || text == "all" {
+		return []string{auth.AllProjects}, nil
+	}
+	var out []string
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if !IsProjectName(name) {
+			return nil, errors.New("write * alone for all projects, or a list of names such as shop,blog (a-z, 0-9 and -)")
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // checkProject refuses a name that no project may have. The kind of the fault
