@@ -24,6 +24,7 @@ const (
 	theUploads  place = "bucket/uploads"
 	theSources  place = "bucket/sources"
 	theResults  place = "bucket/artifacts"
+	theTrust    place = "bucket/truststores"
 )
 
 // grant is one action on one resource.
@@ -76,6 +77,10 @@ func grantsOf(use api.Use) []grant {
 		return []grant{{"s3:PutObject", theResults}}
 	case api.DeleteArtifact:
 		return []grant{{"s3:DeleteObject", theResults}}
+	case api.WriteTruststore:
+		return []grant{{"s3:PutObject", theTrust}}
+	case api.DeleteTruststore:
+		return []grant{{"s3:DeleteObject", theTrust}}
 	}
 	panic("infra: no grant is known for the use " + string(use))
 }
@@ -131,6 +136,8 @@ func (d data) arn(p place) any {
 		return below(d.bucketARN, "/"+blob.SourceKey("")+"*")
 	case theResults:
 		return below(d.bucketARN, "/"+blob.ArtifactKey("")+"*")
+	case theTrust:
+		return below(d.bucketARN, "/"+blob.TruststoreKey("")+"*")
 	}
 	panic("infra: no resource is known for " + string(p))
 }

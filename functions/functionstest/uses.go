@@ -144,9 +144,11 @@ type recordedBucket struct {
 	uses *Uses
 }
 
-// of returns the one of three uses that is for the kind of object at key.
-func of(key string, upload, source, artifact api.Use) api.Use {
-	for prefix, use := range map[string]api.Use{blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact} {
+// of returns the one of four uses that is for the kind of object at key.
+func of(key string, upload, source, artifact, truststore api.Use) api.Use {
+	for prefix, use := range map[string]api.Use{
+		blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact, blob.TruststoreKey(""): truststore,
+	} {
 		if strings.HasPrefix(key, prefix) {
 			return use
 		}
@@ -156,32 +158,34 @@ func of(key string, upload, source, artifact api.Use) api.Use {
 
 const neverWritten api.Use = "uploads: write, which only their senders do"
 
+const neverRead api.Use = "truststores: read, which only API Gateway does"
+
 // neverRecordedApart is what a record in a commit of its own does: either of it
 // and its change could exist without the other.
 const neverRecordedApart api.Use = "table: an audit record apart from its change, which only a refused one is"
 
 // Put implements installation.Bucket.
 func (b *recordedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact))
+	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
 	return b.Bucket.Put(ctx, key, body)
 }
 
 // Get implements installation.Bucket.
 func (b *recordedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
-	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
+	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
 	return b.Bucket.Get(ctx, key, etag, limit)
 }
 
 // Head implements installation.Bucket.
 func (b *recordedBucket) Head(ctx context.Context, key string) (blob.Object, error) {
-	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact))
+	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
 	b.uses.add(api.ListObjects)
 	return b.Bucket.Head(ctx, key)
 }
 
 // Delete implements installation.Bucket.
 func (b *recordedBucket) Delete(ctx context.Context, key string) error {
-	b.uses.add(of(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact))
+	b.uses.add(of(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact, api.DeleteTruststore))
 	return b.Bucket.Delete(ctx, key)
 }
 
@@ -193,6 +197,6 @@ func (b *recordedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob
 
 // PresignPut implements installation.Bucket.
 func (b *recordedBucket) PresignPut(ctx context.Context, key string) (string, error) {
-	b.uses.add(of(key, api.PresignUpload, api.WriteSource, api.WriteArtifact))
+	b.uses.add(of(key, api.PresignUpload, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
 	return b.Bucket.PresignPut(ctx, key)
 }

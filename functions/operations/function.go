@@ -22,7 +22,8 @@ import (
 
 // Function declares what calls the function, and what it and the tasks of all
 // kinds of operations use: a build that the builder left (whole, from the upload
-// on) or that is a redeploy, the cleaning of the bucket, the cascades of keys.
+// on) or that is a redeploy, the cleaning of the bucket, the cascades of keys,
+// truststores.
 //
 // Of the stream it needs only operations that nobody works on: the others'
 // records would be calls for nothing.
@@ -38,6 +39,7 @@ var Function = trigger.Function{
 		api.GetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects,
 		api.ReadSource, api.WriteSource, api.DeleteSource, api.WriteArtifact, api.DeleteArtifact,
+		api.WriteTruststore, api.DeleteTruststore,
 	},
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,

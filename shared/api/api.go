@@ -125,6 +125,9 @@ const (
 	ReadArtifact   Use = "artifacts: read"
 	WriteArtifact  Use = "artifacts: write"
 	DeleteArtifact Use = "artifacts: delete"
+	// WriteTruststore and DeleteTruststore are of the CAs that API Gateway reads.
+	WriteTruststore  Use = "truststores: write"
+	DeleteTruststore Use = "truststores: delete"
 )
 
 // Declaration is what of an Operation does not depend on its types.

@@ -25,3 +25,7 @@ func SourceKey(digest string) string { return "sources/" + digest }
 
 // ArtifactKey is a compiled project as the gateway loads it.
 func ArtifactKey(digest string) string { return "artifacts/" + digest }
+
+// TruststoreKey is the CAs of an account's clients, as API Gateway reads them.
+// Callers write ACCOUNT/DIGEST.
+func TruststoreKey(name string) string { return "truststores/" + name }

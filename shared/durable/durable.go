@@ -5,7 +5,10 @@
 package durable
 
 import (
+	"slices"
+
 	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -22,5 +25,8 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 
 // Definitions lists all kinds of operation.
 func Definitions(p installation.Parts) []operation.Definition {
-	return append(builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions()...)
+	return slices.Concat(
+		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
+		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
+	)
 }

@@ -1,0 +1,288 @@
+package certificates_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/certificates"
+	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/operation/operationtest"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+type world struct {
+	*testing.T
+	*certificates.Service
+	items    *memory.Backend
+	table    *store.Table
+	now      time.Time
+	requests atomic.Int64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, items: memory.New(), now: storetest.Epoch}
+	w.table = storetest.Over(t, w.items, storetest.Pause(store.Backoff))
+	now := func() time.Time { return w.now }
+	w.Service = certificates.Open(installation.Parts{Table: w.table, Now: now, IDs: ids.NewSource(storetest.Random(t), now)})
+	return w
+}
+
+func (w *world) request() context.Context {
+	return store.Decide(audit.With(w.Context(), &audit.Request{
+		AccountID: "a-1", Action: "client-mtls-ca-certificate.create", Time: w.now, RequestID: fmt.Sprint("request-", w.requests.Add(1)),
+	}))
+}
+
+func owner(change ...func(*auth.Permissions)) auth.Owner {
+	p := auth.Full()
+	for _, c := range change {
+		c(&p)
+	}
+	return auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: p}}
+}
+
+func previews(p *auth.Permissions)   { p.Environments = []environment.Kind{environment.Preview} }
+func oneProject(p *auth.Permissions) { p.Projects = []string{"shop"} }
+
+func (w *world) create(name, text string) certificates.CA {
+	w.Helper()
+	ca, err := w.Create(w.request(), owner(), certificates.New{Name: name, Certificate: text})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ca
+}
+
+func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
+	t.Helper()
+	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
+	}
+}
+
+func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
+	w := newWorld(t)
+	its := certificatestest.CA(t, "Partners CA", w.now)
+	made := w.create("partners", its.PEM())
+	if made.Info.Subject != "CN=Partners CA, O=Acme" || made.Info.Issuer != made.Info.Subject || !made.Info.ValidTo.Equal(its.NotAfter) {
+		t.Errorf("made %+v", made)
+	}
+	w.create("devices", certificatestest.CA(t, "Devices", w.now).PEM())
+	all, err := w.List(w.Context(), owner())
+	if err != nil || len(all) != 2 || all[0].Name != "devices" || all[1] != made {
+		t.Errorf("listed %+v, %v", all, err)
+	}
+	for _, limit := range []func(*auth.Permissions){previews, oneProject} {
+		if all, err := w.List(w.Context(), owner(limit)); err != nil || len(all) > 0 {
+			t.Errorf("a key with limits sees %+v, %v", all, err)
+		}
+		_, err := w.Create(w.request(), owner(limit), certificates.New{Name: "more", Certificate: certificatestest.CA(t, "X", w.now).PEM()})
+		wantFault(t, err, fault.Forbidden, "limited")
+		wantFault(t, w.Delete(w.request(), owner(limit), made.ID), fault.NotFound, "")
+		_, err = w.Rename(w.request(), owner(limit), made.ID, new("other"))
+		wantFault(t, err, fault.NotFound, "")
+	}
+}
+
+func TestCertificateIsUploadedOnceHoweverItIsEncoded(t *testing.T) {
+	w := newWorld(t)
+	text := certificatestest.CA(t, "Partners CA", w.now).PEM()
+	made := w.create("partners", text)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for name, again := range map[string]string{
+		"the same": text, "other line ends": strings.ReplaceAll(text, "\n", "\r\n"), "text before it": "subject=CN\n" + text,
+		"one line": lines[0] + "\n" + strings.Join(lines[1:len(lines)-1], "") + "\n" + lines[len(lines)-1] + "\n",
+	} {
+		_, err := w.Create(w.request(), owner(), certificates.New{Name: "again", Certificate: again})
+		if wantFault(t, err, fault.Conflict, "already"); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	// It is unique in its account, and again when it is gone.
+	other := owner()
+	other.AccountID = "a-2"
+	if _, err := w.Create(w.request(), other, certificates.New{Name: "partners", Certificate: text}); err != nil {
+		t.Error(err)
+	}
+	if err := w.Delete(w.request(), owner(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.create("partners", text)
+}
+
+func TestNames(t *testing.T) {
+	w := newWorld(t)
+	text := certificatestest.CA(t, "Partners CA", w.now).PEM()
+	for _, name := range []string{"", "1a", "a-b", "a b", "ä", "a\n", "class", "CLASS", "Await", "null", strings.Repeat("a", 121)} {
+		_, err := w.Create(w.request(), owner(), certificates.New{Name: name, Certificate: text})
+		wantFault(t, err, fault.Invalid, "name")
+	}
+	made := w.create(strings.Repeat("a", 120), text)
+	other := w.create("$_9", certificatestest.CA(t, "Other", w.now).PEM())
+	_, err := w.Create(w.request(), owner(), certificates.New{Name: "$_9", Certificate: certificatestest.CA(t, "Third", w.now).PEM()})
+	wantFault(t, err, fault.Conflict, "name")
+	_, err = w.Rename(w.request(), owner(), made.ID, new("$_9"))
+	wantFault(t, err, fault.Conflict, "name")
+	_, err = w.Rename(w.request(), owner(), made.ID, new("class"))
+	wantFault(t, err, fault.Invalid, "reserved")
+	w.now = w.now.Add(time.Hour)
+	for _, name := range []string{"partners", "partners", "devices"} {
+		if got, err := w.Rename(w.request(), owner(), made.ID, &name); err != nil || got.Name != name || got.Info != made.Info || !got.UpdatedOn.Equal(w.now) || !got.CreatedOn.Equal(made.CreatedOn) {
+			t.Errorf("renamed %+v, %v", got, err)
+		}
+	}
+	if got, err := w.Rename(w.request(), owner(), made.ID, nil); err != nil || got.Name != "devices" {
+		t.Errorf("without a name: %+v, %v", got, err)
+	}
+	// What it was called is free.
+	if _, err := w.Rename(w.request(), owner(), other.ID, new("partners")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNotThereIsMissing(t *testing.T) {
+	w := newWorld(t)
+	made := w.create("partners", certificatestest.CA(t, "Partners CA", w.now).PEM())
+	foreign := owner()
+	foreign.AccountID = "a-2"
+	wantFault(t, w.Delete(w.request(), foreign, made.ID), fault.NotFound, "")
+	for _, id := range []string{"", "mtlsca_0", "partners", "mtlsca_0123456789ABCDEFGHIJKLMN", strings.Repeat("a", 5000)} {
+		wantFault(t, w.Delete(w.request(), owner(), id), fault.NotFound, "")
+		_, err := w.Rename(w.request(), owner(), id, nil)
+		wantFault(t, err, fault.NotFound, "")
+	}
+}
+
+func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
+	w := newWorld(t)
+	texts := make([]string, certificates.MaxCAs+5)
+	for i := range texts {
+		texts[i] = certificatestest.CA(t, fmt.Sprint("CA ", i), w.now).PEM()
+	}
+	var made, refused atomic.Int64
+	var all sync.WaitGroup
+	for g := range 5 {
+		all.Go(func() {
+			for k := g; k < len(texts); k += 5 {
+				_, err := w.Create(w.request(), owner(), certificates.New{Name: fmt.Sprint("ca_", k), Certificate: texts[k]})
+				switch {
+				case err == nil:
+					made.Add(1)
+				case fault.Is(err, fault.Invalid):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if made.Load() != certificates.MaxCAs || refused.Load() != 5 {
+		t.Errorf("%d were made and %d refused", made.Load(), refused.Load())
+	}
+	list, err := w.List(w.Context(), owner())
+	if err != nil || len(list) != certificates.MaxCAs {
+		t.Fatalf("%d are listed, %v", len(list), err)
+	}
+	if err := w.Delete(w.request(), owner(), list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.create("last", certificatestest.CA(t, "Last", w.now).PEM())
+}
+
+// simulated is the bucket as a worker of the simulation sees it.
+type simulated struct {
+	w     *operationtest.Worker
+	inner *blob.Memory
+}
+
+func (s simulated) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.w.Call(ctx, "put "+key, func() error { return s.inner.Put(ctx, key, body) })
+}
+
+func (s simulated) Delete(ctx context.Context, key string) error {
+	return s.w.Call(ctx, "delete "+key, func() error { return s.inner.Delete(ctx, key) })
+}
+
+func (s simulated) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		err := s.w.Call(ctx, "list "+prefix, func() error { return nil })
+		if err != nil {
+			yield(blob.Object{}, err)
+			return
+		}
+		for o, err := range s.inner.List(ctx, prefix) {
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestTruststoreEndsEqualToTheCAs has changes of three CAs in flight while workers die
+// and objects are written late.
+func TestTruststoreEndsEqualToTheCAs(t *testing.T) {
+	var texts [3]string
+	for i := range texts {
+		texts[i] = certificatestest.CA(t, fmt.Sprint("CA ", i), storetest.Epoch, func(c *certificatestest.Template) {
+			c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Unix(1<<33, 0)
+		}).PEM()
+	}
+	operationtest.Simulate(t, func() operationtest.Scenario {
+		bucket := blob.NewMemory(time.Now)
+		return operationtest.Scenario{
+			Definitions: func(w *operationtest.Worker) []operation.Definition {
+				return certificates.Truststores{Table: w.Table, Objects: simulated{w, bucket}}.Definitions()
+			},
+			Arrange: func(ctx context.Context, w *operationtest.Worker) error {
+				source := ids.NewSource(rand.NewChaCha8([32]byte{7}), time.Now)
+				service := certificates.Open(installation.Parts{Table: w.Table, IDs: source, Now: time.Now})
+				request := func() context.Context {
+					return store.Decide(audit.With(ctx, &audit.Request{AccountID: "a-1", RequestID: source.UUID(), Time: time.Now()}))
+				}
+				var first certificates.CA
+				for i, text := range texts {
+					made, err := service.Create(request(), owner(), certificates.New{Name: fmt.Sprint("ca_", i), Certificate: text})
+					if err != nil {
+						return err
+					}
+					if i == 0 {
+						first = made
+					}
+				}
+				return service.Delete(request(), owner(), first.ID)
+			},
+			Outside: func() any {
+				out := []string{}
+				for o, err := range bucket.List(context.Background(), "") {
+					out = append(out, fmt.Sprint(o.Key, err))
+				}
+				if len(out) != 1 {
+					return errors.New("more or fewer objects than one")
+				}
+				return out
+			},
+			Ignore: []string{"updatedOn", "createdOn"},
+		}
+	}, 100)
+}

@@ -1,0 +1,141 @@
+// Package certificatestest makes certificates for tests: CAs, and what they sign.
+package certificatestest
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+)
+
+// Cert is a certificate and its key.
+type Cert struct {
+	*x509.Certificate
+	Key crypto.Signer
+	// chain are the intermediates behind it.
+	chain []*x509.Certificate
+}
+
+// Template is what a certificate is made from.
+type Template = x509.Certificate
+
+// Change changes a template.
+type Change func(*Template)
+
+// CA makes a self-signed CA, valid from a day ago for a year.
+func CA(t testing.TB, name string, now time.Time, changes ...Change) Cert {
+	t.Helper()
+	template := template(name, now)
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	return sign(t, template, nil, changes)
+}
+
+// Intermediate has a CA sign another one.
+func (c Cert) Intermediate(t testing.TB, name string, now time.Time, changes ...Change) Cert {
+	t.Helper()
+	template := template(name, now)
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	made := sign(t, template, &c, changes)
+	made.chain = append([]*x509.Certificate{made.Certificate}, c.chain...)
+	return made
+}
+
+// Client has a CA sign the certificate of a client.
+func (c Cert) Client(t testing.TB, name string, now time.Time, changes ...Change) Cert {
+	t.Helper()
+	template := template(name, now)
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	made := sign(t, template, &c, changes)
+	made.chain = c.chain
+	return made
+}
+
+// Server has a CA sign the certificate of a server at 127.0.0.1 and localhost.
+func (c Cert) Server(t testing.TB, now time.Time) Cert {
+	t.Helper()
+	return c.Client(t, "localhost", now, func(x *x509.Certificate) {
+		x.ExtKeyUsage, x.DNSNames, x.IPAddresses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	})
+}
+
+func template(name string, now time.Time) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62))
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{"Acme"}},
+		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
+	}
+}
+
+func sign(t testing.TB, template *x509.Certificate, by *Cert, changes []Change) Cert {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(template)
+	}
+	parent, signer := template, crypto.Signer(key)
+	if by != nil {
+		parent, signer = by.Certificate, by.Key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Cert{Certificate: made, Key: key}
+}
+
+// PEM is the certificate in PEM, with its intermediates.
+func (c Cert) PEM() string {
+	out := block("CERTIFICATE", c.Raw)
+	for _, i := range c.chain {
+		if i != c.Certificate {
+			out += block("CERTIFICATE", i.Raw)
+		}
+	}
+	return out
+}
+
+// KeyPEM is its private key in PEM.
+func (c Cert) KeyPEM(t testing.TB) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block("PRIVATE KEY", der)
+}
+
+func block(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// TLS is the certificate as handshakes take it.
+func (c Cert) TLS(t testing.TB) tls.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair([]byte(c.PEM()), []byte(c.KeyPEM(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// Pool holds the certificate alone.
+func (c Cert) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(c.Certificate)
+	return pool
+}

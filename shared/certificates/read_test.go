@@ -1,0 +1,184 @@
+package certificates
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+)
+
+var now = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+
+func encode(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// negative turns the serial number of a certificate into a negative one: 02 08 and its
+// first byte stand behind the version.
+func negative(der []byte) []byte {
+	out := append([]byte(nil), der...)
+	i := strings.Index(string(out), "\xa0\x03\x02\x01\x02\x02")
+	out[i+7] |= 0x80
+	return out
+}
+
+func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
+	with := func(change certificatestest.Change) string { return certificatestest.CA(t, "CA", now, change).PEM() }
+	ca := certificatestest.CA(t, "CA", now)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "CA"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // G403: what it is about
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	weakDER, err := x509.CreateCertificate(rand.Reader, weak, weak, short.Public(), short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := new(big.Int).Lsh(big.NewInt(1), 160)
+	cut := append([]byte(nil), ca.Raw[:len(ca.Raw)-9]...)
+	tests := []struct{ name, text, want string }{
+		{"a good one", ca.PEM(), ""},
+		{"with text around it", "Certificate:\n  Data:\n" + ca.PEM() + "\nend\n", ""},
+		{"with other line ends", strings.ReplaceAll(ca.PEM(), "\n", "\r\n"), ""},
+		{"nothing", "", "not in PEM"},
+		{"any text", "hello", "not in PEM"},
+		{"a block that does not end", strings.TrimSuffix(ca.PEM(), "-----END CERTIFICATE-----\n"), "not in PEM"},
+		{"DER", string(ca.Raw), "is in DER"},
+		{"DER that JSON has carried", strings.ToValidUTF8(string(ca.Raw), "\ufffd"), "is in DER"},
+		{"DER in base64", base64.StdEncoding.EncodeToString(ca.Raw), "is in DER"},
+		{"a private key", ca.KeyPEM(t), "private key"},
+		{"a private key behind it", ca.PEM() + ca.KeyPEM(t), "private key"},
+		{"an older private key", encode("EC PRIVATE KEY", []byte{1}), "private key"},
+		{"a signing request", encode("CERTIFICATE REQUEST", request), "signing request"},
+		{"an older signing request", encode("NEW CERTIFICATE REQUEST", request), "signing request"},
+		{"a public key", encode("PUBLIC KEY", public), "another kind"},
+		{"a revocation list", encode("X509 CRL", []byte{1}), "another kind"},
+		{"a chain", ca.PEM() + certificatestest.CA(t, "Other", now).PEM(), "chain of several"},
+		{"the same twice", ca.PEM() + ca.PEM(), "chain of several"},
+		{"too large", ca.PEM() + strings.Repeat(" ", MaxCertificateBytes), "bytes"},
+		{"damaged", encode("CERTIFICATE", cut), "damaged"},
+		{"bytes behind it", encode("CERTIFICATE", append(append([]byte(nil), ca.Raw...), 0)), "damaged"},
+		{"no certificate", encode("CERTIFICATE", []byte("hello")), "damaged"},
+		{"a negative serial number", encode("CERTIFICATE", negative(ca.Raw)), "negative serial number"},
+		{"a long serial number", with(func(c *x509.Certificate) { c.SerialNumber = long }), "more than 20 bytes"},
+		{"not a CA", with(func(c *x509.Certificate) { c.IsCA = false }), "not of a CA"},
+		{"no basic constraints", with(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = false, false }), "no basic constraints"},
+		{"a client's", ca.Client(t, "client", now).PEM(), "no basic constraints"},
+		{"a key that may not sign", with(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageDigitalSignature }), "may not sign"},
+		{"for servers alone", with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), "not for clients"},
+		{"for clients", with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), ""},
+		{"an unknown critical extension", with(func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{{Id: []int{1, 2, 3, 4}, Critical: true, Value: []byte{5, 0}}}
+		}), "critical extension"},
+		{"a weak key", encode("CERTIFICATE", weakDER), "too weak"},
+		{"expired", with(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Second) }), "has expired"},
+		{"not valid yet", with(func(c *x509.Certificate) { c.NotBefore = now.Add(time.Second) }), "not valid yet"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, wrong := readCA(tt.text, now)
+			switch {
+			case tt.want == "" && (wrong != "" || c == nil):
+				t.Errorf("refused: it %s", wrong)
+			case tt.want != "" && !strings.Contains(wrong, tt.want):
+				t.Errorf("it %q, want %q", wrong, tt.want)
+			}
+		})
+	}
+}
+
+// TestWeakSignaturesAreRefused: the standard library makes none to try it with.
+func TestWeakSignaturesAreRefused(t *testing.T) {
+	ca := certificatestest.CA(t, "CA", now)
+	for _, algorithm := range []x509.SignatureAlgorithm{x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.UnknownSignatureAlgorithm} {
+		c := *ca.Certificate
+		c.SignatureAlgorithm = algorithm
+		if wrong := wrongCA(&c, now); !strings.Contains(wrong, "too weak") {
+			t.Errorf("%v: %q", algorithm, wrong)
+		}
+	}
+}
+
+func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
+	ca := certificatestest.CA(t, "CA", now)
+	middle := ca.Intermediate(t, "Middle", now)
+	client, other := middle.Client(t, "client", now), ca.Client(t, "other", now)
+	block, _ := pem.Decode([]byte(client.KeyPEM(t)))
+	private, ok := client.Key.(*ecdsa.PrivateKey)
+	if !ok {
+		t.Fatal("no ECDSA")
+	}
+	sec1, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, chain, key, wrongChain, wrongKey string }{
+		{"with an intermediate", client.PEM(), client.KeyPEM(t), "", ""},
+		{"a SEC 1 key behind its parameters", client.PEM(), encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", sec1), "", ""},
+		{"a key by another name", client.PEM(), encode("RSA PRIVATE KEY", block.Bytes), "", ""},
+		{"another key", client.PEM(), other.KeyPEM(t), "", "does not belong"},
+		{"no key", client.PEM(), "", "", "cannot be read"},
+		{"an encrypted key", client.PEM(), encode("ENCRYPTED PRIVATE KEY", block.Bytes), "", "encrypted"},
+		{"a key that was encrypted long ago", client.PEM(), "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n", "", "encrypted"},
+		{"a certificate for a key", client.PEM(), client.PEM(), "", "holds a certificate"},
+		{"a key and a certificate", client.PEM(), client.KeyPEM(t) + client.PEM(), "", "more than a private key"},
+		{"a damaged key", client.PEM(), encode("PRIVATE KEY", block.Bytes[:20]), "", "cannot be read"},
+		{"a large key", client.PEM(), client.KeyPEM(t) + strings.Repeat(" ", MaxKeyBytes), "", "bytes"},
+		{"a CA", ca.PEM(), ca.KeyPEM(t), "is of a CA", ""},
+		{"the wrong order", middle.PEM() + client.PEM(), client.KeyPEM(t), "is of a CA", ""},
+		{"no chain", other.PEM() + middle.PEM(), other.KeyPEM(t), "no chain", ""},
+		{"both wrong", "hello", "hello", "not in PEM", "cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, wrongChain, wrongKey := ReadPair(tt.chain, tt.key, now)
+			if (wrongChain == "") != (tt.wrongChain == "") || !strings.Contains(wrongChain, tt.wrongChain) {
+				t.Errorf("the certificate %q, want %q", wrongChain, tt.wrongChain)
+			}
+			if (wrongKey == "") != (tt.wrongKey == "") || !strings.Contains(wrongKey, tt.wrongKey) {
+				t.Errorf("the key %q, want %q", wrongKey, tt.wrongKey)
+			}
+			if good := tt.wrongChain+tt.wrongKey == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
+				t.Error("what was read is another pair")
+			}
+		})
+	}
+}
+
+func TestNamesAreWrittenAsRFC2253Has(t *testing.T) {
+	c := certificatestest.CA(t, `a, "b"`, now)
+	if got, want := Name(c.RawSubject), `CN=a\, \"b\", O=Acme`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for text, want := range map[string]bool{
+		`CN=a\, \"b\", O=Acme`: true, `CN=a\, \"b\",O=Acme`: true, `O=Acme, CN=a\, \"b\"`: false, `CN=a\, \"b\"`: false, "": false,
+	} {
+		if IsName(text, c.RawSubject) != want {
+			t.Errorf("%s: not %v", text, want)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package certificates
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+const (
+	// Staleness is how long after a change of an account's CAs a gateway may go by what
+	// was before: it looks that often whether the set has changed, with one small read
+	// for each account that is in use. While it cannot look, nobody is let in.
+	Staleness = 2 * time.Second
+	// readTimeout bounds a look, so that a change holds within 5 s whatever happens.
+	readTimeout = 2 * time.Second
+	// pauseAfter is how long nobody looks again after a look in vain.
+	pauseAfter = time.Second
+	// maxAccounts and maxVerdicts bound what is remembered: of accounts, and of chains
+	// of each.
+	maxAccounts = 4096
+	maxVerdicts = 4096
+	// refusedFor is how long a refusal is remembered.
+	refusedFor = 5 * time.Second
+)
+
+// ErrUntrusted is what Verify answers for a chain that leads to none of the account's
+// CAs, whatever the reason.
+var ErrUntrusted = errors.New("certificates: the client's certificate leads to none of the account's CAs")
+
+// Trust tells which clients' certificates an account trusts, for a gateway. It is safe
+// for concurrent use.
+//
+// It is asked for each request, and not for each connection alone: a connection, or a
+// TLS session that is resumed, may be older than the removal of a CA.
+type Trust struct {
+	table   *store.Table
+	now     func() time.Time
+	flights singleflight.Group
+
+	mu    sync.Mutex
+	known map[string]*trusted
+}
+
+// NewTrust makes a Trust over a table.
+func NewTrust(table *store.Table, now func() time.Time) *Trust {
+	return &Trust{table: table, now: now, known: map[string]*trusted{}}
+}
+
+// trusted is what is known of an account. It is replaced, never changed, but for its
+// verdicts.
+type trusted struct {
+	version int64
+	// looked is when the look began that it is of.
+	looked time.Time
+	// failure is why the last look had no answer.
+	failure error
+	*pool
+}
+
+// pool is a set of CAs and what was found out by it.
+type pool struct {
+	roots *x509.CertPool // nil for no CA
+
+	mu       sync.Mutex
+	verdicts map[chainHash]verdict
+}
+
+type chainHash [sha256.Size]byte
+
+type verdict struct {
+	trusted     bool
+	from, until time.Time
+}
+
+// Roots gives the CAs of an account, nil for none, for the hints of a handshake. The
+// caller must not change them.
+func (t *Trust) Roots(ctx context.Context, accountID string) (*x509.CertPool, error) {
+	its, err := t.of(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	return its.roots, nil
+}
+
+// Verify answers nil if a client's chain, its own certificate first, leads to one of
+// the account's CAs now and is for clients, ErrUntrusted if it does not, and any other
+// error if nobody knows.
+func (t *Trust) Verify(ctx context.Context, accountID string, chain []*x509.Certificate) error {
+	its, err := t.of(ctx, accountID)
+	if err != nil {
+		return err
+	}
+	if its.roots == nil || len(chain) == 0 || len(chain) > maxChain {
+		return ErrUntrusted
+	}
+	now, hash := t.now(), hashOf(chain)
+	v, ok := its.find(hash)
+	if !ok || now.Before(v.from) || !now.Before(v.until) {
+		v = its.judge(chain, now)
+		its.remember(hash, v)
+	}
+	if !v.trusted {
+		return ErrUntrusted
+	}
+	return nil
+}
+
+// hashOf names a chain: the lengths keep two chains apart whose bytes are the same.
+func hashOf(chain []*x509.Certificate) (out chainHash) {
+	h := sha256.New()
+	for _, c := range chain {
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(c.Raw)))) //nolint:gosec // G115: a handshake's message is shorter
+		h.Write(c.Raw)
+	}
+	h.Sum(out[:0])
+	return out
+}
+
+// judge verifies a chain. The answer holds as long as each certificate of the path
+// that was found is valid.
+func (p *pool) judge(chain []*x509.Certificate, now time.Time) verdict {
+	intermediates := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		intermediates.AddCert(c)
+	}
+	paths, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: p.roots, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return verdict{from: now, until: now.Add(refusedFor)}
+	}
+	v := verdict{trusted: true, from: paths[0][0].NotBefore, until: paths[0][0].NotAfter}
+	for _, c := range paths[0][1:] {
+		if c.NotBefore.After(v.from) {
+			v.from = c.NotBefore
+		}
+		if c.NotAfter.Before(v.until) {
+			v.until = c.NotAfter
+		}
+	}
+	return v
+}
+
+func (p *pool) find(hash chainHash) (verdict, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v, ok := p.verdicts[hash]
+	return v, ok
+}
+
+func (p *pool) remember(hash chainHash, v verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.verdicts) >= maxVerdicts {
+		for old := range p.verdicts { // any: none can choose which
+			delete(p.verdicts, old)
+			break
+		}
+	}
+	p.verdicts[hash] = v
+}
+
+// of gives what is known of an account, and looks where that is too old.
+func (t *Trust) of(ctx context.Context, accountID string) (*trusted, error) {
+	its := t.find(accountID)
+	if now := t.now(); its != nil {
+		switch age := now.Sub(its.looked); {
+		case age < 0: // the clock was set back: it is unknown how old it is
+		case its.failure == nil && age < Staleness:
+			return its, nil
+		case its.failure != nil && age < pauseAfter:
+			return nil, its.failure
+		}
+	}
+	// One look for all who ask, which does not end with the first of them.
+	flight := t.flights.DoChan(accountID, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		its := t.look(ctx, accountID, t.find(accountID))
+		t.keep(accountID, its)
+		return its, its.failure
+	})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case result := <-flight:
+		its, _ := result.Val.(*trusted)
+		return its, result.Err
+	}
+}
+
+func (t *Trust) find(accountID string) *trusted {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[accountID]
+}
+
+func (t *Trust) keep(accountID string, its *trusted) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[accountID] == nil && len(t.known) >= maxAccounts {
+		for old := range t.known {
+			delete(t.known, old)
+			break
+		}
+	}
+	t.known[accountID] = its
+}
+
+// look reads the version of the set, and the set where that is another than before. It
+// is read behind its version: at worst it is newer, and is read once more.
+func (t *Trust) look(ctx context.Context, accountID string, before *trusted) *trusted {
+	its := &trusted{looked: t.now()}
+	current, err := readSet(ctx, t.table, accountID)
+	if err != nil {
+		its.failure = err
+		return its
+	}
+	its.version = current.Version
+	if before != nil && before.failure == nil && before.version == current.Version {
+		its.pool = before.pool
+		return its
+	}
+	its.pool = &pool{verdicts: map[chainHash]verdict{}}
+	if current.Count == 0 {
+		return its
+	}
+	all, err := records(ctx, t.table, accountID)
+	if err != nil {
+		its.failure = err
+		return its
+	}
+	for _, r := range all {
+		c, err := x509.ParseCertificate(r.Certificate)
+		if err != nil {
+			its.failure = fmt.Errorf("read the stored certificate of the CA %s: %w", r.ID, err)
+			return its
+		}
+		if its.roots == nil {
+			its.roots = x509.NewCertPool()
+		}
+		its.roots.AddCert(c)
+	}
+	return its
+}
