@@ -55,10 +55,12 @@ type Config struct {
 	Deployments Deployments
 	Keys        *policy.KeyCache
 	Allowances  policy.Allowances
-	Upstream    *upstream.Client
-	IDs         IDs
-	Now         func() time.Time
-	Log         *slog.Logger
+	// Clients verifies clients' certificates, nil to trust none.
+	Clients  policy.Clients
+	Upstream *upstream.Client
+	IDs      IDs
+	Now      func() time.Time
+	Log      *slog.Logger
 
 	// TrustedProxies are the load balancers whose forwarding headers and request
 	// ids are believed.
@@ -113,6 +115,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &pipeline.Exchange{
 		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
 		Start: g.config.Now(),
+	}
+	if r.TLS != nil {
+		x.ClientChain = r.TLS.PeerCertificates
 	}
 	badPath := readPath(r, x)
 	from := originOf(r, g.config.TrustedProxies)
@@ -288,7 +293,7 @@ func isUUID(text string) bool {
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, installation{
 		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID)},
-		policy:  policy.Setup{Keys: g.config.Keys, Allowances: g.config.Allowances},
+		policy:  policy.Setup{Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients},
 	})
 	for _, p := range s.problems {
 		g.config.Log.Error("deployment can't be served",

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -49,7 +50,11 @@ type Exchange struct {
 	Client netip.Addr
 	// RequestID is a UUID: the same in the response, in problems and logs.
 	RequestID string
-	Start     time.Time
+	// ClientChain is what the client has shown of certificates in the connection's
+	// handshake, its own first, nil for nothing. It has proved that the first one's key is
+	// its own, and nothing is known of who signed it. It is not to be changed.
+	ClientChain []*x509.Certificate
+	Start       time.Time
 	// Now is the clock that Waited is measured with, nil for not at all.
 	Now func() time.Time
 	// Waited is how long the handler took to answer: the upstream's time, up to

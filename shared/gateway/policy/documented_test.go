@@ -16,6 +16,7 @@ func TestPoliciesAreDocumented(t *testing.T) {
 	}
 	declared := map[string]any{
 		"api-key-inbound":               apiKeyOptions{},
+		"mtls-auth-inbound":             mtlsOptions{},
 		"rate-limit-inbound":            rateLimitOptions{},
 		"query-param-to-header-inbound": queryParamOptions{},
 	}

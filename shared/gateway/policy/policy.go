@@ -6,8 +6,9 @@
 // policy of this kind: it is a property of the route (package gateway).
 //
 // Read this file first; apikey.go and keycache.go are the key checks,
-// ratelimit.go the limits. The interfaces that policies need of the installation
-// are declared where they are used: Keys and Allowances.
+// ratelimit.go the limits, mtls.go clients' certificates. The interfaces that policies
+// need of the installation are declared where they are used: Keys, Allowances and
+// Clients.
 package policy
 
 import (
@@ -33,6 +34,8 @@ type Setup struct {
 	Buckets map[string]project.KeyBucket
 	// Allowances counts for rate limits.
 	Allowances Allowances
+	// Clients verifies clients' certificates; without it none is trusted.
+	Clients Clients
 }
 
 // Provisioned is a policy that is ready to serve: one of its fields is set.
@@ -65,6 +68,7 @@ type kind struct {
 func builtins() map[string]kind {
 	return map[string]kind{
 		apiKeyType:                      {direction: Inbound, module: RuntimeModule, identifies: true, provision: newAPIKey},
+		mtlsType:                        {direction: Inbound, module: RuntimeModule, identifies: true, provision: newMTLS},
 		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
 		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
 	}

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/certificates"
+	"github.com/gatewright/gatewright/shared/gateway/options"
+	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// Clients tells which clients' certificates an account trusts.
+type Clients interface {
+	// Verify answers nil for a chain, the client's own certificate first, that leads to
+	// one of the account's CAs now, certificates.ErrUntrusted for one that does not, and
+	// any other error if nobody knows.
+	Verify(ctx context.Context, accountID string, chain []*x509.Certificate) error
+}
+
+var _ Clients = (*certificates.Trust)(nil)
+
+// mtlsOptions are those of mtls-auth-inbound (contract 4.5).
+type mtlsOptions struct {
+	AllowUnauthenticated bool `json:"allowUnauthenticatedRequests"`
+	// CertIssuerDN is who has to have signed the client's certificate, "" for any of the
+	// account's CAs and who they let sign.
+	CertIssuerDN string `json:"certIssuerDN"`
+}
+
+// mtls lets requests through that came over a connection whose client has shown a
+// certificate of the account's CAs, and has proved in the handshake that its key is
+// its own.
+type mtls struct {
+	anonymous bool
+	issuer    string
+	accountID string
+	clients   Clients
+}
+
+var _ pipeline.Inbound = (*mtls)(nil)
+
+const mtlsType = "mtls-auth-inbound"
+
+func newMTLS(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
+	var o mtlsOptions
+	problems := options.Read(raw, &o)
+	if s == nil || len(problems) > 0 {
+		return Provisioned{}, problems
+	}
+	return Provisioned{Inbound: &mtls{
+		anonymous: o.AllowUnauthenticated, issuer: o.CertIssuerDN, accountID: s.Identity.AccountID, clients: s.Clients,
+	}}, nil
+}
+
+// forwardedCertificates are fields in which proxies tell upstreams of a client's
+// certificate (RFC 9440, and Envoy's and nginx's words for it). We write none of them,
+// so that each is the client's own claim.
+var forwardedCertificates = []string{
+	"Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-Client-Cert", "X-Ssl-Client-Cert", "Ssl-Client-Cert",
+}
+
+// clientData is what a request's user is told to be beside its sub.
+type clientData struct {
+	Subject      string `json:"subject"`
+	Issuer       string `json:"issuer"`
+	SerialNumber string `json:"serialNumber"`
+	Fingerprint  string `json:"fingerprint"`
+	ValidTo      string `json:"validTo"`
+}
+
+// Inbound checks the connection's certificate, for each request: a CA may have been
+// deleted since the handshake. Header fields count for nothing here, and those that
+// an upstream could believe do not go on.
+func (p *mtls) Inbound(x *pipeline.Exchange) *http.Response {
+	for _, name := range forwardedCertificates {
+		delete(x.Header, name)
+		delete(x.Trailer, name)
+	}
+	if len(x.ClientChain) == 0 {
+		return p.refuse(x, "This route is for clients with a certificate. Connect by TLS, with one of a CA that the account has.")
+	}
+	leaf := x.ClientChain[0]
+	if p.issuer != "" && !certificates.IsName(p.issuer, leaf.RawIssuer) {
+		return p.refuse(x, "The client's certificate is of another issuer than this route accepts.")
+	}
+	err := certificates.ErrUntrusted
+	if p.clients != nil {
+		err = p.clients.Verify(x.Context, p.accountID, x.ClientChain)
+	}
+	switch {
+	case errors.Is(err, certificates.ErrUntrusted):
+		return p.refuse(x, "The client's certificate is of no CA that the account has, or is not valid now, or is not for clients. Send the intermediates with it if it has any.")
+	case err != nil:
+		x.Cause = err
+		return x.Problem(http.StatusServiceUnavailable, "Client certificates can't be checked now. Repeat the request in a few seconds.")
+	}
+	x.User = userOf(leaf)
+	return nil
+}
+
+// userOf is whom a certificate stands for: by its subject, or its fingerprint where
+// that is empty.
+func userOf(c *x509.Certificate) *pipeline.User {
+	info, fingerprint := certificates.InfoOf(c), certificates.Fingerprint(c)
+	u := &pipeline.User{Sub: info.Subject}
+	if u.Sub == "" {
+		u.Sub = fingerprint
+	}
+	// Nothing in it fails to be encoded.
+	u.Data, _ = json.Marshal(clientData{
+		Subject: info.Subject, Issuer: info.Issuer, SerialNumber: info.SerialNumber,
+		Fingerprint: fingerprint, ValidTo: info.ValidTo.Format(time.RFC3339),
+	})
+	return u
+}
+
+func (p *mtls) refuse(x *pipeline.Exchange, detail string) *http.Response {
+	if p.anonymous {
+		return nil
+	}
+	return x.Problem(http.StatusUnauthorized, detail)
+}
