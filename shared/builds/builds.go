@@ -30,6 +30,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/store"
@@ -76,8 +77,10 @@ type Options struct {
 	Artifacts Artifacts
 	Variables Variables
 	Buckets   Buckets
-	Compiler  *project.Compiler
-	Catalogue project.Catalogue
+	// Certificates are asked where a route names one.
+	Certificates Certificates
+	Compiler     *project.Compiler
+	Catalogue    project.Catalogue
 	// Verify answers what would keep a gateway from serving an artifact that
 	// compiles: package gateway's function of the name does.
 	Verify func(*project.Artifact) []project.Problem
@@ -112,7 +115,8 @@ type compiled struct {
 func Open(p installation.Parts) *Builder {
 	return New(Options{
 		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p), Buckets: keys.Open(p),
-		Compiler: project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
+		Certificates: mtlscertificates.Open(p, nil),
+		Compiler:     project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
 		Sandbox: p.Sandbox,
 	})
 }
@@ -155,7 +159,7 @@ func (b *Builder) Definitions() []operation.Definition {
 				},
 				deployments.Deploy: {
 					Does: "has the gateway serve it, unless a newer build is served",
-					Task: b.deploy, Next: deployments.Settle, Or: []string{operation.Succeed},
+					Task: b.deploy, Next: deployments.Settle, Or: []string{operation.Succeed, operation.Fail},
 					Catch: deployments.Abandon, Retry: retry,
 				},
 				deployments.Settle: {

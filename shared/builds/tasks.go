@@ -127,6 +127,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	if err != nil {
 		return operation.Result{}, err
 	}
+	data.Certificates = certificatesOf(c.artifact)
 	return operation.Result{Data: data}, nil
 }
 
@@ -144,6 +145,16 @@ func (b *Builder) deploy(ctx context.Context, s operation.Step) (operation.Resul
 		data.Warnings = append(data.Warnings, deployments.Finding{Message: "A newer upload is served already, so this one is not."})
 		writes, err := deployments.Superseded(ctx, b.o.Table, in, s.Now)
 		return operation.Result{Data: data, Next: operation.Succeed, Writes: writes}, err
+	}
+	if len(data.Certificates) > 0 {
+		used, ok, err := b.o.Certificates.Serving(ctx, in.AccountID, in.Project, in.Kind, data.Certificates)
+		switch {
+		case err != nil:
+			return operation.Result{}, err
+		case !ok:
+			return b.refuseAll(ctx, s, in, data, []deployments.Finding{{Message: "An mTLS certificate was deleted, or disabled for this kind of environment, while the project was built. Deploy again, with one that is there."}})
+		}
+		writes = append(writes, used...)
 	}
 	return operation.Result{Data: data, Writes: writes, After: deployments.Staleness}, nil
 }
@@ -201,6 +212,11 @@ func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.
 	if c.result.Errors, err = b.bindBuckets(ctx, in, c.artifact, variables); err != nil {
 		return nil, err
 	}
+	more, err := b.bindCertificates(ctx, in, c.artifact, variables)
+	if err != nil {
+		return nil, err
+	}
+	c.result.Errors = append(c.result.Errors, more...)
 	if len(c.result.Errors) > 0 {
 		c.artifact = nil
 	}

@@ -90,6 +90,8 @@ type BuildData struct {
 	// Source and Artifact are names in the bucket, "" before they are there.
 	Source   string `json:"source,omitempty"`
 	Artifact string `json:"artifact,omitempty"`
+	// Certificates are the ids of the mTLS certificates that the artifact holds.
+	Certificates []string `json:"certificates,omitempty"`
 	// Errors are why the build has ended, Warnings what it tells besides.
 	Errors   []Finding `json:"errors,omitempty"`
 	Warnings []Finding `json:"warnings,omitempty"`
@@ -184,7 +186,10 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 		return nil, nil
 	}
 	now = store.Instant(now)
-	served := Served{Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, On: now}
+	served := Served{
+		Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, On: now,
+		Certificates: data.Certificates,
+	}
 	changes := []store.Change{
 		store.Set(store.At("served"), served),
 		store.Set(store.At("ended"), max(r.Ended, in.Number)),

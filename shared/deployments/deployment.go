@@ -84,6 +84,8 @@ type Served struct {
 	Artifact string    `dynamodbav:"artifact"`
 	Source   string    `dynamodbav:"source"`
 	On       time.Time `dynamodbav:"on"`
+	// Certificates are the ids of the mTLS certificates that it shows to upstreams.
+	Certificates []string `dynamodbav:"certificates,omitempty"`
 }
 
 // environmentRecord is a branch's environment: it names its deployment and

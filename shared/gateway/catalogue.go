@@ -30,7 +30,7 @@ func (Catalogue) DoubtInbound(all []project.Policy) map[int]string { return poli
 func Verify(a *project.Artifact) []project.Problem {
 	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
 	return newSite(a, installation{
-		handler: handler.Setup{Upstream: &upstream.Account{}},
+		handler: handler.Setup{Upstream: &upstream.Account{}, Unbound: true},
 		policy:  policy.Setup{Keys: keys},
 	}).problems
 }

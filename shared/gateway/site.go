@@ -42,7 +42,7 @@ func newSite(a *project.Artifact, with installation) *site {
 		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another version of the gateway."})
 		return s
 	}
-	with.handler.Variables = a.Variables
+	with.handler.Variables, with.handler.Certificates = a.Variables, a.Certificates
 	with.policy.Identity, with.policy.Buckets = a.Identity, a.Buckets
 	m := maker{artifact: a, with: with, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
 	s.routes = make([]siteRoute, len(a.Routes))

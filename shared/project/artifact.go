@@ -24,6 +24,9 @@ type Artifact struct {
 	// Buckets are the key buckets that policies verify keys by, by the policies'
 	// names. Artifacts of earlier releases have none.
 	Buckets map[string]KeyBucket `json:"buckets,omitempty"`
+	// Certificates are the client certificates that handlers show to upstreams, by the
+	// names that they have in the project.
+	Certificates map[string]ClientCertificate `json:"certificates,omitempty"`
 	// Variables are the environment's variables that ${env.NAME} may read in
 	// rewrite patterns and base addresses, by name.
 	Variables map[string]string `json:"variables,omitempty"`
@@ -103,6 +106,15 @@ type Policy struct {
 type KeyBucket struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// ClientCertificate is a project's mTLS certificate.
+type ClientCertificate struct {
+	ID string `json:"id"`
+	// Chain and Key are in PEM: the certificate with its intermediates, and its private
+	// key.
+	Chain string `json:"chain"`
+	Key   string `json:"key"`
 }
 
 // CORSPolicy is an entry of config/policies.json's corsPolicies.

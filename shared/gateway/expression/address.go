@@ -84,6 +84,9 @@ func (t *Text) Compile(variables map[string]string) (*Address, error) {
 	return a, nil
 }
 
+// Secure reports whether it is spoken to by TLS.
+func (a *Address) Secure() bool { return a.scheme == "https" }
+
 func hasHost(literal string) bool {
 	u, err := url.Parse(literal)
 	return err == nil && u.Host != ""

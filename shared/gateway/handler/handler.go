@@ -26,6 +26,10 @@ type Setup struct {
 	Upstream *upstream.Account
 	// Variables are the environment's, for ${env.NAME}.
 	Variables map[string]string
+	// Certificates are the artifact's, by name. Unbound says that they are not in it yet:
+	// a build puts those in that its routes name once it knows which.
+	Certificates map[string]project.ClientCertificate
+	Unbound      bool
 	// HasParam tells whether the route's path has a parameter of that name.
 	HasParam func(name string) bool
 }

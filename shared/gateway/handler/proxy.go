@@ -21,24 +21,25 @@ import (
 // forwardOptions are those of urlForwardHandler.
 type forwardOptions struct {
 	// BaseURL gets the request's path appended.
-	BaseURL         string          `json:"baseUrl" required:"true"`
-	ForwardSearch   bool            `json:"forwardSearch"`
-	FollowRedirects bool            `json:"followRedirects"`
-	Upgrades        []string        `json:"upgrades"`
-	UserHeaders     *userHeaders    `json:"userHeaders"`
-	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
+	BaseURL         string       `json:"baseUrl" required:"true"`
+	ForwardSearch   bool         `json:"forwardSearch"`
+	FollowRedirects bool         `json:"followRedirects"`
+	Upgrades        []string     `json:"upgrades"`
+	UserHeaders     *userHeaders `json:"userHeaders"`
+	// MTLSCertificate names a certificate of the project, which is shown to the upstream.
+	MTLSCertificate string `json:"mtlsCertificate"`
 }
 
 // rewriteOptions are those of urlRewriteHandler: one of the two addresses,
 // which mean the same (contract 4.4: the specification calls it baseUrl).
 type rewriteOptions struct {
-	RewritePattern  string          `json:"rewritePattern"`
-	BaseURL         string          `json:"baseUrl"`
-	ForwardSearch   bool            `json:"forwardSearch"`
-	FollowRedirects bool            `json:"followRedirects"`
-	Upgrades        []string        `json:"upgrades"`
-	UserHeaders     *userHeaders    `json:"userHeaders"`
-	MTLSCertificate json.RawMessage `json:"mtlsCertificate"`
+	RewritePattern  string       `json:"rewritePattern"`
+	BaseURL         string       `json:"baseUrl"`
+	ForwardSearch   bool         `json:"forwardSearch"`
+	FollowRedirects bool         `json:"followRedirects"`
+	Upgrades        []string     `json:"upgrades"`
+	UserHeaders     *userHeaders `json:"userHeaders"`
+	MTLSCertificate string       `json:"mtlsCertificate"`
 }
 
 // proxy sends requests upstream. It is both handlers: they differ in whether
@@ -58,20 +59,18 @@ var _ pipeline.Handler = (*proxy)(nil)
 func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
 	o := forwardOptions{ForwardSearch: true, Upgrades: []string{webSocket}}
 	problems := options.Read(raw, &o)
-	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
 	p := &proxy{appendPath: true, withSearch: o.ForwardSearch, follow: o.FollowRedirects}
 	problems = append(problems, p.tunnel(o.Upgrades)...)
 	problems = append(problems, p.tell(o.UserHeaders)...)
 	if o.BaseURL != "" {
 		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
 	}
-	return p, problems
+	return p, append(problems, p.show(o.MTLSCertificate, s)...)
 }
 
 func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
 	o := rewriteOptions{ForwardSearch: true, Upgrades: []string{webSocket}}
 	problems := options.Read(raw, &o)
-	problems = append(problems, refuseMTLS(o.MTLSCertificate)...)
 	p := &proxy{withSearch: o.ForwardSearch, follow: o.FollowRedirects}
 	upgrades := p.tunnel(o.Upgrades)
 	switch {
@@ -87,16 +86,8 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 		problems = append(problems, p.compile("/rewritePattern", o.RewritePattern, s)...)
 	}
 	problems = append(problems, p.tell(o.UserHeaders)...)
-	return p, append(problems, upgrades...)
-}
-
-// refuseMTLS: serving without the certificate that a project asks for would be
-// worse than not serving.
-func refuseMTLS(certificate json.RawMessage) []project.Problem {
-	if len(certificate) == 0 {
-		return nil
-	}
-	return []project.Problem{options.Problem("/mtlsCertificate", `Remove "mtlsCertificate": this installation has no client certificates for upstreams.`)}
+	problems = append(problems, upgrades...)
+	return p, append(problems, p.show(o.MTLSCertificate, s)...)
 }
 
 // compile reads the address. Without a Setup it says what is wrong whatever the

@@ -54,13 +54,13 @@ var (
 // response. A connection that turns out to be closed is replaced, as
 // http.Transport does: for methods that may be repeated, and only before any
 // byte of a response.
-func (d *direct) send(account string, r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
+func (d *direct) send(by way, r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
 	if err := valid(r); err != nil {
 		return nil, err
 	}
 	ctx := r.Context()
 	for stale := 0; ; stale++ {
-		c, reused, err := d.pool.get(ctx, account, r.URL, stale < maxStale)
+		c, reused, err := d.pool.get(ctx, by, r.URL, stale < maxStale)
 		if err != nil {
 			return nil, err
 		}

@@ -429,7 +429,7 @@ func TestTLSServersOfHTTP1AreReachedDirectlyAfterTheFirstRequest(t *testing.T) {
 			t.Errorf("after request %d it is not known that the server speaks HTTP/1", i)
 		}
 	}
-	if n := len(c.direct.pool.idle[poolKey{"demo", strings.TrimPrefix(server.URL, "https://"), true}]); n != 1 {
+	if n := len(c.direct.pool.idle[poolKey{wayKey{account: "demo"}, strings.TrimPrefix(server.URL, "https://"), true}]); n != 1 {
 		t.Errorf("%d idle connections", n)
 	}
 }

@@ -112,11 +112,11 @@ func (t *tapped) Close() error {
 
 // dialTappedTLS is a DialTLSContext: HTTP/2 is what http.Transport recognises by
 // the type of the connection, and has no heads to read.
-func dialTappedTLS(dial dialFunc, config *tls.Config, timeout time.Duration) dialFunc {
+func dialTappedTLS(dial dialFunc, config *tls.Config, by way, timeout time.Duration) dialFunc {
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	config = config.Clone()
+	config = by.configured(config)
 	config.NextProtos = []string{"h2", "http/1.1"}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

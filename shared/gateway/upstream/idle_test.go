@@ -32,7 +32,7 @@ func newNear(perHost, most int) *near {
 func (n *near) ask(t *testing.T, account string) *http.Response {
 	t.Helper()
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "up.test", Path: "/"}, Header: http.Header{}}
-	response, err := n.send(account, r.WithContext(t.Context()), nil)
+	response, err := n.send(way{account: account}, r.WithContext(t.Context()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestReadingDoesNotBeginWhereItHasEnded(t *testing.T) {
 		"connection": {func(c *conn, _ context.CancelCauseFunc) { _ = c.Close() }, net.ErrClosed},
 	} {
 		n := newNear(1, 1)
-		c, _, err := n.pool.get(t.Context(), "a", &url.URL{Scheme: "http", Host: "up.test"}, true)
+		c, _, err := n.pool.get(t.Context(), way{account: "a"}, &url.URL{Scheme: "http", Host: "up.test"}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestADeadlineThatHasPassedIsNoSilence(t *testing.T) {
 		for name, until := range map[string]time.Time{"none": {}, "to come": now.Add(time.Hour), "now": now, "passed": now.Add(-time.Second)} {
 			for _, where := range []depth{inMemory, onSocket} {
 				n := newNear(1, 1)
-				c, _, err := n.pool.get(t.Context(), "a", &url.URL{Scheme: "http", Host: "up.test"}, true)
+				c, _, err := n.pool.get(t.Context(), way{account: "a"}, &url.URL{Scheme: "http", Host: "up.test"}, true)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -217,7 +217,7 @@ func TestADeadlineIsLiftedForWhatIsStillToCome(t *testing.T) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 				return deadlines{conn, &lifted}, err
 			}}
-			response, err := d.send("a", request(t, t.Context(), http.MethodGet, address), nil)
+			response, err := d.send(way{account: "a"}, request(t, t.Context(), http.MethodGet, address), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,12 +245,12 @@ func (d deadlines) SetReadDeadline(t time.Time) error {
 func TestTransportsAreForgottenAtTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ts transports
-		ts.of("a")
+		ts.of(way{account: "a"})
 		time.Sleep(time.Nanosecond)
-		b := ts.of("b")
+		b := ts.of(way{account: "b"})
 		time.Sleep(idleTimeout - time.Nanosecond)
 		synctest.Wait()
-		if len(ts.byAccount) != 1 || ts.of("b") != b {
+		if len(ts.byAccount) != 1 || ts.of(way{account: "b"}) != b {
 			t.Errorf("%d are kept", len(ts.byAccount))
 		}
 		time.Sleep(idleTimeout)
@@ -321,7 +321,7 @@ func TestADeadHTTP2ConnectionIsFound(t *testing.T) {
 		}
 		start := time.Now()
 		r := request(t, t.Context(), http.MethodGet, "https://up.test/")
-		response, err := ts.of("a").RoundTrip(r)
+		response, err := ts.of(way{account: "a"}).RoundTrip(r)
 		if err == nil {
 			response.Body.Close()
 		}

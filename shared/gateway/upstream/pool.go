@@ -31,9 +31,9 @@ type pool struct {
 
 // poolKey is what connections have in common that can stand in for each other.
 type poolKey struct {
-	account string
-	host    string // of the URL, with its port if it names one
-	secure  bool
+	wayKey
+	host   string // of the URL, with its port if it names one
+	secure bool
 }
 
 // conn is a connection and what is needed to speak HTTP on it. One exchange at
@@ -86,8 +86,8 @@ func (r *reader) Read(p []byte) (int, error) {
 
 // get takes an idle connection that still stands, if one may be used, or dials
 // one.
-func (p *pool) get(ctx context.Context, account string, u *url.URL, mayReuse bool) (c *conn, reused bool, err error) {
-	key := poolKey{account, u.Host, u.Scheme == "https"}
+func (p *pool) get(ctx context.Context, by way, u *url.URL, mayReuse bool) (c *conn, reused bool, err error) {
+	key := poolKey{by.key(), u.Host, u.Scheme == "https"}
 	for mayReuse {
 		c := p.pop(key)
 		if c == nil {
@@ -98,7 +98,7 @@ func (p *pool) get(ctx context.Context, account string, u *url.URL, mayReuse boo
 		}
 		_ = c.Close()
 	}
-	c, err = p.connect(ctx, u)
+	c, err = p.connect(ctx, by, u)
 	if err != nil {
 		return nil, false, err
 	}
@@ -120,7 +120,7 @@ func (p *pool) pop(key poolKey) *conn {
 	return c
 }
 
-func (p *pool) connect(ctx context.Context, u *url.URL) (*conn, error) {
+func (p *pool) connect(ctx context.Context, by way, u *url.URL) (*conn, error) {
 	tcp, err := p.dial(ctx, "tcp", addressOf(u))
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (p *pool) connect(ctx context.Context, u *url.URL) (*conn, error) {
 		return nil, err
 	}
 	if u.Scheme == "https" {
-		config := p.tls.Clone()
+		config := by.configured(p.tls)
 		if config.ServerName == "" {
 			config.ServerName = u.Hostname()
 		}

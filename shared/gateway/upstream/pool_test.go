@@ -280,30 +280,30 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 func TestTransportsOfAccountsAreForgotten(t *testing.T) {
 	c := newClient(t, Options{})
 	ts := &c.transports
-	first := ts.of("0")
+	first := ts.of(way{account: "0"})
 	for i := range 2 * maxTransports {
-		ts.of(fmt.Sprint(i))
+		ts.of(way{account: fmt.Sprint(i)})
 	}
 	if n := len(ts.byAccount); n != maxTransports || !ts.sweeping {
 		t.Errorf("%d are kept, sweeping %v", n, ts.sweeping)
 	}
-	if ts.of("0") == first {
+	if ts.of(way{account: "0"}) == first {
 		t.Error("the oldest has stayed")
 	}
-	last := ts.of("last")
-	if ts.of("last") != last {
+	last := ts.of(way{account: "last"})
+	if ts.of(way{account: "last"}) != last {
 		t.Error("an account's changes")
 	}
 	for account, its := range ts.byAccount {
-		if account != "last" {
+		if account.account != "last" {
 			its.used = time.Now().Add(-idleTimeout)
 		}
 	}
 	ts.sweep()
-	if len(ts.byAccount) != 1 || !ts.sweeping || ts.of("last") != last {
+	if len(ts.byAccount) != 1 || !ts.sweeping || ts.of(way{account: "last"}) != last {
 		t.Errorf("%d are kept, sweeping %v", len(ts.byAccount), ts.sweeping)
 	}
-	ts.byAccount["last"].used = time.Time{}
+	ts.byAccount[wayKey{account: "last"}].used = time.Time{}
 	if ts.sweep(); len(ts.byAccount) != 0 || ts.sweeping {
 		t.Errorf("%d are kept, sweeping %v", len(ts.byAccount), ts.sweeping)
 	}
@@ -317,7 +317,7 @@ func TestAServerThatReadsNothingHoldsNobodyUp(t *testing.T) {
 	p := pool{dial: (&net.Dialer{}).DialContext, tls: onlyHTTP1(trusted.Client().Transport.(*http.Transport).TLSClientConfig), tlsTime: time.Minute, perHost: 1, most: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, _, err := p.get(ctx, "demo", request(t, ctx, "GET", trusted.URL).URL, true)
+	c, _, err := p.get(ctx, way{account: "demo"}, request(t, ctx, "GET", trusted.URL).URL, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,21 @@ const maxRedirects = 10
 //
 // It is no http.Client: that waits for a part of a redirect's body, for ever if
 // that does not come, and has errors in place of redirects that it can't follow.
-func (a *Account) Follow(r *http.Request) (*http.Response, error) { return follow(r, a.RoundTrip) }
+// Nor does a client certificate, which says who we are: it is the first origin's.
+func (a *Account) Follow(r *http.Request) (*http.Response, error) {
+	stranger := a.client.Account(a.way.account)
+	return follow(r, func(r *http.Request, strayed bool) (*http.Response, error) {
+		if strayed {
+			return stranger.RoundTrip(r)
+		}
+		return a.RoundTrip(r)
+	})
+}
 
-func follow(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+func follow(r *http.Request, send func(r *http.Request, strayed bool) (*http.Response, error)) (*http.Response, error) {
 	c := chain{first: r}
 	for {
-		response, err := send(r)
+		response, err := send(r, c.strayed)
 		if err != nil {
 			return nil, err
 		}

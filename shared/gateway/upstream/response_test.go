@@ -150,7 +150,7 @@ func compare(t testing.TB, s script, server, client *tls.Config) (how string, go
 	d := &direct{maxHeaderBytes: responseHeaderBytes, timeout: 20 * time.Second}
 	d.pool = pool{dial: ours.dial, tls: client, tlsTime: 20 * time.Second, perHost: 4, most: 4}
 	trip := func(r *http.Request, tell func(int, http.Header)) (*http.Response, error) {
-		return d.send("demo", r, tell)
+		return d.send(way{account: "demo"}, r, tell)
 	}
 	scheme := "http"
 	if s.secure {

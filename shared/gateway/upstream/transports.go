@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// transports are the http.Transports of accounts, one each: its connections,
+// transports are the http.Transports of accounts, one for each certificate that they
+// show, none included: its connections,
 // those of HTTP/2 with their many requests included, carry nothing of others.
 // One that was not used for idleTimeout has closed its connections and is
 // forgotten.
@@ -22,7 +23,7 @@ type transports struct {
 	open    atomic.Int64 // connections of all, idle or not
 
 	mu        sync.Mutex
-	byAccount map[string]*transport
+	byAccount map[wayKey]*transport
 	sweeping  bool
 }
 
@@ -36,19 +37,20 @@ type transport struct {
 // each. The one that was not used for longest goes.
 const maxTransports = 1024
 
-// of returns an account's transport.
-func (t *transports) of(account string) *http.Transport {
+// of returns the transport of an account, and of the certificate that it shows.
+func (t *transports) of(by way) *http.Transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	account := by.key()
 	its := t.byAccount[account]
 	if its == nil {
 		if len(t.byAccount) >= maxTransports {
 			t.forget(t.byAge()[0])
 		}
 		if t.byAccount == nil {
-			t.byAccount = map[string]*transport{}
+			t.byAccount = map[wayKey]*transport{}
 		}
-		its = &transport{Transport: t.make()}
+		its = &transport{Transport: t.make(by)}
 		t.byAccount[account] = its
 		if !t.sweeping {
 			t.sweeping = true
@@ -59,13 +61,13 @@ func (t *transports) of(account string) *http.Transport {
 	return its.Transport
 }
 
-func (t *transports) make() *http.Transport {
+func (t *transports) make(by way) *http.Transport {
 	o := t.options
 	return &http.Transport{
 		// Proxy stays nil: an HTTP_PROXY of the process must not see projects'
 		// traffic, and would be dialled in place of the guarded address.
 		DialContext:            t.connect,
-		DialTLSContext:         dialTappedTLS(t.connect, o.TLS, o.TLSTimeout),
+		DialTLSContext:         dialTappedTLS(t.connect, o.TLS, by, o.TLSTimeout),
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: o.MaxHeaderBytes,
@@ -110,14 +112,14 @@ func (t *transports) closeIdle() {
 }
 
 // byAge returns accounts, the one whose transport was used least lately first.
-func (t *transports) byAge() []string {
-	return slices.SortedFunc(maps.Keys(t.byAccount), func(a, b string) int {
+func (t *transports) byAge() []wayKey {
+	return slices.SortedFunc(maps.Keys(t.byAccount), func(a, b wayKey) int {
 		return cmp.Compare(t.byAccount[a].used.UnixNano(), t.byAccount[b].used.UnixNano())
 	})
 }
 
 // forget leaves what is in use alone: connections that come back are closed.
-func (t *transports) forget(account string) {
+func (t *transports) forget(account wayKey) {
 	t.byAccount[account].CloseIdleConnections()
 	delete(t.byAccount, account)
 }

@@ -14,6 +14,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -71,12 +72,44 @@ type Client struct {
 // account's requests are sent on. It is safe for concurrent use.
 type Account struct {
 	client *Client
-	id     string
+	way    way
+}
+
+// way is what connections have in common that one request may be sent on and another
+// may not: whose they are, and as whom they were opened.
+type way struct {
+	account string
+	// shown is the fingerprint of the client certificate, "" for none. Certificates of
+	// one fingerprint have one key.
+	shown       string
+	certificate *tls.Certificate
+}
+
+// key tells ways apart.
+func (w way) key() wayKey { return wayKey{w.account, w.shown} }
+
+type wayKey struct{ account, shown string }
+
+// configured is a configuration with the way's certificate. It is shown to a server
+// that asks for any: which CAs a server names in its request many have wrong.
+func (w way) configured(config *tls.Config) *tls.Config {
+	config = config.Clone()
+	if w.certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return w.certificate, nil }
+	}
+	return config
 }
 
 // Account returns the way of an account's requests, which may be made anew for
 // each of them: connections belong to the id.
-func (c *Client) Account(id string) *Account { return &Account{client: c, id: id} }
+func (c *Client) Account(id string) *Account { return &Account{client: c, way: way{account: id}} }
+
+// Showing returns the way of those of the account's requests that show a client
+// certificate, over connections of their own. Its Leaf has to be set.
+func (a *Account) Showing(c *tls.Certificate) *Account {
+	sum := sha256.Sum256(c.Leaf.Raw)
+	return &Account{client: a.client, way: way{account: a.way.account, shown: string(sum[:]), certificate: c}}
+}
 
 // maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
 const maxHTTP1Hosts = 4096
@@ -167,7 +200,7 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 func (a *Account) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
 	c := a.client
 	if c.isDirect(r) {
-		response, err := c.direct.send(a.id, r, onInformational)
+		response, err := c.direct.send(a.way, r, onInformational)
 		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
 			return response, err
 		}
@@ -180,7 +213,7 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	var t tap
 	e := informational{handle: onInformational, tap: &t}
 	defer e.stop()
-	response, err := c.transports.of(a.id).RoundTrip(t.watch(e.watch(r)))
+	response, err := c.transports.of(a.way).RoundTrip(t.watch(e.watch(r)))
 	t.final(response)
 	if err != nil {
 		return nil, err
