@@ -12,10 +12,12 @@ import (
 	"github.com/gatewright/gatewright/functions/auditchain"
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/builder"
+	"github.com/gatewright/gatewright/functions/certificates"
 	"github.com/gatewright/gatewright/functions/consumers"
 	"github.com/gatewright/gatewright/functions/deployments"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/functions/mtlscertificates"
 	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/functions/platform"
 	"github.com/gatewright/gatewright/functions/projects"
@@ -43,6 +45,8 @@ func Groups() []Group {
 		{variables.Group, variables.Bind},
 		{deployments.Group, deployments.Bind},
 		{auditlogs.Group, auditlogs.Bind},
+		{certificates.Group, certificates.Bind},
+		{mtlscertificates.Group, mtlscertificates.Bind},
 	}
 }
 
