@@ -85,6 +85,14 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { _ = gatewayListener.Close() }()
 
+	tlsListener, err := listenTLS(ctx, s)
+	if err != nil {
+		return err
+	}
+	if tlsListener != nil {
+		defer func() { _ = tlsListener.Close() }()
+	}
+
 	shown := new(slog.LevelVar) // our own first requests are nobody's business
 	shown.Set(slog.LevelWarn)
 	log, closeLog, err := openLog(dir, t, shown)
@@ -117,6 +125,12 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer p.close()
+	var secure *secured
+	if tlsListener != nil {
+		if secure, err = o.secure(p, dir, tlsListener, log); err != nil {
+			return err
+		}
+	}
 	commands, err := control.Listen(ctx, runHere(o), log)
 	if err != nil {
 		return err
@@ -125,7 +139,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
-		Control: commands.Endpoint,
+		TLS: secure.origin(), Control: commands.Endpoint,
 	}
 	if err := dir.SaveState(state); err != nil {
 		return err
@@ -133,11 +147,18 @@ func runProduct(ctx context.Context, s settings) (err error) {
 
 	var work errgroup.Group
 	work.Go(func() error {
-		return serve(ctx, "the management API", apiListener, p.api, s.listener, o.parts.IDs, log)
+		return serve(ctx, "the management API", apiListener, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
 	work.Go(func() error {
-		return serve(ctx, "the gateway", gatewayListener, p.gateway, s.listener, o.parts.IDs, log)
+		return serve(ctx, "the gateway", gatewayListener, listen.Options{Handler: p.gateway, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
+	if secure != nil {
+		work.Go(func() error {
+			return serve(ctx, "the gateway by TLS", secure.listener, listen.Options{
+				Handler: p.gateway, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config,
+			})
+		})
+	}
 	work.Go(func() error { return p.runTriggers(ctx) })
 	work.Go(func() error {
 		o.bucket.keepHouse(ctx, log)
@@ -149,6 +170,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(terminal.Summary{
 			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
+			TLS: secure.deployments(o.parts.Config), CA: secure.authorityFile(s),
 			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)
@@ -207,8 +229,9 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 }
 
 // serve answers requests until ctx ends, and then finishes those under way.
-func serve(ctx context.Context, name string, l net.Listener, h http.Handler, bounds config.Listener, source listen.IDs, log *slog.Logger) error {
-	server := listen.New(listen.Options{Handler: h, Settings: bounds, IDs: source, Log: log.With("listener", name)})
+func serve(ctx context.Context, name string, l net.Listener, o listen.Options) error {
+	o.Log = o.Log.With("listener", name)
+	server := listen.New(o)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
@@ -269,7 +292,7 @@ func writeReadyFile(path string, state datadir.State) error {
 	}
 	dir, err := datadir.Open(filepath.Dir(path))
 	if err == nil {
-		err = dir.Write(filepath.Base(path), []byte(state.API+"\n"+state.Gateway+"\n"))
+		err = dir.Write(filepath.Base(path), []byte(strings.TrimRight(state.API+"\n"+state.Gateway+"\n"+state.TLS, "\n")+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", config.VarReadyFile, err)

@@ -150,8 +150,10 @@ func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log 
 
 // product is the installation, wired.
 type product struct {
-	api      http.Handler
-	gateway  http.Handler
+	api     http.Handler
+	gateway http.Handler
+	// hosts are the gateway's, nil where it runs elsewhere.
+	hosts    *gateway.Hosts
 	triggers *triggers.Runner
 	// drain gives back what the gateway has leased. Without it nothing is lost
 	// but what was leased, until its window ends.
@@ -179,6 +181,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	return &product{
 		api:      o.bucket.serve(o.front(front, o.accounts, apiAddr)),
 		gateway:  data,
+		hosts:    data.Hosts,
 		triggers: o.runner(called),
 		drain:    data.Drain,
 		tracer:   o.parts.Telemetry.Tracer,

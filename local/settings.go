@@ -18,7 +18,9 @@ const (
 // settings are what the environment says about a local run.
 type settings struct {
 	apiAddr, gatewayAddr string
-	dataDir, readyFile   string
+	// tlsAddr is config.NoTLSAddr for none.
+	tlsAddr            string
+	dataDir, readyFile string
 	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
 	// directory; of functions in processes of their own, for emulators over it.
 	dynamoDB, s3 string
@@ -42,6 +44,7 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	s := settings{
 		apiAddr:     value(config.VarAPIAddr, config.DefaultAPIAddr),
 		gatewayAddr: value(config.VarGatewayAddr, config.DefaultGatewayAddr),
+		tlsAddr:     value(config.VarTLSAddr, config.DefaultTLSAddr),
 		readyFile:   getenv(config.VarReadyFile),
 		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
 		s3:          getenv(config.VarS3Endpoint),
@@ -53,7 +56,10 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	if s.functions != "" {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
-	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}} {
+	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}} {
+		if a.name == config.VarTLSAddr && a.addr == config.NoTLSAddr {
+			continue
+		}
 		_, port, err := net.SplitHostPort(a.addr)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)

@@ -55,6 +55,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("GATEWRIGHT_DYNOXIDE", binary)
 			e.Setenv(config.VarAPIAddr, "127.0.0.1:0")
 			e.Setenv(config.VarGatewayAddr, "127.0.0.1:0")
+			e.Setenv(config.VarTLSAddr, "127.0.0.1:0")
 			e.Setenv(config.VarReadyFile, filepath.Join(e.WorkDir, "ready"))
 			hello, err := example("hello")
 			e.Setenv("HELLO", hello)
@@ -99,7 +100,7 @@ func until(ts *testscript.TestScript, what string, holds func() bool) {
 	}
 }
 
-// waitReady waits for the ready file, sets $API and $GATEWAY from it and
+// waitReady waits for the ready file, sets $API, $GATEWAY and $TLS from it and
 // removes it: `ready`.
 func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 	path := ts.MkAbs("ready")
@@ -109,12 +110,13 @@ func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 		content, err = os.ReadFile(path)
 		return err == nil
 	})
-	api, gateway, ok := strings.Cut(strings.TrimSpace(string(content)), "\n")
-	if !ok {
+	addresses := strings.Fields(string(content))
+	if len(addresses) != 3 {
 		ts.Fatalf("the ready file holds %q", content)
 	}
-	ts.Setenv("API", api)
-	ts.Setenv("GATEWAY", gateway)
+	ts.Setenv("API", addresses[0])
+	ts.Setenv("GATEWAY", addresses[1])
+	ts.Setenv("TLS", addresses[2])
 	ts.Check(os.Remove(path))
 }
 

@@ -2,8 +2,12 @@ package gateway
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"net/http"
 	"os"
+
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -77,6 +81,26 @@ func options(p installation.Parts) api.EdgeOptions {
 	return o
 }
 
+// clientOf is the certificate that a client has shown to the platform, as the platform
+// says beside the request: nothing that a client can write leads there. It is the
+// client's own alone, so that an account whose clients have intermediates uploads
+// those as well.
+func clientOf(r *http.Request) []*x509.Certificate {
+	event, ok := core.GetAPIGatewayContextFromContext(r.Context())
+	if !ok || event.Identity.ClientCert == nil {
+		return nil
+	}
+	block, _ := pem.Decode([]byte(event.Identity.ClientCert.ClientCertPem))
+	if block == nil {
+		return nil
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return []*x509.Certificate{c}
+}
+
 // withClientOrigin gives the handler requests with the host and the scheme of the
 // client's.
 func withClientOrigin(h http.Handler) http.Handler {
@@ -90,7 +114,7 @@ func withClientOrigin(h http.Handler) http.Handler {
 		// The platform says itself how it was reached: it replaces what a
 		// client writes into this header.
 		if r.Header.Get("X-Forwarded-Proto") == "https" {
-			r.TLS = &tls.ConnectionState{}
+			r.TLS = &tls.ConnectionState{PeerCertificates: clientOf(r)}
 		}
 		h.ServeHTTP(w, r)
 	})

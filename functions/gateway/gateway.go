@@ -9,6 +9,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -20,11 +21,14 @@ import (
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/serving"
@@ -37,7 +41,7 @@ var Function = trigger.Function{
 	Does: "Serves what is deployed.",
 	On:   []trigger.Event{{HTTP: true}},
 	Uses: []api.Use{
-		api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
+		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
 	},
 	Timeout: 29 * time.Second,
 }
@@ -49,7 +53,42 @@ const cachedKeys = 65_536
 // Service is a gateway and what it holds of others.
 type Service struct {
 	http.Handler
+	*Hosts
 	allowances *allowance.Pool
+}
+
+// Hosts knows the names that deployments are served at, and whose clients they have,
+// for a listener's handshakes.
+type Hosts struct {
+	deployments *serving.Resolver
+	clients     *certificates.Trust
+}
+
+var _ handshake.Clients = (*Hosts)(nil)
+
+// NewHosts makes the Hosts of an installation.
+func NewHosts(p installation.Parts) *Hosts {
+	return &Hosts{
+		deployments: serving.New(serving.Options{
+			Table: p.Table, Artifacts: artifacts.Open(p), Domain: p.Config.DeploymentDomain(), Now: p.Now, Log: p.Log,
+		}),
+		clients: certificates.NewTrust(p.Table, p.Now),
+	}
+}
+
+// Owns reports, without a read, whether a name is one that a deployment has.
+func (h *Hosts) Owns(name string) bool { return h.deployments.Owns(name) }
+
+// ClientCAs implements handshake.Clients.
+func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, error) {
+	served, err := h.deployments.Resolve(ctx, name)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil //nolint:nilnil // it has none
+	case err != nil:
+		return nil, err
+	}
+	return h.clients.Roots(ctx, served.Artifact.Identity.AccountID)
 }
 
 // New makes the gateway of an installation. Emulators that it uses in place of
@@ -62,16 +101,12 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
 	}
 	pool := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	hosts := NewHosts(p)
 	handler := gateway.New(gateway.Config{
-		Deployments: serving.New(serving.Options{
-			Table:     p.Table,
-			Artifacts: artifacts.Open(p),
-			Domain:    p.Config.DeploymentDomain(),
-			Now:       p.Now,
-			Log:       p.Log,
-		}),
-		Keys:       policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
-		Allowances: &limiter{pool, p.Now},
+		Deployments: hosts.deployments,
+		Clients:     hosts.clients,
+		Keys:        policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
+		Allowances:  &limiter{pool, p.Now},
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),
@@ -80,7 +115,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: handler, allowances: pool}, nil
+	return &Service{Handler: handler, Hosts: hosts, allowances: pool}, nil
 }
 
 // Run gives back, as it goes, what the gateway has leased and does not spend,

@@ -2,6 +2,7 @@ package apigateway
 
 import (
 	"encoding/base64"
+	"encoding/pem"
 	"maps"
 	"net"
 	"net/http"
@@ -57,8 +58,9 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 			RequestTime:       now.Format(timeFormat),
 			RequestTimeEpoch:  now.UnixMilli(),
 			Identity: events.APIGatewayRequestIdentity{
-				SourceIP:  sourceIP(r),
-				UserAgent: r.UserAgent(),
+				SourceIP:   sourceIP(r),
+				UserAgent:  r.UserAgent(),
+				ClientCert: clientCert(r),
 			},
 		},
 		Body: string(body),
@@ -83,8 +85,32 @@ func headerOf(r *http.Request) http.Header {
 	}
 	header.Set("Host", r.Host)
 	header.Set("X-Forwarded-For", strings.Join(append(slices.Clone(r.Header.Values("X-Forwarded-For")), sourceIP(r)), ", "))
-	header.Set("X-Forwarded-Proto", "http")
+	header.Set("X-Forwarded-Proto", scheme(r))
 	return header
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// clientCert is the certificate that the client has shown, nil for none: its own alone,
+// as in AWS.
+func clientCert(r *http.Request) *events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	c := r.TLS.PeerCertificates[0]
+	const dates = "Jan _2 15:04:05 2006 MST"
+	return &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{
+		ClientCertPem: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})),
+		SubjectDN:     c.Subject.String(), IssuerDN: c.Issuer.String(), SerialNumber: c.SerialNumber.String(),
+		Validity: events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCertValidity{
+			NotBefore: c.NotBefore.UTC().Format(dates), NotAfter: c.NotAfter.UTC().Format(dates),
+		},
+	}
 }
 
 // sourceIP is who is at the other end of the connection.

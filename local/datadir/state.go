@@ -21,6 +21,7 @@ type State struct {
 	// The addresses, as URLs, "" for what the holder does not serve.
 	API     string `json:"api,omitempty"`
 	Gateway string `json:"gateway,omitempty"`
+	TLS     string `json:"tls,omitempty"`
 	// Control is where it takes commands of this machine, a secret.
 	Control control.Endpoint `json:"control,omitzero"`
 }

@@ -77,7 +77,10 @@ func (t *Terminal) Fail(err error) {
 type Summary struct {
 	// API and Gateway are addresses; Gateway has <deployment> in it.
 	API, Gateway string
-	Account      string
+	// TLS is where deployments are served by TLS, and CA the file with what a client has
+	// to trust for that; "" for not.
+	TLS, CA string
+	Account string
 	// Key is the account key's text when it was just made, "" otherwise.
 	Key string
 	// KeyFile and Data are paths as a person would type them.
@@ -97,6 +100,9 @@ func (t *Terminal) Ready(s Summary) {
 	fmt.Fprintf(&b, "\n%s\n\n", t.style("Gatewright is running.", bold+";"+green))
 	row("Management API", t.style(s.API, cyan), "")
 	row("Deployments", t.style(s.Gateway, cyan), "")
+	if s.TLS != "" {
+		row("", t.style(s.TLS, cyan), "for clients that trust "+s.CA)
+	}
 	row("Account", s.Account, "")
 	if s.Key != "" {
 		row("Account key", t.style(s.Key, bold), "shown this once; it stays in "+s.KeyFile)

@@ -14,6 +14,7 @@ import (
 const (
 	VarAPIAddr     = "GATEWRIGHT_API_ADDR"
 	VarGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
+	VarTLSAddr     = "GATEWRIGHT_TLS_ADDR"
 	VarDataDir     = "GATEWRIGHT_DATA_DIR"
 	VarReadyFile   = "GATEWRIGHT_READY_FILE"
 	VarFunctions   = "GATEWRIGHT_FUNCTIONS"
@@ -25,6 +26,9 @@ const (
 const (
 	DefaultAPIAddr     = "127.0.0.1:9000"
 	DefaultGatewayAddr = "127.0.0.1:9001"
+	DefaultTLSAddr     = "127.0.0.1:9443"
+	// NoTLSAddr is written for no listener by TLS.
+	NoTLSAddr = "none"
 	DefaultDataDir     = ".gatewright"
 	// DefaultFunctionsDataDir holds where functions run as processes of their own.
 	DefaultFunctionsDataDir = ".gatewright-lambda"
@@ -67,9 +71,10 @@ func Settings() []Setting {
 	return append([]Setting{
 		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
 		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
+		{VarTLSAddr, Run, DefaultTLSAddr, "host:port, or none", "where deployments are served by TLS", ", as `https://<deployment>.localhost:<port>`, with [certificates of a CA of its own](client-certificates.md#tls-on-this-machine); port 0 is any free one"},
 		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
 		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
-		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second"},
+		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, and its address by TLS on the third, unless that is none"},
 		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
 		{VarDynoxide, Run, "found", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
 		{VarDynamoDBEndpoint, Run, "files of our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},

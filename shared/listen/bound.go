@@ -27,7 +27,16 @@ func (l *bounded) Accept() (net.Conn, error) {
 		}
 		from := l.server.counted(c.RemoteAddr())
 		if l.counts.take(from) {
-			return l.server.newConn(c, func() { l.counts.giveBack(from) }), nil
+			own := l.server.newConn(c, func() { l.counts.giveBack(from) })
+			if l.server.tls == nil {
+				return own, nil
+			}
+			go own.handshake(l.server.tls)
+			continue
+		}
+		if l.server.tls != nil { // which would take a handshake to answer
+			_ = c.Close()
+			continue
 		}
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout)) // its buffers are empty: the kernel takes this at once
 		_, _ = c.Write(l.server.refusals.answer(errManyConnections, c.RemoteAddr()))

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,10 @@ import (
 // net/http's own locks; ConnState's hooks and handlers begin between two reads.
 type conn struct {
 	net.Conn
+	// wire is the connection below TLS, or Conn itself without it.
+	wire net.Conn
+	// state is of the handshake, nil without TLS. It never changes.
+	state  *tls.ConnectionState
 	server *Server
 	// fail ends the contexts of the connection's requests with a cause.
 	fail    context.CancelCauseFunc
@@ -50,6 +55,9 @@ type conn struct {
 	// unsettled says that the client may be sending still, gone that it will not,
 	// stuck that it takes nothing, resting that net/http lets go of it.
 	unsettled, gone, stuck, resting, closed, finished atomic.Bool
+	// last says that what is written now is the last on the connection: it has no time
+	// to wait for.
+	last atomic.Bool
 
 	mu         sync.Mutex // guards what follows
 	wanted     time.Time  // the deadline for reads that net/http or a handler set
@@ -86,7 +94,7 @@ var (
 const grace = 5 * time.Millisecond
 
 func (s *Server) newConn(c net.Conn, release func()) *conn {
-	out := &conn{Conn: c, server: s, release: release, headBy: time.Now().Add(s.settings.HeaderTimeout)}
+	out := &conn{Conn: c, wire: c, server: s, release: release, headBy: time.Now().Add(s.settings.HeaderTimeout)}
 	out.scan.Limits = s.limits()
 	return out
 }
@@ -381,6 +389,7 @@ func (c *conn) refuse(r *framing.Refusal) error {
 
 // answer writes a problem, as a whole response.
 func (c *conn) answer(r *framing.Refusal) {
+	c.last.Store(true)
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(refusalTimeout))
 	_, _ = c.Conn.Write(c.server.refusals.answer(r, c.RemoteAddr()))
 }
@@ -412,7 +421,7 @@ func (c *conn) Close() error {
 	}
 	if c.stuck.Load() {
 		// Who takes nothing is not owed what is in the kernel's buffers.
-		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		if tcp, ok := c.wire.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
 		}
 	} else if c.unsettled.Load() && !c.gone.Load() {
@@ -433,6 +442,10 @@ func (c *conn) finish() error {
 		return net.ErrClosed
 	}
 	defer c.release()
+	if c.stuck.Load() {
+		return c.wire.Close() // TLS would say goodbye first
+	}
+	c.last.Store(true)
 	return c.Conn.Close()
 }
 

@@ -125,13 +125,21 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !c.entered {
 		return c.replace(p)
 	}
+	if c.Conn != c.wire {
+		return c.Conn.Write(p) // by way of below
+	}
+	return c.write(p)
+}
+
+// write writes to the wire.
+func (c *conn) write(p []byte) (int, error) {
 	written, now := 0, time.Now()
 	end := now.Add(c.server.settings.SendTimeout)
 	for {
 		if err := c.mayWrite(now, end); err != nil {
 			return written, err
 		}
-		n, err := c.Conn.Write(p[written:])
+		n, err := c.wire.Write(p[written:])
 		written += n
 		if err == nil {
 			return written, nil

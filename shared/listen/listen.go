@@ -7,18 +7,22 @@
 // handler's answer is touched; a refusal does not wait for the request's body; what
 // stalls is ended, in either direction; connections are bounded.
 //
+// With Options.TLS it speaks TLS below all that, and the rest is the same: heads are
+// looked at as they come out of it.
+//
 // What it is not: a parser, or a server of its own. net/http reads every request
-// that comes through, and handlers see nothing of this package but timeouts. It
-// speaks no TLS: that ends before it.
+// that comes through, and handlers see nothing of this package but timeouts. Which
+// certificate a handshake is answered with is package handshake's.
 //
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
-// long it waits) and bound.go. The rules are those of contract 1.2 (every error is
+// long it waits), secure.go (TLS) and bound.go. The rules are those of contract 1.2 (every error is
 // a problem), design, section 4 (a bare % is a 400), RFC 9112 and
 // docs/decisions/0026-heads-before-the-server.md.
 package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,13 +58,17 @@ func On(ctx context.Context, addr, purpose, variable string) (net.Listener, erro
 // IDs makes identifiers that nobody can guess: package ids' Source.
 type IDs interface{ UUID() string }
 
-// Options are what a Server is made of. All but Trusted are needed.
+// Options are what a Server is made of. All but TLS and Trusted are needed.
 type Options struct {
 	Handler  http.Handler
 	Settings config.Listener
 	// IDs are what refusals are known by, which come before there is a request.
 	IDs IDs
 	Log *slog.Logger
+	// TLS has the listener speak TLS by it, nil for plain HTTP. By ALPN it is HTTP/1.1
+	// alone: HTTP/2 has frames in place of the heads that are looked at here, and would
+	// pass by everything that this package is for.
+	TLS *tls.Config
 	// Trusted are load balancers of the installation's own, whose connections are
 	// many clients'. They are bounded in all alone.
 	Trusted []netip.Prefix
@@ -71,6 +79,7 @@ type Server struct {
 	handler  http.Handler
 	settings config.Listener
 	trusted  []netip.Prefix
+	tls      *tls.Config
 	refusals refusals
 	http     http.Server
 	sleepers sleepers
@@ -79,7 +88,7 @@ type Server struct {
 
 // New makes a Server.
 func New(o Options) *Server {
-	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, sleepers: newSleepers()}
+	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, tls: o.TLS, sleepers: newSleepers()}
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
@@ -149,6 +158,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || !c.enter() {
 		panic(http.ErrAbortHandler)
 	}
+	r.TLS = c.state
 	switch {
 	case r.Method == http.MethodOptions && r.RequestURI == "*":
 		w.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options

@@ -95,11 +95,23 @@ var errNoDeployment = fault.Missing("deployment")
 // namePattern is that of deployments' names: no other is asked for.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-[0-9a-f]{7}$`)
 
+// Owns reports, by its form alone, whether a host name is one that a deployment has.
+func (r *Resolver) Owns(host string) bool {
+	_, ok := r.deployment(host)
+	return ok
+}
+
+// deployment is the name of the deployment that a host would have.
+func (r *Resolver) deployment(host string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(host, "."+r.o.Domain)
+	return name, ok && len(name) <= 63 && namePattern.MatchString(name)
+}
+
 // Resolve returns what a host serves. A host without a deployment, or with one
 // that has never been built, is NotFound.
 func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deployment, error) {
-	name, ok := strings.CutSuffix(host, "."+r.o.Domain)
-	if !ok || len(name) > 63 || !namePattern.MatchString(name) {
+	name, ok := r.deployment(host)
+	if !ok {
 		return nil, errNoDeployment
 	}
 	e := r.entry(name)

@@ -1,0 +1,129 @@
+// Package handshake decides what each TLS handshake of a gateway is answered with, by
+// the name that the client asks for (SNI): which certificate, and whether the client
+// is asked for one of its own.
+//
+// Certificates come from Sources, each for names of its kind: those of deployments
+// from the local run's own CA today. A source knows its names by their form alone, so
+// that a name of none is refused before anything is read. With 10,000 names a source
+// keeps those in use; a handshake for another is one read, or one signature.
+//
+// What it is not: it verifies no client. Who shows a certificate is let through here
+// with any, since other routes of the name may not care; whether it is worth anything
+// is asked for each request, by what the account's CAs are then (policy
+// mtls-auth-inbound). So nothing depends on how a TLS session began, nor on the name
+// in its handshake being the request's host.
+//
+// There is only this file.
+package handshake
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// Source gives the certificates of names of one kind. It is called for each handshake,
+// and so has to answer from memory as a rule.
+type Source interface {
+	// Owns reports, without a read, whether a name (in lower case, without a dot at its
+	// end) is of this kind.
+	Owns(name string) bool
+	// Certificate gives the certificate of a name that it owns, nil for a name that
+	// nothing is served at.
+	Certificate(ctx context.Context, name string) (*tls.Certificate, error)
+}
+
+// Clients knows the CAs of those who connect.
+type Clients interface {
+	// ClientCAs gives the CAs of the account that a name's deployment belongs to, nil
+	// where the account has none and where the name has no deployment.
+	ClientCAs(ctx context.Context, name string) (*x509.CertPool, error)
+}
+
+// Options are what handshakes are made with. All are needed.
+type Options struct {
+	Sources []Source
+	Clients Clients
+	Log     *slog.Logger
+}
+
+const (
+	// maxChain and maxChainBytes bound what a client may show: it is looked at for each
+	// request.
+	maxChain      = 10
+	maxChainBytes = 64 << 10
+)
+
+var errLargeChain = fmt.Errorf("handshake: the client has sent more than %d certificates or %d bytes of them", maxChain, maxChainBytes)
+
+// Config makes a configuration for listeners.
+//
+// Clients are asked for a certificate where the name's account has CAs, and nowhere
+// else: a browser that has any would ask its user which one to send. They are asked
+// and not obliged, since only routes with the policy need one.
+func Config(o Options) *tls.Config {
+	base := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			name, source := o.find(hello.ServerName)
+			if source == nil {
+				return nil, nil //nolint:nilnil // which crypto/tls answers with the alert unrecognized_name
+			}
+			return source.Certificate(hello.Context(), name)
+		},
+		VerifyPeerCertificate: func(chain [][]byte, _ [][]*x509.Certificate) error {
+			size := 0
+			for _, der := range chain {
+				size += len(der)
+			}
+			if len(chain) > maxChain || size > maxChainBytes {
+				return errLargeChain
+			}
+			return nil
+		},
+	}
+	// A session is resumed without a question, and so with what was shown when it began:
+	// nothing, if the account had no CA then. So these begin anew each time.
+	asking := base.Clone()
+	asking.ClientAuth, asking.SessionTicketsDisabled = tls.RequestClientCert, true
+	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		name, source := o.find(hello.ServerName)
+		if source == nil {
+			return nil, nil //nolint:nilnil // the base refuses it
+		}
+		cas, err := o.Clients.ClientCAs(hello.Context(), name)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil, err
+		case err != nil:
+			// A route that needs a certificate will say that nobody knows; the others are
+			// served.
+			o.Log.WarnContext(hello.Context(), "the client CAs of a name could not be looked up", "name", name, "error", err)
+			return asking, nil
+		case cas == nil:
+			return nil, nil //nolint:nilnil // the base, which asks for none
+		}
+		// The names of the CAs go along, so that clients with several certificates know
+		// which one to send.
+		its := asking.Clone()
+		its.ClientCAs = cas
+		return its, nil
+	}
+	return base
+}
+
+// find gives the source of a name as a client has written it.
+func (o Options) find(sni string) (string, Source) {
+	name := strings.TrimSuffix(strings.ToLower(sni), ".")
+	for _, s := range o.Sources {
+		if name != "" && s.Owns(name) {
+			return name, s
+		}
+	}
+	return name, nil
+}

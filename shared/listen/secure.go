@@ -1,0 +1,84 @@
+package listen
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/listen/framing"
+)
+
+// speaksHTTP1 reports whether a handshake has led to HTTP/1.1. One may lead elsewhere
+// where the configuration says so: to acme-tls/1, which ends with the handshake.
+func speaksHTTP1(state tls.ConnectionState) bool {
+	return state.NegotiatedProtocol == "" || state.NegotiatedProtocol == "http/1.1"
+}
+
+// below is what TLS reads and writes: the wire, with the patience for slow clients
+// that handlers' writes have. It has to stand below TLS, which is of no more use once
+// a write has come to a deadline.
+type below struct {
+	net.Conn
+	c *conn
+}
+
+// Write implements net.Conn.
+func (b below) Write(p []byte) (int, error) {
+	if b.c.last.Load() {
+		_ = b.Conn.SetWriteDeadline(time.Now().Add(refusalTimeout))
+		return b.Conn.Write(p)
+	}
+	return b.c.write(p)
+}
+
+// handshake makes the connection one by TLS, which then comes back through the
+// sleepers. It has as long as a head has; a client that comes to no end holds a place
+// among the connections of its address for that time, as one does that sends no head.
+func (c *conn) handshake(config *tls.Config) {
+	s := &c.server.sleepers
+	secure := tls.Server(below{c.wire, c}, config)
+	if !s.add(c) {
+		_ = c.finish()
+		return
+	}
+	_ = c.wire.SetReadDeadline(c.headBy)
+	err := secure.Handshake()
+	_ = c.wire.SetReadDeadline(time.Time{})
+	state := secure.ConnectionState()
+	if !s.remove(c) || err != nil || !speaksHTTP1(state) {
+		c.tellPlain(err)
+		_ = c.finish()
+		return
+	}
+	c.Conn, c.state = secure, &state
+	c.headBy = time.Now().Add(c.server.settings.HeaderTimeout)
+	if !s.wake(c) {
+		_ = c.finish()
+	}
+}
+
+var errPlainHTTP = &framing.Refusal{Status: http.StatusBadRequest, Detail: "The address speaks HTTPS, and the request came by plain HTTP. Begin the URL with https://."}
+
+// tellPlain answers a client that speaks HTTP where TLS is spoken.
+func (c *conn) tellPlain(err error) {
+	not, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || not.Conn == nil || !isHTTP(not.RecordHeader) {
+		return
+	}
+	_ = c.wire.SetWriteDeadline(time.Now().Add(refusalTimeout))
+	_, _ = c.wire.Write(c.server.refusals.answer(errPlainHTTP, c.RemoteAddr()))
+	drain(c.wire)
+}
+
+// isHTTP reports whether the first bytes of a connection are of a request line: a
+// method in upper case.
+func isHTTP(b [5]byte) bool {
+	for _, c := range b[:3] {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}
