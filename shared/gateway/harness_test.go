@@ -39,6 +39,7 @@ type house struct {
 	keys        *fakeKeys
 	allowances  *fakeAllowances
 	log         *syncBuffer
+	ids         *ids.Source
 }
 
 // setting changes what a house is made of.
@@ -64,6 +65,7 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 	for _, set := range settings {
 		set(&config, &options)
 	}
+	h.ids = ids.NewSource(rand.Reader, time.Now)
 	config.Upstream = upstream.New(options)
 	h.gateway = gateway.New(config)
 	l, err := listen.On(t.Context(), "127.0.0.1:0", "the gateway", "NOTHING")
