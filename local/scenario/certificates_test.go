@@ -1,0 +1,62 @@
+package scenario_test
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// TestCertificatesAreAsDocumented types what the pages about certificates say, with
+// openssl and curl for real clients and upstreams.
+func TestCertificatesAreAsDocumented(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("there is no openssl")
+	}
+	for _, page := range []string{"client-certificates.md", "mtls-certificates.md"} {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile("../../docs/" + page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := readme.Steps(string(text), "Try it")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "upstream", "ca.pem"))
+			p, err := instance.Start(t.Context(), dir, repository, "dist/local")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				p.Stop()
+				if t.Failed() {
+					t.Logf("the product printed:\n%s", p.Output())
+				}
+			})
+			secure, err := url.Parse(p.TLS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := strings.Cut(freeAddress(t), ":")
+			here := strings.NewReplacer(
+				"http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", ":9443", ":"+secure.Port(), "9444", port,
+			)
+			for i := range steps {
+				steps[i].Commands = here.Replace(steps[i].Commands)
+			}
+			if _, err := readme.Run(t.Context(), "../..", os.Environ(), steps); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
