@@ -2,6 +2,7 @@ package mtlscertificates_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -263,5 +265,23 @@ func TestBuildAndDeletionDoNotPassEachOther(t *testing.T) {
 	wantFault(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "in use")
 	if _, err := w.Read(t.Context(), at(), made.ID); err != nil {
 		t.Errorf("it is gone: %v", err)
+	}
+}
+
+func TestSealedKeyOpensInItsPlaceAlone(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.create("one", environment.Production), w.create("two", environment.Production)
+	place := at()
+	var stolen struct {
+		Key []byte `dynamodbav:"key"`
+	}
+	if err := w.table.Get(t.Context(), place.Key(one.ID), &stolen); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.table.Commit(t.Context(), store.Update(place.Key(two.ID), store.Set(store.At("key"), stolen.Key))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.Unseal(t.Context(), accountID, project, two.ID); !errors.Is(err, seal.ErrSealed) {
+		t.Errorf("the moved key opens: %v", err)
 	}
 }
