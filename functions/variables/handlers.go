@@ -12,10 +12,14 @@ import (
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{variables.Open(p)}
-	return []api.Route{create.To(h.create), update.To(h.update)}
+	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove)}
 }
 
 type handlers struct{ service *variables.Service }
+
+func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	return api.AnswerPart(in.Page, view)(h.service.List(ctx, in.at(ctx)))
+}
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
 	return api.Answer(view)(h.service.Create(ctx, in.at(ctx), variables.NewVariable{
@@ -23,8 +27,16 @@ func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error
 	}))
 }
 
+func (h handlers) read(ctx context.Context, in *variableIn) (*variableOut, error) {
+	return api.Answer(view)(h.service.Read(ctx, in.at(ctx), in.VariableName))
+}
+
 func (h handlers) update(ctx context.Context, in *updateIn) (*variableOut, error) {
 	return api.Answer(view)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
+}
+
+func (h handlers) remove(ctx context.Context, in *variableIn) (*api.NoContent, error) {
+	return nil, h.service.Delete(ctx, in.at(ctx), in.VariableName)
 }
 
 func (p BranchPath) at(ctx context.Context) variables.Branch {

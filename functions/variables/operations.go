@@ -14,7 +14,16 @@ var Group = api.Group{
 	Name:        "variables",
 	Title:       "Variables",
 	Description: "Named values of a project's branch, which its builds put into its configuration.",
-	Operations:  []api.Declared{create, update},
+	Operations:  []api.Declared{list, create, read, update, remove},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "VariablesService_list", Method: http.MethodGet, Path: path,
+	Summary:     "List the environment variables of a branch",
+	Description: "In the order of their names, at most 100. The values of secrets are empty.",
+	Scope:       auth.Variables.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.Query, api.RootKey},
 }
 
 var create = api.Operation[createIn, variableOut]{
@@ -28,6 +37,15 @@ var create = api.Operation[createIn, variableOut]{
 	Uses:   []api.Use{api.CheckItem, api.UpdateItem, api.RootKey},
 }
 
+var read = api.Operation[variableIn, variableOut]{
+	ID: "VariablesService_read", Method: http.MethodGet, Path: path + "/{variableName}",
+	Summary:     "Read an environment variable",
+	Description: "The value of a secret is empty.",
+	Scope:       auth.Variables.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.RootKey},
+}
+
 var update = api.Operation[updateIn, variableOut]{
 	ID: "VariablesService_update", Method: http.MethodPatch, Path: path + "/{variableName}",
 	Summary:     "Change the value of an environment variable",
@@ -38,6 +56,16 @@ var update = api.Operation[updateIn, variableOut]{
 	Uses:   []api.Use{api.UpdateItem, api.RootKey},
 }
 
+var remove = api.Operation[variableIn, api.NoContent]{
+	ID: "VariablesService_delete", Method: http.MethodDelete, Path: path + "/{variableName}", Status: http.StatusNoContent,
+	Summary:     "Delete an environment variable",
+	Description: "The branch's next build is made without it. What is served keeps the value that it was built with.",
+	Scope:       auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "variable.delete", Resources: []string{"variable"},
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.DeleteItem, api.UpdateItem},
+}
+
 // BranchPath is embedded in what the operations take, and exported because huma
 // skips what is not. It is where variables belong. The branch arrives percent-encoded
 // (feature%2Fx) and is decoded here already.
@@ -45,6 +73,21 @@ type BranchPath struct {
 	api.ProjectPath
 	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
 }
+
+type listIn struct {
+	BranchPath
+	api.Page
+}
+
+type listOut = api.Body[api.List[variable]]
+
+// VariablePath is BranchPath for the operations on one variable.
+type VariablePath struct {
+	BranchPath
+	VariableName string `path:"variableName" maxLength:"256" doc:"The variable's name."`
+}
+
+type variableIn struct{ VariablePath }
 
 type createIn struct {
 	BranchPath
@@ -56,9 +99,8 @@ type createIn struct {
 }
 
 type updateIn struct {
-	BranchPath
-	VariableName string `path:"variableName" maxLength:"256" doc:"The variable's name."`
-	Body         struct {
+	VariablePath
+	Body struct {
 		Value *string `json:"value,omitempty" maxLength:"5120" doc:"The new value, at most 5120 bytes of UTF-8."`
 	} `nameHint:"VariableUpdate"`
 }

@@ -39,6 +39,7 @@ func TestAnswers(t *testing.T) {
 	w, full := newWorld(t)
 	makeOld(w, full)
 	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read(), auth.Projects.Write()} })
+	readOnly := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read()} })
 	previews := w.Key("acme", onlyPreviews)
 	otherProject := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"other"} })
 	otherAccount := w.Account("evil")
@@ -76,6 +77,24 @@ func TestAnswers(t *testing.T) {
 		{"a long new value", full, "PATCH", main + "/OLD", `{"value":"` + strings.Repeat("v", 5121) + `"}`, 400, "value"},
 		{"an unknown variable", full, "PATCH", main + "/NEW", `{"value":"1"}`, 404, "variable"},
 		{"an unknown project", full, "POST", gone, `{"name":"A","isSecret":false,"value":"1"}`, 404, "project"},
+		{
+			"the list", readOnly, "GET", main, "", 200,
+			`{"data":[{"name":"OLD","branch":"main","isSecret":false,"value":"old","createdOn":"2026-03-14T09:26:53.589Z","updatedOn":"2026-03-14T09:26:53.589Z"}],"limit":1000,"offset":0,"total":1}`,
+		},
+		{"the list of a branch without any", readOnly, "GET", feature, "", 200, `{"data":[],"limit":1000,"offset":0,"total":0}`},
+		{"a limit of 0", readOnly, "GET", main + "?limit=0", "", 400, "query.limit"},
+		{"the list of a project that there is none of", readOnly, "GET", gone, "", 404, "project"},
+		{"the list out of sight", previews, "GET", main, "", 404, "project"},
+		{"another account's list", otherAccount, "GET", main, "", 404, "account"},
+		{"a deletion without the scope", reader, "DELETE", main + "/OLD", "", 403, "variables:write"},
+		{"a single one", readOnly, "GET", main + "/OLD", "", 200, `"value":"old"`},
+		{"a single one that is not there", readOnly, "GET", main + "/NEW", "", 404, "variable"},
+		{"a single one of no name", readOnly, "GET", main + "/camelCase", "", 404, "variable"},
+		{"a single one out of sight", previews, "GET", main + "/OLD", "", 404, "variable"},
+		{"a deletion", full, "DELETE", main + "/OLD", "", 204, ""},
+		{"a deletion of what is not there", full, "DELETE", main + "/NEW", "", 404, "variable"},
+		{"a deletion out of sight", previews, "DELETE", main + "/OLD", "", 404, "variable"},
+		{"a deletion by who may only read", readOnly, "DELETE", main + "/OLD", "", 403, "variables:write"},
 		{"no key", "", "POST", main, `{"name":"A","isSecret":false,"value":"1"}`, 401, ""},
 		{"an unknown key", "garbage", "PATCH", main + "/OLD", `{"value":"1"}`, 401, ""},
 		{"no scope", reader, "POST", main, `{"name":"A","isSecret":false,"value":"1"}`, 403, "variables:write"},

@@ -7,8 +7,9 @@ const (
 	// and builds read it whole, a change one of them by its name.
 	variableSpace store.Space = "variables"
 	// countSpace has the number of variables of each branch, which has a limit.
-	// It is no item of their partition: they are read whole, and it is written
-	// with each.
+	// Those of a project are a partition, by which its deletion finds the branches.
+	// A count is no item of its branch's partition: that is read whole, and the
+	// count is written with each variable.
 	countSpace store.Space = "variable-count"
 )
 
@@ -16,4 +17,6 @@ func (b Branch) partition() string { return variableSpace.Partition(b.AccountID,
 
 func (b Branch) key(name string) store.Key { return store.In(b.partition(), name) }
 
-func (b Branch) countKey() store.Key { return countSpace.Key(b.AccountID, b.Project, b.Branch) }
+func (b Branch) countKey() store.Key { return store.In(countPartition(b.AccountID, b.Project), b.Branch) }
+
+func countPartition(accountID, project string) string { return countSpace.Partition(accountID, project) }

@@ -126,9 +126,9 @@ func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variabl
 	r := record{Name: n.Name, Branch: at.Branch, IsSecret: n.IsSecret, Sealed: sealed, CreatedOn: now, UpdatedOn: now}
 	count := store.At("count")
 	if err := s.parts.Table.Commit(ctx,
-		store.Check(store.ProjectKey(at.AccountID, at.Project), store.Exists()).Else(errNoProject),
+		store.Check(store.ProjectKey(at.AccountID, at.Project), store.ProjectStands()).Else(errNoProject),
 		store.Create(at.key(n.Name), r).Else(errNameInUse),
-		store.Upsert(at.countKey(), store.Add(count, 1)).
+		store.Upsert(at.countKey(), store.Add(count, 1), store.Set(store.At("branch"), at.Branch)).
 			If(store.Or(store.Lacks(count), store.Less(count, MaxVariables))).Else(errTooMany),
 		audit.Record(ctx, at.resource(n.Name)),
 	); err != nil {
@@ -147,10 +147,6 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 			return Variable{}, err
 		}
 	}
-	// A name that none can have is no key to ask for.
-	if wrongName(name) != "" || wrongBranch(at.Branch) != "" || !at.visible() {
-		return Variable{}, errNoVariable
-	}
 	var out Variable
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) (err error) {
 		out, err = s.updateOnce(ctx, at, name, value)
@@ -160,19 +156,12 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 }
 
 func (s *Service) updateOnce(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
-	var r record
-	switch err := s.parts.Table.Get(ctx, at.key(name), &r); {
-	case errors.Is(err, store.ErrNotFound):
-		return Variable{}, errNoVariable
-	case err != nil:
-		return Variable{}, fmt.Errorf("read a variable: %w", err)
+	r, err := s.find(ctx, at, name)
+	if err != nil {
+		return Variable{}, err
 	}
 	if value == nil {
-		current, err := s.open(ctx, at, r)
-		if err != nil {
-			return Variable{}, err
-		}
-		return r.shown(current), nil
+		return s.show(ctx, at, r)
 	}
 	sealed, err := s.sealer.Seal(ctx, []byte(*value), sealContext(at, name))
 	if err != nil {
@@ -189,13 +178,90 @@ func (s *Service) updateOnce(ctx context.Context, at Branch, name string, value 
 	return r.shown(*value), nil
 }
 
+// List returns the branch's variables in the order of their names. It answers
+// NotFound for a project that is not there or not seen; a branch is there as soon
+// as its project is.
+func (s *Service) List(ctx context.Context, at Branch) ([]Variable, error) {
+	if wrongBranch(at.Branch) != "" || !at.visible() {
+		return nil, errNoProject
+	}
+	all, err := s.records(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		if err := s.parts.Table.ProjectThere(ctx, at.AccountID, at.Project, errNoProject); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]Variable, len(all))
+	for i, r := range all {
+		if out[i], err = s.show(ctx, at, r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Read returns a variable, or NotFound for one that is not there or not seen.
+func (s *Service) Read(ctx context.Context, at Branch, name string) (Variable, error) {
+	r, err := s.find(ctx, at, name)
+	if err != nil {
+		return Variable{}, err
+	}
+	return s.show(ctx, at, r)
+}
+
+// Delete removes a variable, whose name may be used again. Builds that have
+// resolved it keep its value. It answers NotFound for one that is not there or not
+// seen.
+func (s *Service) Delete(ctx context.Context, at Branch, name string) error {
+	if !at.mayHave(name) {
+		return errNoVariable
+	}
+	return s.parts.Table.Commit(ctx,
+		store.Delete(at.key(name)).If(store.Exists()).Else(errNoVariable),
+		store.Upsert(at.countKey(), store.Add(store.At("count"), -1)),
+		audit.Record(ctx, at.resource(name)),
+	)
+}
+
+// mayHave reports whether the branch may have a variable of the name that the
+// caller sees: any other is no key to ask for.
+func (b Branch) mayHave(name string) bool {
+	return wrongName(name) == "" && wrongBranch(b.Branch) == "" && b.visible()
+}
+
+func (s *Service) find(ctx context.Context, at Branch, name string) (record, error) {
+	if !at.mayHave(name) {
+		return record{}, errNoVariable
+	}
+	var r record
+	switch err := s.parts.Table.Get(ctx, at.key(name), &r); {
+	case errors.Is(err, store.ErrNotFound):
+		return record{}, errNoVariable
+	case err != nil:
+		return record{}, fmt.Errorf("read a variable: %w", err)
+	}
+	return r, nil
+}
+
+// show opens the value, unless it is a secret's.
+func (s *Service) show(ctx context.Context, at Branch, r record) (Variable, error) {
+	if r.IsSecret {
+		return r.shown(""), nil
+	}
+	value, err := s.open(ctx, at, r)
+	return r.shown(value), err
+}
+
 // Resolve returns the values of all variables of a branch by name, secrets too,
 // for a build of it. It is one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
 	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: branch}
-	all, err := store.Collect[record](ctx, s.parts.Table, store.Query{PK: at.partition()})
+	all, err := s.records(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("read the variables of a branch: %w", err)
+		return nil, err
 	}
 	out := make(map[string]string, len(all))
 	for _, r := range all {
@@ -204,6 +270,14 @@ func (s *Service) Resolve(ctx context.Context, accountID, project, branch string
 		}
 	}
 	return out, nil
+}
+
+func (s *Service) records(ctx context.Context, at Branch) ([]record, error) {
+	all, err := store.Collect[record](ctx, s.parts.Table, store.Query{PK: at.partition()})
+	if err != nil {
+		return nil, fmt.Errorf("read the variables of a branch: %w", err)
+	}
+	return all, nil
 }
 
 func (s *Service) open(ctx context.Context, at Branch, r record) (string, error) {

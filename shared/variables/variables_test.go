@@ -268,12 +268,12 @@ func (i *interrupted) Transact(ctx context.Context, token string, writes []store
 }
 
 // TestUpdateMakesNoVariable has the variable go between what its update reads
-// and what that commits. Nothing deletes variables today.
+// and what that commits.
 func TestUpdateMakesNoVariable(t *testing.T) {
 	w := newWorld(t)
 	w.create("main", variables.NewVariable{Name: "A", Value: "1"})
 	gone := func() {
-		if err := w.table.Commit(t.Context(), store.Delete(at("main").Key("A"))); err != nil {
+		if err := w.Delete(w.request(), at("main"), "A"); err != nil {
 			t.Error(err)
 		}
 	}
