@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/functions/certificates"
 	"github.com/gatewright/gatewright/functions/consumers"
 	"github.com/gatewright/gatewright/functions/deployments"
+	"github.com/gatewright/gatewright/functions/environments"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/keybuckets"
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
@@ -42,6 +43,7 @@ func Groups() []Group {
 		{keybuckets.Group, keybuckets.Bind},
 		{consumers.Group, consumers.Bind},
 		{projects.Group, projects.Bind},
+		{environments.Group, environments.Bind},
 		{variables.Group, variables.Bind},
 		{deployments.Group, deployments.Bind},
 		{auditlogs.Group, auditlogs.Bind},

@@ -88,18 +88,6 @@ type Served struct {
 	Certificates []string `dynamodbav:"certificates,omitempty"`
 }
 
-// environmentRecord is a branch's environment: it names its deployment and
-// lists it with the project's others.
-type environmentRecord struct {
-	AccountID  string           `dynamodbav:"accountId"`
-	Account    string           `dynamodbav:"account"`
-	Project    string           `dynamodbav:"project"`
-	Branch     string           `dynamodbav:"branch"`
-	Kind       environment.Kind `dynamodbav:"kind"`
-	Deployment string           `dynamodbav:"deployment"`
-	CreatedOn  time.Time        `dynamodbav:"createdOn"`
-}
-
 func (r Record) exists() bool { return r.Name != "" && r.DeletedOn == nil }
 
 func (r Record) seenBy(o auth.Owner) bool {
@@ -156,21 +144,9 @@ var errNoDeployment = fault.Missing("deployment")
 // production first, then the newest first. A project that does not exist is
 // NotFound.
 func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project string) ([]Deployment, error) {
-	if !owner.Viewer.SeesProject(project) || !IsProjectName(project) {
-		return nil, errNoProject
-	}
-	environments, err := store.Collect[environmentRecord](ctx, s.parts.Table, store.Query{PK: environmentPartition(owner.AccountID, project)})
+	environments, err := s.environments(ctx, owner, project)
 	if err != nil {
 		return nil, err
-	}
-	if len(environments) == 0 {
-		there := store.Want(store.ProjectKey(owner.AccountID, project), nil)
-		if err := s.parts.Table.Load(ctx, there); err != nil {
-			return nil, err
-		}
-		if !there.Found {
-			return nil, errNoProject
-		}
 	}
 	var out []Deployment
 	for part := range slices.Chunk(environments, store.MaxKeys) {

@@ -129,7 +129,6 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	}
 	var writes []store.Write
 	var resources []audit.Resource
-	now := s.now()
 	if project.ID == "" {
 		project = s.newProject(at.Owner, at.Project)
 		made, err := buckets.Writes(ctx)
@@ -141,25 +140,14 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	}
 	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}
 	if env.Deployment == "" {
-		r = Record{
-			Name:      deploymentName(at.Project, at.Branch, s.parts.IDs.Hex(suffixChars + 1)[:suffixChars]),
-			AccountID: at.AccountID, Account: at.Account, Project: at.Project, Branch: at.Branch, Kind: kind,
-			CreatedOn: now, UpdatedOn: now,
-		}
-		env = environmentRecord{
-			AccountID: at.AccountID, Account: at.Account, Project: at.Project, Branch: at.Branch, Kind: kind,
-			Deployment: r.Name, CreatedOn: now,
-		}
-		writes = append(writes,
-			store.Create(environmentKey(at.AccountID, at.Project, at.Branch), env).Else(store.ErrStale),
-			// A name in use, even by a tombstone, is met by other digits.
-			store.Create(Key(r.Name), r).Else(store.ErrStale),
-		)
-		resources = append(resources, audit.Resource{Type: "environment", ID: r.Name, Metadata: map[string]string{"project": at.Project, "branch": at.Branch}})
+		var made []store.Write
+		r, env, made = s.newEnvironment(at.Owner, at.Project, at.Branch, store.ErrStale)
+		writes = append(writes, made...)
+		resources = append(resources, env.resource())
 	} else {
 		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(store.ErrStale))
 	}
-	u := s.newUpload(at.Owner, r, now)
+	u := s.newUpload(at.Owner, r, s.now())
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
 	writes = append(writes,
 		store.Create(uploadKey(u.ID), u),

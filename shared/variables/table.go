@@ -17,6 +17,10 @@ func (b Branch) partition() string { return variableSpace.Partition(b.AccountID,
 
 func (b Branch) key(name string) store.Key { return store.In(b.partition(), name) }
 
-func (b Branch) countKey() store.Key { return store.In(countPartition(b.AccountID, b.Project), b.Branch) }
+func (b Branch) countKey() store.Key {
+	return store.In(countPartition(b.AccountID, b.Project), b.Branch)
+}
 
-func countPartition(accountID, project string) string { return countSpace.Partition(accountID, project) }
+func countPartition(accountID, project string) string {
+	return countSpace.Partition(accountID, project)
+}
