@@ -218,6 +218,9 @@ func TestWhatIsDeletedCanBeMadeAgain(t *testing.T) {
 		w.Restart()
 		w.Call(p.key, d.Method, path, body).Want(http.StatusNotFound)
 		in := objects(d)
+		if len(in) == 0 {
+			return // a place is free when its operation has ended: its own test sees it made again
+		}
 		for _, g := range functions.Groups() {
 			for _, other := range g.Declarations() {
 				for _, r := range p.book.Making(other, in[len(in)-1]) {

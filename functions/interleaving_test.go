@@ -91,7 +91,7 @@ func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 				continue // only by other names, such as ids
 			}
 			for _, other := range p.neighbours(d) {
-				if in := objects(other.Declaration); other.Method == http.MethodDelete && slices.Contains(objects(d), in[len(in)-1]) {
+				if in := objects(other.Declaration); other.Method == http.MethodDelete && len(in) > 0 && slices.Contains(objects(d), in[len(in)-1]) {
 					p.meet(t, change{d, r}, other, p.anew(t, d)...)
 				}
 			}

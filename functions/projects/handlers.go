@@ -13,7 +13,7 @@ import (
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	h := handlers{deployments.Open(p)}
-	return []api.Route{list.To(h.list), create.To(h.create)}
+	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), remove.To(h.remove), deletion.To(h.deletion)}
 }
 
 type handlers struct{ service *deployments.Service }
@@ -32,6 +32,22 @@ func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error)
 		return nil, err
 	}
 	return api.Answer(view)(h.service.CreateProject(ctx, owner, in.Body.Name))
+}
+
+func (h handlers) read(ctx context.Context, in *projectIn) (*projectOut, error) {
+	return api.Answer(view)(h.service.ReadProject(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+}
+
+func (h handlers) remove(ctx context.Context, in *projectIn) (*deletionOut, error) {
+	return api.Answer(viewDeletion)(h.service.DeleteProject(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+}
+
+func (h handlers) deletion(ctx context.Context, in *deletionIn) (*deletionOut, error) {
+	return api.Answer(viewDeletion)(h.service.ReadDeletion(ctx, auth.OwnerFrom(ctx), in.ProjectName, in.OperationID))
+}
+
+func viewDeletion(d deployments.Deletion) operation {
+	return operation{ID: d.ID, Status: string(d.Status), Message: d.Message}
 }
 
 // owner is the caller's account, which is all that a key sees. The query names

@@ -12,7 +12,7 @@ var Group = api.Group{
 	Name:        "projects",
 	Title:       "Projects",
 	Description: "What is deployed: a project has one environment for each branch.",
-	Operations:  []api.Declared{list, create},
+	Operations:  []api.Declared{list, create, read, remove, deletion},
 }
 
 var list = api.Operation[listIn, listOut]{
@@ -33,7 +33,53 @@ var create = api.Operation[createIn, projectOut]{
 	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusOK},
 	Audit: "project.create", Resources: []string{"project"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity},
-	Uses:   []api.Use{api.BatchGetItem, api.RootKey},
+	Uses:   []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey},
+}
+
+const path = "/v1/accounts/{accountName}/projects/{projectName}"
+
+var read = api.Operation[projectIn, projectOut]{
+	ID: "ProjectsService_read", Method: http.MethodGet, Path: path,
+	Summary:     "Read a project",
+	Description: "One that is being deleted is not found.",
+	Scope:       auth.Projects.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Errors: []int{http.StatusNotFound},
+}
+
+var remove = api.Operation[projectIn, deletionOut]{
+	ID: "ProjectsService_delete", Method: http.MethodDelete, Path: path,
+	Summary: "Delete a project with all that is in it",
+	Description: "Begins an operation that stops its deployments and removes them with its environments, variables and own key buckets, " +
+		"with their consumers and keys. From then on the project takes nothing new, and its name is free when the operation has ended. " +
+		"Uploads and what was built of them are gone ten minutes later. " +
+		"It takes a key of all kinds of environment.",
+	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusForbidden},
+	Audit: "project.delete", Resources: []string{"project"},
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.UpdateItem},
+}
+
+var deletion = api.Operation[deletionIn, deletionOut]{
+	ID: "ProjectsService_operation", Method: http.MethodGet, Path: path + "/operations/{operationId}",
+	Summary:     "Follow the deletion of a project",
+	Description: "It can be read for 30 days after its end, when the project is long gone.",
+	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+}
+
+type projectIn struct{ api.ProjectPath }
+
+type deletionIn struct {
+	api.ProjectPath
+	OperationID string `path:"operationId" maxLength:"256" doc:"The operation's id."`
+}
+
+type deletionOut = api.Body[operation]
+
+type operation struct {
+	ID      string `json:"id" doc:"Under which the operation is followed."`
+	Status  string `json:"status" enum:"in-progress,success,error" doc:"How it goes. The last two are final."`
+	Message string `json:"message" doc:"The same in a sentence."`
 }
 
 type listIn struct {

@@ -14,6 +14,7 @@ import (
 
 const (
 	all     = "/v1/projects"
+	shop    = "/v1/accounts/acme/projects/shop"
 	buckets = "/v1/accounts/acme/key-buckets"
 )
 
@@ -98,7 +99,25 @@ func TestProjects(t *testing.T) {
 		{"the list without the scope", noScope, "GET", all, "", 403, "projects:read"},
 		{"the list by nobody", "", "GET", all, "", 401, "Bearer"},
 
-		{"a single project has no operation", full, "GET", all + "/shop", "", 404, "There is no such operation"},
+		{"a single project is not below the list", full, "GET", all + "/shop", "", 404, "There is no such operation"},
+		{"a single project", reader, "GET", shop, "", 200, `"name":"shop"`},
+		{"a single project of a key of one kind of environment", previews, "GET", shop, "", 200, `"name":"shop"`},
+		{"no project of the name", reader, "GET", shop + "-next", "", 404, "project"},
+		{"no name of a project", reader, "GET", shop + "_", "", 404, "project"},
+		{"a project out of sight", none, "GET", shop, "", 404, "project"},
+		{"another account's project by its path", other, "GET", shop, "", 404, "account"},
+		{"a project without the scope to read", noScope, "GET", shop, "", 403, "projects:read"},
+		{"a deletion", full, "DELETE", shop, "", 200, `"status":"in-progress","message":"The project is being deleted."}`},
+		{"a deletion by a key of the project alone", shopAndNew, "DELETE", shop, "", 200, "in-progress"},
+		{"a deletion by a key of one kind of environment", previews, "DELETE", shop, "", 403, "all environments"},
+		{"a deletion of nothing by a key of one kind of environment", previews, "DELETE", shop + "-next", "", 404, "project"},
+		{"a deletion of no project", full, "DELETE", shop + "-next", "", 404, "project"},
+		{"a deletion of a project out of sight", shopAndNew, "DELETE", "/v1/accounts/acme/projects/blog", "", 404, "project"},
+		{"a deletion by another account", other, "DELETE", shop, "", 404, "account"},
+		{"a deletion by who may only read", reader, "DELETE", shop, "", 403, "projects:write"},
+		{"a deletion by nobody", "", "DELETE", shop, "", 401, "Bearer"},
+		{"no operation", full, "GET", shop + "/operations/pdel_0123456789abcdefABCDEFgh", "", 404, "operation"},
+		{"no id of an operation", full, "GET", shop + "/operations/" + strings.Repeat("x", 257), "", 400, "path.operationId"},
 	})
 	w.Call(full, "DELETE", all, "").Want(405, "does not take DELETE").WantHeader("Allow", "GET, HEAD, POST")
 }

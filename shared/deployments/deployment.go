@@ -228,25 +228,31 @@ func (s *Service) deleteOnce(ctx context.Context, at DeploymentAt) error {
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.parts.Table.Commit(ctx,
-		r.update(errNoDeployment,
+	writes := append(tombstone(r.Name, r.AccountID, s.now(), errNoDeployment),
+		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),
+		audit.Record(ctx, r.resource()))
+	return s.parts.Table.Commit(ctx, writes...)
+}
+
+// tombstone are the writes that end a deployment, and begin what empties the bucket
+// of it; gone is answered when it has ended.
+func tombstone(name, accountID string, now time.Time, gone error) []store.Write {
+	return []store.Write{
+		Record{Name: name}.update(gone,
 			store.Set(store.At("deletedOn"), now),
 			store.Set(store.At("updatedOn"), now),
 			store.Remove(store.At("served")),
 			store.Remove(store.At("before")),
 			store.Remove(store.At("source")),
 		),
-		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),
 		operation.Begin(operation.Start{
-			ID: "clean-" + r.Name + "-all", Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
-			Input: CleanInput{Deployment: r.Name, All: true},
+			ID: "clean-" + name + "-all", Kind: Clean, Subject: name, AccountID: accountID,
+			Input: CleanInput{Deployment: name, All: true},
 			// A build on its way may still put an object before it finds the
 			// deployment gone.
 			NotBefore: now.Add(cleanDelay),
 		}, now),
-		audit.Record(ctx, r.resource()),
-	)
+	}
 }
 
 // Redeploy builds the newest accepted sources once more, with the variables as

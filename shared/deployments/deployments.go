@@ -28,13 +28,15 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// The kinds of durable operation that this package begins. Package builds
-// defines them.
+// The kinds of durable operation that this package begins. Packages builds and
+// removal define them.
 const (
 	// Build is from an archive to a served deployment; its id is the statusId.
 	Build = "build"
 	// Clean removes what a deployment does not need any more from the bucket.
 	Clean = "deployment-clean"
+	// DeleteProject removes a project with all that is in it.
+	DeleteProject = "project-delete"
 )
 
 func sees(o auth.Owner, project string, kind environment.Kind) bool {

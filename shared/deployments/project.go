@@ -20,7 +20,13 @@ type Project struct {
 	Name      string    `dynamodbav:"name"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
+	// DeletedOn is set while the project is deleted (store.ProjectStands), by the
+	// operation Deletion.
+	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
+	Deletion  string     `dynamodbav:"deletion,omitempty"`
 }
+
+func (p Project) exists() bool { return p.ID != "" && p.DeletedOn == nil }
 
 func (p Project) resource() audit.Resource {
 	return audit.Resource{Type: "project", ID: p.ID, Metadata: map[string]string{"name": p.Name}}
@@ -28,7 +34,7 @@ func (p Project) resource() audit.Resource {
 
 var errNoProject = fault.Missing("project")
 
-var errProjectNameInUse = fault.New(fault.Unprocessable, "A project of this name exists in the account. Choose another name.")
+var errProjectNameInUse = fault.New(fault.Unprocessable, "A project of this name exists in the account, or is still being deleted. Choose another name.")
 
 // CreateProject makes a project and its three key buckets, in one transaction.
 // A name that is in use or not allowed is Unprocessable, for clients to ask
@@ -83,7 +89,7 @@ func (s *Service) ListProjects(ctx context.Context, owner auth.Owner) ([]Project
 	}
 	var out []Project
 	for _, p := range all {
-		if owner.Viewer.SeesProject(p.Name) {
+		if p.exists() && owner.Viewer.SeesProject(p.Name) {
 			out = append(out, p)
 		}
 	}

@@ -122,14 +122,18 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	var env environmentRecord
 	buckets := s.buckets(at.Owner, at.Project)
 	wanted := append(buckets.Wanted(),
-		store.Want(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("no project is deleted, and a new one is created"),
+		store.Want(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("a new environment asks for it, that of an old one's deployment is asked for, and a new one is created"),
 		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env).Unchecked("its deployment is asked for, and a new one is created"))
 	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
 		return upload{}, err
 	}
+	if project.DeletedOn != nil {
+		return upload{}, errBeingDeleted
+	}
 	var writes []store.Write
 	var resources []audit.Resource
-	if project.ID == "" {
+	fresh := project.ID == ""
+	if fresh {
 		project = s.newProject(at.Owner, at.Project)
 		made, err := buckets.Writes(ctx)
 		if err != nil {
@@ -143,6 +147,9 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 		var made []store.Write
 		r, env, made = s.newEnvironment(at.Owner, at.Project, at.Branch, store.ErrStale)
 		writes = append(writes, made...)
+		if !fresh {
+			writes = append(writes, store.Check(store.ProjectKey(at.AccountID, at.Project), store.ProjectStands()).Else(store.ErrStale))
+		}
 		resources = append(resources, env.resource())
 	} else {
 		writes = append(writes, store.Check(Key(r.Name), store.And(store.Exists(), store.Lacks(store.At("deletedOn")))).Else(store.ErrStale))

@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/removal"
 )
 
 // Engine makes the engine of an installation.
@@ -27,6 +28,7 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 func Definitions(p installation.Parts) []operation.Definition {
 	return slices.Concat(
 		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
+		removal.Open(p).Definitions(),
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
 	)
 }

@@ -275,8 +275,15 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 		return err
 	}
 	b := v.bucket
+	writes := append(s.remove(b, s.parts.IDs.Ordered("kop", 24)), audit.Record(ctx, b.resource()))
+	return s.table.Commit(ctx, writes...)
+}
+
+// remove are the writes that delete a bucket, and begin the operation that empties
+// the table of what was in it.
+func (s *Service) remove(b bucketRecord, operationID string) []store.Write {
 	now := s.now()
-	return s.table.Commit(ctx,
+	return []store.Write{
 		b.update(
 			store.Set(store.At("deletedOn"), now),
 			store.Set(store.At("updatedOn"), now),
@@ -287,65 +294,6 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 			store.Add(store.At("version"), 1),
 		),
 		store.Delete(bucketIDKey(b.ID)),
-		s.begin(emptyBucket, s.parts.IDs.Ordered("kop", 24), b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
-		audit.Record(ctx, b.resource()),
-	)
-}
-
-// DefaultBucket names the bucket that a project has for its environments of a
-// kind (contract 2.5).
-func DefaultBucket(project string, kind environment.Kind) string {
-	return project + "-" + kind.Slug()
-}
-
-// DefaultBuckets are the three buckets of a project, for the transaction that
-// makes the project: load Wanted, then ask for the Writes.
-type DefaultBuckets struct {
-	service *Service
-	owner   auth.Owner
-	project string
-	kinds   []environment.Kind
-	old     []bucketRecord
-}
-
-// DefaultBuckets prepares the buckets of a project.
-func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBuckets {
-	kinds := environment.Kinds()
-	return &DefaultBuckets{service: s, owner: owner, project: project, kinds: kinds, old: make([]bucketRecord, len(kinds))}
-}
-
-// Wanted is what has to be loaded before Writes.
-func (d *DefaultBuckets) Wanted() []*store.Wanted {
-	var out []*store.Wanted
-	for i, kind := range d.kinds {
-		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]).
-			Unchecked("an existing one is taken as it is, and a new one asks for what it replaces"))
+		s.begin(emptyBucket, operationID, b.ID, cascade{AccountID: b.AccountID, Bucket: b.Name, Generation: b.Generation}),
 	}
-	return out
 }
-
-// Writes makes those of the buckets that do not exist. An existing bucket of the
-// name is taken as it is if it serves the project; one that does not is a
-// Conflict. Buckets were made with any placement before names belonged to projects.
-func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
-	var writes []store.Write
-	for i, kind := range d.kinds {
-		if old := d.old[i]; old.exists() {
-			if !old.serves(d.project, kind) {
-				return nil, errForeignBucket(old.Name)
-			}
-			continue
-		}
-		b, err := d.service.newBucket(ctx, d.owner.AccountID, NewBucket{
-			Name: DefaultBucket(d.project, kind),
-			Tags: map[string]string{accountTag: d.owner.Account, projectTag: d.project, environmentTag: kind.Upper()},
-		}, d.old[i].Generation+1)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(writes, b.create(d.old[i], errBucketsRaced)...)
-	}
-	return writes, nil
-}
-
-var errBucketsRaced = fault.New(fault.Conflict, "Another request made the key buckets of this project at the same time. Repeat the request.")

@@ -1,6 +1,12 @@
 package variables
 
-import "github.com/gatewright/gatewright/shared/store"
+import (
+	"context"
+	"fmt"
+
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
+)
 
 const (
 	// variableSpace has the variables. Those of a branch are a partition: lists
@@ -23,4 +29,31 @@ func (b Branch) countKey() store.Key {
 
 func countPartition(accountID, project string) string {
 	return countSpace.Partition(accountID, project)
+}
+
+// Counted is a branch that has, or once had, variables.
+type Counted struct {
+	Branch string `dynamodbav:"branch"`
+}
+
+// CountedOf is the query of a project's.
+func CountedOf(accountID, project string) store.Query {
+	return store.Query{PK: countPartition(accountID, project)}
+}
+
+// Purge hands the deletion of each of the branch's variables to write, and that of
+// its place among the counted last: for the deletion of the project, in which
+// nothing is made any more (store.ProjectStands).
+func (c Counted) Purge(ctx context.Context, table *store.Table, accountID, project string, write func(...store.Write) error) error {
+	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: c.Branch}
+	all, err := table.Keys(ctx, store.Query{PK: at.partition()})
+	if err != nil {
+		return fmt.Errorf("read the variables of a branch: %w", err)
+	}
+	for _, key := range all {
+		if err := write(store.Delete(key)); err != nil {
+			return err
+		}
+	}
+	return write(store.Delete(at.countKey()))
 }

@@ -221,7 +221,7 @@ func (s *Service) Delete(ctx context.Context, at Branch, name string) error {
 	}
 	return s.parts.Table.Commit(ctx,
 		store.Delete(at.key(name)).If(store.Exists()).Else(errNoVariable),
-		store.Upsert(at.countKey(), store.Add(store.At("count"), -1)),
+		store.Upsert(at.countKey(), store.Add(store.At("count"), -1), store.Set(store.At("branch"), at.Branch)),
 		audit.Record(ctx, at.resource(name)),
 	)
 }
