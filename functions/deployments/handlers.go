@@ -2,6 +2,7 @@ package deployments
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -16,6 +17,7 @@ func Bind(p installation.Parts) []api.Route {
 	return []api.Route{
 		sources.To(h.sources), sourceURL.To(h.sourceURL), projectSources.To(h.projectSources), status.To(h.status),
 		list.To(h.list), read.To(h.read), remove.To(h.remove), removeFromProject.To(h.removeFromProject), redeploy.To(h.redeploy),
+		rollback.To(h.rollback), history.To(h.history),
 	}
 }
 
@@ -87,6 +89,22 @@ func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*a
 
 func (h handlers) redeploy(ctx context.Context, in *nameIn) (*redeployOut, error) {
 	return api.Answer(viewRedeploy)(h.service.Redeploy(ctx, in.at(ctx)))
+}
+
+func (h handlers) rollback(ctx context.Context, in *rollbackIn) (*deploymentOut, error) {
+	to := ""
+	if in.Body != nil {
+		to = strings.ToLower(in.Body.To)
+	}
+	return api.Answer(view)(h.service.Rollback(ctx, nameIn{in.DeploymentName}.at(ctx), to))
+}
+
+func (h handlers) history(ctx context.Context, in *historyIn) (*historyOut, error) {
+	return api.AnswerPart(in.Page, viewPast)(h.service.History(ctx, nameIn{in.DeploymentName}.at(ctx)))
+}
+
+func viewPast(b deployments.PastBuild) pastBuild {
+	return pastBuild{BuildID: b.BuildID, CreatedOn: api.Timestamp(b.CreatedOn), SHA: b.SHA, State: string(b.State)}
 }
 
 func (in nameIn) at(ctx context.Context) deployments.DeploymentAt {

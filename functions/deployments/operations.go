@@ -15,7 +15,7 @@ var Group = api.Group{
 	Title:       "Deployments",
 	Description: "Sources are uploaded, built and served; a deployment is what the gateway serves for a branch.",
 	Operations: []api.Declared{
-		sources, sourceURL, projectSources, status, list, read, remove, removeFromProject, redeploy,
+		sources, sourceURL, projectSources, status, list, read, remove, removeFromProject, redeploy, rollback, history,
 	},
 }
 
@@ -101,6 +101,26 @@ var redeploy = api.Operation[nameIn, redeployOut]{
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
 }
 
+var rollback = api.Operation[rollbackIn, deploymentOut]{
+	ID: "DeploymentsService_rollback", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/rollback",
+	Summary: "Serve an earlier build again",
+	Description: "What was built then is served again, within seconds and without a build: the values of variables are those of then. " +
+		"Builds that were begun before the rollback are not served any more when they end, those begun after it are. " +
+		"The last 5 builds served before the live one can be returned to.",
+	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "deployment.rollback", Resources: []string{"deployment"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
+}
+
+var history = api.Operation[historyIn, historyOut]{
+	ID: "DeploymentsService_history", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}/history",
+	Summary: "List the builds that a deployment has served",
+	Description: "The live one, then the previous ones, at most 5, to which a rollback can return, the last served first, " +
+		"then at most 20 that are gone: their artifacts and sources are removed a day later.",
+	Scope: auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+}
+
 type sourcesIn struct {
 	Body struct {
 		AccountName string `json:"accountName" maxLength:"256" doc:"The account."`
@@ -180,6 +200,29 @@ type nameIn struct {
 type projectNameIn struct {
 	api.ProjectPath
 	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
+}
+
+type rollbackIn struct {
+	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
+	Body           *rollbackTo
+}
+
+type rollbackTo struct {
+	To string `json:"to,omitempty" format:"uuid" maxLength:"36" doc:"The buildId to return to; the one served before when it is not given."`
+}
+
+type historyIn struct {
+	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
+	api.Page
+}
+
+type historyOut = api.Body[api.List[pastBuild]]
+
+type pastBuild struct {
+	BuildID   string `json:"buildId" format:"uuid" doc:"The build's id."`
+	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was first served."`
+	SHA       string `json:"sha,omitempty" doc:"The commit that the sources were said to be of."`
+	State     string `json:"state" enum:"live,previous,gone" doc:"Whether it is served, can be returned to, or is removed."`
 }
 
 type deploymentOut = api.Body[deployment]

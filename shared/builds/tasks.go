@@ -142,7 +142,7 @@ func (b *Builder) deploy(ctx context.Context, s operation.Step) (operation.Resul
 		return operation.Result{}, err
 	}
 	if len(writes) == 0 {
-		data.Warnings = append(data.Warnings, deployments.Finding{Message: "A newer upload is served already, so this one is not."})
+		data.Warnings = append(data.Warnings, deployments.Finding{Message: "A newer upload or a rollback is served already, so this one is not."})
 		writes, err := deployments.Superseded(ctx, b.o.Table, in, s.Now)
 		return operation.Result{Data: data, Next: operation.Succeed, Writes: writes}, err
 	}

@@ -57,7 +57,9 @@ type BuildInput struct {
 	// instead. One of them is empty.
 	ETag   string `json:"etag,omitempty"`
 	Source string `json:"source,omitempty"`
-	Sight  Sight  `json:"sight"`
+	// SHA is the commit that the sources are said to be of.
+	SHA   string `json:"sha,omitempty"`
+	Sight Sight  `json:"sight"`
 }
 
 // Sight is what the account key that has a build made sees beside the project's
@@ -174,8 +176,8 @@ func (r Record) cleanUp(in BuildInput, now time.Time) store.Write {
 }
 
 // Serve returns the writes that have a build served, for the commit of the
-// operation's last step, or none when a newer build is served already: an older
-// build never replaces a newer one, and its end is Superseded's. A deployment
+// operation's last step, or none when a newer build, or a rollback, is served
+// already: an older decision never replaces a newer one, and its end is Superseded's. A deployment
 // that is gone is NotFound.
 func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time) ([]store.Write, error) {
 	r, err := read(ctx, table, in)
@@ -187,7 +189,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	}
 	now = store.Instant(now)
 	served := Served{
-		Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, On: now,
+		Number: in.Number, BuildID: in.StatusID, Artifact: data.Artifact, Source: data.Source, SHA: in.SHA, On: now,
 		Certificates: data.Certificates,
 	}
 	changes := []store.Change{
@@ -196,8 +198,8 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	}
 	unchanged := store.Lacks(store.At("served"))
 	if r.Served != nil {
-		before := append([]Served{*r.Served}, r.Before...)
-		changes = append(changes, store.Set(store.At("before"), before[:min(len(before), maxEarlierBuilds)]))
+		before, gone := r.displaced()
+		changes = append(changes, store.Set(store.At("before"), before), store.Set(store.At("gone"), gone))
 		unchanged = store.Equal(store.At("served", "number"), r.Served.Number)
 	}
 	return []store.Write{
@@ -229,6 +231,7 @@ func Accept(ctx context.Context, table *store.Table, in BuildInput, source strin
 	}
 	return []store.Write{r.update(store.ErrStale,
 		store.Set(store.At("source"), source),
+		store.Set(store.At("sha"), in.SHA),
 		store.Set(store.At("accepted"), in.Number),
 	).If(r.acceptedAsRead())}, nil
 }

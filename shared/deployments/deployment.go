@@ -55,7 +55,7 @@ type Record struct {
 	// deployment ever answers under the name.
 	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
 
-	// Latest numbers the builds that were begun, from 1.
+	// Latest numbers the builds that were begun, and the rollbacks, from 1.
 	Latest int64 `dynamodbav:"latest"`
 	// Ended is the highest number of a build that has ended.
 	Ended int64 `dynamodbav:"ended"`
@@ -67,23 +67,32 @@ type Record struct {
 	// records of earlier releases.
 	Source   string `dynamodbav:"source,omitempty"`
 	Accepted int64  `dynamodbav:"accepted,omitempty"`
+	// SHA is the commit that Source was said to be of.
+	SHA string `dynamodbav:"sha,omitempty"`
 	// Served is the build that the gateway serves, nil before the first one.
 	Served *Served `dynamodbav:"served,omitempty"`
 	// Before are builds served earlier, the newest first, that can be
 	// returned to.
 	Before []Served `dynamodbav:"before,omitempty"`
+	// Gone are builds served earlier still, the newest first, of which nothing is
+	// in the bucket any more.
+	Gone []Served `dynamodbav:"gone,omitempty"`
 }
 
 // Served is a build that was served.
 type Served struct {
-	// Number is its place in the order in which builds were begun.
+	// Number is its place in the order in which it was decided what to serve: by
+	// the beginning of a build, or by a rollback to it.
 	Number int64 `dynamodbav:"number"`
 	// BuildID is a UUID.
 	BuildID string `dynamodbav:"buildId"`
 	// Artifact and Source are names in the bucket.
-	Artifact string    `dynamodbav:"artifact"`
-	Source   string    `dynamodbav:"source"`
-	On       time.Time `dynamodbav:"on"`
+	Artifact string `dynamodbav:"artifact"`
+	Source   string `dynamodbav:"source"`
+	// SHA is the commit that Source was said to be of.
+	SHA string `dynamodbav:"sha,omitempty"`
+	// On is when it was first served.
+	On time.Time `dynamodbav:"on"`
 	// Certificates are the ids of the mTLS certificates that it shows to upstreams.
 	Certificates []string `dynamodbav:"certificates,omitempty"`
 }
@@ -243,6 +252,7 @@ func tombstone(name, accountID string, now time.Time, gone error) []store.Write 
 			store.Set(store.At("updatedOn"), now),
 			store.Remove(store.At("served")),
 			store.Remove(store.At("before")),
+			store.Remove(store.At("gone")),
 			store.Remove(store.At("source")),
 		),
 		operation.Begin(operation.Start{
@@ -271,7 +281,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID strin
 		}
 		now := s.now()
 		u := s.newUpload(at.Owner, r, now)
-		u.State, u.Number, u.Source = claimed, r.Latest+1, r.Source
+		u.State, u.Number, u.Source, u.SHA = claimed, r.Latest+1, r.Source, r.SHA
 		if err := s.parts.Table.Commit(ctx,
 			r.number(now).If(r.acceptedAsRead()),
 			store.Create(uploadKey(u.ID), u),
@@ -292,7 +302,7 @@ func beginBuild(r Record, u upload, now time.Time) store.Write {
 		ID: u.ID, Kind: Build, Subject: r.Name, AccountID: r.AccountID,
 		Input: BuildInput{
 			StatusID: u.ID, Deployment: r.Name, AccountID: r.AccountID, Account: r.Account,
-			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, Counted: true, ETag: u.ETag, Source: u.Source, Sight: u.Sight,
+			Project: r.Project, Branch: r.Branch, Kind: r.Kind, Number: u.Number, Counted: true, ETag: u.ETag, Source: u.Source, SHA: u.SHA, Sight: u.Sight,
 		},
 	}, now)
 }
