@@ -1,0 +1,49 @@
+package scenario_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// TestPages types what the pages of docs/ say under "By curl", one after the other
+// against one product, and so sees on a running process how soon a gateway serves
+// what a rollback returns to, and stops serving what is deleted.
+func TestPages(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("the product printed:\n%s", p.Output())
+		}
+	})
+	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
+	for _, page := range []string{"environments", "variables", "deployments"} {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile("../../docs/" + page + ".md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := readme.Steps(string(text), "By curl")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range steps {
+				steps[i].Commands = here.Replace(steps[i].Commands)
+			}
+			if _, err := readme.Run(t.Context(), t.TempDir(), os.Environ(), steps); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
