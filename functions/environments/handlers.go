@@ -8,7 +8,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
-	kinds "github.com/gatewright/gatewright/shared/environment"
+	sharedenvironment "github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
@@ -42,7 +42,7 @@ func (h handlers) create(ctx context.Context, in *createIn) (*environmentOut, er
 	if in.Body.AccountName != o.Account {
 		return nil, fault.Missing("account")
 	}
-	kind := kinds.Kind(in.Body.EnvironmentType)
+	kind := sharedenvironment.Kind(in.Body.EnvironmentType)
 	return api.Answer(view)(h.service.CreateEnvironment(ctx, o, in.Body.ProjectName, in.Body.BranchName, kind))
 }
 
