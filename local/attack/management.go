@@ -137,6 +137,7 @@ func rawManaged() []attempt {
 		api("`Expect: something`", "417 problem", problem, request("GET", "/openapi", "Expect: something")),
 		api("201 fields", "431 problem", problem, request("GET", "/openapi", strings.Split(strings.Repeat("X: 1\n", 199), "\n")[:199]...)),
 		api("a path with a control character, without a key", "401 problem", problem, request("GET", "/v1/accounts/a%01b/key-buckets")),
+		api("`If-None-Match` with half an ETag", "400 problem", problem, request("GET", "/openapi", `If-None-Match: "a`)),
 		api("`Host` with more behind its port", "400", status, "GET /openapi HTTP/1.1\r\nHost: {host}x\r\n\r\n"),
 		api("a body of 1 GB that is announced and not sent", "413, closed", ended, request("POST", "/v1/projects", "Content-Length: 1000000000")),
 		api("a body that is announced and not sent, without a key", "401, no 100", waited, request("POST", "/v1/projects?accountName=demo", "Content-Length: 10")),

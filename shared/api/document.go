@@ -167,9 +167,9 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 		Description: http.StatusText(status),
 		Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
 	}
-	if status == http.StatusTooManyRequests {
+	if status == http.StatusTooManyRequests || status == http.StatusConflict {
 		r.Headers = map[string]*huma.Param{"Retry-After": {
-			Description: "Whole seconds to wait before repeating the request.",
+			Description: "Whole seconds to wait before repeating the request. A conflict without it does not pass by itself.",
 			Schema:      &huma.Schema{Type: huma.TypeInteger},
 		}}
 	}

@@ -17,7 +17,7 @@ import (
 
 // An ETag is a digest of what a read answers, whatever records that is made of: it
 // changes when, and only when, what a client has seen does
-// (docs/decisions/0033-etags-of-what-is-answered.md). Two consequences:
+// (docs/decisions/0034-etags-of-what-is-answered.md). Two consequences:
 //
 // A change on a condition (If-Match) makes the read of its path by itself, and
 // commits over all that this has read: nothing can come between.

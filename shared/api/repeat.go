@@ -19,7 +19,7 @@ import (
 )
 
 // A request with an Idempotency-Key is a change once, however often it is made
-// (contract 9; docs/decisions/0034-answers-in-the-change-s-transaction.md). Its
+// (contract 9; docs/decisions/0033-answers-in-the-change-s-transaction.md). Its
 // answer is a part of its change's own transaction, so that there is never one
 // without the other. The answer is known only after the handler has returned, so
 // the handler runs under store.Hold, and the engine commits.

@@ -1,0 +1,41 @@
+package scenario_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+)
+
+// TestRetriesAndEditsOfTheDocs types what docs/api.md says of safe retries and
+// concurrent edits.
+func TestRetriesAndEditsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	in := installation
+	text, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("accounts/demo", "accounts/"+in.account, "partners", unique(t, "partners"))
+	line := strings.NewReplacer()
+	if strings.HasPrefix(in.api, "https:") { // which is answered by HTTP/2, without reasons
+		line = strings.NewReplacer("HTTP/1.1 200 OK", "HTTP/2 200", "HTTP/1.1 304 Not Modified", "HTTP/2 304",
+			"HTTP/1.1 412 Precondition Failed", "HTTP/2 412", "HTTP/1.1 204 No Content", "HTTP/2 204", "HTTP/1.1", "HTTP/2")
+	}
+	steps := []readme.Step{{Commands: fmt.Sprintf("api=%s", in.api)}}
+	for _, heading := range []string{"Safe retries", "Concurrent edits"} {
+		under, err := readme.Steps(string(text), heading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, under...)
+	}
+	for i := range steps {
+		steps[i].Commands, steps[i].Want = here.Replace(steps[i].Commands), here.Replace(line.Replace(steps[i].Want))
+	}
+	if _, err := readme.Run(t.Context(), "../..", append(os.Environ(), "account_key="+in.key), steps); err != nil {
+		t.Fatal(err)
+	}
+}
