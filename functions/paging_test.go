@@ -17,6 +17,7 @@ import (
 type list struct {
 	Data                 []json.RawMessage
 	Limit, Offset, Total int
+	Next                 string
 	// Pagination is where the audit log has them (contract 1.3).
 	Pagination *struct{ Limit, Offset, Total int }
 }
@@ -67,6 +68,14 @@ func TestEveryListIsPaged(t *testing.T) {
 		}
 		if len(all.Data) <= len(makers(d)) {
 			t.Fatalf("it has %d entries: make more in the world of the group's samples.json", len(all.Data))
+		}
+		takesCursors := slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.Name == "after" })
+		for n, next := 0, ""; takesCursors && n < len(all.Data); n++ {
+			got := ask("limit=1" + next)
+			if len(got.Data) != 1 || string(got.Data[0]) != string(all.Data[n]) || got.Total != len(all.Data) || (got.Next == "") != (n == len(all.Data)-1) {
+				t.Fatalf("entry %d by a cursor: got %s, total %d, next %q; the whole list is %s", n, got.Data, got.Total, got.Next, all.Data)
+			}
+			next = "&after=" + got.Next
 		}
 		for offset := range len(all.Data) + 1 {
 			got, want := ask(fmt.Sprintf("limit=1&offset=%d", offset)), all.Data[offset:min(offset+1, len(all.Data))]

@@ -91,7 +91,7 @@ func TestSamplesAskForWhatThereIs(t *testing.T) {
 				check(t, d, r)
 			}
 			for _, p := range operations[d.ID].Parameters {
-				if isPart := p.Name == "limit" || p.Name == "offset"; p.In == "query" && !isPart && !slices.ContainsFunc(slices.Collect(maps.Keys(asked[d.ID])), p.takes) {
+				if isPart := slices.Contains([]string{"limit", "offset", "after"}, p.Name); p.In == "query" && !isPart && !slices.ContainsFunc(slices.Collect(maps.Keys(asked[d.ID])), p.takes) {
 					t.Errorf("%s: no good request has the query parameter %s, and so no test of all operations: add one to \"also\"", d.ID, p.Name)
 				}
 			}
