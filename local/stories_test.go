@@ -65,6 +65,7 @@ func TestStories(t *testing.T) {
 			"built":     built,
 			"deploy":    deploy,
 			"emulators": startEmulators,
+			"chained":   waitChained,
 			"ready":     waitReady,
 			"ended":     waitEnded,
 			"get":       get,
@@ -98,6 +99,13 @@ func until(ts *testscript.TestScript, what string, holds func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// waitChained waits until all audit records of an account are chained: `chained demo`.
+func waitChained(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, "a whole chain", func() bool {
+		return ts.Exec("local", "audit", "verify", args[0]) == nil && strings.Contains(ts.ReadFile("stderr"), " 0 wait to be chained")
+	})
 }
 
 // waitReady waits for the ready file, sets $API, $GATEWAY and $TLS from it and

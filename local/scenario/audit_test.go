@@ -1,0 +1,84 @@
+package scenario_test
+
+import (
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// TestAuditLogTellsEachChangeAtOnce makes changes, one that is refused too, and asks
+// for them by filters and page by page, whatever else goes on in the account.
+func TestAuditLogTellsEachChangeAtOnce(t *testing.T) {
+	t.Parallel()
+	in, name := installation, unique(t, "audit")
+	const refused = "refused"
+	s := &story{in: in, values: map[string]string{"accountName": in.account, "bucketName": name, refused: "A-" + name}}
+	const logs, buckets = "/v1/accounts/{accountName}/audit-logs", "/v1/accounts/{accountName}/key-buckets"
+	named := func(list object, path string) (n int) {
+		for _, o := range list.data(t) {
+			if route, ok := o["route"].(map[string]any); ok && route["url"] == "/v1/accounts/"+in.account+path {
+				n++
+			}
+		}
+		return n
+	}
+	const bucket = buckets + "/{bucketName}"
+	s.ask(t, 200, "POST", buckets, `{"name":"{bucketName}"}`)
+	s.ask(t, 200, "PATCH", bucket, `{"description":"one"}`)
+	s.ask(t, 400, "PATCH", bucket, `{"description":1}`)
+	own := "/key-buckets/" + name
+	if n := named(s.ask(t, 200, "GET", logs+"?limit=100&action=key-bucket.update", ""), own); n != 2 {
+		t.Errorf("%d changes of the bucket are listed at once, want 2", n)
+	}
+	s.ask(t, 204, "DELETE", bucket, "")
+	if n := named(s.ask(t, 200, "GET", logs+"?limit=100&action=key-bucket.update&success=false", ""), own); n != 1 {
+		t.Errorf("%d refused changes of the bucket are listed, want 1", n)
+	}
+	found, query := 0, "?limit=3&action=key-bucket.delete"
+	for range 100 {
+		page := s.ask(t, 200, "GET", logs+query, "")
+		found += named(page, own)
+		if page.text("next") == "" {
+			break
+		}
+		query = "?limit=3&action=key-bucket.delete&after=" + url.QueryEscape(page.text("next"))
+	}
+	if found != 1 {
+		t.Errorf("the deletion is in the pages %d times", found)
+	}
+	s.ask(t, 400, "GET", logs+"?after=made-up", "")
+	s.ask(t, 400, "GET", logs+"?startDate=2026-01-01T00:00:00Z&endDate=2026-03-01T00:00:00Z", "")
+}
+
+// TestAuditLogsCommands types what docs/audit-logs.md says, after a bucket was made.
+func TestAuditLogsCommands(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/audit-logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := readme.Steps(string(text), "The audit log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	before := readme.Step{Line: 1, Commands: `api=` + p.API + `
+account_key=$(cat ` + p.Data() + `/account-key)
+gw() { curl -sS --fail-with-body -H @- "$@" <<<"Authorization: Bearer $account_key"; }
+field() { grep -o "\"$1\":\"[^\"]*\"" | head -n 1 | cut -d '"' -f 4; }
+gw $api/v1/accounts/demo/key-buckets -d '{"name": "hello-consumers"}' | field name`, Want: "hello-consumers"}
+	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
+	if _, err := readme.Run(t.Context(), "../..", env, append([]readme.Step{before}, steps...)); err != nil {
+		t.Fatal(err)
+	}
+}
