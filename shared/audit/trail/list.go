@@ -61,7 +61,7 @@ func (f Found) Next() string {
 }
 
 // Position says where an entry stands, for store.Page.
-func Position(e audit.Entry) string { return store.In("", e.Timestamp, e.RequestID).SK }
+func Position(e audit.Entry) string { return audit.WaitingKey("", e).SK }
 
 // Between gives the times of a list whose bounds are asked for, each zero for none:
 // without an end it goes up to now, without a beginning over the 30 days before its
