@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -112,6 +113,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	o.parts = installation.Parts{
 		Config: c, Table: o.database.table, Bucket: o.bucket.Bucket, Key: key,
 		Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
+		Rates:     allowance.NewRates(o.database.table, time.Now),
 		Telemetry: telemetry.Options{Paths: true},
 	}
 	if o.parts.Telemetry.Tracer, err = telemetry.Open(s.getenv, "gatewright", log); err != nil {

@@ -44,6 +44,7 @@ var list = api.Operation[listIn, listOut]{
 	Description: "In the order of their names. Keys, managers and invites are left out unless they are asked for; " +
 		"of each consumer's keys the newest 100 are included.",
 	Scope: auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -53,6 +54,7 @@ var create = api.Operation[createIn, consumerOut]{
 	Description: "With with-api-key=true the consumer gets an API key, which the answer shows in full.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.create", Resources: []string{"consumer", "api-key"},
+	Limit:  api.LimitOfKeys,
 	Errors: conflictErrors, Uses: []api.Use{api.UpdateItem, api.RootKey},
 }
 
@@ -61,6 +63,7 @@ var read = api.Operation[readIn, consumerOut]{
 	Summary:     "Read a consumer",
 	Description: "Its keys (the newest 100), managers and invites are left out unless they are asked for." + tagNote,
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -71,6 +74,7 @@ var update = api.Operation[updateIn, consumerOut]{
 		"New metadata reaches the gateway with the next check of each key." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.update", Resources: []string{"consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
 }
 
@@ -80,6 +84,7 @@ var remove = api.Operation[consumerIn, api.NoContent]{
 	Description: "Its managers and API keys are gone with it at once." + tagNote,
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.delete", Resources: []string{"consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
 }
 
@@ -90,6 +95,7 @@ var roll = api.Operation[rollIn, api.NoContent]{
 		"the first in the list of keys." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.roll-key", Resources: []string{"consumer", "api-key"},
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
 }
 

@@ -23,6 +23,7 @@ var listKeys = api.Operation[listKeysIn, keysOut]{
 	Summary:     "List the API keys of a consumer",
 	Description: "The newest first." + tagNote,
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -32,6 +33,7 @@ var createKey = api.Operation[createKeyIn, keyOut]{
 	Description: newKeyNote + "The answer shows the key in full." + tagNote,
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.create", Resources: []string{"api-key", "consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: tagParameters,
 }
 
@@ -41,6 +43,7 @@ var createKeys = api.Operation[createKeysIn, createdKeysOut]{
 	Description: "Up to 1000 keys, all of them or none, in the order of the request. " + newKeyNote + "The answer shows the keys in full." + tagNote,
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.bulk-create", Resources: []string{"consumer", "api-key"},
+	Limit:  api.LimitOfKeys,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
 }
 
@@ -49,6 +52,7 @@ var readKey = api.Operation[readKeyIn, keyOut]{
 	Summary:     "Read an API key",
 	Description: "The key itself is masked unless key-format says otherwise." + tagNote,
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.RootKey}, Parameters: tagParameters,
 }
 
@@ -59,6 +63,7 @@ var updateKey = api.Operation[updateKeyIn, keyOut]{
 		"A new key ends the earlier one at once. The answer shows the key masked." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.update", Resources: []string{"api-key", "consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: tagParameters,
 }
 
@@ -68,6 +73,7 @@ var removeKey = api.Operation[keyIn, api.NoContent]{
 	Description: "It opens nothing any more, at once and for good." + tagNote,
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.delete", Resources: []string{"api-key", "consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
 }
 

@@ -18,6 +18,7 @@ var listManagers = api.Operation[listManagersIn, managersOut]{
 	Summary:     "List the managers of a consumer",
 	Description: "The newest first.",
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem},
 }
 
@@ -27,6 +28,7 @@ var addManager = api.Operation[addManagerIn, managerOut]{
 	Description: "An invite of the same address is taken up by it.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "manager.create", Resources: []string{"manager", "consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
@@ -36,6 +38,7 @@ var removeManager = api.Operation[managerIn, api.NoContent]{
 	Description: "Takes the id of an invite too, which withdraws it.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "manager.delete", Resources: []string{"manager", "consumer"},
+	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
 }
 

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
@@ -108,7 +109,7 @@ func (w *World) Live() *World {
 }
 
 // Asides has the world do what a process does beside a request, of which most tests
-// want to see nothing: it notes the use of keys. Copies do not.
+// want to see nothing: it notes the use of keys and counts their requests. Copies do not.
 func (w *World) Asides() *World {
 	w.asides = true
 	w.Restart()
@@ -143,7 +144,9 @@ func (w *World) Restart() {
 		w.declared[pattern] = d
 	}
 	var callers api.Authenticator = accounts.Open(parts)
-	if !w.asides {
+	if w.asides {
+		parts.Rates = allowance.NewRates(parts.Table, parts.Now)
+	} else {
 		callers = struct{ api.Authenticator }{callers}
 	}
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)

@@ -25,6 +25,7 @@ var list = api.Operation[listIn, listOut]{
 	Summary:     "List key buckets",
 	Description: "The key buckets of the account that the account key sees, in the order of their names.",
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsLeftOut,
+	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.Query},
 }
@@ -37,6 +38,7 @@ var create = api.Operation[createIn, bucketOut]{
 		"A name that ends in -production, -preview or -working-copy belongs to the project whose name stands before that, and the bucket has to be placed there.",
 	Scope: auth.KeyBuckets.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Audit: "key-bucket.create", Resources: []string{"key-bucket"},
+	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.RootKey},
 }
@@ -46,6 +48,7 @@ var read = api.Operation[bucketIn, bucketOut]{
 	Summary:     "Read a key bucket",
 	Description: "The answer includes the token that connects to the bucket.",
 	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.RootKey},
 }
@@ -57,6 +60,7 @@ var update = api.Operation[updateIn, bucketOut]{
 		"New tags do not place the bucket anew.",
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "key-bucket.update", Resources: []string{"key-bucket"},
+	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem},
 }
@@ -68,6 +72,7 @@ var remove = api.Operation[bucketIn, api.NoContent]{
 		"answers 401 to all of them, and the gateway's log says why, until its project is deployed with another bucket.",
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "key-bucket.delete", Resources: []string{"key-bucket"},
+	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem, api.DeleteItem, api.PutItem},
 }

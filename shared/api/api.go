@@ -60,6 +60,8 @@ type Operation[In, Out any] struct {
 	// Errors are statuses the operation may answer beside 400, 401, 403, 413
 	// and 500.
 	Errors []int
+	// Limit is how often an account key may ask it, with the others of its limit.
+	Limit Limit
 	// Uses is what the operation does outside its process: the grants of its
 	// function are the union of its operations'.
 	Uses []Use
@@ -141,6 +143,7 @@ type Declaration struct {
 	Audit                audit.Action
 	Resources            []string
 	Errors               []int
+	Limit                Limit
 	Uses                 []Use
 	TakesBody            bool
 	// Single tells that it reads one thing, and not a list: its answers have an ETag.
@@ -190,13 +193,14 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
-		Errors: o.statuses(takesBody), Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
+		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
 		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}
 }
 
 // Asides is what the operation's function does beside it for some requests: noting
-// the day on which a key was used. It is granted as Uses are.
+// the day on which a key was used, and counting what a limit allows. It is granted
+// as Uses are.
 func (d Declaration) Asides() []Use {
 	if d.Public {
 		return nil
@@ -238,6 +242,9 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	}
 	if o.conditional() {
 		all = append(all, http.StatusPreconditionFailed)
+	}
+	if o.Limit != (Limit{}) {
+		all = append(all, http.StatusTooManyRequests)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

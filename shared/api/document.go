@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -167,11 +168,17 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 		Description: http.StatusText(status),
 		Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
 	}
+	if status == http.StatusTooManyRequests {
+		r.Headers = limitHeaders()
+	}
 	if status == http.StatusTooManyRequests || status == http.StatusConflict {
-		r.Headers = map[string]*huma.Param{"Retry-After": {
+		if r.Headers == nil {
+			r.Headers = map[string]*huma.Param{}
+		}
+		r.Headers["Retry-After"] = &huma.Param{
 			Description: "Whole seconds to wait before repeating the request. A conflict without it does not pass by itself.",
 			Schema:      &huma.Schema{Type: huma.TypeInteger},
-		}}
+		}
 	}
 	return r
 }
@@ -222,6 +229,9 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 	}
 	if answer.Headers == nil {
 		answer.Headers = map[string]*huma.Param{}
+	}
+	if d.Limit != (Limit{}) {
+		maps.Copy(answer.Headers, limitHeaders())
 	}
 	if d.Single || d.Mutates() && d.Status != http.StatusNoContent {
 		answer.Headers["ETag"] = etag["ETag"]

@@ -217,6 +217,12 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				defer n.NoteUse(ctx, bearer(r.Header.Get("Authorization")))()
 			}
 			ctx = auth.With(ctx, p)
+			// Before the change has a record: one for each refusal would be the writes that
+			// the limit is there to keep away.
+			if err := s.limited(ctx, w, d.Limit, p); err != nil {
+				writeProblem(ctx, w, err)
+				return
+			}
 			if d.Mutates() {
 				st.change = auditRequest(r, st, d.Audit)
 				ctx = store.Decide(audit.With(ctx, st.change))

@@ -27,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
@@ -90,6 +91,7 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 		Now:       time.Now,
 		IDs:       ids.NewSource(rand.Reader, time.Now),
 		Log:       logger,
+		Rates:     allowance.NewRates(table, time.Now),
 		Telemetry: telemetry.Options{Tracer: tracer, Metrics: !laptop, Paths: laptop},
 	}, nil
 }

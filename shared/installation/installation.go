@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -23,7 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// Parts are what services are made of. All fields but the last two are needed.
+// Parts are what services are made of. All fields but the last three are needed.
 type Parts struct {
 	Config config.Config
 	Table  *store.Table
@@ -35,6 +36,9 @@ type Parts struct {
 	Now    func() time.Time
 	IDs    *ids.Source
 	Log    *slog.Logger
+	// Rates counts what account keys ask of operations that have a limit, in all groups
+	// of a process; nil leaves them without one.
+	Rates *allowance.Rates
 	// Telemetry is what the installation tells of itself beside its log.
 	Telemetry telemetry.Options
 	// Sandbox is where hostile projects are compiled, nil for this process: a

@@ -1,0 +1,73 @@
+package functions_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+func hasLimit(d api.Declaration) bool { return d.Limit != (api.Limit{}) }
+
+// TestKeyOperationsHaveTheirLimit: those on key buckets, consumers, managers and API keys,
+// and no others.
+func TestKeyOperationsHaveTheirLimit(t *testing.T) {
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			if on := strings.Contains(d.Path, "/key-buckets"); on != (d.Limit == api.LimitOfKeys) {
+				t.Errorf("%s has the limit %+v", d.ID, d.Limit)
+			}
+		}
+	}
+}
+
+// withoutRates is a table without what counts requests.
+func withoutRates(of table) table {
+	out := maps.Clone(of)
+	maps.DeleteFunc(out, func(key store.Key, _ store.Item) bool { return strings.HasPrefix(key.PK, "allowance#rate/") })
+	return out
+}
+
+// TestLimitIsSharedAndToldOnEveryAnswer: when a key has asked as often as it may,
+// each operation of the limit refuses it until the next second, and does and records
+// nothing; another key is answered. Whatever is answered to a key tells the limit.
+func TestLimitIsSharedAndToldOnEveryAnswer(t *testing.T) {
+	p := newPopulated(t)
+	told := func(t *testing.T, a functionstest.Answer, left int) {
+		t.Helper()
+		a.WantHeader("RateLimit-Policy", `"keys";q=100;w=1`).WantHeader("RateLimit", fmt.Sprintf(`"keys";r=%d;t=1`, left))
+	}
+	each(t, hasLimit, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t).Asides()
+		w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+		path, body := target(t, d, p.book.Request(d), p.names)
+		read := "/v1/accounts/acme/key-buckets?limit=1"
+		other := w.Key("acme", nil)
+		for n := range 100 {
+			told(t, w.Call(p.key, http.MethodGet, read, "").Want(http.StatusOK), 99-n)
+		}
+		before := withoutRates(w.Items.Items())
+		a := w.Call(p.key, d.Method, path, body).Want(http.StatusTooManyRequests, "100 times a second").WantHeader("Retry-After", "1")
+		told(t, a, 0)
+		unchanged(t, before, withoutRates(w.Items.Items()))
+		if records := recorded(w, before); len(records) > 0 {
+			t.Errorf("the refusal is recorded: %+v", records)
+		}
+		told(t, w.Call(other, http.MethodGet, read, "").Want(http.StatusOK), 99)
+
+		w.Now = w.Now.Add(700 * time.Millisecond)
+		bare := w.Key("acme", func(p *auth.Permissions) { p.Scopes = nil })
+		told(t, w.Call(bare, d.Method, path, body).Want(http.StatusForbidden), 99)
+		told(t, w.Call(other, d.Method, strings.Replace(path, "acme", "globex", 1), body).Want(http.StatusNotFound), 99)
+		told(t, w.Call(p.key, d.Method, path, body).Want(d.Status), 99)
+		w.Call("", d.Method, path, body).Want(http.StatusUnauthorized).WantHeader("RateLimit", "")
+	})
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// Limit is how often one account key may ask the operations that share it,
+// counted over all processes (contract 8 and 9). The zero value is none.
+type Limit struct {
+	// Name is the policy's in headers, and tells it from all others.
+	Name string
+	// Requests are the most in a second, which is one of the clock of the process
+	// that answers (package allowance).
+	Requests int64
+}
+
+// LimitOfKeys is that of the operations on key buckets, consumers, their managers and
+// API keys (specification 4.5 and 4.6).
+var LimitOfKeys = Limit{Name: "keys", Requests: 100}
+
+// The headers of a limit (draft-ietf-httpapi-ratelimit-headers).
+const (
+	policyHeader = "RateLimit-Policy"
+	limitHeader  = "RateLimit"
+)
+
+// Policy is what RateLimit-Policy says: so many in a window of a second.
+func (l Limit) Policy() string { return fmt.Sprintf("%q;q=%d;w=1", l.Name, l.Requests) }
+
+// left is what RateLimit says of the current second.
+func (l Limit) left(requests int64) string { return fmt.Sprintf("%q;r=%d;t=1", l.Name, requests) }
+
+// limited takes one request of what the caller's key has in this second, and says
+// in the answer's headers what is left. Fault: Throttled when nothing is.
+//
+// Where nobody can tell, because the table does not answer, the request is refused
+// with what the table's failure is answered: its operation would ask the same table.
+func (s *Server) limited(ctx context.Context, w http.ResponseWriter, l Limit, p auth.Principal) error {
+	if l == (Limit{}) || s.parts.Rates == nil {
+		return nil
+	}
+	w.Header().Set(policyHeader, l.Policy())
+	d, err := s.parts.Rates.Take(ctx, "rate/"+l.Name+"/"+p.KeyID, l.Requests)
+	if err != nil {
+		return fmt.Errorf("count a request: %w", err)
+	}
+	w.Header().Set(limitHeader, l.left(d.Remaining))
+	if !d.Admitted {
+		f := fault.New(fault.Throttled, "An account key may ask %d times a second here, and this one has. Repeat the request after the time in Retry-After.", l.Requests)
+		f.RetryAfter = d.RetryAfter
+		return f
+	}
+	return nil
+}
+
+// limitHeaders documents the headers of a limit.
+func limitHeaders() map[string]*huma.Param {
+	text := &huma.Schema{Type: huma.TypeString}
+	return map[string]*huma.Param{
+		policyHeader: {Description: "How often the account key may ask: q requests in w seconds.", Schema: text, Example: LimitOfKeys.Policy()},
+		limitHeader:  {Description: "What is left of that: r requests, for t seconds.", Schema: text, Example: LimitOfKeys.left(LimitOfKeys.Requests - 1)},
+	}
+}
