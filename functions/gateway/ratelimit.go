@@ -20,11 +20,12 @@ var _ policy.Allowances = (*limiter)(nil)
 
 // Take implements policy.Allowances.
 func (l *limiter) Take(ctx context.Context, a policy.Allowance) (policy.Decision, error) {
-	from, to := allowance.Window(l.now(), a.Window)
+	now := l.now()
+	from, to := allowance.Window(now, a.Window)
 	take := l.allowances.Take
 	if a.Async {
 		take = l.allowances.TakeAsync
 	}
 	d, err := take(ctx, allowance.Allowance{Name: a.Name, Limit: a.Limit, From: from, To: to}, 1)
-	return policy.Decision{Admitted: d.Admitted, RetryAfter: d.RetryAfter}, err
+	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, Ends: to.Sub(now)}, err
 }

@@ -29,8 +29,8 @@ func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 					if d.Admitted != (k < 3) {
 						t.Errorf("window %d, request %d: admitted is %v", window, k, d.Admitted)
 					}
-					if !d.Admitted && d.RetryAfter != 40*time.Second {
-						t.Errorf("retry after %v, the window ends in 40s", d.RetryAfter)
+					if d.Ends != 40*time.Second || !async && d.Remaining != max(0, int64(2-k)) {
+						t.Errorf("request %d: %d are left and %v, the window ends in 40s", k, d.Remaining, d.Ends)
 					}
 					synctest.Wait()
 				}

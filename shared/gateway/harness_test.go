@@ -299,9 +299,9 @@ func (f *fakeAllowances) Take(_ context.Context, a policy.Allowance) (policy.Dec
 	used := f.left[a.Name]
 	f.left[a.Name]++
 	if used < a.Limit {
-		return policy.Decision{Admitted: true}, nil
+		return policy.Decision{Admitted: true, Remaining: a.Limit - used - 1, Ends: 1500 * time.Millisecond}, nil
 	}
-	return policy.Decision{RetryAfter: 1500 * time.Millisecond}, nil
+	return policy.Decision{Ends: 1500 * time.Millisecond}, nil
 }
 
 type syncBuffer struct {

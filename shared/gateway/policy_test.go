@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,13 +266,47 @@ func TestAnUnknownAllowanceRefusesOnlyWhereTheProjectSaysSo(t *testing.T) {
 	}
 }
 
+// TestLimitsAreToldOnEveryAnswer: those of all policies of a route, beside what the
+// upstream says of its own.
+func TestLimitsAreToldOnEveryAnswer(t *testing.T) {
+	upstream := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit", `"own";r=5;t=9`)
+		w.WriteHeader(http.StatusTeapot)
+	})
+	a := artifact(route("GET /x", forward(upstream.URL), "limit", `the "other"`, "quiet"))
+	for name, mode := range map[string]string{"limit": "", `the "other"`: "retry-after", "quiet": "none"} {
+		options := map[string]any{"rateLimitBy": "all", "requestsAllowed": 2 + len(name), "timeWindowMinutes": 0.5}
+		if mode != "" {
+			options["headerMode"] = mode
+		}
+		declare(a, name, "rate-limit-inbound", options)
+	}
+	h := newHouse(t, a)
+	for n, want := range [][]string{
+		0: {`"own";r=5;t=9`, `"limit";r=6;t=2`, `"the _other_";r=12;t=2`},
+		7: {`"limit";r=0;t=2`},
+	} {
+		response := h.do(t, "GET", "/x")
+		if want == nil {
+			continue
+		}
+		policies := []string{`"limit";q=7;w=30`, `"the _other_";q=13;w=30`}[:min(len(want), 2)]
+		if got := response.Header["Ratelimit"]; !slices.Equal(got, want) {
+			t.Errorf("request %d: %q, want %q", n, got, want)
+		}
+		if got := response.Header["Ratelimit-Policy"]; !slices.Equal(got, policies) {
+			t.Errorf("request %d: %q, want %q", n, got, policies)
+		}
+	}
+}
+
 func TestWithoutAHeaderModeNoHeaderIsSent(t *testing.T) {
 	a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
 	declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 1, "timeWindowMinutes": 1, "headerMode": "none"})
 	h := newHouse(t, a)
 	_ = h.do(t, "GET", "/x")
-	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "" {
-		t.Errorf("got %d, retry after %q", response.StatusCode, response.Header.Get("Retry-After"))
+	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After")+response.Header.Get("RateLimit")+response.Header.Get("RateLimit-Policy") != "" {
+		t.Errorf("got %d with %v", response.StatusCode, response.Header)
 	}
 }
 

@@ -79,7 +79,11 @@ type Exchange struct {
 	query    url.Values
 	withheld []string
 	secrets  []string
+	told     []field
 }
+
+// field is a header field of the response.
+type field struct{ name, value string }
 
 // User is the consumer that a request came from (contract 4.5).
 type User struct {
@@ -143,6 +147,18 @@ func (x *Exchange) Redacted(path string) string {
 		}
 	}
 	return credential.Redact(path)
+}
+
+// Tell has the response carry a header field, beside those of its name that it has:
+// whichever response that is, but for one that switches protocols. The name is in
+// canonical form.
+func (x *Exchange) Tell(name, value string) { x.told = append(x.told, field{name, value}) }
+
+func (x *Exchange) tell(response *http.Response) *http.Response {
+	for _, f := range x.told {
+		response.Header[f.name] = append(response.Header[f.name], f.value)
+	}
+	return response
 }
 
 // Problem returns a problem document about this exchange.

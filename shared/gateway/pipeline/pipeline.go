@@ -61,7 +61,7 @@ type Info struct {
 func (r *Route) Run(x *Exchange) *http.Response {
 	for _, policy := range r.Inbound {
 		if response := policy.Inbound(x); response != nil {
-			return response
+			return x.tell(response)
 		}
 	}
 	if x.Streaming != nil {
@@ -85,5 +85,5 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	for _, policy := range r.Outbound {
 		response = policy.Outbound(x, response)
 	}
-	return response
+	return x.tell(response)
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -36,8 +37,9 @@ type Allowance struct {
 // Decision is the answer to Take.
 type Decision struct {
 	Admitted bool
-	// RetryAfter is when to ask again, for a refusal.
-	RetryAfter time.Duration
+	// Remaining is about what is left of the window's units, Ends when it ends.
+	Remaining int64
+	Ends      time.Duration
 }
 
 // rateLimitOptions are those of rate-limit-inbound (contract 4.5).
@@ -58,7 +60,9 @@ type rateLimit struct {
 	limit          int64
 	window         time.Duration
 	async          bool
-	retryAfter     bool
+	tells          bool // the limit, in headers
+	policy         string
+	quoted         string
 	throwOnFailure bool
 	allowances     Allowances
 }
@@ -85,6 +89,8 @@ func newRateLimit(name string, raw json.RawMessage, s *Setup) (Provisioned, []pr
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
 	}
+	window := time.Duration(o.TimeWindowMinutes * float64(time.Minute)).Round(time.Millisecond)
+	quoted := quote(name)
 	return Provisioned{Inbound: &rateLimit{
 		// The deployment's name, not its build: a redeploy is no way around a
 		// limit. The policy's name: routes that share the policy share the limit.
@@ -92,9 +98,11 @@ func newRateLimit(name string, raw json.RawMessage, s *Setup) (Provisioned, []pr
 		byUser:         o.By == "user",
 		byIP:           o.By == "ip",
 		limit:          o.RequestsAllowed,
-		window:         time.Duration(o.TimeWindowMinutes * float64(time.Minute)).Round(time.Millisecond),
+		window:         window,
 		async:          o.Mode == "async",
-		retryAfter:     o.HeaderMode == "retry-after",
+		tells:          o.HeaderMode == "retry-after",
+		policy:         fmt.Sprintf("%s;q=%d;w=%d", quoted, o.RequestsAllowed, wholeSeconds(window)),
+		quoted:         quoted,
 		throwOnFailure: o.ThrowOnFailure,
 		allowances:     s.Allowances,
 	}}, nil
@@ -111,15 +119,34 @@ func (p *rateLimit) Inbound(x *pipeline.Exchange) *http.Response {
 		// The project prefers an unlimited request to a refused one.
 		x.Cause = err
 		return nil
-	case decision.Admitted:
+	}
+	ends := strconv.FormatInt(wholeSeconds(decision.Ends), 10)
+	if p.tells {
+		// Lists, to which each limit of a route adds its own, and the upstream may too.
+		x.Tell("Ratelimit-Policy", p.policy)
+		x.Tell("Ratelimit", p.quoted+";r="+strconv.FormatInt(decision.Remaining, 10)+";t="+ends)
+	}
+	if decision.Admitted {
 		return nil
 	}
 	response := x.Problem(http.StatusTooManyRequests, "Rate limit exceeded")
-	if p.retryAfter {
-		seconds := max(1, int64(math.Ceil(decision.RetryAfter.Seconds())))
-		response.Header["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
+	if p.tells {
+		response.Header["Retry-After"] = []string{ends}
 	}
 	return response
+}
+
+// wholeSeconds is a time in seconds as headers tell it: never sooner, at least one.
+func wholeSeconds(d time.Duration) int64 { return max(1, int64(math.Ceil(d.Seconds()))) }
+
+// quote is a policy's name as a header has it (RFC 9651, 3.3.3): in ASCII.
+func quote(name string) string {
+	return `"` + strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return '_'
+		}
+		return r
+	}, name) + `"`
 }
 
 // name is whose allowance it is. A request without a user counts for its
