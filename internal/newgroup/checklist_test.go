@@ -34,7 +34,9 @@ var derived = map[string]*regexp.Regexp{
 	"functions/platform/openapi.json": nil,
 	// What the installation costs, in tables that a test writes.
 	"docs/cost.md": tables,
-	"README.md":    tables,
+	// The bounds of its requests.
+	"docs/limits.md": tables,
+	"README.md":      tables,
 }
 
 var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)
