@@ -77,7 +77,7 @@ func startedIn(ctx context.Context, dir, binary string) (client, error) {
 	if err != nil {
 		return client{}, err
 	}
-	return client{i, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}}, nil
+	return newClient(ctx, i)
 }
 
 // throughAPI measures a bucket that was filled as clients fill it.
