@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/store"
@@ -174,18 +172,20 @@ func TestKeptAnswersAreSealed(t *testing.T) {
 	each(t, repeatable, func(t *testing.T, d api.Declaration) {
 		c := p.tries(t, d, p.book.Request(d), nil)
 		a := c.try().Want(d.Status)
-		kept := 0
+		records := 0
 		for key, item := range c.Items.Items() {
 			if !strings.HasPrefix(key.PK, "answers#") {
 				continue
 			}
-			kept++
-			sealed, ok := item["sealed"].(*types.AttributeValueMemberB)
-			if !ok || bytes.Contains(sealed.Value, []byte(`"status"`)) || a.Body != "" && bytes.Contains(sealed.Value, []byte(a.Body)) {
-				t.Errorf("%s has %v", key.PK, item)
+			records++
+			var kept struct {
+				Sealed []byte `dynamodbav:"sealed"`
+			}
+			if err := c.Parts.Table.Get(c.Context(), key, &kept); err != nil || len(kept.Sealed) <= len(a.Body) || bytes.Contains(kept.Sealed, []byte(`"status"`)) {
+				t.Errorf("%s has %v, %v", key.PK, item, err)
 			}
 		}
-		if kept == 0 {
+		if records == 0 {
 			t.Error("no answer is kept")
 		}
 	})

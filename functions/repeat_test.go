@@ -252,7 +252,7 @@ func TestWhateverHappensToItsTriesARequestIsOneChange(t *testing.T) {
 	each(t, repeatable, func(t *testing.T, d api.Declaration) {
 		r := p.book.Request(d)
 		for seed := range simulations.Runs(6) {
-			random := rand.New(rand.NewPCG(uint64(seed), 34)) //nolint:gosec // G404: a test's chance is no secret
+			random := rand.New(rand.NewPCG(uint64(seed), 34))
 			c := p.tries(t, d, r, nil)
 			table := &disturbed{chance{failing: failing{Backend: c.Items, at: none}, random: random}}
 			c.Parts.Table = storetest.Over(t, table, storetest.Clock(c.Parts.Now))

@@ -108,10 +108,8 @@ func (s *Server) answerRead(ctx context.Context, w http.ResponseWriter, r *http.
 // would be answered, whatever the scopes of its key: a key that may change
 // something may read it.
 func (s *Server) look(ctx context.Context, r *http.Request, path string) (*draft, *Problem) {
-	u, err := url.ParseRequestURI(path)
-	if err != nil {
-		return &draft{status: http.StatusNotFound}, nil
-	}
+	u := &url.URL{Path: path, RawPath: path}
+	u.Path, _ = url.PathUnescape(path) // which is escaped: it was routed, or is escaped here
 	outer := stateOf(ctx)
 	st := &state{
 		requestID: outer.requestID, path: outer.path, address: outer.address, start: outer.start,
