@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -68,7 +66,7 @@ func IsRecord(k store.Key) bool {
 func Decode(item store.Item) (accountID string, e Entry, ok bool) {
 	key := store.KeyOf(item)
 	parts := waitingSpace.PartsOf(key.PK)
-	if len(parts) != 2 || attributevalue.UnmarshalMap(item, &e) != nil {
+	if len(parts) != 2 || store.Decode(item, &e) != nil {
 		return "", Entry{}, false
 	}
 	if _, err := e.Time(); err != nil || WaitingKey(parts[0], e) != key {

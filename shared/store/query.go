@@ -118,6 +118,14 @@ func (q Query) Project(item Item) Item {
 	return keys
 }
 
+// Decode reads an item into record, a pointer to a struct or to a map.
+func Decode(item Item, record any) error {
+	if err := attributevalue.UnmarshalMap(item, record); err != nil {
+		return fmt.Errorf("decode %s: %w", KeyOf(item).SK, err)
+	}
+	return nil
+}
+
 // Collect reads all items of q into records of type T, as many as q.Limit
 // says, following pages. Items past their ttl are left out.
 func Collect[T any](ctx context.Context, t *Table, q Query) ([]T, error) {
@@ -134,8 +142,8 @@ func Collect[T any](ctx context.Context, t *Table, q Query) ([]T, error) {
 func Visit[T any](ctx context.Context, t *Table, q Query, visit func(T) bool) error {
 	return t.Each(ctx, q, func(item Item) (bool, error) {
 		var record T
-		if err := attributevalue.UnmarshalMap(item, &record); err != nil {
-			return false, fmt.Errorf("decode %s: %w", KeyOf(item).SK, err)
+		if err := Decode(item, &record); err != nil {
+			return false, err
 		}
 		return visit(record), nil
 	})

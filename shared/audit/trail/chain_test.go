@@ -57,7 +57,7 @@ func (k *killer) Read(ctx context.Context, keys []store.Key) ([]store.Item, erro
 // TestEachRecordIsChainedOnce plays the stream with what it may do: tell twice,
 // late and in any order, to workers that are killed anywhere, one amid another.
 func TestEachRecordIsChainedOnce(t *testing.T) {
-	for seed := range uint64(simulations.Runs(150)) {
+	for seed := range uint64(simulations.Runs(30)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(t)
 		var want []audit.Entry

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/store"
@@ -95,17 +92,17 @@ func (t *Trail) counts(ctx context.Context, accountID string, f Filter, l level,
 		if err != nil {
 			return false, err
 		}
-		for name, v := range item {
+		var numbers map[string]any
+		if err := store.Decode(item, &numbers); err != nil {
+			return false, err
+		}
+		for name, v := range numbers {
 			action, how, ok := strings.Cut(name, " ")
-			n, isNumber := v.(*types.AttributeValueMemberN)
+			n, isNumber := v.(float64)
 			if !ok || !isNumber || f.Action != "" && f.Action != action || f.Success != nil && how != outcome(f.Success) {
 				continue
 			}
-			times, err := strconv.Atoi(n.Value)
-			if err != nil {
-				return false, fmt.Errorf("read a counter: %w", err)
-			}
-			out[window] += times
+			out[window] += int(n)
 		}
 		return true, nil
 	})

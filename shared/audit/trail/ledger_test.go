@@ -58,7 +58,7 @@ func (w *world) fill(n int) {
 // list: calls to the database and units that it reads.
 func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
 	const few = 1_000
-	many := 100_000
+	many := 20_000
 	if simulations.Runs(1) > 1 { // make simulations
 		many = 1_000_000
 	}
@@ -137,7 +137,7 @@ func (b *busy) do() {
 // TestTotalIsTrueWhileChangesAreMadeAndChained: a list shows all that was committed
 // before it, each once, and total and hasMore are of the state that it shows.
 func TestTotalIsTrueWhileChangesAreMadeAndChained(t *testing.T) {
-	for seed := range uint64(simulations.Runs(60)) {
+	for seed := range uint64(simulations.Runs(30)) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		w := newWorld(t)
 		for range r.IntN(40) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
 	"time"
 
 	"golang.org/x/sync/errgroup"

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -187,7 +185,7 @@ func (t *Trail) each(ctx context.Context, key PublicKey, accountID string, visit
 	for shard := range audit.ChainedShards {
 		err := t.table.Each(ctx, store.Query{PK: audit.Chained(accountID, shard)}, func(item store.Item) (bool, error) {
 			var l Link
-			unread := attributevalue.UnmarshalMap(item, &l)
+			unread := store.Decode(item, &l)
 			s := key.step(accountID, l)
 			e, err := l.entry()
 			switch {
