@@ -8,7 +8,7 @@ import (
 	"github.com/gatewright/gatewright/functions/certificates"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 const path = "/v1/accounts/acme/client-mtls-ca-certificates"
@@ -23,7 +23,7 @@ func body(name, text string) string {
 func TestAnswers(t *testing.T) {
 	w := functionstest.New(t, certificates.Bind)
 	full := w.Account("acme")
-	ca, other := certificatestest.CA(t, "Partners", w.Now), certificatestest.CA(t, "Other", w.Now)
+	ca, other := pkitest.CA(t, "Partners", w.Now), pkitest.CA(t, "Other", w.Now)
 	made := w.Call(full, "POST", path, body("partners", ca.PEM())).Want(201)
 	var its struct{ ID string }
 	if err := json.Unmarshal([]byte(made.Body), &its); err != nil {

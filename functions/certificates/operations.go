@@ -43,7 +43,7 @@ var create = api.Operation[createIn, caOut]{
 var update = api.Operation[updateIn, caOut]{
 	ID: "ClientMtlsCaCertificatesService_update", Method: http.MethodPatch, Path: caPath,
 	Summary:     "Rename a client mTLS CA certificate",
-	Description: "Only the name can change. Without one nothing does.",
+	Description: "Only the name can change.",
 	Scope:       auth.CACertificates.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "client-mtls-ca-certificate.update", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
@@ -89,7 +89,7 @@ type caIn struct {
 type updateIn struct {
 	CAPath
 	Body struct {
-		Name *string `json:"name,omitempty" minLength:"1" maxLength:"120" pattern:"^[A-Za-z_$][A-Za-z0-9_$]*$" patternDescription:"letters, digits, _ and $, and no digit first" doc:"Its new name, unique in the account."`
+		Name string `json:"name" minLength:"1" maxLength:"120" pattern:"^[A-Za-z_$][A-Za-z0-9_$]*$" patternDescription:"letters, digits, _ and $, and no digit first" doc:"Its new name, unique in the account."`
 	} `nameHint:"ClientMtlsCaCertificateUpdate"`
 }
 

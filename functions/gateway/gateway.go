@@ -64,7 +64,10 @@ type Hosts struct {
 	clients     *certificates.Trust
 }
 
-var _ handshake.Clients = (*Hosts)(nil)
+var (
+	_ handshake.Clients = (*Hosts)(nil)
+	_ policy.Clients    = (*certificates.Trust)(nil)
+)
 
 // NewHosts makes the Hosts of an installation.
 func NewHosts(p installation.Parts) *Hosts {
@@ -84,7 +87,7 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 	served, err := h.deployments.Resolve(ctx, name)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return nil, nil //nolint:nilnil // it has none
+		return nil, nil // it has none
 	case err != nil:
 		return nil, err
 	}

@@ -35,11 +35,7 @@ func (h handlers) read(ctx context.Context, in *certificateIn) (*certificateOut,
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*certificateOut, error) {
-	var enabled []environment.Kind // nil changes nothing
-	if in.Body.Environments.Set {
-		enabled = kinds(in.Body.Environments.Value)
-	}
-	return api.Answer(view)(h.service.Enable(ctx, project(ctx, in.ProjectPath), in.MtlsCertificateID, enabled))
+	return api.Answer(view)(h.service.Enable(ctx, project(ctx, in.ProjectPath), in.MtlsCertificateID, kinds(in.Body.Environments)))
 }
 
 func (h handlers) remove(ctx context.Context, in *certificateIn) (*api.NoContent, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 const (
@@ -26,7 +26,7 @@ func TestAnswers(t *testing.T) {
 	w := functionstest.New(t, projects.Bind, mtlscertificates.Bind)
 	full := w.Account("acme")
 	w.Call(full, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
-	ca := certificatestest.CA(t, "CA", w.Now)
+	ca := pkitest.CA(t, "CA", w.Now)
 	one, two := ca.Client(t, "one", w.Now), ca.Client(t, "two", w.Now)
 	made := w.Call(full, "POST", shop, body("one", one.PEM(), one.KeyPEM(t), "production")).Want(201)
 	var its struct{ ID string }
@@ -52,7 +52,8 @@ func TestAnswers(t *testing.T) {
 		{"what nothing is called", reader, "GET", shop + "/one", "", 404, "mTLS certificate"},
 		{"other environments", full, "PATCH", at, `{"environments":["preview"]}`, 200, `"environments":{"development":false,"preview":true,"production":false}`},
 		{"no environments", full, "PATCH", at, `{"environments":[]}`, 200, `"environments":{"development":false,"preview":false,"production":false}`},
-		{"nothing", full, "PATCH", at, `{"name":"ignored"}`, 200, `"production":true`},
+		{"nothing", full, "PATCH", at, `{"name":"ignored"}`, 400, "environments"},
+		{"null", full, "PATCH", at, `{"environments":null}`, 400, "environments"},
 		{"a new environment that is none", full, "PATCH", at, `{"environments":["staging"]}`, 400, "environments"},
 		{"its end", full, "DELETE", at, "", 204, ""},
 	})

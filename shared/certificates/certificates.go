@@ -3,13 +3,11 @@
 // A gateway verifies by them, through Trust, that a client's chain leads to one of
 // the account's CAs now.
 //
-// It also reads what is uploaded of certificates, here and for projects (package
-// mtlscertificates), and says what is wrong with it.
-//
 // What it is not: it knows no listener and no handshake (packages listen and
-// handshake), and it holds no certificate of a server's.
+// handshake), it holds no certificate of a server's, and what is wrong with an upload
+// package pki says.
 //
-// Read this file first, then read.go (what is uploaded), trust.go (what a gateway
+// Read this file first, then trust.go (what a gateway
 // asks), truststore.go (what API Gateway reads) and table.go.
 package certificates
 
@@ -29,6 +27,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -49,7 +48,7 @@ func Open(p installation.Parts) *Service { return &Service{p} }
 // CA is a client CA as its owner sees it. Its certificate is never shown again.
 type CA struct {
 	ID, Name             string
-	Info                 Info
+	Info                 pki.Info
 	CreatedOn, UpdatedOn time.Time
 }
 
@@ -74,7 +73,7 @@ func (r record) shown() (CA, error) {
 	if err != nil {
 		return CA{}, fmt.Errorf("read the stored certificate of the CA %s: %w", r.ID, err)
 	}
-	return CA{ID: r.ID, Name: r.Name, Info: InfoOf(c), CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn}, nil
+	return CA{ID: r.ID, Name: r.Name, Info: pki.InfoOf(c), CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn}, nil
 }
 
 func (r record) resource() audit.Resource {
@@ -109,7 +108,7 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (CA, erro
 	if text := wrongName(n.Name); text != "" {
 		wrong.Add("name", "%s", text)
 	}
-	c, text := readCA(n.Certificate, s.parts.Now())
+	c, text := pki.ReadCA(n.Certificate, s.parts.Now())
 	if text != "" {
 		wrong.Add("certificate", "%s", text)
 	}
@@ -121,7 +120,7 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (CA, erro
 	}
 	now := store.Instant(s.parts.Now())
 	r := record{
-		ID: s.parts.IDs.New("mtlsca", 24), Name: n.Name, Certificate: c.Raw, Fingerprint: Fingerprint(c),
+		ID: s.parts.IDs.New("mtlsca", 24), Name: n.Name, Certificate: c.Raw, Fingerprint: pki.Fingerprint(c),
 		CreatedOn: now, UpdatedOn: now,
 	}
 	count := store.At("count")
@@ -169,22 +168,20 @@ func records(ctx context.Context, table *store.Table, accountID string) ([]recor
 	return all, nil
 }
 
-// Rename gives a CA another name; nil leaves it as it is. It answers Invalid for a bad
+// Rename gives a CA another name. It answers Invalid for a bad
 // name, NotFound for a CA that is not there or not seen, and Conflict for a name in
 // use.
-func (s *Service) Rename(ctx context.Context, owner auth.Owner, id string, name *string) (CA, error) {
-	if name != nil {
-		if text := wrongName(*name); text != "" {
-			return CA{}, fault.InvalidField("name", "%s", text)
-		}
+func (s *Service) Rename(ctx context.Context, owner auth.Owner, id, name string) (CA, error) {
+	if text := wrongName(name); text != "" {
+		return CA{}, fault.InvalidField("name", "%s", text)
 	}
 	var r record
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) (err error) {
-		if r, err = s.read(ctx, owner, id); err != nil || name == nil {
+		if r, err = s.read(ctx, owner, id); err != nil {
 			return err
 		}
 		before := r.Name
-		r.Name, r.UpdatedOn = *name, store.Instant(s.parts.Now())
+		r.Name, r.UpdatedOn = name, store.Instant(s.parts.Now())
 		writes := []store.Write{
 			store.Update(key(owner.AccountID, id), store.Set(store.At("name"), r.Name), store.Set(store.At("updatedOn"), r.UpdatedOn)).Else(store.ErrStale),
 			audit.Record(ctx, r.resource()),

@@ -17,13 +17,13 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/operation/operationtest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -82,12 +82,12 @@ func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
 
 func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
 	w := newWorld(t)
-	its := certificatestest.CA(t, "Partners CA", w.now)
+	its := pkitest.CA(t, "Partners CA", w.now)
 	made := w.create("partners", its.PEM())
 	if made.Info.Subject != "CN=Partners CA, O=Acme" || made.Info.Issuer != made.Info.Subject || !made.Info.ValidTo.Equal(its.NotAfter) {
 		t.Errorf("made %+v", made)
 	}
-	w.create("devices", certificatestest.CA(t, "Devices", w.now).PEM())
+	w.create("devices", pkitest.CA(t, "Devices", w.now).PEM())
 	all, err := w.List(w.Context(), owner())
 	if err != nil || len(all) != 2 || all[0].Name != "devices" || all[1] != made {
 		t.Errorf("listed %+v, %v", all, err)
@@ -96,17 +96,17 @@ func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
 		if all, err := w.List(w.Context(), owner(limit)); err != nil || len(all) > 0 {
 			t.Errorf("a key with limits sees %+v, %v", all, err)
 		}
-		_, err := w.Create(w.request(), owner(limit), certificates.New{Name: "more", Certificate: certificatestest.CA(t, "X", w.now).PEM()})
+		_, err := w.Create(w.request(), owner(limit), certificates.New{Name: "more", Certificate: pkitest.CA(t, "X", w.now).PEM()})
 		wantFault(t, err, fault.Forbidden, "limited")
 		wantFault(t, w.Delete(w.request(), owner(limit), made.ID), fault.NotFound, "")
-		_, err = w.Rename(w.request(), owner(limit), made.ID, new("other"))
+		_, err = w.Rename(w.request(), owner(limit), made.ID, "other")
 		wantFault(t, err, fault.NotFound, "")
 	}
 }
 
 func TestCertificateIsUploadedOnceHoweverItIsEncoded(t *testing.T) {
 	w := newWorld(t)
-	text := certificatestest.CA(t, "Partners CA", w.now).PEM()
+	text := pkitest.CA(t, "Partners CA", w.now).PEM()
 	made := w.create("partners", text)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for name, again := range map[string]string{
@@ -132,43 +132,40 @@ func TestCertificateIsUploadedOnceHoweverItIsEncoded(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	w := newWorld(t)
-	text := certificatestest.CA(t, "Partners CA", w.now).PEM()
+	text := pkitest.CA(t, "Partners CA", w.now).PEM()
 	for _, name := range []string{"", "1a", "a-b", "a b", "ä", "a\n", "class", "CLASS", "Await", "null", strings.Repeat("a", 121)} {
 		_, err := w.Create(w.request(), owner(), certificates.New{Name: name, Certificate: text})
 		wantFault(t, err, fault.Invalid, "name")
 	}
 	made := w.create(strings.Repeat("a", 120), text)
-	other := w.create("$_9", certificatestest.CA(t, "Other", w.now).PEM())
-	_, err := w.Create(w.request(), owner(), certificates.New{Name: "$_9", Certificate: certificatestest.CA(t, "Third", w.now).PEM()})
+	other := w.create("$_9", pkitest.CA(t, "Other", w.now).PEM())
+	_, err := w.Create(w.request(), owner(), certificates.New{Name: "$_9", Certificate: pkitest.CA(t, "Third", w.now).PEM()})
 	wantFault(t, err, fault.Conflict, "name")
-	_, err = w.Rename(w.request(), owner(), made.ID, new("$_9"))
+	_, err = w.Rename(w.request(), owner(), made.ID, "$_9")
 	wantFault(t, err, fault.Conflict, "name")
-	_, err = w.Rename(w.request(), owner(), made.ID, new("class"))
+	_, err = w.Rename(w.request(), owner(), made.ID, "class")
 	wantFault(t, err, fault.Invalid, "reserved")
 	w.now = w.now.Add(time.Hour)
 	for _, name := range []string{"partners", "partners", "devices"} {
-		if got, err := w.Rename(w.request(), owner(), made.ID, &name); err != nil || got.Name != name || got.Info != made.Info || !got.UpdatedOn.Equal(w.now) || !got.CreatedOn.Equal(made.CreatedOn) {
+		if got, err := w.Rename(w.request(), owner(), made.ID, name); err != nil || got.Name != name || got.Info != made.Info || !got.UpdatedOn.Equal(w.now) || !got.CreatedOn.Equal(made.CreatedOn) {
 			t.Errorf("renamed %+v, %v", got, err)
 		}
 	}
-	if got, err := w.Rename(w.request(), owner(), made.ID, nil); err != nil || got.Name != "devices" {
-		t.Errorf("without a name: %+v, %v", got, err)
-	}
 	// What it was called is free.
-	if _, err := w.Rename(w.request(), owner(), other.ID, new("partners")); err != nil {
+	if _, err := w.Rename(w.request(), owner(), other.ID, "partners"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestWhatIsNotThereIsMissing(t *testing.T) {
 	w := newWorld(t)
-	made := w.create("partners", certificatestest.CA(t, "Partners CA", w.now).PEM())
+	made := w.create("partners", pkitest.CA(t, "Partners CA", w.now).PEM())
 	foreign := owner()
 	foreign.AccountID = "a-2"
 	wantFault(t, w.Delete(w.request(), foreign, made.ID), fault.NotFound, "")
 	for _, id := range []string{"", "mtlsca_0", "partners", "mtlsca_0123456789ABCDEFGHIJKLMN", strings.Repeat("a", 5000)} {
 		wantFault(t, w.Delete(w.request(), owner(), id), fault.NotFound, "")
-		_, err := w.Rename(w.request(), owner(), id, nil)
+		_, err := w.Rename(w.request(), owner(), id, "a")
 		wantFault(t, err, fault.NotFound, "")
 	}
 }
@@ -177,7 +174,7 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 	w := newWorld(t)
 	texts := make([]string, certificates.MaxCAs+5)
 	for i := range texts {
-		texts[i] = certificatestest.CA(t, fmt.Sprint("CA ", i), w.now).PEM()
+		texts[i] = pkitest.CA(t, fmt.Sprint("CA ", i), w.now).PEM()
 	}
 	var made, refused atomic.Int64
 	var all sync.WaitGroup
@@ -207,7 +204,7 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 	if err := w.Delete(w.request(), owner(), list[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	w.create("last", certificatestest.CA(t, "Last", w.now).PEM())
+	w.create("last", pkitest.CA(t, "Last", w.now).PEM())
 }
 
 // simulated is the bucket as a worker of the simulation sees it.
@@ -244,7 +241,7 @@ func (s simulated) List(ctx context.Context, prefix string) iter.Seq2[blob.Objec
 func TestTruststoreEndsEqualToTheCAs(t *testing.T) {
 	var texts [3]string
 	for i := range texts {
-		texts[i] = certificatestest.CA(t, fmt.Sprint("CA ", i), storetest.Epoch, func(c *certificatestest.Template) {
+		texts[i] = pkitest.CA(t, fmt.Sprint("CA ", i), storetest.Epoch, func(c *pkitest.Template) {
 			c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Unix(1<<33, 0)
 		}).PEM()
 	}

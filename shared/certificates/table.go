@@ -6,9 +6,10 @@ const (
 	// caSpace has the CAs by their ids. Those of an account are a partition: lists and
 	// gateways read it whole, a change one of them.
 	caSpace store.Space = "client-ca"
-	// fingerprintSpace and nameSpace keep certificates and names unique in an account.
+	// fingerprintSpace has a pointer for each certificate: it is once in an account.
 	fingerprintSpace store.Space = "client-ca-fingerprint"
-	nameSpace        store.Space = "client-ca-name"
+	// nameSpace has a pointer for each name, which is once in an account too.
+	nameSpace store.Space = "client-ca-name"
 	// setSpace has the number of an account's CAs, which has a limit, and the version
 	// of the set, by which gateways see that it has changed.
 	setSpace store.Space = "client-ca-set"

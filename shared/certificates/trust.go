@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -32,9 +33,9 @@ const (
 	refusedFor = 5 * time.Second
 )
 
-// ErrUntrusted is what Verify answers for a chain that leads to none of the account's
-// CAs, whatever the reason.
-var ErrUntrusted = errors.New("certificates: the client's certificate leads to none of the account's CAs")
+// errUntrusted is of a chain that leads to none of the account's CAs, whatever the
+// reason.
+var errUntrusted = fault.New(fault.Unauthenticated, "The client's certificate leads to none of the account's CAs.")
 
 // Trust tells which clients' certificates an account trusts, for a gateway. It is safe
 // for concurrent use.
@@ -92,15 +93,15 @@ func (t *Trust) Roots(ctx context.Context, accountID string) (*x509.CertPool, er
 }
 
 // Verify answers nil if a client's chain, its own certificate first, leads to one of
-// the account's CAs now and is for clients, ErrUntrusted if it does not, and any other
-// error if nobody knows.
+// the account's CAs now and is for clients, a fault of the kind fault.Unauthenticated if
+// it does not, and any other error if nobody knows.
 func (t *Trust) Verify(ctx context.Context, accountID string, chain []*x509.Certificate) error {
 	its, err := t.of(ctx, accountID)
 	if err != nil {
 		return err
 	}
-	if its.roots == nil || len(chain) == 0 || len(chain) > maxChain {
-		return ErrUntrusted
+	if its.roots == nil || len(chain) == 0 || len(chain) > pki.MaxChain {
+		return errUntrusted
 	}
 	now, hash := t.now(), hashOf(chain)
 	v, ok := its.find(hash)
@@ -109,7 +110,7 @@ func (t *Trust) Verify(ctx context.Context, accountID string, chain []*x509.Cert
 		its.remember(hash, v)
 	}
 	if !v.trusted {
-		return ErrUntrusted
+		return errUntrusted
 	}
 	return nil
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-func chain(certs ...certificatestest.Cert) []*x509.Certificate {
+func chain(certs ...pkitest.Cert) []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, c := range certs {
 		out = append(out, c.Certificate)
@@ -27,14 +28,14 @@ func (w *world) trust() *certificates.Trust {
 
 func TestClientsOfTheAccountsCAsAreTrustedAndNoOthers(t *testing.T) {
 	w := newWorld(t)
-	ca, foreign := certificatestest.CA(t, "CA", w.now), certificatestest.CA(t, "CA", w.now)
+	ca, foreign := pkitest.CA(t, "CA", w.now), pkitest.CA(t, "CA", w.now)
 	w.create("ca", ca.PEM())
 	middle := ca.Intermediate(t, "Middle", w.now)
 	client, behind := ca.Client(t, "client", w.now), middle.Client(t, "behind", w.now)
-	with := func(change certificatestest.Change) certificatestest.Cert {
+	with := func(change pkitest.Change) pkitest.Cert {
 		return ca.Client(t, "client", w.now, change)
 	}
-	many := []certificatestest.Cert{client}
+	many := []pkitest.Cert{client}
 	for range 10 {
 		many = append(many, middle)
 	}
@@ -51,21 +52,21 @@ func TestClientsOfTheAccountsCAsAreTrustedAndNoOthers(t *testing.T) {
 		{"without its intermediate", chain(behind), false},
 		{"of another CA of the same name", chain(foreign.Client(t, "client", w.now)), false},
 		{"which it brings along", chain(foreign.Client(t, "client", w.now), foreign), false},
-		{"that signs itself", chain(certificatestest.CA(t, "client", w.now)), false},
-		{"for servers", chain(with(func(c *certificatestest.Template) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })), false},
-		{"for anything", chain(with(func(c *certificatestest.Template) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} })), true},
-		{"expired", chain(with(func(c *certificatestest.Template) { c.NotAfter = w.now.Add(-time.Second) })), false},
-		{"not valid yet", chain(with(func(c *certificatestest.Template) { c.NotBefore = w.now.Add(time.Second) })), false},
+		{"that signs itself", chain(pkitest.CA(t, "client", w.now)), false},
+		{"for servers", chain(with(func(c *pkitest.Template) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })), false},
+		{"for anything", chain(with(func(c *pkitest.Template) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} })), true},
+		{"expired", chain(with(func(c *pkitest.Template) { c.NotAfter = w.now.Add(-time.Second) })), false},
+		{"not valid yet", chain(with(func(c *pkitest.Template) { c.NotBefore = w.now.Add(time.Second) })), false},
 		{"signed by a client", chain(client.Client(t, "client", w.now), client), false},
 		{"with too many", chain(many...), false},
 		{"nothing", nil, false},
 	}
 	for _, tt := range tests {
 		for range 2 { // the second time it is remembered
-			if err := trust.Verify(t.Context(), "a-1", tt.chain); (err == nil) != tt.want || err != nil && !errors.Is(err, certificates.ErrUntrusted) {
+			if err := trust.Verify(t.Context(), "a-1", tt.chain); (err == nil) != tt.want || err != nil && !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
-			if err := trust.Verify(t.Context(), "a-2", tt.chain); !errors.Is(err, certificates.ErrUntrusted) {
+			if err := trust.Verify(t.Context(), "a-2", tt.chain); !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("%s, in another account: %v", tt.name, err)
 			}
 		}
@@ -74,9 +75,9 @@ func TestClientsOfTheAccountsCAsAreTrustedAndNoOthers(t *testing.T) {
 
 func TestRememberedClientIsTrustedNoLongerThanItsCertificatesAreValid(t *testing.T) {
 	w := newWorld(t)
-	ca := certificatestest.CA(t, "CA", w.now)
+	ca := pkitest.CA(t, "CA", w.now)
 	w.create("ca", ca.PEM())
-	middle := ca.Intermediate(t, "Middle", w.now, func(c *certificatestest.Template) { c.NotAfter = w.now.Add(time.Minute) })
+	middle := ca.Intermediate(t, "Middle", w.now, func(c *pkitest.Template) { c.NotAfter = w.now.Add(time.Minute) })
 	client := middle.Client(t, "client", w.now)
 	trust := w.trust()
 	for second, want := range map[int]bool{0: true, 59: true, 61: false} {
@@ -91,7 +92,7 @@ func TestRememberedClientIsTrustedNoLongerThanItsCertificatesAreValid(t *testing
 
 func TestDeletedCAIsRefusedWithinFiveSeconds(t *testing.T) {
 	w := newWorld(t)
-	ca := certificatestest.CA(t, "CA", w.now)
+	ca := pkitest.CA(t, "CA", w.now)
 	made := w.create("ca", ca.PEM())
 	client := chain(ca.Client(t, "client", w.now))
 	trust := w.trust()
@@ -106,7 +107,7 @@ func TestDeletedCAIsRefusedWithinFiveSeconds(t *testing.T) {
 		w.now = w.now.Add(time.Second)
 		_ = verify() // which keeps nothing alive
 	}
-	if err := verify(); !errors.Is(err, certificates.ErrUntrusted) {
+	if err := verify(); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a client of a deleted CA: %v", err)
 	}
 	w.create("ca", ca.PEM())
@@ -124,9 +125,9 @@ func (away) Read(context.Context, []store.Key) ([]store.Item, error) { return ni
 func TestNobodyIsTrustedWhileTheTableIsAway(t *testing.T) {
 	w := newWorld(t)
 	trust := certificates.NewTrust(storetest.Over(t, away{w.items}, storetest.Pause(storetest.AtOnce)), func() time.Time { return w.now })
-	ca := certificatestest.CA(t, "CA", w.now)
+	ca := pkitest.CA(t, "CA", w.now)
 	for range 2 {
-		if err := trust.Verify(t.Context(), "a-1", chain(ca.Client(t, "client", w.now))); err == nil || errors.Is(err, certificates.ErrUntrusted) {
+		if err := trust.Verify(t.Context(), "a-1", chain(ca.Client(t, "client", w.now))); err == nil || fault.Is(err, fault.Unauthenticated) {
 			t.Errorf("got %v, want that nobody knows", err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestNobodyIsTrustedWhileTheTableIsAway(t *testing.T) {
 
 func TestOneSmallReadKeepsAnAccountFresh(t *testing.T) {
 	w := newWorld(t)
-	ca := certificatestest.CA(t, "CA", w.now)
+	ca := pkitest.CA(t, "CA", w.now)
 	w.create("ca", ca.PEM())
 	client, trust := chain(ca.Client(t, "client", w.now)), w.trust()
 	for i, want := range []store.Usage{{Reads: 1, Queries: 1}, {}, {Reads: 1}, {}, {Reads: 1}} {

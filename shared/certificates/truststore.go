@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -108,7 +109,7 @@ func bundleOf(all []record) []byte {
 	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 	var b strings.Builder
 	for _, r := range all {
-		b.Write(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: r.Certificate}))
+		b.Write(pem.EncodeToMemory(&pem.Block{Type: pki.CertificateBlock, Bytes: r.Certificate}))
 	}
 	return []byte(b.String())
 }

@@ -28,8 +28,8 @@ const (
 	DefaultGatewayAddr = "127.0.0.1:9001"
 	DefaultTLSAddr     = "127.0.0.1:9443"
 	// NoTLSAddr is written for no listener by TLS.
-	NoTLSAddr = "none"
-	DefaultDataDir     = ".gatewright"
+	NoTLSAddr      = "none"
+	DefaultDataDir = ".gatewright"
 	// DefaultFunctionsDataDir holds where functions run as processes of their own.
 	DefaultFunctionsDataDir = ".gatewright-lambda"
 )

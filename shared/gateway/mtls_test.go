@@ -15,24 +15,24 @@ import (
 	"time"
 
 	sharedconfig "github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/fault"
 
-	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
 // trusting are the CAs of the account a1.
 type trusting struct {
 	mu   sync.Mutex
-	cas  []certificatestest.Cert
+	cas  []pkitest.Cert
 	away bool
 }
 
-func (f *trusting) set(cas ...certificatestest.Cert) {
+func (f *trusting) set(cas ...pkitest.Cert) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cas = cas
@@ -57,10 +57,10 @@ func (f *trusting) Verify(_ context.Context, accountID string, chain []*x509.Cer
 	}
 	roots := f.pool()
 	if accountID != "a1" || roots == nil {
-		return certificates.ErrUntrusted
+		return fault.New(fault.Unauthenticated, "untrusted")
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		return certificates.ErrUntrusted
+		return fault.New(fault.Unauthenticated, "untrusted")
 	}
 	return nil
 }
@@ -84,8 +84,8 @@ func (s *shopSource) Certificate(_ context.Context, name string) (*tls.Certifica
 // secure has the house listen by TLS too, and gives its address.
 func (h *house) secure(t *testing.T, clients handshake.Clients) (url string, source *shopSource, roots *x509.CertPool) {
 	t.Helper()
-	ca := certificatestest.CA(t, "Servers", time.Now())
-	source = &shopSource{pair: ca.Client(t, "shop", time.Now(), func(c *certificatestest.Template) {
+	ca := pkitest.CA(t, "Servers", time.Now())
+	source = &shopSource{pair: ca.Client(t, "shop", time.Now(), func(c *pkitest.Template) {
 		c.ExtKeyUsage, c.DNSNames = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []string{"shop.test"}
 	}).TLS(t)}
 	l, err := listen.On(t.Context(), "127.0.0.1:0", "the gateway", "NOTHING")
@@ -152,12 +152,12 @@ func TestClientsAreLetInByTheirCertificates(t *testing.T) {
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
 	declare(a, "maybe", "mtls-auth-inbound", map[string]any{"allowUnauthenticatedRequests": true})
 	declare(a, "issuer", "mtls-auth-inbound", map[string]any{"certIssuerDN": "CN=One,O=Acme"})
-	one, two := certificatestest.CA(t, "One", time.Now()), certificatestest.CA(t, "Two", time.Now())
-	clients := &trusting{cas: []certificatestest.Cert{one, two}}
+	one, two := pkitest.CA(t, "One", time.Now()), pkitest.CA(t, "Two", time.Now())
+	clients := &trusting{cas: []pkitest.Cert{one, two}}
 	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
 	url, source, roots := h.secure(t, clients)
 	good, other := one.Client(t, "robot", time.Now()).TLS(t), two.Client(t, "robot", time.Now()).TLS(t)
-	stranger := certificatestest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
+	stranger := pkitest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
 	pretended := strings.ReplaceAll(one.Client(t, "robot", time.Now()).PEM(), "\n", "")
 	forged := []string{"Client-Cert", pretended, "X-Forwarded-Client-Cert", pretended}
 	tests := []struct {
@@ -206,7 +206,7 @@ func TestClientsAreLetInByTheirCertificates(t *testing.T) {
 func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	a := artifact(route("GET /mtls", rewrite(telling(t)), "mtls"))
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
-	ca := certificatestest.CA(t, "CA", time.Now())
+	ca := pkitest.CA(t, "CA", time.Now())
 	clients := &trusting{}
 	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
 	url, _, roots := h.secure(t, clients)
@@ -235,7 +235,7 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 }
 
 func TestUpstreamIsShownTheProjectsCertificate(t *testing.T) {
-	ca := certificatestest.CA(t, "Warehouse", time.Now())
+	ca := pkitest.CA(t, "Warehouse", time.Now())
 	roots := ca.Pool()
 	demanding := func(protocols ...string) *httptest.Server {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

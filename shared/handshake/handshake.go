@@ -72,7 +72,7 @@ func Config(o Options) *tls.Config {
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			name, source := o.find(hello.ServerName)
 			if source == nil {
-				return nil, nil //nolint:nilnil // which crypto/tls answers with the alert unrecognized_name
+				return nil, nil // which crypto/tls answers with the alert unrecognized_name
 			}
 			return source.Certificate(hello.Context(), name)
 		},
@@ -94,7 +94,7 @@ func Config(o Options) *tls.Config {
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, source := o.find(hello.ServerName)
 		if source == nil {
-			return nil, nil //nolint:nilnil // the base refuses it
+			return nil, nil // the base refuses it
 		}
 		cas, err := o.Clients.ClientCAs(hello.Context(), name)
 		switch {
@@ -106,7 +106,7 @@ func Config(o Options) *tls.Config {
 			o.Log.WarnContext(hello.Context(), "the client CAs of a name could not be looked up", "name", name, "error", err)
 			return asking, nil
 		case cas == nil:
-			return nil, nil //nolint:nilnil // the base, which asks for none
+			return nil, nil // the base, which asks for none
 		}
 		// The names of the CAs go along, so that clients with several certificates know
 		// which one to send.

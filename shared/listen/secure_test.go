@@ -14,17 +14,17 @@ import (
 	"crypto/rand"
 	"log/slog"
 
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 // secured starts a server that speaks TLS as localhost, and gives its address and the
 // CA of its certificate.
 func secured(t *testing.T, h http.HandlerFunc, change func(*tls.Config), settings ...func(*config.Listener)) (addr string, roots *x509.CertPool) {
 	t.Helper()
-	ca := certificatestest.CA(t, "CA", time.Now())
+	ca := pkitest.CA(t, "CA", time.Now())
 	its := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)},
 	}

@@ -6,8 +6,8 @@
 // A private key is sealed, and opened by builds alone. Nothing shows it.
 //
 // What it is not: it knows no upstream (package upstream does) and no deployment, but
-// for the names of those that use a certificate. What is read of an upload is package
-// certificates'. Read this file first, then use.go (what builds ask) and table.go.
+// for the names of those that use a certificate. What is wrong with an upload
+// package pki says. Read this file first, then use.go (what builds ask) and table.go.
 package mtlscertificates
 
 import (
@@ -24,10 +24,10 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -74,7 +74,7 @@ type Project struct {
 // Certificate is a certificate as its owner sees it.
 type Certificate struct {
 	ID, Name string
-	Info     certificates.Info
+	Info     pki.Info
 	// Environments are the kinds of environment that it is enabled for.
 	Environments         []environment.Kind
 	CreatedOn, UpdatedOn time.Time
@@ -123,7 +123,7 @@ func (r record) shown() (Certificate, error) {
 		return Certificate{}, err
 	}
 	return Certificate{
-		ID: r.ID, Name: r.Name, Info: certificates.InfoOf(c), Environments: r.Environments,
+		ID: r.ID, Name: r.Name, Info: pki.InfoOf(c), Environments: r.Environments,
 		CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
 	}, nil
 }
@@ -165,7 +165,7 @@ func (s *Service) Create(ctx context.Context, at Project, n New) (Certificate, e
 	if len(n.Name) > MaxNameChars || !namePattern.MatchString(n.Name) {
 		wrong.Add("name", "has to have 1 to %d letters, digits and _, and no digit first", MaxNameChars)
 	}
-	pair, wrongChain, wrongKey := certificates.ReadPair(n.Certificate, n.Key, s.parts.Now())
+	pair, wrongChain, wrongKey := pki.ReadPair(n.Certificate, n.Key, s.parts.Now())
 	if wrongChain != "" {
 		wrong.Add("certificate", "%s", wrongChain)
 	}
@@ -284,7 +284,7 @@ func (s *Service) read(ctx context.Context, at Project, id string) (record, erro
 }
 
 // Enable has a certificate be enabled for these kinds of environment and no others, for
-// builds from now on; nil leaves it as it is. It answers NotFound for a certificate
+// builds from now on; none disables it. It answers NotFound for a certificate
 // that is not there or not seen, and Forbidden for environments that the caller does
 // not see.
 func (s *Service) Enable(ctx context.Context, at Project, id string, kinds []environment.Kind) (Certificate, error) {
@@ -292,7 +292,7 @@ func (s *Service) Enable(ctx context.Context, at Project, id string, kinds []env
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) (err error) {
 		r, err = s.read(ctx, at, id)
 		switch {
-		case err != nil || kinds == nil:
+		case err != nil:
 			return err
 		case !at.sees(kinds):
 			return errLimited

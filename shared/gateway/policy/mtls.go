@@ -4,25 +4,23 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/certificates"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
 // Clients tells which clients' certificates an account trusts.
 type Clients interface {
 	// Verify answers nil for a chain, the client's own certificate first, that leads to
-	// one of the account's CAs now, certificates.ErrUntrusted for one that does not, and
-	// any other error if nobody knows.
+	// one of the account's CAs now. One that does not is a fault of the kind
+	// fault.Unauthenticated; any other error means that nobody knows.
 	Verify(ctx context.Context, accountID string, chain []*x509.Certificate) error
 }
-
-var _ Clients = (*certificates.Trust)(nil)
 
 // mtlsOptions are those of mtls-auth-inbound (contract 4.5).
 type mtlsOptions struct {
@@ -85,15 +83,12 @@ func (p *mtls) Inbound(x *pipeline.Exchange) *http.Response {
 		return p.refuse(x, "This route is for clients with a certificate. Connect by TLS, with one of a CA that the account has.")
 	}
 	leaf := x.ClientChain[0]
-	if p.issuer != "" && !certificates.IsName(p.issuer, leaf.RawIssuer) {
+	if p.issuer != "" && !pki.IsName(p.issuer, leaf.RawIssuer) {
 		return p.refuse(x, "The client's certificate is of another issuer than this route accepts.")
 	}
-	err := certificates.ErrUntrusted
-	if p.clients != nil {
-		err = p.clients.Verify(x.Context, p.accountID, x.ClientChain)
-	}
+	err := p.verify(x)
 	switch {
-	case errors.Is(err, certificates.ErrUntrusted):
+	case fault.Is(err, fault.Unauthenticated):
 		return p.refuse(x, "The client's certificate is of no CA that the account has, or is not valid now, or is not for clients. Send the intermediates with it if it has any.")
 	case err != nil:
 		x.Cause = err
@@ -103,10 +98,19 @@ func (p *mtls) Inbound(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
+var errNoClients = fault.New(fault.Unauthenticated, "This gateway knows no clients.")
+
+func (p *mtls) verify(x *pipeline.Exchange) error {
+	if p.clients == nil {
+		return errNoClients
+	}
+	return p.clients.Verify(x.Context, p.accountID, x.ClientChain)
+}
+
 // userOf is whom a certificate stands for: by its subject, or its fingerprint where
 // that is empty.
 func userOf(c *x509.Certificate) *pipeline.User {
-	info, fingerprint := certificates.InfoOf(c), certificates.Fingerprint(c)
+	info, fingerprint := pki.InfoOf(c), pki.Fingerprint(c)
 	u := &pipeline.User{Sub: info.Subject}
 	if u.Sub == "" {
 		u.Sub = fingerprint

@@ -1,4 +1,4 @@
-package certificates
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/certificates/certificatestest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 var now = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
@@ -33,8 +33,8 @@ func negative(der []byte) []byte {
 }
 
 func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
-	with := func(change certificatestest.Change) string { return certificatestest.CA(t, "CA", now, change).PEM() }
-	ca := certificatestest.CA(t, "CA", now)
+	with := func(change pkitest.Change) string { return pkitest.CA(t, "CA", now, change).PEM() }
+	ca := pkitest.CA(t, "CA", now)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 		{"an older signing request", encode("NEW CERTIFICATE REQUEST", request), "signing request"},
 		{"a public key", encode("PUBLIC KEY", public), "another kind"},
 		{"a revocation list", encode("X509 CRL", []byte{1}), "another kind"},
-		{"a chain", ca.PEM() + certificatestest.CA(t, "Other", now).PEM(), "chain of several"},
+		{"a chain", ca.PEM() + pkitest.CA(t, "Other", now).PEM(), "chain of several"},
 		{"the same twice", ca.PEM() + ca.PEM(), "chain of several"},
 		{"too large", ca.PEM() + strings.Repeat(" ", MaxCertificateBytes), "bytes"},
 		{"damaged", encode("CERTIFICATE", cut), "damaged"},
@@ -100,7 +100,7 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, wrong := readCA(tt.text, now)
+			c, wrong := ReadCA(tt.text, now)
 			switch {
 			case tt.want == "" && (wrong != "" || c == nil):
 				t.Errorf("refused: it %s", wrong)
@@ -113,7 +113,7 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 
 // TestWeakSignaturesAreRefused: the standard library makes none to try it with.
 func TestWeakSignaturesAreRefused(t *testing.T) {
-	ca := certificatestest.CA(t, "CA", now)
+	ca := pkitest.CA(t, "CA", now)
 	for _, algorithm := range []x509.SignatureAlgorithm{x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.UnknownSignatureAlgorithm} {
 		c := *ca.Certificate
 		c.SignatureAlgorithm = algorithm
@@ -124,7 +124,7 @@ func TestWeakSignaturesAreRefused(t *testing.T) {
 }
 
 func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
-	ca := certificatestest.CA(t, "CA", now)
+	ca := pkitest.CA(t, "CA", now)
 	middle := ca.Intermediate(t, "Middle", now)
 	client, other := middle.Client(t, "client", now), ca.Client(t, "other", now)
 	block, _ := pem.Decode([]byte(client.KeyPEM(t)))
@@ -170,7 +170,7 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestNamesAreWrittenAsRFC2253Has(t *testing.T) {
-	c := certificatestest.CA(t, `a, "b"`, now)
+	c := pkitest.CA(t, `a, "b"`, now)
 	if got, want := Name(c.RawSubject), `CN=a\, \"b\", O=Acme`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -1,5 +1,9 @@
-// Package certificatestest makes certificates for tests: CAs, and what they sign.
-package certificatestest
+// Package pkitest makes certificates for tests: CAs that sign themselves, intermediates,
+// and what both sign for clients and servers, valid around a time of the test's own.
+//
+// What it is not: for anything but tests. Their keys are ECDSA's, since those are quick
+// to make. This file is all of it.
+package pkitest
 
 import (
 	"crypto"

@@ -1,4 +1,10 @@
-package certificates
+// Package pki reads what is uploaded of certificates and keys, in PEM, and says of each
+// mistake what it is; and it writes of a certificate what people read. The forms are those
+// of RFC 5280, 7468 and 2253, the checks those of contract 2.3.
+//
+// What it is not: it keeps nothing and verifies no chain; packages certificates and
+// mtlscertificates do. This file is all of it.
+package pki
 
 import (
 	"bytes"
@@ -30,8 +36,8 @@ const (
 	// private key, both in PEM.
 	MaxChainBytes = 64 << 10
 	MaxKeyBytes   = 16 << 10
-	// maxChain is how many certificates a chain has at most.
-	maxChain = 10
+	// MaxChain is how many certificates a chain has at most.
+	MaxChain = 10
 	// minRSABits is what verifiers accept by the rules of the CA/Browser Forum, and
 	// Go's own ends not far below.
 	minRSABits = 2048
@@ -95,9 +101,9 @@ func Fingerprint(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readCA reads the certificate of a CA from PEM. wrong says what is wrong with it, ""
+// ReadCA reads the certificate of a CA from PEM. wrong says what is wrong with it, ""
 // for nothing, and repeats nothing of it.
-func readCA(text string, now time.Time) (c *x509.Certificate, wrong string) {
+func ReadCA(text string, now time.Time) (c *x509.Certificate, wrong string) {
 	blocks, wrong := readBlocks(text, MaxCertificateBytes)
 	switch {
 	case wrong != "":
@@ -176,14 +182,14 @@ func readBlocks(text string, most int) (blocks []*pem.Block, wrong string) {
 			return nil, "holds a private key: upload the certificate alone, and replace a key that you have sent to anybody"
 		case strings.HasSuffix(b.Type, "CERTIFICATE REQUEST"):
 			return nil, "is a signing request (CSR): upload the certificate that was made of it"
-		case b.Type != certificateBlock:
+		case b.Type != CertificateBlock:
 			return nil, "holds a PEM block of another kind: it has to begin with -----BEGIN CERTIFICATE-----"
 		}
 		blocks = append(blocks, b)
 	}
 	switch {
-	case len(blocks) > maxChain:
-		return nil, fmt.Sprintf("holds more than %d certificates", maxChain)
+	case len(blocks) > MaxChain:
+		return nil, fmt.Sprintf("holds more than %d certificates", MaxChain)
 	case len(blocks) > 0:
 		return blocks, ""
 	case isDER(text):
@@ -192,7 +198,8 @@ func readBlocks(text string, most int) (blocks []*pem.Block, wrong string) {
 	return nil, "is not in PEM: send all from the line -----BEGIN CERTIFICATE----- to the line -----END CERTIFICATE-----, both included"
 }
 
-const certificateBlock = "CERTIFICATE"
+// CertificateBlock is the type of a certificate's block in PEM.
+const CertificateBlock = "CERTIFICATE"
 
 // isDER reports whether a text is DER itself, or its base64 without the lines of PEM.
 func isDER(text string) bool {
@@ -256,7 +263,7 @@ func ReadPair(chain, key string, now time.Time) (p Pair, wrongChain, wrongKey st
 	}
 	p = Pair{Leaf: all[0], Key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))}
 	for _, c := range all {
-		p.Chain += string(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw}))
+		p.Chain += string(pem.EncodeToMemory(&pem.Block{Type: CertificateBlock, Bytes: c.Raw}))
 	}
 	return p, "", ""
 }
@@ -296,7 +303,7 @@ func readKey(text string) (key crypto.Signer, wrong string) {
 			continue
 		case b.Type == "ENCRYPTED PRIVATE KEY" || b.Headers["DEK-Info"] != "":
 			return nil, "is encrypted, and nobody here knows its password: send it decrypted, as `openssl pkey -in FILE` writes it; it is sealed before it is stored"
-		case b.Type == certificateBlock:
+		case b.Type == CertificateBlock:
 			return nil, "holds a certificate: send the private key alone"
 		case !strings.HasSuffix(b.Type, "PRIVATE KEY"):
 			return nil, unreadableKey
@@ -320,7 +327,7 @@ func readKey(text string) (key crypto.Signer, wrong string) {
 	}
 }
 
-var errKey = errors.New("certificates: the key has no known form")
+var errKey = errors.New("pki: the key has no known form")
 
 // parseKey knows the three forms whatever the block is called: tools mix them up.
 func parseKey(der []byte) (any, error) {
