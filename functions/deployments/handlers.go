@@ -9,11 +9,12 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/mtlscertificates"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	h := handlers{deployments.Open(p)}
+	h := handlers{deployments.Open(p), mtlscertificates.Open(p, nil)}
 	return []api.Route{
 		sources.To(h.sources), sourceURL.To(h.sourceURL), projectSources.To(h.projectSources), status.To(h.status),
 		list.To(h.list), read.To(h.read), remove.To(h.remove), removeFromProject.To(h.removeFromProject), redeploy.To(h.redeploy),
@@ -21,7 +22,10 @@ func Bind(p installation.Parts) []api.Route {
 	}
 }
 
-type handlers struct{ service *deployments.Service }
+type handlers struct {
+	service      *deployments.Service
+	certificates *mtlscertificates.Service
+}
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
 	return h.issue(ctx, in.Body.AccountName, deployments.UploadAt{Project: in.Body.ProjectName, Branch: in.Body.BranchName})
@@ -96,7 +100,7 @@ func (h handlers) rollback(ctx context.Context, in *rollbackIn) (*deploymentOut,
 	if in.Body != nil {
 		to = strings.ToLower(in.Body.To)
 	}
-	return api.Answer(view)(h.service.Rollback(ctx, nameIn{in.DeploymentName}.at(ctx), to))
+	return api.Answer(view)(h.service.Rollback(ctx, nameIn{in.DeploymentName}.at(ctx), to, h.certificates))
 }
 
 func (h handlers) history(ctx context.Context, in *historyIn) (*historyOut, error) {

@@ -22,7 +22,7 @@ import (
 // apart their clocks are. The invariant and its reason are those of the package:
 // units are granted by the record under the limit before they can be spent, and
 // nobody takes them back. What an instance leased ahead and does not spend is lost to the
-// others until the block ends: docs/decisions/0033-leases-over-several-seconds.md.
+// others until the block ends: docs/decisions/0035-leases-over-several-seconds.md.
 //
 // It is safe for concurrent use; an instance has one.
 type Rates struct {

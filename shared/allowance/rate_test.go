@@ -191,7 +191,7 @@ func TestNoSecondAdmitsOneTooMany(t *testing.T) {
 }
 
 // TestRateIsSparing: under one write for 20 that are admitted, at load. The rates of
-// docs/decisions/0033-leases-over-several-seconds.md are measured so.
+// docs/decisions/0035-leases-over-several-seconds.md are measured so.
 func TestRateIsSparing(t *testing.T) {
 	for _, c := range []struct {
 		instances int

@@ -24,7 +24,7 @@ const (
 // Shards is over how many partitions an account's records are spread. A partition
 // takes 1,000 write units a second, and a record costs 2 when it is written and
 // 2 when it is taken over: 8 of them carry 2,000 changes a second
-// (docs/decisions/0037-audit-records-are-chained-behind-the-change.md).
+// (docs/decisions/0036-audit-records-are-chained-behind-the-change.md).
 const Shards = 8
 
 // ChainedShards is over how many partitions those are spread that are chained: they

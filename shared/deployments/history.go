@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -42,7 +43,17 @@ var (
 	errAlreadyLive   = fault.New(fault.Conflict, "This build is served already.")
 	errBuildGone     = fault.New(fault.Conflict, "This build is gone: its artifact was removed, as all are but the last %d. Deploy its sources again, or choose one that the history calls previous.", maxEarlierBuilds)
 	errNoBuild       = fault.Missing("build")
+	// A build was made with the certificates that there were.
+	errCertificateGone = fault.New(fault.Conflict, "This build shows upstreams an mTLS certificate that was deleted since, or is not enabled for the environment any more. Choose another build, or deploy with a certificate that is.")
 )
+
+// Certificates are the mTLS certificates that builds show to upstreams: package
+// mtlscertificates has them.
+type Certificates interface {
+	// Serving gives the writes by which a build that shows some comes to be served; ok
+	// is false where one of them is gone, or not enabled for the kind any more.
+	Serving(ctx context.Context, accountID, project string, kind environment.Kind, ids []string) (writes []store.Write, ok bool, err error)
+}
 
 // History returns the builds that a deployment has served: the live one, then those
 // that can be returned to, the last served first, then those that are gone.
@@ -77,7 +88,7 @@ func (b Served) past(state BuildState) PastBuild {
 //
 // A build that is served already, one that is gone, and none to go back to are a
 // Conflict; an id of none of the deployment's builds is NotFound.
-func (s *Service) Rollback(ctx context.Context, at DeploymentAt, to string) (Deployment, error) {
+func (s *Service) Rollback(ctx context.Context, at DeploymentAt, to string, shown Certificates) (Deployment, error) {
 	var out Deployment
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		r, err := s.find(ctx, at)
@@ -88,7 +99,14 @@ func (s *Service) Rollback(ctx context.Context, at DeploymentAt, to string) (Dep
 		if err != nil {
 			return err
 		}
-		if err := s.parts.Table.Commit(ctx,
+		uses, ok, err := shown.Serving(ctx, r.AccountID, r.Project, r.Kind, next.Served.Certificates)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errCertificateGone
+		}
+		if err := s.parts.Table.Commit(ctx, append(uses,
 			r.update(store.ErrStale,
 				store.Set(store.At("latest"), next.Latest),
 				store.Set(store.At("ended"), next.Ended),
@@ -100,7 +118,7 @@ func (s *Service) Rollback(ctx context.Context, at DeploymentAt, to string) (Dep
 				store.Set(store.At("updatedOn"), next.UpdatedOn),
 			).If(store.Equal(store.At("latest"), r.Latest)),
 			audit.Record(ctx, r.resource()),
-		); err != nil {
+		)...); err != nil {
 			return err
 		}
 		out = s.view(next)

@@ -1,6 +1,7 @@
 package deployments_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,8 +10,33 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
 )
+
+// noCertificates are those of builds that show none.
+type noCertificates struct{ gone bool }
+
+// Serving implements deployments.Certificates.
+func (c noCertificates) Serving(context.Context, string, string, environment.Kind, []string) ([]store.Write, bool, error) {
+	return nil, !c.gone, nil
+}
+
+// TestABuildWhoseCertificateIsGoneIsNotReturnedTo: it would show upstreams what its
+// owner has taken away.
+func TestABuildWhoseCertificateIsGoneIsNotReturnedTo(t *testing.T) {
+	w := newWorld(t)
+	w.served("1")
+	second := w.served("2")
+	_, err := w.Rollback(w.ctx(), at(second), "", noCertificates{gone: true})
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v", err)
+	}
+	if r := w.record(second.Deployment); r.Served.BuildID != second.StatusID {
+		t.Errorf("%s is served", r.Served.BuildID)
+	}
+}
 
 // at is a deployment as its owner names it.
 func at(in deployments.BuildInput) deployments.DeploymentAt {
@@ -27,7 +53,7 @@ func (w *world) served(body string) deployments.BuildInput {
 
 func (w *world) rollback(in deployments.BuildInput, to string) {
 	w.t.Helper()
-	if _, err := w.Rollback(w.ctx(), at(in), to); err != nil {
+	if _, err := w.Rollback(w.ctx(), at(in), to, noCertificates{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -76,7 +102,7 @@ func TestRollbackToNothingIsRefused(t *testing.T) {
 	in := w.claim("shop", "main", "1")
 	refused := func(to string, kind fault.Kind, text string) {
 		t.Helper()
-		_, err := w.Rollback(w.ctx(), at(in), to)
+		_, err := w.Rollback(w.ctx(), at(in), to, noCertificates{})
 		if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
 			t.Errorf("to %q: %v, want %q", to, err, text)
 		}
@@ -138,7 +164,7 @@ func TestNewestDecisionWins(t *testing.T) {
 			case what == "roll back" && deployed != "":
 				before := w.record(deployed)
 				d := deployments.DeploymentAt{Owner: full(), Deployment: deployed}
-				if _, err := w.Rollback(w.ctx(), d, ""); err == nil {
+				if _, err := w.Rollback(w.ctx(), d, "", noCertificates{}); err == nil {
 					live, decided = before.Before[0].BuildID, before.Latest+1
 				} else if !fault.Is(err, fault.Conflict) || len(before.Before) > 0 {
 					rt.Fatal(err)
@@ -199,7 +225,7 @@ func TestBuildThatEndsInTheMiddleOfARollback(t *testing.T) {
 	second := w.served("2")
 	third := w.claim("shop", "main", "3")
 	s := w.interrupted(&interrupted{beforeCommit: func() { w.serve(third) }})
-	if _, err := s.Rollback(w.ctx(), at(third), ""); err != nil {
+	if _, err := s.Rollback(w.ctx(), at(third), "", noCertificates{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.record(third.Deployment); r.Served.BuildID != second.StatusID || r.Served.Number != 4 || len(r.Before) != 2 {

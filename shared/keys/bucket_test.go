@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -16,7 +17,10 @@ import (
 
 // lasting reports whether records at key stay after everything was deleted.
 func lasting(key store.Key) bool {
-	for _, prefix := range []string{"buckets#", "audit#", "operation#"} {
+	if audit.IsRecord(key) {
+		return true
+	}
+	for _, prefix := range []string{"buckets#", "operation#"} {
 		if strings.HasPrefix(key.PK, prefix) {
 			return true
 		}

@@ -195,7 +195,7 @@ func (s *Service) Create(ctx context.Context, at Project, n New) (Certificate, e
 	}
 	count := store.At("count")
 	if err := s.parts.Table.Commit(ctx,
-		store.Check(store.ProjectKey(at.AccountID, at.Name), store.Exists()).Else(errNoProject),
+		store.Check(store.ProjectKey(at.AccountID, at.Name), store.ProjectStands()).Else(errNoProject),
 		store.Create(at.key(r.ID), r),
 		store.Create(at.nameKey(r.Name), pointer{r.ID}).Else(errNameInUse),
 		store.Upsert(at.countKey(), store.Add(count, 1)).
@@ -228,12 +228,8 @@ func (s *Service) List(ctx context.Context, at Project) ([]Certificate, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		there := store.Want(store.ProjectKey(at.AccountID, at.Name), nil)
-		if err := s.parts.Table.Load(ctx, there); err != nil {
+		if err := s.parts.Table.ProjectThere(ctx, at.AccountID, at.Name, errNoProject); err != nil {
 			return nil, err
-		}
-		if !there.Found {
-			return nil, errNoProject
 		}
 	}
 	var out []Certificate

@@ -70,6 +70,26 @@ func (s *Service) Serving(ctx context.Context, accountID, project string, kind e
 	return writes, true, nil
 }
 
+// maxRemoved is how many certificates one transaction removes.
+const maxRemoved = 40
+
+// Removal gives writes that remove certificates of a project which is deleted, as many
+// as fit one transaction, and whether there are more. Nothing is made in it any more.
+func (s *Service) Removal(ctx context.Context, accountID, project string) (writes []store.Write, more bool, err error) {
+	at := ofProject(accountID, project)
+	all, err := s.records(ctx, at)
+	if err != nil {
+		return nil, false, err
+	}
+	for i, r := range all {
+		if i == maxRemoved {
+			return writes, true, nil
+		}
+		writes = append(writes, store.Delete(at.key(r.ID)), store.Delete(at.nameKey(r.Name)))
+	}
+	return append(writes, store.Delete(at.countKey())), false, nil
+}
+
 // ofProject is a project as builds ask about it, for nobody.
 func ofProject(accountID, project string) Project {
 	return Project{Owner: auth.Owner{AccountID: accountID}, Name: project}

@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/variables"
@@ -28,12 +29,15 @@ import (
 
 // Remover deletes projects. It is safe for concurrent use.
 type Remover struct {
-	table *store.Table
-	keys  *keys.Service
+	table        *store.Table
+	keys         *keys.Service
+	certificates *mtlscertificates.Service
 }
 
 // Open makes the Remover of an installation.
-func Open(p installation.Parts) *Remover { return &Remover{p.Table, keys.Open(p)} }
+func Open(p installation.Parts) *Remover {
+	return &Remover{p.Table, keys.Open(p), mtlscertificates.Open(p, nil)}
+}
 
 // Definitions returns the operation's definition. Every state has to happen: what it
 // left would stay for ever, and a project that is never deleted keeps its name.
@@ -45,9 +49,10 @@ func (r *Remover) Definitions() []operation.Definition {
 				Does: "ends the deployments, which gateways stop serving, with their environments",
 				Task: deployments.Stop(r.table), Next: "variables", Must: true,
 			},
-			"variables": {Does: "deletes the variables of all branches", Task: r.variables(), Next: "buckets", Must: true},
-			"buckets":   {Does: "deletes the project's own key buckets, whose keys open nothing from then on", Task: r.buckets, Next: "release", Must: true},
-			"release":   {Does: "frees the project's name", Task: deployments.Release, Next: operation.Succeed, Must: true},
+			"variables":    {Does: "deletes the variables of all branches", Task: r.variables(), Next: "certificates", Must: true},
+			"certificates": {Does: "deletes the mTLS certificates with their keys", Task: r.mtls, Next: "buckets", Must: true},
+			"buckets":      {Does: "deletes the project's own key buckets, whose keys open nothing from then on", Task: r.buckets, Next: "release", Must: true},
+			"release":      {Does: "frees the project's name", Task: deployments.Release, Next: operation.Succeed, Must: true},
 		},
 	}}
 }
@@ -68,6 +73,15 @@ func (r *Remover) variables() operation.Task {
 			return c.Purge(ctx, r.table, in.AccountID, in.Project, write)
 		},
 	}.Drain()
+}
+
+func (r *Remover) mtls(ctx context.Context, s operation.Step) (operation.Result, error) {
+	var in deployments.DeletionInput
+	if err := s.Input(&in); err != nil {
+		return operation.Result{}, err
+	}
+	writes, more, err := r.certificates.Removal(ctx, in.AccountID, in.Project)
+	return operation.Result{Writes: writes, Again: more}, err
 }
 
 func (r *Remover) buckets(ctx context.Context, s operation.Step) (operation.Result, error) {

@@ -369,7 +369,7 @@ func TestChangesAreAuditedAndReadsAreNot(t *testing.T) {
 	w := newWorld(t)
 	count := func() (n int) {
 		for key := range w.memory.Items() {
-			if strings.HasPrefix(key.PK, "audit#") {
+			if audit.IsRecord(key) {
 				n++
 			}
 		}

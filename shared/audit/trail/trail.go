@@ -15,7 +15,7 @@
 // Read chain.go for the taking over, link.go for what is signed, count.go and
 // list.go for the list, verify.go for the proof. The rules are those of contract
 // 2.2 and 3.3; the reasons are in
-// docs/decisions/0037-audit-records-are-chained-behind-the-change.md.
+// docs/decisions/0036-audit-records-are-chained-behind-the-change.md.
 package trail
 
 import (
