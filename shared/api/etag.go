@@ -141,6 +141,8 @@ func (s *Server) holds(ctx context.Context, r *http.Request, d Declaration, want
 	switch {
 	case out.succeeded() && want.strong(etagOf(out.body.Bytes())):
 		return notes, nil
+	case want.any && problem != nil && problem.Status == http.StatusNotFound:
+		return nil, problem.cause // as without a condition
 	case problem != nil && problem.Status >= http.StatusInternalServerError, problem != nil && problem.Status == http.StatusTooManyRequests:
 		return nil, problem.cause
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
@@ -58,7 +60,7 @@ func (i *input) read(t reflect.Type) {
 			if f.Type.Kind() != reflect.Slice {
 				i.single = append(i.single, f.Tag.Get("query"))
 			}
-			if f.Type.Kind() == reflect.Bool {
+			if kindOf(f.Type) == reflect.Bool {
 				i.truths = append(i.truths, f.Tag.Get("query"))
 			}
 			if f.Tag.Get("empty") != "absent" {
@@ -66,6 +68,14 @@ func (i *input) read(t reflect.Type) {
 			}
 		}
 	}
+}
+
+// kindOf is the kind of a parameter's value, which may be wrapped.
+func kindOf(t reflect.Type) reflect.Kind {
+	if wrapped, ok := reflect.New(t).Interface().(huma.ParamWrapper); ok {
+		return wrapped.Receiver().Kind()
+	}
+	return t.Kind()
 }
 
 // readBody reads the names of a body's properties. Those of a list's entries
