@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -225,9 +226,13 @@ func TestEventsReachTheirOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for parameter, sample := range names {
-			raw = bytes.ReplaceAll(raw, []byte(sample), []byte(made[parameter]))
+		// All at once, the longest first: shop begins shop-main-0123abc, and key_… ends akey_….
+		parameters := slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(len(names[b]), len(names[a])) })
+		var pairs []string
+		for _, parameter := range parameters {
+			pairs = append(pairs, names[parameter], made[parameter])
 		}
+		raw = []byte(strings.NewReplacer(pairs...).Replace(string(raw)))
 		out, operation := send(t, w.Copy(t).Parts, g, raw, key)
 		if operation != d.ID || out.StatusCode != d.Status {
 			t.Errorf("it leads to %q and is answered %d: %s", operation, out.StatusCode, out.Body)
