@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,26 +220,23 @@ func TestTwoTriesAtOnceAreOneChange(t *testing.T) {
 }
 
 // chance is a table that chance disturbs: calls fail, and other tries of the
-// request happen before them.
+// request happen before transactions.
 type chance struct {
 	failing
-	random *rand.Rand
-	depth  int
-	others func()
+	// reading has one read at a time: a service makes some at once.
+	reading sync.Mutex
+	random  *rand.Rand
+	depth   int
+	others  func()
 }
 
+// disturb has this call fail, or none.
 func (c *chance) disturb() {
-	all := failures()
 	c.at = none
-	if c.random.IntN(4) == 0 {
-		f := all[c.random.IntN(len(all))]
-		c.failure, c.at = f, int(c.calls.Load())
+	if c.random != nil && c.random.IntN(4) == 0 {
+		all := failures()
+		c.failure, c.at = all[c.random.IntN(len(all))], int(c.calls.Load())
 		c.always = false
-	}
-	if c.random.IntN(3) == 0 && c.depth < 2 {
-		c.depth++
-		c.others()
-		c.depth--
 	}
 }
 
@@ -254,7 +252,7 @@ func TestWhateverHappensToItsTriesARequestIsOneChange(t *testing.T) {
 		for seed := range simulations.Runs(6) {
 			random := rand.New(rand.NewPCG(uint64(seed), 34))
 			c := p.tries(t, d, r, nil)
-			table := &disturbed{chance{failing: failing{Backend: c.Items, at: none}, random: random}}
+			table := &disturbed{chance: chance{failing: failing{Backend: c.Items, at: none}, random: random}}
 			c.Parts.Table = storetest.Over(t, table, storetest.Clock(c.Parts.Now))
 			var answers []functionstest.Answer
 			try := func() {
@@ -286,26 +284,29 @@ type disturbed struct{ chance }
 
 // Read implements store.Backend.
 func (c *disturbed) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	c.before()
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.disturb()
 	return c.failing.Read(ctx, keys)
 }
 
 // Query implements store.Backend.
 func (c *disturbed) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
-	c.before()
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.disturb()
 	return c.failing.Query(ctx, q)
 }
 
 // Transact implements store.Backend.
 func (c *disturbed) Transact(ctx context.Context, token string, writes []store.Write) error {
-	c.before()
-	return c.failing.Transact(ctx, token, writes)
-}
-
-func (c *disturbed) before() {
-	if c.random != nil {
-		c.disturb()
+	if c.random != nil && c.random.IntN(2) == 0 && c.depth < 2 {
+		c.depth++
+		c.others()
+		c.depth--
 	}
+	c.disturb()
+	return c.failing.Transact(ctx, token, writes)
 }
 
 // bulkOf is a bulk creation of so many keys, with texts of their own and long

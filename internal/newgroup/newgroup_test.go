@@ -37,7 +37,7 @@ func TestNamesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 		{"platforms", "platform", "projects", "events/platforms exists"},
 		{"keys", "key", "projects", "shared/keys exists"},
 		{"variants", "variable", "projects", "calls another thing {variableName}"},
-		{"badges", "badge", "medals", "choose one of accounts, audit-logs"},
+		{"badges", "badge", "medals", "choose one of accounts, account-keys, audit-logs"},
 		{"badges", "badge", "audit-logs", ""},
 	} {
 		g, err := newGroup(c.name, c.noun)

@@ -28,6 +28,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 func main() {
@@ -176,7 +178,14 @@ func (r *crash) start(ctx context.Context) (err error) {
 	if r.log, err = logOf(filepath.Join(r.dir, "data")); err != nil {
 		return err
 	}
-	r.product, err = start(ctx, r.binary, r.dir)
+	var turns *instance.Turns
+	if r.product != nil { // it was started before
+		turns = r.product.client.turns
+	}
+	started, err := start(ctx, r.binary, r.dir, turns)
+	if err == nil {
+		r.product = started
+	}
 	return err
 }
 

@@ -17,11 +17,18 @@ type product struct {
 // startTimeout bounds a start, and each request.
 const startTimeout = 60 * time.Second
 
-// start starts the product over the data directory and waits until it answers.
-func start(ctx context.Context, binary, dir string) (*product, error) {
+// start starts the product over the data directory and waits until it answers. turns
+// are nil for the first start.
+func start(ctx context.Context, binary, dir string, turns *instance.Turns) (*product, error) {
 	i, err := instance.Start(ctx, dir, "", binary)
 	if err != nil {
 		return nil, err
 	}
-	return &product{i, client{api: i.API, key: i.Key, http: &http.Client{Timeout: startTimeout}}}, nil
+	if turns == nil {
+		if turns, err = i.Turns(ctx); err != nil {
+			i.Kill()
+			return nil, err
+		}
+	}
+	return &product{i, client{api: i.API, turns: turns, http: &http.Client{Timeout: startTimeout}}}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 // writer makes consumers and keys and deletes some, one write after another,
@@ -126,8 +128,9 @@ const (
 
 // client calls the management API.
 type client struct {
-	api, key string
-	http     *http.Client
+	api   string
+	turns *instance.Turns
+	http  *http.Client
 }
 
 // do makes a request and reads its answer to the end: only then is a write
@@ -145,7 +148,7 @@ func (c client) do(ctx context.Context, method, path string, body any) (status i
 	}
 	// Repeats would hide what happened to the first try.
 	request.GetBody = nil
-	request.Header.Set("Authorization", "Bearer "+c.key)
+	request.Header.Set("Authorization", "Bearer "+c.turns.Next())
 	response, err := c.http.Do(request)
 	if err != nil {
 		return 0, nil, err

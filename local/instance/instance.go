@@ -3,6 +3,9 @@
 // until they stop or kill it.
 //
 // It is not the local run, which is package main in local; it starts that.
+//
+// Read instance.go; turns.go has account keys for loads, usage.go what the process
+// takes.
 package instance
 
 import (

@@ -27,28 +27,14 @@ func consumer(n int) string { return fmt.Sprintf(`{"name":"c%07d"}`, n) }
 // client speaks to the product.
 type client struct {
 	*instance.Instance
-	http *http.Client
-	// keys are account keys that take turns: each has a limit of 100 requests a second,
-	// which is not what is measured here.
-	keys  []string
-	asked *atomic.Int64
+	http  *http.Client
+	turns *instance.Turns
 }
-
-// turns is how many account keys take turns: enough for 10,000 requests a second.
-const turns = 100
 
 // newClient makes a client of the product with its account keys.
 func newClient(ctx context.Context, i *instance.Instance) (client, error) {
-	c := client{i, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}, []string{i.Key}, new(atomic.Int64)}
-	for len(c.keys) < turns {
-		var made struct{ Key string }
-		if err := c.do(ctx, http.MethodPost, "/v1/accounts/demo/account-keys", `{"label":"load","scopes":["key-buckets:write"]}`, http.StatusCreated, &made); err != nil {
-			return client{}, err
-		}
-		c.keys = append(c.keys, made.Key)
-		c.asked.Store(-1) // the first one makes the others
-	}
-	return c, nil
+	turns, err := i.Turns(ctx)
+	return client{i, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}, turns}, err
 }
 
 // do makes a request, whose answer has to have the status.
@@ -57,7 +43,7 @@ func (c client) do(ctx context.Context, method, path, body string, status int, o
 	if err != nil {
 		return fmt.Errorf("make a request: %w", err)
 	}
-	r.Header.Set("Authorization", "Bearer "+c.keys[int(c.asked.Add(1))%len(c.keys)])
+	r.Header.Set("Authorization", "Bearer "+c.turns.Next())
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
