@@ -127,7 +127,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	defer p.close()
 	var secure *secured
 	if tlsListener != nil {
-		if secure, err = o.secure(p, dir, tlsListener, log); err != nil {
+		if secure, err = o.secure(p, dir, tlsListener, log); err != nil { //nolint:contextcheck // a handshake has a context of its own
 			return err
 		}
 	}

@@ -42,8 +42,9 @@ var create = api.Operation[createIn, certificateOut]{
 
 var read = api.Operation[certificateIn, certificateOut]{
 	ID: "MtlsCertificatesService_read", Method: http.MethodGet, Path: certificatePath,
-	Summary: "Read an mTLS certificate",
-	Scope:   auth.Projects.Read(), Unseen: api.UnseenIsAbsent,
+	Summary:     "Read an mTLS certificate",
+	Description: "What the certificate says and where it is enabled. Its private key is never shown.",
+	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem},
 }

@@ -199,8 +199,16 @@ func TestRateIsSparing(t *testing.T) {
 		admitted  float64 // the least of 100 a second
 		perWrite  float64 // the least
 	}{
-		{8, 50, 95, 20}, {8, 25, 92, 20}, {8, 12.5, 84, 20}, {8, 6, 47, 10}, {4, 50, 93, 20}, {4, 25, 88, 20},
-		{1, 200, 99, 20}, {1, 100, 94, 20}, {1, 50, 49, 20}, {1, 10, 9, 10},
+		{8, 50, 95, 20},
+		{8, 25, 92, 20},
+		{8, 12.5, 84, 20},
+		{8, 6, 47, 10},
+		{4, 50, 93, 20},
+		{4, 25, 88, 20},
+		{1, 200, 99, 20},
+		{1, 100, 94, 20},
+		{1, 50, 49, 20},
+		{1, 10, 9, 10},
 	} {
 		t.Run(fmt.Sprint(c.instances, " instances of ", c.rate), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -245,7 +253,7 @@ func TestIdleAccountHasItsFullRateAtOnce(t *testing.T) {
 					t.Errorf("%d instances: %d are admitted, %d refused", instances, f.total(), f.refused)
 				}
 				f.play(20, 15*time.Second)
-				time.Sleep(time.Now().Truncate(blockSeconds * time.Second).Add(blockSeconds * time.Second).Sub(time.Now()))
+				time.Sleep(time.Until(time.Now().Truncate(blockSeconds * time.Second).Add(blockSeconds * time.Second)))
 			}
 		})
 	}

@@ -60,6 +60,18 @@ const (
 
 var errLargeChain = fmt.Errorf("handshake: the client has sent more than %d certificates or %d bytes of them", maxChain, maxChainBytes)
 
+// boundedChain refuses chains that no client needs.
+func boundedChain(s tls.ConnectionState) error {
+	size := 0
+	for _, c := range s.PeerCertificates {
+		size += len(c.Raw)
+	}
+	if len(s.PeerCertificates) > maxChain || size > maxChainBytes {
+		return errLargeChain
+	}
+	return nil
+}
+
 // Config makes a configuration for listeners.
 //
 // Clients are asked for a certificate where the name's account has CAs, and nowhere
@@ -76,21 +88,12 @@ func Config(o Options) *tls.Config {
 			}
 			return source.Certificate(hello.Context(), name)
 		},
-		VerifyPeerCertificate: func(chain [][]byte, _ [][]*x509.Certificate) error {
-			size := 0
-			for _, der := range chain {
-				size += len(der)
-			}
-			if len(chain) > maxChain || size > maxChainBytes {
-				return errLargeChain
-			}
-			return nil
-		},
 	}
 	// A session is resumed without a question, and so with what was shown when it began:
 	// nothing, if the account had no CA then. So these begin anew each time.
 	asking := base.Clone()
 	asking.ClientAuth, asking.SessionTicketsDisabled = tls.RequestClientCert, true
+	asking.VerifyConnection = boundedChain
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, source := o.find(hello.ServerName)
 		if source == nil {

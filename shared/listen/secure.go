@@ -44,7 +44,7 @@ func (c *conn) handshake(config *tls.Config) {
 		return
 	}
 	_ = c.wire.SetReadDeadline(c.headBy)
-	err := secure.Handshake()
+	err := secure.Handshake() //nolint:noctx // a deadline bounds it: no request has begun, and so no context
 	_ = c.wire.SetReadDeadline(time.Time{})
 	state := secure.ConnectionState()
 	if !s.remove(c) || err != nil || !speaksHTTP1(state) {

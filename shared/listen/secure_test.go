@@ -2,17 +2,16 @@ package listen_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"crypto/rand"
-	"log/slog"
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -73,7 +72,7 @@ func TestTLSIsServedAsPlainHTTPIs(t *testing.T) {
 	c := dialTLS(t, addr, &tls.Config{RootCAs: roots})
 	for range 2 {
 		c.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nok")
-		if response, body := c.answer(); response.StatusCode != 200 || body != "POST ok TLS 1.3" {
+		if response, body := c.answer(); response.StatusCode != http.StatusOK || body != "POST ok TLS 1.3" {
 			t.Errorf("%s: %s", response.Status, body)
 		}
 		time.Sleep(300 * time.Millisecond) // after which it rests
@@ -81,7 +80,7 @@ func TestTLSIsServedAsPlainHTTPIs(t *testing.T) {
 	// What two programs could read in two ways is refused here too, and pipelined
 	// requests wait for one another.
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabc")
-	if response, _ := c.answer(); response.StatusCode != 200 {
+	if response, _ := c.answer(); response.StatusCode != http.StatusOK {
 		t.Error(response.Status)
 	}
 	c.refused(400)
@@ -109,7 +108,7 @@ func TestTLSLongAnswersAndBodiesPass(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if err != nil || string(body) != long || response.StatusCode != 200 || response.ProtoMajor != 1 {
+		if err != nil || string(body) != long || response.StatusCode != http.StatusOK || response.ProtoMajor != 1 {
 			t.Fatalf("%s %s, %d bytes, %v", response.Proto, response.Status, len(body), err)
 		}
 	}

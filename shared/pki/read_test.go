@@ -47,7 +47,7 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // G403: what it is about
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,18 +25,18 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	description, err := client.OpenApiWithResponse(t.Context())
+	description, err := client.OpenApiWithResponse(t.Context(), nil)
 	if err != nil || description.JSON200 == nil || (*description.JSON200)["openapi"] != "3.1.0" {
 		t.Fatalf("describe: %v %s", err, description.Status())
 	}
-	caller, err := client.V1WhoAmIWithResponse(t.Context())
+	caller, err := client.V1WhoAmIWithResponse(t.Context(), nil)
 	if err != nil || caller.JSON200 == nil {
 		t.Fatalf("who am I: %v %s", err, caller.Body)
 	}
 	account := *caller.JSON200.Account
 
 	const bucket = "go-client"
-	made, err := client.ApiKeyBucketsServiceCreateWithResponse(t.Context(), account, gatewright.KeyBucketsCreate{
+	made, err := client.ApiKeyBucketsServiceCreateWithResponse(t.Context(), account, &gatewright.ApiKeyBucketsServiceCreateParams{IdempotencyKey: new("first")}, gatewright.KeyBucketsCreate{
 		Name: bucket, Tags: &map[string]string{"team": "core"},
 	})
 	if err != nil || made.JSON200 == nil || made.JSON200.Name != bucket || (*made.JSON200.Tags)["team"] != "core" {
@@ -60,14 +60,14 @@ func TestClient(t *testing.T) {
 			t.Errorf("list consumers with the plan %s: %v %s", plan, err, tagged.Body)
 		}
 	}
-	missing, err := client.ApiKeyBucketsServiceReadWithResponse(t.Context(), account, "no-such-bucket")
+	missing, err := client.ApiKeyBucketsServiceReadWithResponse(t.Context(), account, "no-such-bucket", nil)
 	if err != nil || missing.ApplicationproblemJSON404 == nil {
 		t.Fatalf("read a bucket that does not exist: %v %s", err, missing.Body)
 	}
 	if p := missing.ApplicationproblemJSON404; p.Status != http.StatusNotFound || p.Title != "Not Found" || p.Trace == nil {
 		t.Errorf("the problem is %+v", p)
 	}
-	removed, err := client.ApiKeyBucketsServiceDeleteWithResponse(t.Context(), account, bucket)
+	removed, err := client.ApiKeyBucketsServiceDeleteWithResponse(t.Context(), account, bucket, nil)
 	if err != nil || removed.StatusCode() != http.StatusNoContent {
 		t.Errorf("delete the bucket: %v %s", err, removed.Body)
 	}
