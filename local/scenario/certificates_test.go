@@ -23,6 +23,9 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 	}
 	for _, page := range []string{"client-certificates.md", "mtls-certificates.md"} {
 		t.Run(page, func(t *testing.T) {
+			if page == "mtls-certificates.md" && os.Getenv(varFunctions) != "" {
+				t.Skip("functions in processes of their own do not get the variable that names the upstream's CA")
+			}
 			text, err := os.ReadFile("../../docs/" + page)
 			if err != nil {
 				t.Fatal(err)
