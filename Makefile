@@ -71,7 +71,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here w
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
-	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=5m $(TESTED)
+	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=10m $(TESTED)
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
 
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
@@ -113,7 +113,7 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 	@go test -count=1 -timeout=15m ./local/scenario
 
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
-	go test -race -timeout=10m $(RACE)
+	go test -race -timeout=15m $(RACE)
 
 check: lint lint-infra lint-openapi cross test race build clients ## do what continuous integration does
 

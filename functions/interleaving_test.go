@@ -76,7 +76,7 @@ type change struct {
 // table in memory seldom meet there.
 func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 	p := newPopulated(t)
-	each(t, changing, func(t *testing.T, d api.Declaration) {
+	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
 		own := change{d, p.book.Request(d)}
 		for _, other := range p.neighbours(d) {
 			p.meet(t, own, other)
@@ -104,7 +104,7 @@ func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 // snapshot: before the last of them, and before each but the first.
 func TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 	p := newPopulated(t)
-	each(t, changing, func(t *testing.T, d api.Declaration) {
+	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
 		for _, other := range p.neighbours(d) {
 			for seed := range simulations.Runs(2) {
 				p.meetAt(t, inARead(seed), change{d, p.book.Request(d)}, other)

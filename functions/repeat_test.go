@@ -159,7 +159,7 @@ func TestIdempotencyKeysAreVisibleASCII(t *testing.T) {
 // a first try that was answered success is answered the same again.
 func TestATryThatBrokeOffIsFinishedByTheNext(t *testing.T) {
 	p := newPopulated(t)
-	each(t, repeatable, func(t *testing.T, d api.Declaration) {
+	each(t, sampled(repeatable), func(t *testing.T, d api.Declaration) {
 		for i, r := range variants(p.book, d) {
 			if r.ChangesNothing {
 				continue
@@ -247,7 +247,7 @@ func (c *chance) disturb() {
 // disturbed any more there is one.
 func TestWhateverHappensToItsTriesARequestIsOneChange(t *testing.T) {
 	p := newPopulated(t)
-	each(t, repeatable, func(t *testing.T, d api.Declaration) {
+	each(t, sampled(repeatable), func(t *testing.T, d api.Declaration) {
 		r := p.book.Request(d)
 		for seed := range simulations.Runs(6) {
 			random := rand.New(rand.NewPCG(uint64(seed), 34))

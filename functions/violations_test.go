@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // The suite of bad input is made from the served document: of every operation each
@@ -58,7 +59,7 @@ func TestEveryViolationIsRefused(t *testing.T) {
 	operations, schemas := requests(t)
 	problem := doc.schema("components", "schemas", "Problem")
 	sent, refused := 0, 0
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	each(t, sampled(every), func(t *testing.T, d api.Declaration) {
 		j := judge{t: t, p: p, problem: problem, d: d}
 		m := maker{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
 		good := variants(p.book, d)
@@ -84,7 +85,7 @@ func TestEveryViolationIsRefused(t *testing.T) {
 		sent, refused = sent+j.sent, refused+j.refused
 	})
 	t.Logf("%d requests were sent, %d of them refused", sent, refused)
-	if only(t) == "" && refused < leastViolations {
+	if only(t) == "" && !simulations.Racing && refused < leastViolations {
 		t.Errorf("%d requests were refused, want %d", refused, leastViolations)
 	}
 }

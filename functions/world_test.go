@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // varGroup names the one group that the tests of all groups look at, "" for
@@ -117,6 +118,19 @@ func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T
 				t.Run(d.ID, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, d) }) })
 			}
 		}
+	}
+}
+
+// sampled accepts one in five of the operations under the race detector, for tests that
+// make many calls, one after the other: what races in few of them is seen.
+func sampled(match func(api.Declaration) bool) func(api.Declaration) bool {
+	met := 0
+	return func(d api.Declaration) bool {
+		if !match(d) {
+			return false
+		}
+		met++
+		return !simulations.Racing || met%5 == 1
 	}
 }
 

@@ -20,6 +20,10 @@ import (
 // simulation: a number above 0, such as 4 or 0.1. Empty is 1.
 const varFactor = "GATEWRIGHT_SIMULATIONS"
 
+// Racing tells that the race detector watches: a test that does one thing at a time
+// does less of it then.
+const Racing = mostUnderRace > 0
+
 // Runs is how many runs a simulation makes whose usual number is given: one at
 // least. It panics if the variable holds no such number.
 func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(varFactor)) }
