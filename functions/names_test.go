@@ -3,7 +3,6 @@ package functions_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,39 +47,19 @@ func TestNamesInBodiesAreExact(t *testing.T) {
 // misspell calls try with copies of a whole body in which one field of an object
 // that its schema describes has another spelling. fresh makes a copy.
 func misspell(body any, s schema, schemas map[string]schema, try func(right, wrong string, whole any), fresh func() any) {
-	var walk func(at []any, value any, s schema)
-	walk = func(at []any, value any, s schema) {
-		s = s.of(schemas)
-		for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
-			walk(at, value, one)
-		}
-		switch value := value.(type) {
-		case []any:
-			for i, entry := range value {
-				if s.Items != nil && i < 3 {
-					walk(append(slices.Clone(at), i), entry, *s.Items)
+	everyField(body, s, schemas, func(at []any, right string, _ schema) {
+		for _, wrong := range respelt(right) {
+			for _, instead := range []bool{false, true} {
+				whole := fresh()
+				object, _ := within(whole, at).(map[string]any)
+				object[wrong] = object[right]
+				if instead {
+					delete(object, right)
 				}
-			}
-		case map[string]any:
-			for _, right := range slices.Sorted(maps.Keys(s.Properties)) {
-				for _, wrong := range respelt(right) {
-					for _, instead := range []bool{false, true} {
-						whole := fresh()
-						object, _ := within(whole, at).(map[string]any)
-						object[wrong] = object[right]
-						if instead {
-							delete(object, right)
-						}
-						try(right, wrong, whole)
-					}
-				}
-				if field, ok := value[right]; ok {
-					walk(append(slices.Clone(at), right), field, s.Properties[right])
-				}
+				try(right, wrong, whole)
 			}
 		}
-	}
-	walk(nil, body, s)
+	})
 }
 
 // within follows names and indexes into a value.

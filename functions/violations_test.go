@@ -427,7 +427,7 @@ func everyField(body any, s schema, schemas map[string]schema, f func(at []any, 
 		switch value := value.(type) {
 		case []any:
 			for i, entry := range value {
-				if s.Items != nil && i < 2 {
+				if s.Items != nil && i < 3 {
 					walk(append(slices.Clone(at), i), entry, *s.Items)
 				}
 			}

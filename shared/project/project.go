@@ -84,6 +84,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 		policies: map[string]*policyUse{},
 		unread:   map[string]bool{},
 	}
+	c.knownPolicies = sync.OnceValue(c.listPolicies)
 	c.env = &environment{variables: in.Variables, report: &c.report}
 	c.settings = c.readSettings()
 	c.warnOfMistaken()
@@ -91,6 +92,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 	c.readRoutes()
 	c.warnOfHidden()
 	c.warnOfUnused()
+	c.warnOfDoubts()
 	if c.settings.preservePaths {
 		c.artifact.PathNormalisation = PreservePaths
 		c.warnOfReachable()
@@ -123,6 +125,8 @@ type compiler struct {
 	// policies are those of policies.json by name, also the faulty ones, so
 	// that a route which names one is not at fault as well.
 	policies map[string]*policyUse
+	// knownPolicies is what policies are called, for whoever names another one.
+	knownPolicies func() string
 	// unread are the files that could not be read: what others expect of them is
 	// not missing for that.
 	unread map[string]bool

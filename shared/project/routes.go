@@ -156,7 +156,6 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.Handler = component
 	route.Inbound = c.policyNames(file, at, object, "inbound")
 	route.Outbound = c.policyNames(file, at, object, "outbound")
-	c.doubtInbound(file, at, route.Inbound)
 	route.CORSPolicy = c.corsPolicy(file, at, object)
 	route.GraphQL, _ = operation[graphQLExtension].(bool)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
@@ -238,23 +237,25 @@ func (c *compiler) policyNames(file, at string, route map[string]any, direction 
 	return out
 }
 
-// doubtInbound warns of what the catalogue doubts of a route's inbound policies.
-func (c *compiler) doubtInbound(file, at string, names []string) {
-	policies := make([]Policy, 0, len(names))
-	for _, name := range names {
-		policy, ok := c.artifact.Policies[name]
-		if !ok {
-			return // a faulty one, which has been told
-		}
-		policies = append(policies, policy)
+// warnOfDoubts warns of what the catalogue doubts of routes' inbound policies, in a
+// project without errors: then the options that it reads for each route are small.
+func (c *compiler) warnOfDoubts() {
+	if c.problems.len() > 0 {
+		return
 	}
-	for i, text := range c.catalogue.DoubtInbound(policies) {
-		c.warn(file, at+pointer("policies", "inbound", strconv.Itoa(i)), "%s", text)
+	for _, r := range c.artifact.Routes {
+		policies := make([]Policy, len(r.Inbound))
+		for i, name := range r.Inbound {
+			policies[i] = c.artifact.Policies[name]
+		}
+		for i, text := range c.catalogue.DoubtInbound(policies) {
+			c.warn(r.Source.File, r.Source.Pointer+pointer(routeExtension, "policies", "inbound", strconv.Itoa(i)), "%s", text)
+		}
 	}
 }
 
-// knownPolicies lists the policies of the project, some of them if there are many.
-func (c *compiler) knownPolicies() string {
+// listPolicies lists the policies of the project, some of them if there are many.
+func (c *compiler) listPolicies() string {
 	const shown = 10
 	names := slices.Sorted(maps.Keys(c.policies))
 	if len(names) == 0 {

@@ -84,9 +84,9 @@ func Check(p project.Policy) []project.Problem {
 // DoubtInbound returns what is probably not meant of the inbound policies of a route,
 // in their order: a text for the index of each such policy.
 func DoubtInbound(all []project.Policy) map[int]string {
-	doubts, identified := map[int]string{}, false
+	kinds, doubts, identified := builtins(), map[int]string{}, false
 	for i, p := range all {
-		identified = identified || builtins()[p.Type].identifies
+		identified = identified || kinds[p.Type].identifies
 		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
 			doubts[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's address counts instead. Put a policy before it that does (%s), or limit by ip.", strings.Join(identifying(), ", "))
 		}
