@@ -146,7 +146,7 @@ func (j *judge) send(b bad) {
 	if !slices.Contains(b.status, a.Status) {
 		t.Errorf("%s is answered %d, want %v: %s", call, a.Status, b.status, shortened(a.Body))
 	}
-	if a.Status == http.StatusBadRequest && !slices.ContainsFunc(b.where, func(name string) bool { return strings.Contains(a.Body, name) }) {
+	if a.Status == http.StatusBadRequest && !slices.ContainsFunc(b.where, func(name string) bool { return strings.Contains(a.Told(), name) }) {
 		t.Errorf("%s: the problem names none of %q: %s", call, b.where, shortened(a.Body))
 	}
 }

@@ -93,7 +93,7 @@ func (a Answer) Want(status int, texts ...string) Answer {
 	if a.Status != status {
 		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
 	}
-	told := a.text()
+	told := a.Told()
 	for _, text := range texts {
 		whole := strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
 		if whole && strings.TrimSpace(a.Body) != text {
@@ -109,9 +109,9 @@ func (a Answer) Want(status int, texts ...string) Answer {
 	return a
 }
 
-// text is the part of an answer that tests compare: of a problem document its
+// Told is the part of an answer that tests compare: of a problem document its
 // detail and the fields at fault, else the whole body.
-func (a Answer) text() string {
+func (a Answer) Told() string {
 	a.t.Helper()
 	if a.Status < http.StatusBadRequest {
 		return a.Body

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"unicode/utf16"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -31,12 +29,8 @@ func (u *userHeaders) check() []project.Problem {
 	var problems []project.Problem
 	for i, name := range []*string{&u.Sub, &u.Data} {
 		option := [...]string{"/sub", "/data"}[i]
-		switch {
-		case *name == "":
-		case !httpguts.ValidHeaderFieldName(*name):
-			problems = append(problems, options.Problem("/userHeaders"+option, "Write the name of a header: letters, digits and hyphens."))
-		case upstream.Reserved(*name):
-			problems = append(problems, options.Problem("/userHeaders"+option, "Choose another header: this one belongs to the connection, or is written by the gateway."))
+		if text := upstream.RefuseField(*name); *name != "" && text != "" {
+			problems = append(problems, options.Problem("/userHeaders"+option, "%s", text))
 		}
 		*name = http.CanonicalHeaderKey(*name)
 	}

@@ -67,11 +67,8 @@ const apiKeyType = "api-key-inbound"
 func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	o := apiKeyOptions{Header: "Authorization", Scheme: "Bearer", CacheTTLSeconds: 60}
 	problems := options.Read(raw, &o)
-	switch {
-	case !httpguts.ValidHeaderFieldName(o.Header):
-		problems = append(problems, options.Problem("/authHeader", "Write the name of a header: letters, digits and hyphens."))
-	case upstream.Reserved(o.Header):
-		problems = append(problems, options.Problem("/authHeader", "Choose another header: this one belongs to the connection, or is written by the gateway."))
+	if text := upstream.RefuseField(o.Header); text != "" {
+		problems = append(problems, options.Problem("/authHeader", "%s", text))
 	}
 	if o.Scheme != "" && !httpguts.ValidHeaderFieldName(o.Scheme) {
 		problems = append(problems, options.Problem("/authScheme", `Write one word such as "Bearer", or "" when the header holds the key alone.`))

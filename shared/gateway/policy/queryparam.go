@@ -39,13 +39,8 @@ func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []proj
 	o := queryParamOptions{RemoveFromURL: true}
 	problems := options.Read(raw, &o)
 	header := http.CanonicalHeaderKey(o.HeaderName)
-	switch {
-	case header == "":
-		// Reported as missing.
-	case !httpguts.ValidHeaderFieldName(header):
-		problems = append(problems, options.Problem("/headerName", "Write the name of a header: letters, digits and hyphens."))
-	case upstream.Reserved(header):
-		problems = append(problems, options.Problem("/headerName", "Choose another header: this one belongs to the connection, or is written by the gateway."))
+	if text := upstream.RefuseField(header); header != "" && text != "" { // "" is reported as missing
+		problems = append(problems, options.Problem("/headerName", "%s", text))
 	}
 	if o.HeaderValue != "" && (!strings.Contains(o.HeaderValue, placeholder) || !httpguts.ValidHeaderFieldValue(o.HeaderValue)) {
 		problems = append(problems, options.Problem("/headerValue", `Write the header's value with {value} where the parameter's value goes, such as "Bearer {value}".`))

@@ -46,6 +46,18 @@ func Reserved(name string) bool {
 	return isHopByHop(name) || isOurs(name) || isMisread(name) || isFraming(name)
 }
 
+// RefuseField says what to do about the name of a request field that a project
+// writes, "" for a good one.
+func RefuseField(name string) string {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "Write the name of a header: letters, digits and hyphens."
+	case Reserved(name):
+		return "Choose another header: this one belongs to the connection, or is written by the gateway."
+	}
+	return ""
+}
+
 // SameField reports whether upstreams may take one name for the other.
 func SameField(a, b string) bool { return fold(a) == fold(b) }
 
