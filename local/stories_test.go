@@ -90,9 +90,13 @@ func dynoxide(t *testing.T) string {
 	return path
 }
 
-// until waits for something that has to happen before the test's deadline.
+// longestWait is more than a build takes whose worker was killed in a step: its lease is
+// 40 s long, and the sweep that finds it comes each minute.
+const longestWait = 2 * time.Minute
+
+// until waits for something that has to happen.
 func until(ts *testscript.TestScript, what string, holds func() bool) {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(longestWait)
 	for !holds() {
 		if time.Now().After(deadline) {
 			ts.Fatalf("never: %s", what)
