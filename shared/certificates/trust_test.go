@@ -80,13 +80,15 @@ func TestRememberedClientIsTrustedNoLongerThanItsCertificatesAreValid(t *testing
 	middle := ca.Intermediate(t, "Middle", w.now, func(c *pkitest.Template) { c.NotAfter = w.now.Add(time.Minute) })
 	client := middle.Client(t, "client", w.now)
 	trust := w.trust()
-	for second, want := range map[int]bool{0: true, 59: true, 61: false} {
-		then := w.now
-		w.now = then.Add(time.Duration(second) * time.Second)
-		if err := trust.Verify(t.Context(), "a-1", chain(client, middle)); (err == nil) != want {
-			t.Errorf("after %d s: %v", second, err)
+	first := w.now
+	for _, c := range []struct {
+		second int
+		want   bool
+	}{{0, true}, {59, true}, {61, false}} {
+		w.now = first.Add(time.Duration(c.second) * time.Second)
+		if err := trust.Verify(t.Context(), "a-1", chain(client, middle)); (err == nil) != c.want {
+			t.Errorf("after %d s: %v", c.second, err)
 		}
-		w.now = then
 	}
 }
 
