@@ -2,11 +2,7 @@ package certificates_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"iter"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,14 +11,11 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/operation/operationtest"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -205,81 +198,4 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.create("last", pkitest.CA(t, "Last", w.now).PEM())
-}
-
-// simulated is the bucket as a worker of the simulation sees it.
-type simulated struct {
-	w     *operationtest.Worker
-	inner *blob.Memory
-}
-
-func (s simulated) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.w.Call(ctx, "put "+key, func() error { return s.inner.Put(ctx, key, body) })
-}
-
-func (s simulated) Delete(ctx context.Context, key string) error {
-	return s.w.Call(ctx, "delete "+key, func() error { return s.inner.Delete(ctx, key) })
-}
-
-func (s simulated) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		err := s.w.Call(ctx, "list "+prefix, func() error { return nil })
-		if err != nil {
-			yield(blob.Object{}, err)
-			return
-		}
-		for o, err := range s.inner.List(ctx, prefix) {
-			if !yield(o, err) {
-				return
-			}
-		}
-	}
-}
-
-// TestTruststoreEndsEqualToTheCAs has changes of three CAs in flight while workers die
-// and objects are written late.
-func TestTruststoreEndsEqualToTheCAs(t *testing.T) {
-	var texts [3]string
-	for i := range texts {
-		texts[i] = pkitest.CA(t, fmt.Sprint("CA ", i), storetest.Epoch, func(c *pkitest.Template) {
-			c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Unix(1<<33, 0)
-		}).PEM()
-	}
-	operationtest.Simulate(t, func() operationtest.Scenario {
-		bucket := blob.NewMemory(time.Now)
-		return operationtest.Scenario{
-			Definitions: func(w *operationtest.Worker) []operation.Definition {
-				return certificates.Truststores{Table: w.Table, Objects: simulated{w, bucket}}.Definitions()
-			},
-			Arrange: func(ctx context.Context, w *operationtest.Worker) error {
-				source := ids.NewSource(rand.NewChaCha8([32]byte{7}), time.Now)
-				service := certificates.Open(installation.Parts{Table: w.Table, IDs: source, Now: time.Now})
-				request := func() context.Context {
-					return store.Decide(audit.With(ctx, &audit.Request{AccountID: "a-1", RequestID: source.UUID(), Time: time.Now()}))
-				}
-				var first certificates.CA
-				for i, text := range texts {
-					made, err := service.Create(request(), owner(), certificates.New{Name: fmt.Sprint("ca_", i), Certificate: text})
-					if err != nil {
-						return err
-					}
-					if i == 0 {
-						first = made
-					}
-				}
-				return service.Delete(request(), owner(), first.ID)
-			},
-			Outside: func() any {
-				out := []string{}
-				for o, err := range bucket.List(context.Background(), "") {
-					out = append(out, fmt.Sprint(o.Key, err))
-				}
-				if len(out) != 1 {
-					return errors.New("more or fewer objects than one")
-				}
-				return out
-			},
-			Ignore: []string{"updatedOn", "createdOn"},
-		}
-	}, 100)
 }
