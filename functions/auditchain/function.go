@@ -29,7 +29,7 @@ var Function = trigger.Function{
 	Name:    "auditchain",
 	Does:    "Chains and counts the audit records that changes have written.",
 	On:      []trigger.Event{{StreamRecords: true, FilterPattern: fresh, Gather: time.Second}},
-	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
+	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey},
 	Timeout: time.Minute,
 }
 

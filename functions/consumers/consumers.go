@@ -75,7 +75,7 @@ var update = api.Operation[updateIn, consumerOut]{
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.update", Resources: []string{"consumer"},
 	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
 }
 
 var remove = api.Operation[consumerIn, api.NoContent]{
@@ -85,7 +85,7 @@ var remove = api.Operation[consumerIn, api.NoContent]{
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.delete", Resources: []string{"consumer"},
 	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
 }
 
 var roll = api.Operation[rollIn, api.NoContent]{

@@ -64,7 +64,7 @@ var updateKey = api.Operation[updateKeyIn, keyOut]{
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.update", Resources: []string{"api-key", "consumer"},
 	Limit:  api.LimitOfKeys,
-	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: tagParameters,
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
 }
 
 var removeKey = api.Operation[keyIn, api.NoContent]{
@@ -74,7 +74,7 @@ var removeKey = api.Operation[keyIn, api.NoContent]{
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "api-key.delete", Resources: []string{"api-key", "consumer"},
 	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem}, Parameters: tagParameters,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
 }
 
 // KeyPath is where an API key is.

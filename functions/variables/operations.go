@@ -53,7 +53,7 @@ var update = api.Operation[updateIn, variableOut]{
 	Scope:       auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "variable.update", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound},
-	Uses:   []api.Use{api.UpdateItem, api.RootKey},
+	Uses:   []api.Use{api.UpdateItem, api.CheckItem, api.RootKey},
 }
 
 var remove = api.Operation[variableIn, api.NoContent]{

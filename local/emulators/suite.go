@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,30 +138,54 @@ func (s *suite) address(api string) string {
 	return s.endpoint + "/_aws/execute-api/" + api + "/" + stage
 }
 
-// account has the function that makes accounts make one.
+// account has the function that makes accounts make one, and a second key of it,
+// which it lists and revokes.
 func (s *suite) account(ctx context.Context) error {
+	var made struct{ Key string }
+	if err := s.invoke(ctx, `{"name":"demo"}`, &made); err != nil {
+		return err
+	}
+	s.key = made.Key
+	var second, revoked struct{ ID string }
+	if err := s.invoke(ctx, `{"do":"create-key","name":"demo","label":"second","scopes":"all"}`, &second); err != nil {
+		return err
+	}
+	var listed struct{ Keys []struct{ ID string } }
+	if err := s.invoke(ctx, `{"do":"list-keys","name":"demo"}`, &listed); err != nil {
+		return err
+	}
+	if err := s.invoke(ctx, fmt.Sprintf(`{"do":"revoke-key","name":"demo","id":%q}`, second.ID), &revoked); err != nil {
+		return err
+	}
+	if s.key == "" || len(listed.Keys) != 2 || revoked.ID != second.ID {
+		return fmt.Errorf("of two keys %v are listed, and %q is revoked in place of %q", listed.Keys, revoked.ID, second.ID)
+	}
+	return nil
+}
+
+// invoke calls the function that makes accounts, as who has the IAM right to.
+func (s *suite) invoke(ctx context.Context, in string, out any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts/invocations", bytes.NewReader([]byte(`{"name":"demo"}`)))
+		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts/invocations", strings.NewReader(in))
 	if err != nil {
 		return err
 	}
-	out, err := http.DefaultClient.Do(r)
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Body.Close() }()
-	body, err := io.ReadAll(out.Body)
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return err
 	}
-	var created struct{ Key, ErrorMessage string }
-	if err := json.Unmarshal(body, &created); err != nil {
-		return fmt.Errorf("the function answers %s: %w", out.Status, err)
+	var failure struct{ ErrorMessage string }
+	if err := errors.Join(json.Unmarshal(body, &failure), json.Unmarshal(body, out)); err != nil {
+		return fmt.Errorf("the function answers %s: %w", answer.Status, err)
 	}
-	if created.Key == "" {
-		return fmt.Errorf("the function answers %s %q", out.Status, created.ErrorMessage)
+	if failure.ErrorMessage != "" || answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the function answers %s %q", answer.Status, failure.ErrorMessage)
 	}
-	s.key = created.Key
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -132,7 +133,8 @@ func TestEveryOperationWorks(t *testing.T) {
 }
 
 // rest makes the good requests of the operations that the story has not used, in
-// a world that their samples make; deletions come last, the latest made first.
+// a world that their samples make; deletions come last, the latest made first. What
+// can be repeated is: the second time it changes nothing.
 func (s *story) rest(t *testing.T) {
 	t.Helper()
 	book, err := events.Open(functions.Described())
@@ -172,9 +174,66 @@ func (s *story) rest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.in.ask(t, d.Status, d.Method, target, body)
+		in := s.in
+		if d.Repeatable() {
+			in = in.by(in.key, http.Header{"Idempotency-Key": {"rest-" + d.ID}})
+		}
+		first := in.ask(t, d.Status, d.Method, target, body)
+		if d.Repeatable() {
+			if again := in.ask(t, d.Status, d.Method, target, body); !reflect.DeepEqual(again, first) {
+				t.Errorf("%s answers %v, and %v when it is repeated", d.ID, first, again)
+			}
+		}
 		s.done = append(s.done, d.Method+" "+d.Path)
 	}
+}
+
+// TestFirstUseOfAKeyIsNoted uses keys for one request each, of one function after the
+// other, and revokes them. None is the last that may everything.
+func TestFirstUseOfAKeyIsNoted(t *testing.T) {
+	t.Parallel()
+	in, project := installation, unique(t, "noted")
+	in.ask(t, http.StatusOK, http.MethodPost, "/v1/projects", fmt.Sprintf(`{"name": %q}`, project))
+	keys := map[string]string{}
+	for group, path := range map[string]string{
+		"account keys": in.path("/account-keys"), "audit logs": in.path("/audit-logs"), "environments": "/v1/environments?projectName=" + project,
+		"key buckets": in.path("/key-buckets"), "projects": "/v1/projects",
+	} {
+		made := in.ask(t, http.StatusCreated, http.MethodPost, in.path("/account-keys"), fmt.Sprintf(`{"label": %q, "scopes": "all"}`, group))
+		keys[made.text("id")] = group
+		in.by(made.text("key"), nil).ask(t, http.StatusOK, http.MethodGet, path, "")
+	}
+	for _, key := range in.ask(t, http.StatusOK, http.MethodGet, in.path("/account-keys"), "").data(t) {
+		id := key.text("id")
+		group, ok := keys[id]
+		if !ok {
+			continue
+		}
+		delete(keys, id)
+		if key.text("lastUsedOn") == "" {
+			t.Errorf("the key used for %s was never used: %v", group, key)
+		}
+		in.ask(t, http.StatusNoContent, http.MethodDelete, in.path("/account-keys/%s", id), "")
+	}
+	if len(keys) > 0 {
+		t.Errorf("the list lacks %v", keys)
+	}
+}
+
+// TestBranchOfSeveralProjectsIsAmbiguous asks for what two projects have, the second
+// of which takes a bucket that was there before it.
+func TestBranchOfSeveralProjectsIsAmbiguous(t *testing.T) {
+	t.Parallel()
+	in, branch := installation, unique(t, "branch")
+	for i := range 2 {
+		project := unique(t, fmt.Sprintf("ambiguous-%d", i))
+		in.ask(t, http.StatusOK, http.MethodPost, in.path("/key-buckets"),
+			fmt.Sprintf(`{"name": "%[1]s-preview", "tags": {"project": %[1]q, "environmentType": "PREVIEW"}}`, project))
+		in.ask(t, http.StatusOK, http.MethodPost, "/v1/projects", fmt.Sprintf(`{"name": %q}`, project))
+		in.ask(t, http.StatusOK, http.MethodPost, "/v1/environments", fmt.Sprintf(
+			`{"accountName": %q, "projectName": %q, "branchName": %q, "environmentType": "preview"}`, in.account, project, branch))
+	}
+	in.ask(t, http.StatusConflict, http.MethodGet, "/v1/environments/"+branch, "")
 }
 
 // samplesClient makes the requests of samples over HTTP.

@@ -42,6 +42,8 @@ type target struct {
 	key     string
 	account string
 	client  *http.Client
+	// header is sent with each request to the management API.
+	header http.Header
 	// manyGateways says that requests to a deployment may be answered by one
 	// process or another.
 	manyGateways bool
@@ -128,6 +130,7 @@ func (in *target) do(ctx context.Context, method, path, body string) (int, []byt
 	if err != nil {
 		return 0, nil, err
 	}
+	maps.Copy(r.Header, in.header)
 	r.Header.Set("Authorization", "Bearer "+in.key)
 	out, err := in.client.Do(r)
 	if err != nil {
@@ -136,6 +139,13 @@ func (in *target) do(ctx context.Context, method, path, body string) (int, []byt
 	defer func() { _ = out.Body.Close() }()
 	raw, err := io.ReadAll(out.Body)
 	return out.StatusCode, raw, err
+}
+
+// by gives the installation as who has another key, and sends a header, sees it.
+func (in *target) by(key string, header http.Header) *target {
+	other := *in
+	other.key, other.header = key, header
+	return &other
 }
 
 // object is a decoded JSON answer.

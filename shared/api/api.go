@@ -330,8 +330,9 @@ func (g Group) Declarations() []Declaration {
 }
 
 // Related completes declarations that stand beside each other: a change that is
-// made on a condition (If-Match) does what the read of its path does, too, and
-// asks whether that is still so.
+// made on a condition (If-Match) does what the read of its path does, too. What that
+// was made of and the change leaves alone is checked as well: such a change declares
+// CheckItem itself.
 func Related(all []Declaration) []Declaration {
 	for i, d := range all {
 		if !d.Conditional() {
@@ -339,7 +340,7 @@ func Related(all []Declaration) []Declaration {
 		}
 		for _, read := range all {
 			if read.Single && read.Path == d.Path {
-				uses := slices.Concat(d.Uses, read.Uses, []Use{CheckItem})
+				uses := slices.Concat(d.Uses, read.Uses)
 				slices.Sort(uses)
 				all[i].Uses = slices.Compact(uses)
 			}
