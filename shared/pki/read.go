@@ -25,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds of what is uploaded. One certificate has 1 to 2 KB as a rule; the longest
@@ -41,6 +43,9 @@ const (
 	// minRSABits is what verifiers accept by the rules of the CA/Browser Forum, and
 	// Go's own ends not far below.
 	minRSABits = 2048
+	// maxRSABits is what crypto/tls takes of a peer. A signature by the longest key that
+	// an upload has room for takes a second to check.
+	maxRSABits = 8192
 	// maxSerialBits: RFC 5280, section 4.1.2.2.
 	maxSerialBits = 160
 )
@@ -90,9 +95,27 @@ func parts(raw []byte) []string {
 	}
 	out := make([]string, 0, len(sequence))
 	for _, part := range slices.Backward(sequence) {
-		out = append(out, pkix.RDNSequence{part}.String())
+		out = append(out, printable(pkix.RDNSequence{part}.String()))
 	}
 	return out
+}
+
+// printable has what does not print stand as RFC 2253, section 2.4, has it: a backslash
+// and two digits for each byte. A name is of its owner's choice, and goes into header
+// fields and onto terminals.
+func printable(text string) string {
+	var out strings.Builder
+	for i, r := range text {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		if unicode.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, b := range []byte(text[i : i+size]) {
+			fmt.Fprintf(&out, `\%02X`, b)
+		}
+	}
+	return out.String()
 }
 
 // Fingerprint names a certificate: SHA-256 of its DER, in lower-case hexadecimal.
@@ -140,16 +163,33 @@ func forClients(c *x509.Certificate) bool {
 		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
-// wrongAnyhow is what is wrong with any certificate.
-func wrongAnyhow(c *x509.Certificate, now time.Time) string {
+// MaySign reports whether the key of a client's certificate may sign handshakes (RFC
+// 5246, section 7.4.6).
+func MaySign(c *x509.Certificate) bool {
+	return c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageDigitalSignature != 0
+}
+
+// wrongPublicKey is what is wrong with a certificate's public key.
+func wrongPublicKey(c *x509.Certificate) string {
 	switch key := c.PublicKey.(type) {
 	case *rsa.PublicKey:
-		if key.N.BitLen() < minRSABits {
+		switch bits := key.N.BitLen(); {
+		case bits < minRSABits:
 			return fmt.Sprintf("is of an RSA key with less than %d bits, which is too weak: make it with a longer one", minRSABits)
+		case bits > maxRSABits:
+			return fmt.Sprintf("is of an RSA key with more than %d bits, which hardly anything accepts: make it with a shorter one", maxRSABits)
 		}
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 	default:
 		return "is of a key of a kind that is not accepted: use RSA, ECDSA or Ed25519"
+	}
+	return ""
+}
+
+// wrongAnyhow is what is wrong with any certificate.
+func wrongAnyhow(c *x509.Certificate, now time.Time) string {
+	if wrong := wrongPublicKey(c); wrong != "" {
+		return wrong
 	}
 	switch c.SignatureAlgorithm { //nolint:exhaustive // the weak ones
 	case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1, x509.DSAWithSHA256, x509.UnknownSignatureAlgorithm:
@@ -277,8 +317,13 @@ func wrongClient(chain []*x509.Certificate, now time.Time) string {
 		return "is of a CA: send a client's certificate, before its intermediates"
 	case !forClients(leaf):
 		return "is not for clients: its extended key usage has to include clientAuth, or be left out"
+	case !MaySign(leaf):
+		return "is of a key that may not sign handshakes: its key usage has to include digitalSignature, or be left out"
 	}
 	for i, c := range chain[1:] {
+		if wrong := wrongPublicKey(c); wrong != "" {
+			return "holds an intermediate that " + wrong
+		}
 		if chain[i].CheckSignatureFrom(c) != nil {
 			return "holds certificates that are no chain: each has to be signed by the one behind it, the client's own first"
 		}

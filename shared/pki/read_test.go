@@ -58,6 +58,12 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Its key takes a second for each signature.
+	endless := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 40_000, 1), E: 1<<31 - 1}
+	endlessDER, err := x509.CreateCertificate(rand.Reader, weak, ca.Certificate, endless, ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	long := new(big.Int).Lsh(big.NewInt(1), 160)
 	cut := append([]byte(nil), ca.Raw[:len(ca.Raw)-9]...)
 	tests := []struct{ name, text, want string }{
@@ -95,6 +101,7 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 			c.ExtraExtensions = []pkix.Extension{{Id: []int{1, 2, 3, 4}, Critical: true, Value: []byte{5, 0}}}
 		}), "critical extension"},
 		{"a weak key", encode("CERTIFICATE", weakDER), "too weak"},
+		{"an endless key", encode("CERTIFICATE", endlessDER), "more than 8192 bits"},
 		{"expired", with(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Second) }), "has expired"},
 		{"not valid yet", with(func(c *x509.Certificate) { c.NotBefore = now.Add(time.Second) }), "not valid yet"},
 	}
@@ -136,6 +143,12 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	encipher := ca.Client(t, "client", now, func(c *pkitest.Template) { c.KeyUsage = x509.KeyUsageKeyEncipherment })
+	endless := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 40_000, 1), E: 1<<31 - 1}
+	endlessDER, err := x509.CreateCertificate(rand.Reader, ca.Certificate, ca.Certificate, endless, ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, chain, key, wrongChain, wrongKey string }{
 		{"with an intermediate", client.PEM(), client.KeyPEM(t), "", ""},
 		{"a SEC 1 key behind its parameters", client.PEM(), encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", sec1), "", ""},
@@ -151,6 +164,8 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 		{"a CA", ca.PEM(), ca.KeyPEM(t), "is of a CA", ""},
 		{"the wrong order", middle.PEM() + client.PEM(), client.KeyPEM(t), "is of a CA", ""},
 		{"no chain", other.PEM() + middle.PEM(), other.KeyPEM(t), "no chain", ""},
+		{"for other than signatures", encipher.PEM(), encipher.KeyPEM(t), "may not sign handshakes", ""},
+		{"an endless intermediate", other.PEM() + encode("CERTIFICATE", endlessDER), other.KeyPEM(t), "more than 8192 bits", ""},
 		{"both wrong", "hello", "hello", "not in PEM", "cannot be read"},
 	}
 	for _, tt := range tests {
@@ -171,8 +186,13 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 
 func TestNamesAreWrittenAsRFC2253Has(t *testing.T) {
 	c := pkitest.CA(t, `a, "b"`, now)
-	if got, want := Name(c.RawSubject), `CN=a\, \"b\", O=Acme`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for name, want := range map[string]string{
+		`a, "b"`: `CN=a\, \"b\", O=Acme`, "Müller 日本": "CN=Müller 日本, O=Acme", "\ufffd": "CN=\ufffd, O=Acme",
+		"a\r\nX-Admin: 1": `CN=a\0D\0AX-Admin: 1, O=Acme`, "\x1b[31m\u202e": `CN=\1B[31m\E2\80\AE, O=Acme`, "a\x00": `CN=a\00, O=Acme`,
+	} {
+		if got := Name(pkitest.CA(t, name, now).RawSubject); got != want {
+			t.Errorf("%q: got %s, want %s", name, got, want)
+		}
 	}
 	for text, want := range map[string]bool{
 		`CN=a\, \"b\", O=Acme`: true, `CN=a\, \"b\",O=Acme`: true, `O=Acme, CN=a\, \"b\"`: false, `CN=a\, \"b\"`: false, "": false,
