@@ -117,7 +117,7 @@ func ask(t *testing.T, c *http.Client, url string, header ...string) (status int
 	}
 	r.Host = "shop.test"
 	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		r.Header[header[i]] = []string{header[i+1]}
 	}
 	response, err := c.Do(r)
 	if err != nil {
@@ -131,11 +131,27 @@ func ask(t *testing.T, c *http.Client, url string, header ...string) (status int
 	return response.StatusCode, string(content)
 }
 
+// claimed is what each of them says.
+const claimed = "BEGIN CERTIFICATE"
+
+// claims are what proxies call the fields in which they tell of certificates.
+var claims = []string{
+	"Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-Client-Cert", "X-Ssl-Client-Cert", "Ssl-Client-Cert", "Ssl-Client-Verify",
+	"Ssl-Client-Subject-Dn", "X-Ssl-Client-S-Dn", "X-Ssl-Cert", "X-Ssl-Issuer", "X-Forwarded-Tls-Client-Cert", "X-Forwarded-Tls-Client-Cert-Info",
+	"X-Amzn-Mtls-Clientcert", "X-Amzn-Mtls-Clientcert-Leaf", "X-Arr-Clientcert", "Cf-Client-Cert-Sha256", "Cf-Cert-Verified", "X-Client-Cert-Chain-Verified",
+	"X-Client-Certificate", "Client_Cert", "SSL_CLIENT_S_DN", "X_forwarded_client_cert",
+}
+
 // telling answers with the fields of a request that tell of certificates.
 func telling(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "query "+r.URL.RawQuery+" cert "+r.Header.Get("Client-Cert")+r.Header.Get("X-Forwarded-Client-Cert"))
+		_, _ = io.WriteString(w, "query "+r.URL.RawQuery+" cert ")
+		for name, values := range r.Header {
+			if strings.Contains(values[0], claimed) {
+				_, _ = io.WriteString(w, "BEGIN of "+name)
+			}
+		}
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -154,12 +170,17 @@ func TestClientsAreLetInByTheirCertificates(t *testing.T) {
 	declare(a, "issuer", "mtls-auth-inbound", map[string]any{"certIssuerDN": "CN=One,O=Acme"})
 	one, two := pkitest.CA(t, "One", time.Now()), pkitest.CA(t, "Two", time.Now())
 	clients := &trusting{cas: []pkitest.Cert{one, two}}
-	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) {
+		c.Clients, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
+	})
 	url, source, roots := h.secure(t, clients)
 	good, other := one.Client(t, "robot", time.Now()).TLS(t), two.Client(t, "robot", time.Now()).TLS(t)
 	stranger := pkitest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
 	pretended := strings.ReplaceAll(one.Client(t, "robot", time.Now()).PEM(), "\n", "")
-	forged := []string{"Client-Cert", pretended, "X-Forwarded-Client-Cert", pretended}
+	var forged []string
+	for _, name := range claims {
+		forged = append(forged, name, pretended)
+	}
 	tests := []struct {
 		name, path string
 		shown      []tls.Certificate
@@ -172,6 +193,7 @@ func TestClientsAreLetInByTheirCertificates(t *testing.T) {
 		{"a stranger", "/mtls", []tls.Certificate{stranger.TLS(t)}, nil, 401, "of no CA"},
 		{"nobody with a header", "/mtls", nil, forged, 401, "for clients with a certificate"},
 		{"a client with a header", "/mtls", []tls.Certificate{good}, forged, 200, "cert "},
+		{"nobody with a header, who may", "/maybe", nil, forged, 200, "cert "},
 		{"nobody, who may", "/maybe", nil, nil, 200, "query sub= cert "},
 		{"a stranger, who may", "/maybe", []tls.Certificate{stranger.TLS(t)}, nil, 200, "query sub= cert "},
 		{"a client, who need not", "/maybe", []tls.Certificate{good}, nil, 200, "robot"},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -55,12 +57,13 @@ func newMTLS(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Pr
 	}}, nil
 }
 
-// forwardedCertificates are fields in which proxies tell upstreams of a client's
-// certificate (RFC 9440, and Envoy's and nginx's words for it). We write none of them,
-// so that each is the client's own claim.
-var forwardedCertificates = []string{
-	"Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-Client-Cert", "X-Ssl-Client-Cert", "Ssl-Client-Cert",
-}
+// claim matches the names of fields in which proxies tell upstreams of a client's
+// certificate: RFC 9440's, and those of Envoy, nginx, HAProxy, Traefik, Apache and the
+// large clouds, of which each has several. We write none of them, so that each is the
+// client's own claim. An upstream may read "_" as "-".
+var claim = regexp.MustCompile(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|^(x[-_])?ssl[-_]|^cf[-_]cert[-_]`)
+
+func isClaim(name string, _ []string) bool { return claim.MatchString(name) }
 
 // clientData is what a request's user is told to be beside its sub.
 type clientData struct {
@@ -75,10 +78,8 @@ type clientData struct {
 // deleted since the handshake. Header fields count for nothing here, and those that
 // an upstream could believe do not go on.
 func (p *mtls) Inbound(x *pipeline.Exchange) *http.Response {
-	for _, name := range forwardedCertificates {
-		delete(x.Header, name)
-		delete(x.Trailer, name)
-	}
+	maps.DeleteFunc(x.Header, isClaim)
+	maps.DeleteFunc(x.Trailer, isClaim)
 	if len(x.ClientChain) == 0 {
 		return p.refuse(x, "This route is for clients with a certificate. Connect by TLS, with one of a CA that the account has.")
 	}
