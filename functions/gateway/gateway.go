@@ -91,7 +91,7 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 	case err != nil:
 		return nil, err
 	}
-	return h.clients.Roots(ctx, served.Artifact.Identity.AccountID)
+	return h.clients.Hints(ctx, served.Artifact.Identity.AccountID)
 }
 
 // New makes the gateway of an installation. Emulators that it uses in place of

@@ -1,11 +1,13 @@
 package certificates
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +33,13 @@ const (
 	maxVerdicts = 4096
 	// refusedFor is how long a refusal is remembered.
 	refusedFor = 5 * time.Second
+	// maxSignatures is how many are tried to see which intermediates are vouched for, as
+	// many as x509 tries for a path.
+	maxSignatures = 100
+	// maxHintBytes bounds the names of CAs in a handshake. It has to stay below 64 KiB,
+	// past which there is no handshake, and is what clients take as a rule: 32 KiB of
+	// Java's, with the rest of the message.
+	maxHintBytes = 16 << 10
 )
 
 // errUntrusted is of a chain that leads to none of the account's CAs, whatever the
@@ -70,6 +79,11 @@ type trusted struct {
 // pool is a set of CAs and what was found out by it.
 type pool struct {
 	roots *x509.CertPool // nil for no CA
+	// hints are the roots whose names go along in a handshake, nil for no CA.
+	hints     *x509.CertPool
+	hintBytes int
+	cas       []*x509.Certificate
+	names     map[string]bool // of cas, as pki.Name has them
 
 	mu       sync.Mutex
 	verdicts map[chainHash]verdict
@@ -82,14 +96,15 @@ type verdict struct {
 	from, until time.Time
 }
 
-// Roots gives the CAs of an account, nil for none, for the hints of a handshake. The
-// caller must not change them.
-func (t *Trust) Roots(ctx context.Context, accountID string) (*x509.CertPool, error) {
+// Hints gives the CAs of an account whose names go along in a handshake: nil for an
+// account without CAs, and none where all their names are too long. The caller must
+// not change them.
+func (t *Trust) Hints(ctx context.Context, accountID string) (*x509.CertPool, error) {
 	its, err := t.of(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
-	return its.roots, nil
+	return its.hints, nil
 }
 
 // Verify answers nil if a client's chain, its own certificate first, leads to one of
@@ -129,8 +144,13 @@ func hashOf(chain []*x509.Certificate) (out chainHash) {
 // judge verifies a chain. The answer holds as long as each certificate of the path
 // that was found is valid.
 func (p *pool) judge(chain []*x509.Certificate, now time.Time) verdict {
+	refused := verdict{from: now, until: now.Add(refusedFor)}
+	if !pki.MaySign(chain[0]) {
+		return refused
+	}
 	intermediates := x509.NewCertPool()
-	for _, c := range chain[1:] {
+	vouched, _ := p.vouched(chain[1:])
+	for _, c := range vouched {
 		intermediates.AddCert(c)
 	}
 	paths, err := chain[0].Verify(x509.VerifyOptions{
@@ -138,7 +158,7 @@ func (p *pool) judge(chain []*x509.Certificate, now time.Time) verdict {
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
-		return verdict{from: now, until: now.Add(refusedFor)}
+		return refused
 	}
 	v := verdict{trusted: true, from: paths[0][0].NotBefore, until: paths[0][0].NotAfter}
 	for _, c := range paths[0][1:] {
@@ -150,6 +170,35 @@ func (p *pool) judge(chain []*x509.Certificate, now time.Time) verdict {
 		}
 	}
 	return v
+}
+
+// vouched are those of a client's intermediates that one of the CAs has signed, or one
+// that is vouched for itself. Others lead nowhere, but have x509 try a hundred
+// signatures by keys that a stranger has chosen: half a second with RSA of 8192 bits
+// and a large exponent.
+//
+// None of them has the name of one of the account's CAs, which routes know their
+// clients' issuers by, unless that CA itself has signed it. left is what remains of
+// maxSignatures.
+func (p *pool) vouched(chain []*x509.Certificate) (out []*x509.Certificate, left int) {
+	signers, left := slices.Clone(p.cas), maxSignatures
+	chain = slices.Clone(chain)
+	for i := 0; i < len(signers) && len(chain) > 0; i++ {
+		by := signers[i]
+		chain = slices.DeleteFunc(chain, func(c *x509.Certificate) bool {
+			itself := bytes.Equal(c.RawSubject, by.RawSubject)
+			if !bytes.Equal(c.RawIssuer, by.RawSubject) || !itself && p.names[pki.Name(c.RawSubject)] || left == 0 {
+				return false
+			}
+			left--
+			if c.CheckSignatureFrom(by) != nil {
+				return false
+			}
+			signers = append(signers, c)
+			return true
+		})
+	}
+	return signers[len(p.cas):], left
 }
 
 func (p *pool) find(hash chainHash) (verdict, bool) {
@@ -247,10 +296,26 @@ func (t *Trust) look(ctx context.Context, accountID string, before *trusted) *tr
 			its.failure = fmt.Errorf("read the stored certificate of the CA %s: %w", r.ID, err)
 			return its
 		}
-		if its.roots == nil {
-			its.roots = x509.NewCertPool()
-		}
-		its.roots.AddCert(c)
+		its.add(c)
 	}
 	return its
+}
+
+// add takes a CA into a pool that nobody uses yet.
+func (p *pool) add(c *x509.Certificate) {
+	if p.roots == nil {
+		p.roots, p.hints, p.names = x509.NewCertPool(), x509.NewCertPool(), map[string]bool{}
+	}
+	p.roots.AddCert(c)
+	p.cas = append(p.cas, c)
+	p.names[pki.Name(c.RawSubject)] = true
+	if slices.ContainsFunc(p.cas[:len(p.cas)-1], func(o *x509.Certificate) bool { return bytes.Equal(o.RawSubject, c.RawSubject) }) {
+		return // its name is told already
+	}
+	// All of them or none: a client shows nothing that it does not find its CA for.
+	if p.hintBytes += len(c.RawSubject); p.hintBytes > maxHintBytes {
+		p.hints = x509.NewCertPool()
+		return
+	}
+	p.hints.AddCert(c)
 }

@@ -39,8 +39,9 @@ type Source interface {
 
 // Clients knows the CAs of those who connect.
 type Clients interface {
-	// ClientCAs gives the CAs of the account that a name's deployment belongs to, nil
-	// where the account has none and where the name has no deployment.
+	// ClientCAs gives the CAs of the account that a name's deployment belongs to, as far
+	// as clients are told of them, nil where the account has none and where the name has
+	// no deployment.
 	ClientCAs(ctx context.Context, name string) (*x509.CertPool, error)
 }
 
