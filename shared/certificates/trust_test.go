@@ -263,7 +263,7 @@ func TestNamesOfCAsNeverBreakAHandshake(t *testing.T) {
 		t.Helper()
 		near, far := net.Pipe()
 		of := tls.Client(near, &tls.Config{
-			ServerName: "localhost", InsecureSkipVerify: true, MinVersion: version, MaxVersion: version, //nolint:gosec // G402: it is about the server
+			ServerName: "localhost", InsecureSkipVerify: true, MinVersion: version, MaxVersion: version,
 			GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				names = len(r.AcceptableCAs)
 				return &client, nil
