@@ -11,6 +11,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -163,6 +164,13 @@ func forClients(c *x509.Certificate) bool {
 		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
+// unknownToTLS reports whether no handshake can be signed with the key of a certificate,
+// though signatures of certificates can be checked by it (RFC 8422, section 5.1.1).
+func unknownToTLS(c *x509.Certificate) bool {
+	key, ok := c.PublicKey.(*ecdsa.PublicKey)
+	return ok && key.Curve == elliptic.P224()
+}
+
 // MaySign reports whether the key of a client's certificate may sign handshakes (RFC
 // 5246, section 7.4.6).
 func MaySign(c *x509.Certificate) bool {
@@ -212,7 +220,7 @@ func readBlocks(text string, most int) (blocks []*pem.Block, wrong string) {
 	if len(text) > most {
 		return nil, fmt.Sprintf("has more than %d bytes: no certificate needs as many", most)
 	}
-	for rest := []byte(text); ; {
+	for rest := []byte(strings.TrimPrefix(text, byteOrderMark)); ; {
 		var b *pem.Block
 		if b, rest = pem.Decode(rest); b == nil {
 			break
@@ -228,6 +236,9 @@ func readBlocks(text string, most int) (blocks []*pem.Block, wrong string) {
 		blocks = append(blocks, b)
 	}
 	switch {
+	case len(blocks) < strings.Count(text, "-----BEGIN "+CertificateBlock+"-----"):
+		// pem.Decode passes by a block that it cannot read.
+		return nil, "holds a certificate that is damaged, or was cut short: upload it anew, with all lines"
 	case len(blocks) > MaxChain:
 		return nil, fmt.Sprintf("holds more than %d certificates", MaxChain)
 	case len(blocks) > 0:
@@ -237,6 +248,9 @@ func readBlocks(text string, most int) (blocks []*pem.Block, wrong string) {
 	}
 	return nil, "is not in PEM: send all from the line -----BEGIN CERTIFICATE----- to the line -----END CERTIFICATE-----, both included"
 }
+
+// byteOrderMark is what editors on Windows may begin a file with.
+const byteOrderMark = "\ufeff"
 
 // CertificateBlock is the type of a certificate's block in PEM.
 const CertificateBlock = "CERTIFICATE"
@@ -317,6 +331,8 @@ func wrongClient(chain []*x509.Certificate, now time.Time) string {
 		return "is of a CA: send a client's certificate, before its intermediates"
 	case !forClients(leaf):
 		return "is not for clients: its extended key usage has to include clientAuth, or be left out"
+	case unknownToTLS(leaf):
+		return "is of a key on a curve that TLS does not know: use P-256, P-384 or P-521"
 	case !MaySign(leaf):
 		return "is of a key that may not sign handshakes: its key usage has to include digitalSignature, or be left out"
 	}
@@ -338,7 +354,7 @@ func readKey(text string) (key crypto.Signer, wrong string) {
 	if len(text) > MaxKeyBytes {
 		return nil, fmt.Sprintf("has more than %d bytes: no key needs as many", MaxKeyBytes)
 	}
-	for rest := []byte(text); ; {
+	for rest := []byte(strings.TrimPrefix(text, byteOrderMark)); ; {
 		var b *pem.Block
 		if b, rest = pem.Decode(rest); b == nil {
 			return nil, unreadableKey

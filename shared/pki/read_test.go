@@ -70,9 +70,12 @@ func TestEveryWrongCASaysWhatIsWrong(t *testing.T) {
 		{"a good one", ca.PEM(), ""},
 		{"with text around it", "Certificate:\n  Data:\n" + ca.PEM() + "\nend\n", ""},
 		{"with other line ends", strings.ReplaceAll(ca.PEM(), "\n", "\r\n"), ""},
+		{"with a byte order mark", "\ufeff" + ca.PEM(), ""},
 		{"nothing", "", "not in PEM"},
 		{"any text", "hello", "not in PEM"},
-		{"a block that does not end", strings.TrimSuffix(ca.PEM(), "-----END CERTIFICATE-----\n"), "not in PEM"},
+		{"a block that does not end", strings.TrimSuffix(ca.PEM(), "-----END CERTIFICATE-----\n"), "cut short"},
+		{"one that does not end behind a good one", ca.PEM() + strings.TrimSuffix(ca.PEM(), "-----END CERTIFICATE-----\n"), "cut short"},
+		{"one with other characters before a good one", strings.Replace(ca.PEM(), "\nMII", "\n*II", 1) + ca.PEM(), "damaged"},
 		{"DER", string(ca.Raw), "is in DER"},
 		{"DER that JSON has carried", strings.ToValidUTF8(string(ca.Raw), "\ufffd"), "is in DER"},
 		{"DER in base64", base64.StdEncoding.EncodeToString(ca.Raw), "is in DER"},
@@ -149,10 +152,23 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	curve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curveDER, err := x509.CreateCertificate(rand.Reader, client.Certificate, ca.Certificate, curve.Public(), ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curveKey, err := x509.MarshalECPrivateKey(curve)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, chain, key, wrongChain, wrongKey string }{
 		{"with an intermediate", client.PEM(), client.KeyPEM(t), "", ""},
 		{"a SEC 1 key behind its parameters", client.PEM(), encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", sec1), "", ""},
 		{"a key by another name", client.PEM(), encode("RSA PRIVATE KEY", block.Bytes), "", ""},
+		{"with byte order marks", "\ufeff" + client.PEM(), "\ufeff" + client.KeyPEM(t), "", ""},
 		{"another key", client.PEM(), other.KeyPEM(t), "", "does not belong"},
 		{"no key", client.PEM(), "", "", "cannot be read"},
 		{"an encrypted key", client.PEM(), encode("ENCRYPTED PRIVATE KEY", block.Bytes), "", "encrypted"},
@@ -165,6 +181,8 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 		{"the wrong order", middle.PEM() + client.PEM(), client.KeyPEM(t), "is of a CA", ""},
 		{"no chain", other.PEM() + middle.PEM(), other.KeyPEM(t), "no chain", ""},
 		{"for other than signatures", encipher.PEM(), encipher.KeyPEM(t), "may not sign handshakes", ""},
+		{"a curve that TLS has not", encode("CERTIFICATE", curveDER), encode("EC PRIVATE KEY", curveKey), "P-256", ""},
+		{"a damaged intermediate", client.PEM() + "-----BEGIN CERTIFICATE-----\n", client.KeyPEM(t), "cut short", ""},
 		{"an endless intermediate", other.PEM() + encode("CERTIFICATE", endlessDER), other.KeyPEM(t), "more than 8192 bits", ""},
 		{"both wrong", "hello", "hello", "not in PEM", "cannot be read"},
 	}
