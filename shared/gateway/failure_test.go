@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/gateway/upstream/upstreamtest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
@@ -42,6 +43,18 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 	plain := serve(t, echo)
 	untrusted := httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(untrusted.Close)
+	ca := pkitest.CA(t, "CA", time.Now())
+	// It reads on, so that its alert is not lost with the connection.
+	demanding := func(version uint16) string {
+		config := &tls.Config{
+			Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)}, ClientAuth: tls.RequireAnyClientCert,
+			MinVersion: tls.VersionTLS12, MaxVersion: version,
+		}
+		return strings.Replace(rawUpstream(t, func(_ *bufio.Reader, conn net.Conn) {
+			_ = tls.Server(conn, config).HandshakeContext(t.Context())
+			_, _ = io.Copy(io.Discard, conn)
+		}), "http:", "https:", 1)
+	}
 	for _, test := range []struct {
 		name, address string
 		status        int
@@ -56,6 +69,8 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 		{"endless header", endless, 502, "header is too large"},
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), 502, "No secure connection"},
 		{"untrusted", untrusted.URL, 502, "No secure connection"},
+		{"wants a certificate", demanding(tls.VersionTLS13), 502, "which CAs the upstream trusts"},
+		{"wants a certificate in the handshake", demanding(tls.VersionTLS12), 502, "which CAs the upstream trusts"},
 		{"TLS where plain is asked", strings.Replace(untrusted.URL, "https:", "http:", 1), 400, ""},
 		{"not allowed", "http://169.254.169.254/latest/meta-data", 502, "but never link-local ones and those where a cloud answers its machines"},
 	} {
@@ -66,6 +81,9 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 						o.ResponseTimeout = 100 * time.Millisecond
 					}
 					o.Resolver = new(upstreamtest.Records).Resolver(t)
+					if strings.HasPrefix(test.name, "wants") {
+						o.TLS = &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}
+					}
 				})
 			response := h.do(t, "GET", "/x?token=s3cret")
 			if test.detail == "" {

@@ -44,7 +44,7 @@ func Explain(ctx context.Context, err error) Failure {
 		return bad("The upstream switched to a protocol that the request did not ask for.")
 	}
 	if isTLS(err) {
-		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS.")
+		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS; if it wants a certificate of its clients, also which one the handler shows, and which CAs the upstream trusts.")
 	}
 	if socket.Closed(err) {
 		return bad("The upstream closed the connection before it answered.")
@@ -59,7 +59,9 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
+	// An alert, also one that comes after the handshake: in TLS 1.3 a server looks at a
+	// client's certificate when the client has begun to send.
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
 		return true
 	}
 	if _, ok := errors.AsType[*tls.ECHRejectionError](err); ok {
