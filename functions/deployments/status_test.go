@@ -29,6 +29,18 @@ func TestUnusedAddressEndsInError(t *testing.T) {
 	w.Call(w.full, "GET", statuses+"/"+id, "").Want(200, `"status":"ERROR","url":""`, "No archive arrived")
 }
 
+// TestAddressOfADeletedDeploymentEndsInError at once: what arrives there is thrown away.
+func TestAddressOfADeletedDeploymentEndsInError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.deploy("main", good())
+		id, _ := w.issue("main")
+		name := w.Call(w.full, "GET", list, "").Want(200).JSON().At("data.0").Text("name")
+		w.Call(w.full, "DELETE", "/v1/deployments/"+name, "").Want(200)
+		w.Call(w.full, "GET", statuses+"/"+id, "").Want(200, `"status":"ERROR"`, "deployment was deleted")
+	})
+}
+
 func TestSuccessTellsWhereItIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

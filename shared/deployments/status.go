@@ -72,12 +72,26 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 	case u.State == claimed:
 		return Status{}, errNoUpload // so long ago that the build's record is gone
 	case u.open(u.ExpiresOn, s.now().Add(-claimMargin)):
-		return Status{Status: InProgress, Steps: map[string]Step{}}, nil
+		return s.waiting(ctx, u)
 	default:
 		return Status{Status: Failure, Steps: map[string]Step{}, Errors: []Finding{
 			{Message: "No archive arrived before the upload address expired. Ask for a new address, and PUT the archive to it within 15 minutes."},
 		}}, nil
 	}
+}
+
+// waiting is the status of an upload whose archive has not begun a build. None will
+// where the deployment is gone.
+func (s *Service) waiting(ctx context.Context, u upload) (Status, error) {
+	out := Status{Status: InProgress, Steps: map[string]Step{}}
+	var r Record
+	if err := s.parts.Table.Load(ctx, store.Want(Key(u.Deployment), &r)); err != nil {
+		return Status{}, err
+	}
+	if !r.exists() {
+		out.Status, out.Errors = Failure, []Finding{{Message: "The deployment was deleted before an archive arrived for it. Ask for a new address, and PUT the archive to that."}}
+	}
+	return out, nil
 }
 
 func (s *Service) statusOf(u upload, r operation.Record) (Status, error) {
