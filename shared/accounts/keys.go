@@ -76,12 +76,21 @@ func (s *Service) CreateKeyFor(ctx context.Context, by auth.Principal, spec Spec
 	if len(over) > 0 {
 		return Key{}, "", fault.New(fault.Forbidden, "A key makes none that may more than itself, or for longer. Ask for less in %s, or use a key that has it.", strings.Join(over, ", "))
 	}
-	return s.create(ctx, Account{ID: by.AccountID, Name: by.AccountName}, spec)
+	return s.create(ctx, Account{ID: by.AccountID, Name: by.AccountName}, spec, stands(by.AccountID, by.KeyID))
 }
 
-func (s *Service) create(ctx context.Context, account Account, spec Spec) (Key, string, error) {
+// stands is the check that a key which makes or revokes others is there itself when
+// that is committed. It may have been revoked since it was let pass, or be believed
+// here still (believed): whoever has stolen it would outlive its revocation by a
+// key that they make meanwhile. Fault: Unauthenticated.
+func stands(accountID, keyID string) store.Write {
+	return store.Check(keyKey(accountID, keyID), store.Exists()).Else(refused())
+}
+
+func (s *Service) create(ctx context.Context, account Account, spec Spec, with ...store.Write) (Key, string, error) {
 	text, key := s.mint(account, spec)
-	if err := s.parts.Table.Commit(ctx, append(key.creation(hash(text)), audit.Record(ctx, key.resource()))...); err != nil {
+	writes := append(with, audit.Record(ctx, key.resource()))
+	if err := s.parts.Table.Commit(ctx, append(writes, key.creation(hash(text))...)...); err != nil {
 		return Key{}, "", fmt.Errorf("create account key: %w", err)
 	}
 	return key, text, nil
@@ -167,16 +176,17 @@ func (s *Service) RevokeKey(ctx context.Context, accountName, id string, force b
 	if err != nil {
 		return err
 	}
-	return s.revoke(audit.With(ctx, s.request(account, deleteKey)), account.ID, anyKey, id, force)
+	return s.revoke(audit.With(ctx, s.request(account, deleteKey)), account.ID, "", anyKey, id, force)
 }
 
 // RevokeKeyFor is RevokeKey for the bearer of a key of the account, of one that it sees.
 func (s *Service) RevokeKeyFor(ctx context.Context, by auth.Principal, id string, force bool) error {
-	return s.revoke(ctx, by.AccountID, seenBy(by), id, force)
+	return s.revoke(ctx, by.AccountID, by.KeyID, seenBy(by), id, force)
 }
 
-// revoke removes a key. No process believes it for longer than believed.
-func (s *Service) revoke(ctx context.Context, accountID string, seen func(Key) bool, id string, force bool) error {
+// revoke removes a key, for the key by, "" for whoever runs the installation. No
+// process believes it for longer than believed.
+func (s *Service) revoke(ctx context.Context, accountID, by string, seen func(Key) bool, id string, force bool) error {
 	if id == "" || len(id) > maxKeyIDBytes {
 		return errNoKey // which the table could not be asked for
 	}
@@ -194,6 +204,9 @@ func (s *Service) revoke(ctx context.Context, accountID string, seen func(Key) b
 			store.Delete(credentialKey(e.Hash)),
 			audit.Record(ctx, k.resource()),
 		}
+		if by != "" && by != id {
+			writes = append(writes, stands(accountID, by))
+		}
 		if now := s.parts.Now(); !force && k.Permissions.IsFull() && !k.expired(now) {
 			// Two revocations of the last two at once: each checks that the key which it
 			// leaves behind is there, so that one of them fails, and finds no other then.
@@ -201,7 +214,9 @@ func (s *Service) revoke(ctx context.Context, accountID string, seen func(Key) b
 			if err != nil {
 				return err
 			}
-			writes = append(writes, store.Check(keyKey(accountID, other.ID), store.Exists()).Else(store.ErrStale))
+			if other.ID != by {
+				writes = append(writes, store.Check(keyKey(accountID, other.ID), store.Exists()).Else(store.ErrStale))
+			}
 		}
 		return s.parts.Table.Commit(ctx, writes...)
 	})

@@ -270,6 +270,63 @@ func TestKeySeesAndRevokesNoneThatMayMore(t *testing.T) {
 	}
 }
 
+// TestRevokedKeyMakesAndRevokesNone, also where it is believed still, and when it is
+// revoked while its request is on the way: whoever has stolen it would go on with
+// another.
+func TestRevokedKeyMakesAndRevokesNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		between bool // the reads of its request, and the commit
+		ask     func(ctx context.Context, s *accounts.Service, by auth.Principal, other string) error
+	}{
+		"makes one":        {false, makeOne},
+		"makes one late":   {true, makeOne},
+		"revokes one":      {false, revokeOther},
+		"revokes one late": {true, revokeOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.account(t)
+			stolen, text := f.key(t, accounts.Spec{Permissions: auth.Full()})
+			other, _ := f.key(t, accounts.Spec{Permissions: auth.Full()})
+			backend := &interrupted{Backend: f.items}
+			s := f.another(t, backend)
+			by, err := s.Authenticate(t.Context(), text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.now = f.now.Add(time.Second)
+			revoked := func() {
+				if err := f.RevokeKey(t.Context(), "acme", stolen.ID, false); err != nil {
+					t.Error(err)
+				}
+			}
+			if c.between {
+				backend.before = revoked
+			} else {
+				revoked()
+			}
+			if by, err = s.Authenticate(t.Context(), text); err != nil {
+				t.Fatalf("it is believed no more: %v", err)
+			}
+			if err := c.ask(f.asked(t, by), s, by, other.ID); !fault.Is(err, fault.Unauthenticated) {
+				t.Errorf("got %v", err)
+			}
+			if left := f.listed(t); len(left) != 2 {
+				t.Errorf("%d keys are left, want the two that nobody has revoked", len(left))
+			}
+		})
+	}
+}
+
+func makeOne(ctx context.Context, s *accounts.Service, by auth.Principal, _ string) error {
+	_, _, err := s.CreateKeyFor(ctx, by, accounts.Spec{Label: "survivor", Permissions: auth.Full()})
+	return err
+}
+
+func revokeOther(ctx context.Context, s *accounts.Service, by auth.Principal, other string) error {
+	return s.RevokeKeyFor(ctx, by, other, true)
+}
+
 // commits counts the transactions that change something.
 type commits struct {
 	store.Backend
