@@ -35,6 +35,7 @@ func TestAnswers(t *testing.T) {
 	w, full := newWorld(t)
 	ci := w.Key("acme", limited)
 	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.AccountKeys.Read()} })
+	ofAll := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"all"} })
 	other := w.Account("evil")
 	fullKey := all + "/" + own(w, full)
 	w.Run(t, []functionstest.Case{
@@ -53,6 +54,12 @@ func TestAnswers(t *testing.T) {
 		{"an unknown scope", full, "POST", all, `{"label":"a","scopes":["keys:read"]}`, 400, "body.scopes: has one that there is not"},
 		{"what scopes there are", full, "POST", all, `{"label":"a","scopes":["keys:read"]}`, 400, "account-keys, audit-logs"},
 		{"all in a list", full, "POST", all, `{"label":"a","scopes":["all","logs:read"]}`, 400, "body.scopes"},
+		{"all in a list alone", full, "POST", all, `{"label":"a","scopes":["all"]}`, 400, "body.scopes"},
+		{"a project called all", full, "POST", all, `{"label":"a","scopes":[],"projects":["all"]}`, 201, `"projects":["all"]`},
+		{"all but a project called all", ofAll, "POST", all, `{"label":"a","scopes":[],"environments":[]}`, 403, "projects"},
+		{"no list of scopes", full, "POST", all, `{"label":"a","scopes":null}`, 400, "body.scopes"},
+		{"no list of projects", full, "POST", all, `{"label":"a","scopes":[],"projects":null}`, 400, "body.projects"},
+		{"no list of environments", full, "POST", all, `{"label":"a","scopes":[],"environments":null}`, 400, "body.environments"},
 		{"scopes as a text", full, "POST", all, `{"label":"a","scopes":"logs:read"}`, 400, "body.scopes"},
 		{"scopes as a number", full, "POST", all, `{"label":"a","scopes":1}`, 400, "body.scopes"},
 		{"a bad project", full, "POST", all, `{"label":"a","scopes":[],"projects":["Shop"]}`, 400, "body.projects"},
@@ -64,7 +71,7 @@ func TestAnswers(t *testing.T) {
 		{"a scope that only looks", reader, "POST", all, `{"label":"a","scopes":[]}`, 403, "account-keys:write"},
 		{"another account", other, "GET", all, "", 404, "account"},
 		{"no key", "", "GET", all, "", 401, ""},
-		{"a page", full, "GET", all + "?limit=1&offset=2", "", 200, `"limit":1,"offset":2,"total":3}`},
+		{"a page", full, "GET", all + "?limit=1&offset=2", "", 200, `"limit":1,"offset":2,"total":4}`},
 		{"what a limited key sees", ci, "GET", all, "", 200, `"total":1}`},
 		{"the last one", full, "DELETE", fullKey, "", 409, "force=true"},
 		{"the last one by force", full, "DELETE", fullKey + "?force=true", "", 204, ""},

@@ -65,7 +65,7 @@ type createIn struct {
 		ExpiresOn    api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it stops working; never unless it is given."`
 		Scopes       names                   `json:"scopes" doc:"What it may do: all, or a list of RESOURCE:read and RESOURCE:write, which holds read. All are those to come too." example:"[\"deployments:write\"]"`
 		Projects     names                   `json:"projects" required:"false" doc:"The projects that it reaches: all, which is also what is not given, or a list of names."`
-		Environments []kindName              `json:"environments" required:"false" maxItems:"3" doc:"The kinds of environment that it reaches; all unless they are given."`
+		Environments kindNames               `json:"environments" required:"false" maxItems:"3" doc:"The kinds of environment that it reaches; all unless they are given."`
 	} `nameHint:"AccountKeyCreate"`
 }
 

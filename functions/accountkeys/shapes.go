@@ -20,8 +20,12 @@ const all = "all"
 // The bounds of lists of names.
 const maxNames, maxNameChars = 1000, 256
 
-// names are a list of names, or all of them: the one name all.
-type names []string
+// names are a list of names, or all of them, which is a text and no list: a project
+// may be called all.
+type names struct {
+	all bool
+	of  []string // nil where nothing was given
+}
 
 // Schema implements huma.SchemaProvider.
 func (names) Schema(huma.Registry) *huma.Schema {
@@ -31,28 +35,38 @@ func (names) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
-// UnmarshalJSON tells the two apart.
+// UnmarshalJSON tells the two apart. null, which is neither, is a name that nothing has.
 func (n *names) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
-		*n = names{one}
+		*n = names{all: one == all, of: []string{one}}
 		return nil
 	}
-	var list []string
-	err := json.Unmarshal(b, &list)
-	*n = list
-	return err
+	return json.Unmarshal(b, &n.of)
 }
 
 // MarshalJSON writes all as a text.
 func (n names) MarshalJSON() ([]byte, error) {
-	if n.all() {
+	if n.all {
 		return json.Marshal(all)
 	}
-	return json.Marshal([]string(n))
+	return json.Marshal(n.of)
 }
 
-func (n names) all() bool { return len(n) == 1 && n[0] == all }
+// kindNames are a list of kinds of environment. null is one that there is not: what is
+// left out stands for all of them, and what is no list must not.
+type kindNames []kindName
+
+// UnmarshalJSON is called for null, too.
+func (k *kindNames) UnmarshalJSON(b []byte) error {
+	var list []kindName
+	err := json.Unmarshal(b, &list)
+	if list == nil {
+		list = []kindName{""}
+	}
+	*k = list
+	return err
+}
 
 // kindName is what an account key calls a kind of environment.
 type kindName string
@@ -79,9 +93,9 @@ func (in *createIn) spec() (accounts.Spec, error) {
 		spec.ExpiresOn = &e.Value.Time
 	}
 	p := &spec.Permissions
-	if !in.Body.Scopes.all() {
+	if !in.Body.Scopes.all {
 		p.Scopes = nil
-		for _, name := range in.Body.Scopes {
+		for _, name := range in.Body.Scopes.of {
 			if !auth.Scope(name).Known() {
 				wrong.Add("scopes", `has one that there is not: write "all", or a list of %s`, auth.ScopeForm())
 				break
@@ -89,9 +103,9 @@ func (in *createIn) spec() (accounts.Spec, error) {
 			p.Scopes = append(p.Scopes, auth.Scope(name))
 		}
 	}
-	if of := in.Body.Projects; of != nil && !of.all() {
+	if given := in.Body.Projects; given.of != nil && !given.all {
 		p.Projects = nil
-		for _, name := range of {
+		for _, name := range given.of {
 			if !deployments.IsProjectName(name) {
 				wrong.Add("projects", `has one that no project can be called: write "all", or a list of names of a-z, 0-9 and -`)
 				break
@@ -102,7 +116,11 @@ func (in *createIn) spec() (accounts.Spec, error) {
 	if of := in.Body.Environments; of != nil {
 		p.Environments = nil
 		for _, name := range of {
-			kind, _ := environment.Parse(string(name))
+			kind, ok := environment.Parse(string(name))
+			if !ok {
+				wrong.Add("environments", "has to be a list: leave it out for all kinds of environment, or write [] for none")
+				break
+			}
 			p.Environments = append(p.Environments, kind)
 		}
 	}
@@ -113,15 +131,15 @@ func view(k accounts.Key) AccountKey {
 	p := k.Permissions
 	out := AccountKey{
 		ID: k.ID, Label: k.Label, CreatedOn: api.Timestamp(k.CreatedOn),
-		Scopes:       api.Each(p.Scopes, func(s auth.Scope) string { return string(s) }),
-		Projects:     api.Each(p.Projects, func(name string) string { return name }),
+		Scopes:       names{of: api.Each(p.Scopes, func(s auth.Scope) string { return string(s) })},
+		Projects:     names{of: api.Each(p.Projects, func(name string) string { return name })},
 		Environments: api.Each(p.Environments, func(k environment.Kind) string { return string(k) }),
 	}
 	if p.HasAllScopes() {
-		out.Scopes = names{all}
+		out.Scopes.all = true
 	}
 	if p.HasAllProjects() {
-		out.Projects = names{all}
+		out.Projects.all = true
 	}
 	if k.ExpiresOn != nil {
 		out.ExpiresOn = new(api.Timestamp(*k.ExpiresOn))
