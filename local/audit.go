@@ -39,7 +39,7 @@ func auditCommand(a administration) *cobra.Command {
 			}
 			var r trail.Report
 			err = backup.Create(d.file(args[1]), d.dir.Path(), func(to io.Writer) (err error) {
-				if r, err = t.Export(cmd.Context(), accountID, to); err == nil {
+				if r, err = t.Export(cmd.Context(), accountID, args[0], to); err == nil {
 					err = broken(r)
 				}
 				return err
@@ -66,6 +66,7 @@ func verifyCommand(a administration) *cobra.Command {
 		Long: `Prove that nothing of an account's audit log was removed, altered, inserted or reordered, and say at which record it was, if so.
 
 With FILE an export is verified, without the log itself; with --public-key, which the export has printed, without any data of this installation.
+ACCOUNT is then the account's name or id: an export is of one account, and proves nothing about another.
 --noted is the end that an earlier run has printed: who can write the table can put the whole log back to an earlier state, which only that tells.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
@@ -87,7 +88,7 @@ With FILE an export is verified, without the log itself; with --public-key, whic
 		}
 		return c, nil
 	}
-	file := func(cmd *cobra.Command, name, accountID string, key trail.PublicKey) error {
+	file := func(cmd *cobra.Command, name, account string, key trail.PublicKey) error {
 		c, err := place()
 		if err != nil {
 			return err
@@ -97,7 +98,7 @@ With FILE an export is verified, without the log itself; with --public-key, whic
 			return err
 		}
 		defer func() { _ = in.Close() }()
-		r, err := trail.VerifyExport(in, key, accountID, c)
+		r, err := trail.VerifyExport(in, key, account, c)
 		if err != nil {
 			return err
 		}
@@ -133,7 +134,7 @@ With FILE an export is verified, without the log itself; with --public-key, whic
 		if err != nil {
 			return fmt.Errorf("--public-key: %w", err)
 		}
-		return file(cmd, args[1], "", key)
+		return file(cmd, args[1], args[0], key)
 	}
 	verify.Flags().StringVar(&noted, "noted", "", "an end that was printed before, NUMBER:HASH, which the log has to have still")
 	verify.Flags().StringVar(&publicKey, "public-key", "", "the installation's public key, to verify an export anywhere")

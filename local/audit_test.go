@@ -86,6 +86,7 @@ func TestAuditLogIsVerifiedAndExported(t *testing.T) {
 		"--noted: write a record's":      {"acme", "--noted", "x"},
 		"--public-key: a public key has": {"acme", file, "--public-key", "x"},
 		"name its file too":              {"acme", "--public-key", key[1]},
+		"of another account's audit log": {"evil", file, "--public-key", key[1]},
 		"name one account":               {},
 		"no such file":                   {"acme", "no-such-file"},
 	} {

@@ -2,6 +2,7 @@ package trail
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,10 @@ import (
 // Header is the first line of an export. The others are Links, one a line, in the
 // order of the chain.
 type Header struct {
-	// Account is the account's id.
+	// Account is the account's id, Name its name, "" in exports of releases that wrote
+	// none.
 	Account string `json:"account"`
+	Name    string `json:"name,omitempty"`
 	// ExportedOn is when it was written: what had expired by then is not in it.
 	ExportedOn time.Time `json:"exportedOn"`
 	// First and Last are the numbers of the first and the last record, Hash is the
@@ -33,12 +36,21 @@ type Header struct {
 
 // claim is what the signature of a header is over, beside account and end.
 func (h Header) claim() string {
-	return fmt.Sprintf("%d %q %d", h.First, h.Hash, h.ExportedOn.UnixMilli())
+	claim := fmt.Sprintf("%d %q %d", h.First, h.Hash, h.ExportedOn.UnixMilli())
+	if h.Name != "" {
+		claim += fmt.Sprintf(" %q", h.Name)
+	}
+	return claim
+}
+
+// is reports whether the export is that of an account, by its id or name.
+func (h Header) is(account string) bool {
+	return account == h.Account || account == h.Name && h.Name != ""
 }
 
 // Export writes an account's chain as JSON lines. Records that are not chained yet
 // are not in it. A chain that is broken is not exported: its Report says where.
-func (t *Trail) Export(ctx context.Context, accountID string, out io.Writer) (Report, error) {
+func (t *Trail) Export(ctx context.Context, accountID, name string, out io.Writer) (Report, error) {
 	type place struct {
 		seq int64
 		key store.Key
@@ -60,7 +72,7 @@ func (t *Trail) Export(ctx context.Context, accountID string, out io.Writer) (Re
 		return Report{}, err
 	}
 	slices.SortFunc(places, func(a, b place) int { return int(a.seq - b.seq) })
-	h := Header{Account: accountID, ExportedOn: store.Instant(t.now()), First: r.First, Last: r.Last, PublicKey: public.String()}
+	h := Header{Account: accountID, Name: name, ExportedOn: store.Instant(t.now()), First: r.First, Last: r.Last, PublicKey: public.String()}
 	if r.First > 0 {
 		h.Hash = r.End.Hash
 	}
@@ -96,10 +108,18 @@ func (t *Trail) Export(ctx context.Context, accountID string, out io.Writer) (Re
 // maxLineBytes bounds a line of an export: no item of the table is as large.
 const maxLineBytes = 1 << 20
 
-// VerifyExport goes along the chain of an export. key is the installation's. The
-// error says that it could not be read; what is wrong with it is the Report's
-// Break.
-func VerifyExport(in io.Reader, key PublicKey, accountID string, noted Commitment) (Report, error) {
+// written reports whether a line is what Export has written for a value, byte for
+// byte: a field twice or with other capitals, or one more than there are, is read in
+// another way by another reader.
+func written(line []byte, v any) bool {
+	want, err := json.Marshal(v)
+	return err == nil && bytes.Equal(line, want)
+}
+
+// VerifyExport goes along the chain of an export. key is the installation's, account
+// the id or the name of the account that it has to be of. The error says that it
+// could not be read; what is wrong with it is the Report's Break.
+func VerifyExport(in io.Reader, key PublicKey, account string, noted Commitment) (Report, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)
 	var h Header
@@ -107,16 +127,18 @@ func VerifyExport(in io.Reader, key PublicKey, accountID string, noted Commitmen
 		return Report{}, errors.New("this is no export of an audit log: its first line is none that `audit export` writes")
 	}
 	v := &verifier{now: h.ExportedOn, committed: noted}
-	switch {
-	case accountID != "" && h.Account != accountID:
-		return Report{}, errors.New("this is the export of another account's audit log")
-	case !key.holds(asExport, h.Account, h.Last, h.claim(), h.Signature):
+	switch h.ExportedOn = store.Instant(h.ExportedOn); { // which is what is signed of it
+	case !key.holds(asExport, h.Account, h.Last, h.claim(), h.Signature) || h.PublicKey != key.String() || !written(lines.Bytes(), h):
 		v.Break = "the first line was altered, or is of another installation: its signature does not hold"
+	case h.Name == "" && !h.is(account):
+		return Report{}, fmt.Errorf("this export was written without its account's name: name the account by its id, if it is %s", h.Account)
+	case !h.is(account):
+		return Report{}, errors.New("this is the export of another account's audit log")
 	}
 	for number := 2; lines.Scan(); number++ {
 		var l Link
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			v.broken(v.Last+1, "was altered: line %d cannot be read", number)
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || !written(lines.Bytes(), l) {
+			v.broken(v.Last+1, "was altered: line %d is none that `audit export` writes", number)
 			break
 		}
 		if v.First == 0 && l.Seq > h.First {

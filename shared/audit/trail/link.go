@@ -105,6 +105,6 @@ func sign(key ed25519.PrivateKey, what, accountID string, seq int64, hash string
 }
 
 func (k PublicKey) holds(what, accountID string, seq int64, hash, signature string) bool {
-	raw, err := base64.RawURLEncoding.DecodeString(signature)
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(signature) // one text for each signature
 	return err == nil && ed25519.Verify(ed25519.PublicKey(k), signed(what, accountID, seq, hash), raw)
 }

@@ -230,7 +230,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if r, err := w.Export(t.Context(), acme, &out); err != nil || r.Break != "" {
+	if r, err := w.Export(t.Context(), acme, "acme", &out); err != nil || r.Break != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	lines := strings.SplitAfter(strings.TrimSpace(out.String()), "\n")
@@ -271,14 +271,55 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 			t.Errorf("%q is an export", bad)
 		}
 	}
-	if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, "another", trail.Commitment{}); err == nil {
-		t.Error("it is the export of another account")
+	if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, "acme", trail.Commitment{}); err != nil {
+		t.Errorf("by its name: %v", err)
+	}
+	for _, another := range []string{"another", ""} {
+		if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, another, trail.Commitment{}); err == nil {
+			t.Errorf("it is the export of the account %q", another)
+		}
 	}
 	var empty bytes.Buffer
-	if _, err := w.Export(t.Context(), "nobody", &empty); err != nil {
+	if _, err := w.Export(t.Context(), "nobody", "", &empty); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := trail.VerifyExport(&empty, key, "nobody", trail.Commitment{}); err != nil || r.Break != "" {
 		t.Errorf("empty: %+v, %v", r, err)
+	}
+}
+
+// TestExportIsVerifiedByteForByte: whoever reads a field that stands twice, or a
+// text that is spelled otherwise, in their own way reads what was signed.
+func TestExportIsVerifiedByteForByte(t *testing.T) {
+	w, _ := chained(t, 2)
+	key, err := w.PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := w.Export(t.Context(), acme, "acme", &out); err != nil {
+		t.Fatal(err)
+	}
+	whole := strings.TrimSuffix(out.String(), "\n")
+	unnoticed := func(file string) bool {
+		r, err := trail.VerifyExport(strings.NewReader(file), key, acme, trail.Commitment{})
+		return err == nil && r.Break == ""
+	}
+	if !unnoticed(whole) {
+		t.Fatal("it is refused as it is")
+	}
+	for i := range whole {
+		for _, other := range []string{"", string(whole[i] ^ 1), string(whole[i] ^ 0x20), whole[i:i+1] + whole[i:i+1]} {
+			if file := whole[:i] + other + whole[i+1:]; unnoticed(file) {
+				t.Fatalf("%q at byte %d is not noticed: %s", other, i, file[max(0, i-40):min(len(file), i+40)])
+			}
+		}
+	}
+	for _, added := range []string{`{"entry":"x",`, `{"Entry":"x",`, `{"note":"x",`} {
+		for _, line := range []string{`{"account"`, `{"seq"`} {
+			if unnoticed(strings.Replace(whole, line, added+line[1:], 1)) {
+				t.Errorf("%s before %s is not noticed", added, line)
+			}
+		}
 	}
 }
