@@ -71,6 +71,8 @@ func TestAnswers(t *testing.T) {
 		{"more than 30 days", full, "GET", logs + "?startDate=" + at(31*day+time.Millisecond) + "&endDate=" + at(day), "", 400, "query.endDate: lies more than 30 days behind startDate"},
 		{"more than 30 days up to now", full, "GET", logs + "?startDate=" + at(31*day), "", 400, "query.startDate: lies more than 30 days back"},
 		{"before there was anything", full, "GET", logs + "?startDate=0001-01-01T00:00:00Z&endDate=0001-01-02T00:00:00Z", "", 200, `"total":0`},
+		{"from the first instant of all", full, "GET", logs + "?startDate=0001-01-01T00:00:00Z", "", 400, "query.startDate: lies more than 30 days back"},
+		{"up to the first instant of all", full, "GET", logs + "?endDate=0001-01-01T00:00:00Z", "", 200, `"total":0`},
 		{"no date", full, "GET", logs + "?startDate=yesterday", "", 400, "query.startDate"},
 		{"a date without a time", full, "GET", logs + "?endDate=2026-03-14", "", 400, "query.endDate"},
 		{"a limit of none", full, "GET", logs + "?limit=0", "", 400, "query.limit"},

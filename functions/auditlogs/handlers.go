@@ -30,12 +30,9 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	if !auth.From(ctx).MaySee("", "") {
 		return nil, fault.New(fault.Forbidden, "The audit log is the whole account's, and this account key is limited to projects or environments. Use a key that sees all of them.")
 	}
-	f := trail.Filter{Action: in.Action, Actor: in.Actor}
-	if in.Success.isSet {
-		f.Success = &in.Success.value
-	}
+	f := trail.Filter{Action: in.Action, Actor: in.Actor, Success: in.Success.given()}
 	var err error
-	if f.From, f.To, err = h.trail.Between(in.StartDate, in.EndDate); err != nil {
+	if f.From, f.To, err = h.trail.Between(in.StartDate.given(), in.EndDate.given()); err != nil {
 		return nil, err
 	}
 	page := store.Page{Limit: min(in.Limit, maxLimit), Offset: in.Offset}

@@ -32,31 +32,44 @@ var list = api.Operation[listIn, listOut]{
 
 type listIn struct {
 	api.AccountPath
-	Limit     int       `query:"limit" minimum:"1" default:"20" doc:"The most records to return. A value over 100 counts as 100."`
-	Offset    int       `query:"offset" minimum:"0" default:"0" doc:"How many records to skip."`
-	Action    string    `query:"action" maxLength:"128" doc:"Only this action, such as key-bucket.create."`
-	StartDate time.Time `query:"startDate" doc:"Only changes at this time or later. Without it the list begins 30 days before its end."`
-	EndDate   time.Time `query:"endDate" doc:"Only changes before this time, which is later than startDate, by at most 30 days. Without it the list ends now."`
-	Actor     string    `query:"actor" maxLength:"256" doc:"Only what this actor has asked for: an email or a sub, such as the id of an account key."`
-	Success   optional  `query:"success" doc:"Only what was done, or only what was refused or failed."`
+	Limit     int                 `query:"limit" minimum:"1" default:"20" doc:"The most records to return. A value over 100 counts as 100."`
+	Offset    int                 `query:"offset" minimum:"0" default:"0" doc:"How many records to skip."`
+	Action    string              `query:"action" maxLength:"128" doc:"Only this action, such as key-bucket.create."`
+	StartDate optional[time.Time] `query:"startDate" doc:"Only changes at this time or later. Without it the list begins 30 days before its end."`
+	EndDate   optional[time.Time] `query:"endDate" doc:"Only changes before this time, which is later than startDate, by at most 30 days. Without it the list ends now."`
+	Actor     string              `query:"actor" maxLength:"256" doc:"Only what this actor has asked for: an email or a sub, such as the id of an account key."`
+	Success   optional[bool]      `query:"success" doc:"Only what was done, or only what was refused or failed."`
 	api.After
 }
 
-// optional is a parameter that is true, false or not given.
-type optional struct{ value, isSet bool }
+// optional is a parameter that is given or not: no value of T stands for the latter.
+type optional[T any] struct {
+	value T
+	isSet bool
+}
+
+// given is the parameter's value, nil for none.
+func (o optional[T]) given() *T {
+	if !o.isSet {
+		return nil
+	}
+	return &o.value
+}
 
 // Schema implements huma.SchemaProvider.
-func (optional) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeBoolean} }
+func (optional[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
 
 // Receiver implements huma.ParamWrapper.
-func (o *optional) Receiver() reflect.Value { return reflect.ValueOf(&o.value).Elem() }
+func (o *optional[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.value).Elem() }
 
 // OnParamSet implements huma.ParamReactor.
-func (o *optional) OnParamSet(isSet bool, _ any) { o.isSet = isSet }
+func (o *optional[T]) OnParamSet(isSet bool, _ any) { o.isSet = isSet }
 
 var (
-	_ huma.ParamWrapper = (*optional)(nil)
-	_ huma.ParamReactor = (*optional)(nil)
+	_ huma.ParamWrapper = (*optional[bool])(nil)
+	_ huma.ParamReactor = (*optional[bool])(nil)
 )
 
 type listOut = api.Paged[auditLog]

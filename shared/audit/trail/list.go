@@ -62,35 +62,36 @@ func (f Found) Next() string {
 // Position says where an entry stands, for store.Page.
 func Position(e audit.Entry) string { return audit.WaitingKey("", e).SK }
 
-// Between gives the times of a list whose bounds are asked for, each zero for none:
+// Between gives the times of a list whose bounds are asked for, each nil for none:
 // without an end it goes up to now, without a beginning over the 30 days before its
 // end. Up to now is a little longer, for clocks that are ahead of this one, and
 // begins with a whole window of the counters.
 //
 // Fault: Invalid, naming the field.
-func (t *Trail) Between(startDate, endDate time.Time) (from, to time.Time, err error) {
+func (t *Trail) Between(startDate, endDate *time.Time) (from, to time.Time, err error) {
 	now, whole := t.now(), levels[0].every
-	from, to = startDate, endDate
-	if endDate.IsZero() {
-		to = now
+	to = now
+	if endDate != nil {
+		to = *endDate
 	}
-	if startDate.IsZero() {
-		from = to.Add(-MaxSpan)
+	from = to.Add(-MaxSpan)
+	if startDate != nil {
+		from = *startDate
 	}
 	switch {
-	case !from.Before(to) && endDate.IsZero():
+	case !from.Before(to) && endDate == nil:
 		err = fault.InvalidField("startDate", "lies in the future")
 	case !from.Before(to):
 		err = fault.InvalidField("startDate", "has to be before endDate")
-	case to.Sub(from) > MaxSpan && endDate.IsZero():
+	case to.Sub(from) > MaxSpan && endDate == nil:
 		err = fault.InvalidField("startDate", "lies more than 30 days back: give an endDate too, at most 30 days later")
 	case to.Sub(from) > MaxSpan:
 		err = fault.InvalidField("endDate", "lies more than 30 days behind startDate: ask for one part after the other")
 	}
-	if endDate.IsZero() {
+	if endDate == nil {
 		to = now.Truncate(whole).Add(2 * whole)
 	}
-	if startDate.IsZero() {
+	if startDate == nil {
 		from = from.Truncate(whole)
 	}
 	return from, to, err
