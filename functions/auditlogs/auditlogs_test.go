@@ -94,6 +94,19 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
+// TestRecordControlsNoTerminal: who reads the log trusts it, and who is in it chose
+// the text. The fields that a refusal names are the caller's, too.
+func TestRecordControlsNoTerminal(t *testing.T) {
+	w, full, _ := newWorld(t)
+	const red, turned = "\u009b31m", "\u202e"
+	w.Call(full, "POST", buckets, `{"name":"shown-1"}`, "User-Agent", "gw/2 "+red+turned+"\tfin").Want(200)
+	w.Call(full, "POST", buckets, `{"name":"shown-2","tags":{"`+red+turned+`":5}}`).Want(400)
+	got := w.Call(full, "GET", logs, "").Want(200, "gw/2 \ufffd31m\ufffd\ufffdfin", ".\ufffd31m\ufffd: ")
+	if text := got.Body; strings.Contains(text, red) || strings.Contains(text, turned) {
+		t.Errorf("the log has them: %q", text)
+	}
+}
+
 // TestCursorsLeadThroughTheList: one page after the other, by next or by Link, while
 // others come in front; and a cursor is good for its own list alone.
 func TestCursorsLeadThroughTheList(t *testing.T) {

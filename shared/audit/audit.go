@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -132,17 +133,34 @@ func from(ctx context.Context) *Request {
 	return r
 }
 
+// shown is a text that whoever asks may choose, as every reader of the log can show
+// it: in place of what controls a terminal, or turns what stands behind it around,
+// it has U+FFFD.
+func shown(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return new(strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, *text))
+}
+
 func (r *Request) entry(success bool, reason *string, resources []Resource) Entry {
+	origin := r.Context
+	origin.UserAgent = shown(origin.UserAgent)
 	return Entry{
 		Action:    r.Action,
 		Actor:     r.Actor,
 		Resources: resources,
-		Context:   r.Context,
+		Context:   origin,
 		Route:     r.Route,
 		Timestamp: Timestamp(r.Time),
 		RequestID: r.RequestID,
 		Success:   &success,
-		Error:     reason,
+		Error:     shown(reason),
 		TTL:       r.Time.Add(Retention).Unix(),
 	}
 }
