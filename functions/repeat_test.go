@@ -2,6 +2,8 @@ package functions_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -107,6 +109,68 @@ func TestTheSameRequestTwiceIsOneChange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatWasAskedIsHashedUnderTheRootKey: a body has secrets that are chosen, and so
+// may be tried out against a hash that anybody can make.
+func TestWhatWasAskedIsHashedUnderTheRootKey(t *testing.T) {
+	p := newPopulated(t)
+	asked := func(d api.Declaration) bool { return d.ID == "VariablesService_create" }
+	each(t, asked, func(t *testing.T, d api.Declaration) {
+		kept := func(root rootKey) (at store.Key, request string, c tries) {
+			c = p.tries(t, d, p.book.Request(d), nil)
+			c.Parts.Key = root
+			c.body = `{"name":"PIN","isSecret":true,"value":"1234"}`
+			c.try().Want(d.Status)
+			for key, item := range c.Items.Items() {
+				var record struct {
+					Request string `dynamodbav:"request"`
+				}
+				if err := store.Decode(item, &record); err != nil {
+					t.Fatal(err)
+				}
+				if _, before := c.before[key]; !before && strings.HasPrefix(key.PK, store.Space("answers").Partition("")) {
+					at, request = key, record.Request
+				}
+			}
+			return at, request, c
+		}
+		_, one, _ := kept("one")
+		at, other, c := kept("other")
+		if one == other || one == "" {
+			t.Errorf("kept of the request is %q, whatever the root key is", one)
+		}
+		// An earlier release has kept it so, and is repeated to this one.
+		sum := sha256.New()
+		for _, text := range append([]string{"", c.body}, pathValues(d, c.path)...) {
+			_, _ = fmt.Fprintf(sum, "%d:%s", len(text), text)
+		}
+		if err := c.Parts.Table.Commit(t.Context(), store.Update(at, store.Set(store.At("request"), hex.EncodeToString(sum.Sum(nil))))); err != nil {
+			t.Fatal(err)
+		}
+		c.try().Want(d.Status).WantHeader("Idempotent-Replayed", "true")
+		c.body += " "
+		c.try().Want(http.StatusUnprocessableEntity)
+	})
+}
+
+// pathValues are the values of the parameters in a path.
+func pathValues(d api.Declaration, path string) (values []string) {
+	segments := strings.Split(path, "/")
+	for i, declared := range strings.Split(d.Path, "/") {
+		if strings.HasPrefix(declared, "{") {
+			values = append(values, segments[i])
+		}
+	}
+	return values
+}
+
+// rootKey is a root key of a word's letters.
+type rootKey string
+
+// Root implements seal.KeySource.
+func (k rootKey) Root(context.Context) ([]byte, error) {
+	return []byte(strings.Repeat(string(k), 32)[:32]), nil
 }
 
 // TestAnswersAreKeptForADay: and their keys are free again then.

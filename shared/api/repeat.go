@@ -46,7 +46,8 @@ const (
 // answer once there is one. Its ttl is the end of its meaning: another request may
 // have the key from then on.
 type answerRecord struct {
-	// Request is the digest of what was asked.
+	// Request is a hash of what was asked, under the root key: a body may hold a secret
+	// that is short enough to be tried out.
 	Request string `dynamodbav:"request"`
 	// Try is the id of the try that has the key: one that is running, if Parts is
 	// 0, and the one that was answered otherwise.
@@ -94,13 +95,15 @@ type repetition struct {
 	s         *Server
 	partition string
 	request   string
-	try       string
+	// earlier is what releases kept of the request that had no key for its hash.
+	earlier string
+	try     string
 }
 
 // repetitionOf is that of the request with the key, whose body was read.
-func (s *Server) repetitionOf(ctx context.Context, r *http.Request, d Declaration, key string, body []byte) *repetition {
+func (s *Server) repetitionOf(ctx context.Context, r *http.Request, d Declaration, key string, body []byte) (*repetition, error) {
 	if key == "" {
-		return nil
+		return nil, nil
 	}
 	asked := []string{r.URL.RawQuery, string(body)}
 	for segment := range strings.SplitSeq(d.Path, "/") {
@@ -108,10 +111,15 @@ func (s *Server) repetitionOf(ctx context.Context, r *http.Request, d Declaratio
 			asked = append(asked, r.PathValue(strings.TrimSuffix(name, "}")))
 		}
 	}
+	earlier := digest(asked...)
+	request, err := s.requests.Hash(ctx, earlier)
+	if err != nil {
+		return nil, err
+	}
 	st := stateOf(ctx)
 	return &repetition{
-		s: s, partition: answerPartition(st.principal.KeyID, d.ID, digest(key)), request: digest(asked...), try: st.requestID,
-	}
+		s: s, partition: answerPartition(st.principal.KeyID, d.ID, digest(key)), request: request, earlier: earlier, try: st.requestID,
+	}, nil
 }
 
 // digest tells lists of texts apart.
@@ -196,7 +204,7 @@ func (p *repetition) kept(ctx context.Context) (*draft, error) {
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("read a kept answer: %w", err)
-		case a.Request != p.request:
+		case a.Request != p.request && a.Request != p.earlier:
 			return nil, errAnotherRequest
 		case a.Parts == 0 && a.Try == p.try:
 			return nil, nil
@@ -246,8 +254,13 @@ func (s *Server) answerChange(ctx context.Context, w http.ResponseWriter, r *htt
 		writeProblem(ctx, w, err)
 		return
 	}
+	repeated, err := s.repetitionOf(ctx, r, d, key, body)
+	if err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
 	c := &heldChange{
-		s: s, r: r, d: d, condition: condition, repetition: s.repetitionOf(ctx, r, d, key, body),
+		s: s, r: r, d: d, condition: condition, repetition: repeated,
 		ask: func(ctx context.Context, w http.ResponseWriter) {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			ask(ctx, w)

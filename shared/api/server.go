@@ -48,7 +48,9 @@ type Server struct {
 	parts   installation.Parts
 	callers Authenticator
 	sealer  *seal.Sealer
-	mux     *http.ServeMux
+	// requests hashes what was asked with an Idempotency-Key.
+	requests *seal.Hasher
+	mux      *http.ServeMux
 	// reads are the paths, as declared, of which there is a single read.
 	reads []string
 	// paths are those of all routes, in segments; deep those of them with a
@@ -61,7 +63,7 @@ type Server struct {
 
 // Open makes the Server of an installation that answers routes.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), mux: http.NewServeMux()}
+	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux()}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.middleware(r))
