@@ -50,6 +50,8 @@ func TestAnswers(t *testing.T) {
 		{"an empty label", full, "POST", all, `{"label":"","scopes":"all"}`, 400, "body.label"},
 		{"a long label", full, "POST", all, `{"label":"` + strings.Repeat("ä", 65) + `","scopes":"all"}`, 400, "128 bytes"},
 		{"a label of lines", full, "POST", all, `{"label":"a\nb","scopes":"all"}`, 400, "control"},
+		{"a label that turns its line around", full, "POST", all, `{"label":"a\u202e","scopes":[]}`, 400, "control"},
+		{"a label of a family", full, "POST", all, `{"label":"👩\u200d👧","scopes":[]}`, 201, ""},
 		{"no scopes", full, "POST", all, `{"label":"a"}`, 400, "required property scopes"},
 		{"an unknown scope", full, "POST", all, `{"label":"a","scopes":["keys:read"]}`, 400, "body.scopes: has one that there is not"},
 		{"what scopes there are", full, "POST", all, `{"label":"a","scopes":["keys:read"]}`, 400, "account-keys, audit-logs"},

@@ -101,7 +101,9 @@ func (s *Service) check(spec Spec) error {
 	if len(spec.Label) > MaxLabelBytes {
 		wrong.Add("label", "a label has at most %d bytes", MaxLabelBytes)
 	}
-	if !utf8.ValidString(spec.Label) || strings.ContainsFunc(spec.Label, unicode.IsControl) {
+	// Lists show labels in lines, beside what a key may: none turns its line around.
+	controls := func(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) }
+	if !utf8.ValidString(spec.Label) || strings.ContainsFunc(spec.Label, controls) {
 		wrong.Add("label", "has to be text without control characters")
 	}
 	if spec.ExpiresOn != nil && !spec.ExpiresOn.After(s.parts.Now()) {
