@@ -315,6 +315,12 @@ func TestExportIsVerifiedByteForByte(t *testing.T) {
 			t.Fatalf("%q at byte %d is not noticed: %s", other, i, file[max(0, i-40):min(len(file), i+40)])
 		}
 	}
+	// The last character of a signature has bits that say nothing.
+	for i := range whole {
+		if strings.HasPrefix(whole[i:], `"}`) && unnoticed(whole[:i-1]+string(whole[i-1]+1)+whole[i:]) {
+			t.Errorf("a signature that is spelled otherwise at byte %d is not noticed", i-1)
+		}
+	}
 	for _, added := range []string{`{"entry":"x",`, `{"Entry":"x",`, `{"note":"x",`} {
 		for _, line := range []string{`{"account"`, `{"seq"`} {
 			if unnoticed(strings.Replace(whole, line, added+line[1:], 1)) {
