@@ -290,8 +290,7 @@ func TestRevokedKeyMakesAndRevokesNone(t *testing.T) {
 			other, _ := f.key(t, accounts.Spec{Permissions: auth.Full()})
 			backend := &interrupted{Backend: f.items}
 			s := f.another(t, backend)
-			by, err := s.Authenticate(t.Context(), text)
-			if err != nil {
+			if _, err := s.Authenticate(t.Context(), text); err != nil {
 				t.Fatal(err)
 			}
 			f.now = f.now.Add(time.Second)
@@ -305,7 +304,8 @@ func TestRevokedKeyMakesAndRevokesNone(t *testing.T) {
 			} else {
 				revoked()
 			}
-			if by, err = s.Authenticate(t.Context(), text); err != nil {
+			by, err := s.Authenticate(t.Context(), text)
+			if err != nil {
 				t.Fatalf("it is believed no more: %v", err)
 			}
 			if err := c.ask(f.asked(t, by), s, by, other.ID); !fault.Is(err, fault.Unauthenticated) {
