@@ -193,7 +193,7 @@ func platformAnswers() []platformAnswer {
 	return []platformAnswer{
 		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
 		{"RESOURCE_NOT_FOUND", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
-		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else."},
+		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else. Send less at once."},
 		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later."},
 		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Read what the request is about before repeating a change."},
 		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Read what the request is about before repeating a change."},

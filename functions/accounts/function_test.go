@@ -83,7 +83,7 @@ func TestRefusedNamesSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ payload, want string }{
-		"in use":   {`{"name":"acme"}`, "There is an account named acme already."},
+		"in use":   {`{"name":"acme"}`, "There is an account named acme already. Choose another name."},
 		"no name":  {`{}`, "lower-case letters"},
 		"capitals": {`{"name":"Acme"}`, "lower-case letters"},
 	} {

@@ -111,7 +111,7 @@ func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := g.o.IDs.UUID()
 	if r.ContentLength > MaxBodyBytes { // before a byte of it is asked for
-		g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB.")
+		g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB. Send less at once.")
 		return
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -161,13 +161,13 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB."
+		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB. Send less at once."
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once."
 	case err != nil:
-		return nil, http.StatusBadRequest, "The body could not be read to its end."
+		return nil, http.StatusBadRequest, "The body could not be read to its end. Send it again."
 	}
 	return body, 0, ""
 }

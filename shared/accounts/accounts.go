@@ -68,7 +68,7 @@ func (s *Service) Create(ctx context.Context, name string) (Account, string, err
 	ctx = audit.With(ctx, s.request(account, createAccount))
 	err := s.parts.Table.Commit(ctx, append(key.creation(hash(text)),
 		store.Create(nameKey(name), account).
-			Else(fault.New(fault.Conflict, "There is an account named %s already.", name)),
+			Else(fault.New(fault.Conflict, "There is an account named %s already. Choose another name.", name)),
 		store.Create(accountKey(account.ID), account),
 		audit.Record(ctx, audit.Resource{Type: "account", ID: account.ID}, key.resource()),
 	)...)

@@ -35,10 +35,10 @@ const (
 func takeBody(r *http.Request, f *form) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBodyBytes+1))
 	if err != nil {
-		return fault.New(fault.Invalid, "The body could not be read to its end.").Because(err)
+		return fault.New(fault.Invalid, "The body could not be read to its end. Send it again.").Because(err)
 	}
 	if len(body) > MaxBodyBytes {
-		return fault.New(fault.TooLarge, "The body is larger than %d bytes.", MaxBodyBytes)
+		return fault.New(fault.TooLarge, "The body is larger than %d bytes. Send less at once.", MaxBodyBytes)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = nil

@@ -40,7 +40,7 @@ const maxGone = 20
 
 var (
 	errNothingBefore = fault.New(fault.Conflict, "There is no earlier build to go back to. Deploy one.")
-	errAlreadyLive   = fault.New(fault.Conflict, "This build is served already.")
+	errAlreadyLive   = fault.New(fault.Conflict, "This build is served already. Choose one that the history calls previous.")
 	errBuildGone     = fault.New(fault.Conflict, "This build is gone: its artifact was removed, as all are but the last %d. Deploy its sources again, or choose one that the history calls previous.", maxEarlierBuilds)
 	errNoBuild       = fault.Missing("build")
 	// A build was made with the certificates that there were.

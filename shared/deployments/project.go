@@ -44,7 +44,7 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 		return Project{}, err
 	}
 	if !owner.Viewer.SeesProject(name) {
-		return Project{}, fault.New(fault.Forbidden, "This account key is limited to some projects, and a project of this name is none of them.")
+		return Project{}, fault.New(fault.Forbidden, "This account key is limited to some projects, and a project of this name is none of them. Use a key that sees it.")
 	}
 	project := s.newProject(owner, name)
 	buckets := s.buckets(owner, name)

@@ -194,7 +194,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return initializationError(x), nil
 	}
 	if router.IsReserved(x.Path) {
-		return x.Problem(http.StatusNotFound, "The gateway has no such route of its own."), nil
+		return x.Problem(http.StatusNotFound, "The gateway has no such route of its own. Paths below /__gatewright/ are no project's."), nil
 	}
 	route := s.find(x)
 	if route == nil {
@@ -227,7 +227,7 @@ func (s *site) find(x *pipeline.Exchange) *siteRoute {
 func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response, *cors) {
 	allowed := s.router.Allowed(x.Path)
 	if len(allowed) == 0 {
-		return x.Problem(http.StatusNotFound, "The project has no route for this path."), nil
+		return x.Problem(http.StatusNotFound, "The project has no route for this path. Check the path, or deploy the project with a route for it."), nil
 	}
 	// A browser that could not read a 405 would report a CORS fault instead.
 	c := s.corsAt(x.Path, allowed[0])

@@ -103,7 +103,7 @@ func (s *Service) AddManager(ctx context.Context, at ConsumerAt, in NewManager) 
 }
 
 var (
-	errManagerInUse = fault.New(fault.Conflict, "The consumer has a manager of this email address.")
+	errManagerInUse = fault.New(fault.Conflict, "The consumer has a manager of this email address. Delete that one first, or take another address.")
 	errManagersFull = fault.New(fault.Conflict, "The consumer has %d managers and invites, the most it can have. Delete one first.", maxManagers)
 )
 

@@ -40,12 +40,12 @@ func (b *Bucket) Uploads() http.Handler { return http.HandlerFunc(b.upload) }
 func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/")
 	if _, ok := blob.UploadID(key); !ok {
-		b.o.Refuse(w, r, http.StatusNotFound, "There is no upload at this path.")
+		b.o.Refuse(w, r, http.StatusNotFound, "There is no upload at this path. Use the URL as it was issued.")
 		return
 	}
 	if r.Method != http.MethodPut {
 		w.Header().Set("Allow", http.MethodPut)
-		b.o.Refuse(w, r, http.StatusMethodNotAllowed, "An archive is sent by PUT.")
+		b.o.Refuse(w, r, http.StatusMethodNotAllowed, "This path takes uploads alone. Send the archive by PUT.")
 		return
 	}
 	query := r.URL.Query()

@@ -85,7 +85,7 @@ func (p *mtls) Inbound(x *pipeline.Exchange) *http.Response {
 	}
 	leaf := x.ClientChain[0]
 	if p.issuer != "" && !pki.IsName(p.issuer, leaf.RawIssuer) {
-		return p.refuse(x, "The client's certificate is of another issuer than this route accepts.")
+		return p.refuse(x, "The client's certificate is of another issuer than this route accepts. Connect with one of that issuer.")
 	}
 	err := p.verify(x)
 	switch {

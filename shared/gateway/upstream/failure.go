@@ -41,15 +41,15 @@ func Explain(ctx context.Context, err error) Failure {
 		return bad("The upstream refuses connections. Check that it is running and that the port of the route's upstream address is right.")
 	}
 	if errors.Is(err, errSwitched) {
-		return bad("The upstream switched to a protocol that the request did not ask for.")
+		return bad("The upstream switched to a protocol that the request did not ask for. Its operator has to be told.")
 	}
 	if isTLS(err) {
 		return bad("No secure connection to the upstream can be made. Check its certificate, its host name and that its port speaks TLS; if it wants a certificate of its clients, also which one the handler shows, and which CAs the upstream trusts.")
 	}
 	if socket.Closed(err) {
-		return bad("The upstream closed the connection before it answered.")
+		return bad("The upstream closed the connection before it answered. Try again later; if this goes on, its operator has to be told.")
 	}
-	return bad("The upstream's answer can't be used: it does not follow HTTP, or its header is too large.")
+	return bad("The upstream's answer can't be used: it does not follow HTTP, or its header is too large. Check that the route's upstream address is one of an HTTP server.")
 }
 
 func isTLS(err error) bool {
