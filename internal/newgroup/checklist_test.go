@@ -36,7 +36,9 @@ var derived = map[string]*regexp.Regexp{
 	"docs/cost.md": tables,
 	// The bounds of its requests.
 	"docs/limits.md": tables,
-	"README.md":      tables,
+	// What it says is not there.
+	"docs/problems.md": tables,
+	"README.md":        tables,
 }
 
 var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)

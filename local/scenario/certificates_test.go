@@ -35,7 +35,7 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "upstream", "ca.pem"))
+			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "warehouse", "ca.pem"))
 			p, err := instance.Start(t.Context(), dir, repository, "dist/local")
 			if err != nil {
 				t.Fatal(err)

@@ -90,8 +90,8 @@ func newProblem(ctx context.Context, status int, detail string) *Problem {
 	return p
 }
 
-// statusOf is the one place that gives faults their status codes.
-func statusOf(kind fault.Kind) int {
+// StatusOf is the one place that gives faults their status codes.
+func StatusOf(kind fault.Kind) int {
 	switch kind {
 	case fault.Invalid:
 		return http.StatusBadRequest
@@ -133,7 +133,7 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 		p.cause = err
 		return p, header
 	}
-	status := statusOf(f.Kind)
+	status := StatusOf(f.Kind)
 	if s := stateOf(ctx); status == http.StatusTooManyRequests && s != nil && s.operation != "" && !slices.Contains(s.declared, status) {
 		// Its clients know no 429: one that polls a status takes it for the end,
 		// and asks again after a 500 (contract 3.2).

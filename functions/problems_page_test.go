@@ -1,4 +1,4 @@
-package api
+package functions_test
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/internal/house"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
@@ -45,14 +46,14 @@ var (
 // TestProblemsAreDocumented holds docs/problems.md to the sources: the table of titles
 // has each that may be answered, and the lists of details are derived.
 func TestProblemsAreDocumented(t *testing.T) {
-	const path, end = "../../docs/problems.md", "<!-- end of the table -->"
-	tree, err := house.Read(os.DirFS("../.."))
+	const path, end = "../docs/problems.md", "<!-- end of the table -->"
+	tree, err := house.Read(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := problems{}
+	found := answered{}
 	for kind := range fault.Unanswered + 1 {
-		found.add(statusOf(kind), "", "", "")
+		found.add(api.StatusOf(kind), "", "", "")
 	}
 	for _, p := range tree.Packages {
 		if who := answererOf(p.Dir); who != "" {
@@ -94,10 +95,10 @@ func answererOf(dir string) string {
 	}
 }
 
-// problems are who answers which details, by status and title, as "404 Not Found".
-type problems map[string]map[string][]string
+// answered are who answers which details, by status and title, as "404 Not Found".
+type answered map[string]map[string][]string
 
-func (p problems) add(status int, title, detail, who string) {
+func (p answered) add(status int, title, detail, who string) {
 	at := fmt.Sprintf("%d %s", status, cmp.Or(title, http.StatusText(status)))
 	if p[at] == nil {
 		p[at] = map[string][]string{}
@@ -107,9 +108,9 @@ func (p problems) add(status int, title, detail, who string) {
 	}
 }
 
-func (p problems) titles() []string { return slices.Sorted(maps.Keys(p)) }
+func (p answered) titles() []string { return slices.Sorted(maps.Keys(p)) }
 
-func (p problems) lists() string {
+func (p answered) lists() string {
 	var out strings.Builder
 	for _, title := range p.titles() {
 		status, name, _ := strings.Cut(title, " ")
@@ -130,7 +131,7 @@ func (p problems) lists() string {
 // read adds what the package's sources answer: a detail behind a status in a call, a
 // literal or a return, or handed to a function of the package that answers one status;
 // and the texts of faults.
-func (p problems) read(pkg house.Package, who string) {
+func (p answered) read(pkg house.Package, who string) {
 	s := sources{constants: map[string]ast.Expr{}, refusers: map[string]int{}}
 	for name, file := range pkg.Files {
 		if strings.HasSuffix(name, "_test.go") {
@@ -251,7 +252,7 @@ func (s sources) answers(n ast.Node) map[int]string {
 		}
 		if f.Sel.Name == "Add" && len(call.Args) > 1 { // of fault.Fields
 			if message := s.format(call.Args[1]); wordy.MatchString(message) {
-				out[statusOf(fault.Invalid)] = cmp.Or(s.text(call.Args[0]), "body") + ": " + message
+				out[api.StatusOf(fault.Invalid)] = cmp.Or(s.text(call.Args[0]), "body") + ": " + message
 			}
 		}
 	case *ast.Ident:
@@ -266,9 +267,9 @@ func (s sources) fault(function string, args []ast.Expr, out map[int]string) {
 	switch function {
 	case "Missing":
 		f := fault.Missing(s.text(args[0]))
-		out[statusOf(f.Kind)] = f.Public
+		out[api.StatusOf(f.Kind)] = f.Public
 	case "InvalidField":
-		out[statusOf(fault.Invalid)] = s.text(args[0]) + ": " + s.format(args[1])
+		out[api.StatusOf(fault.Invalid)] = s.text(args[0]) + ": " + s.format(args[1])
 	case "New":
 		kinds := map[string]fault.Kind{
 			"Invalid": fault.Invalid, "Unauthenticated": fault.Unauthenticated, "Forbidden": fault.Forbidden, "NotFound": fault.NotFound,
@@ -276,7 +277,7 @@ func (s sources) fault(function string, args []ast.Expr, out map[int]string) {
 			"Throttled": fault.Throttled, "Unavailable": fault.Unavailable, "Unanswered": fault.Unanswered,
 		}
 		if kind, ok := args[0].(*ast.SelectorExpr); ok {
-			out[statusOf(kinds[kind.Sel.Name])] = s.format(args[1])
+			out[api.StatusOf(kinds[kind.Sel.Name])] = s.format(args[1])
 		}
 	}
 }
