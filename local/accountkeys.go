@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/fault"
 )
 
 func listKeysCommand(a administration) *cobra.Command {
@@ -44,7 +45,9 @@ func revokeKeyCommand(a administration) *cobra.Command {
 			return nil
 		},
 		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
-			if err := d.accounts().RevokeKey(cmd.Context(), args[0], args[1], force); err != nil {
+			if err := d.accounts().RevokeKey(cmd.Context(), args[0], args[1], force); fault.Is(err, fault.NotFound) {
+				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1], typedName)
+			} else if err != nil {
 				return plain(err)
 			}
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "The key %s is revoked. It is refused everywhere within a minute.\n", args[1])

@@ -10,7 +10,8 @@ import (
 )
 
 // Lines is a slog.Handler that shows each record as one line for a person: a
-// request as "15:04:05 200 GET /v1/who-am-i 2ms", anything else as its message
+// request as "15:04:05 200 GET /v1/who-am-i 2ms", a durable operation that has ended as
+// "15:04:05 success build shop-main-1a2b3c4 1.1s", anything else as its message
 // and attributes.
 type Lines struct {
 	t     *Terminal
@@ -60,6 +61,8 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 	line := l.t.style(r.Time.Format(time.TimeOnly), dim) + " "
 	if request, ok := l.request(attrs); ok && r.Message == "request" {
 		line += request
+	} else if operation, ok := l.operation(attrs); ok && r.Message == "an operation has ended" {
+		line += operation
 	} else {
 		line += l.t.style(level(r.Level), colourOf(r.Level)) + r.Message
 		for _, a := range attrs {
@@ -73,13 +76,7 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 // request shows a request's record, if it is one. The rest of what it holds is
 // in the log file.
 func (l *Lines) request(attrs []slog.Attr) (string, bool) {
-	find := func(key string) (slog.Value, bool) {
-		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == key })
-		if i < 0 {
-			return slog.Value{}, false
-		}
-		return attrs[i].Value.Resolve(), true
-	}
+	find := finder(attrs)
 	method, ok1 := find("method")
 	path, ok2 := find("path")
 	status, ok3 := find("status")
@@ -99,14 +96,7 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		out += text(host)
 	}
 	out += text(path)
-	if ms, ok := find("latency"); ok {
-		switch ms.Kind() { //nolint:exhaustive // no other kind is a number of milliseconds
-		case slog.KindFloat64:
-			out += " " + l.t.style(short(time.Duration(ms.Float64()*float64(time.Millisecond))), dim)
-		case slog.KindInt64: // a function's line was text in between
-			out += " " + l.t.style(short(time.Duration(ms.Int64())*time.Millisecond), dim)
-		}
-	}
+	out += l.latency(find)
 	if id, ok := find("requestId"); ok && code >= 400 {
 		out += " " + l.t.style("requestId="+text(id), dim)
 	}
@@ -114,6 +104,54 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		out += " " + text(cause)
 	}
 	return out, true
+}
+
+// operation shows the record of a durable operation's end, if it is one: what it came
+// to, of what kind it was and what about, and for one that did not succeed why.
+func (l *Lines) operation(attrs []slog.Attr) (string, bool) {
+	find := finder(attrs)
+	kind, ok1 := find("kind")
+	subject, ok2 := find("subject")
+	status, ok3 := find("status")
+	if !ok1 || !ok2 || !ok3 {
+		return "", false
+	}
+	good := status.String() == "success"
+	colour := green
+	if !good {
+		colour = red
+	}
+	out := l.t.style(text(status), colour) + " " + text(kind) + " " + text(subject) + l.latency(find)
+	if id, ok := find("operation"); ok && !good {
+		out += " " + l.t.style("operation="+text(id), dim)
+	}
+	if message, ok := find("message"); ok && !good {
+		out += " " + text(message)
+	}
+	return out, true
+}
+
+// finder looks an attribute up.
+func finder(attrs []slog.Attr) func(key string) (slog.Value, bool) {
+	return func(key string) (slog.Value, bool) {
+		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == key })
+		if i < 0 {
+			return slog.Value{}, false
+		}
+		return attrs[i].Value.Resolve(), true
+	}
+}
+
+// latency is how long it took, with a space before it, "" where the record does not say.
+func (l *Lines) latency(find func(string) (slog.Value, bool)) string {
+	ms, _ := find("latency")
+	switch ms.Kind() { //nolint:exhaustive // no other kind is a number of milliseconds
+	case slog.KindFloat64:
+		return " " + l.t.style(short(time.Duration(ms.Float64()*float64(time.Millisecond))), dim)
+	case slog.KindInt64: // a function's line was text in between
+		return " " + l.t.style(short(time.Duration(ms.Int64())*time.Millisecond), dim)
+	}
+	return ""
 }
 
 // short rounds a duration to what a person compares.

@@ -62,6 +62,13 @@ func TestEachRecordIsOneLine(t *testing.T) {
 	log.WithGroup("g").With("c", 3).Warn("careful", "d", "")
 	log.Error("broken", "error", io.EOF)
 	log.Info("request", "of", "another kind")
+	ended := func(status string, more ...any) {
+		log.Info("an operation has ended", append([]any{
+			"operation", "1-2", "kind", "build", "subject", "shop-main-1a2b3c4", "status", status, "state", "settle", "steps", 5, "latency", 1131,
+		}, more...)...)
+	}
+	ended("success")
+	ended("error", "message", "The project cannot be built: 3 errors.")
 	golden.Equal(t, "testdata/lines.txt", out.Bytes())
 }
 
