@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 		}
 	})
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
-	for _, page := range []string{"problems", "key-buckets", "consumers", "environments", "variables", "deployments"} {
+	for _, page := range []string{"problems", "projects", "key-buckets", "consumers", "environments", "variables", "deployments"} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile("../../docs/" + page + ".md")
 			if err != nil {

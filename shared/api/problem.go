@@ -261,6 +261,9 @@ func withoutValue(message string) string {
 	if strings.HasPrefix(message, "expected value to match exactly one schema") {
 		return "has to have exactly one of the forms that GET /openapi lists for it"
 	}
+	if message == "invalid integer" {
+		return "has to be a whole number"
+	}
 	if strings.HasPrefix(message, "expected string to be") {
 		message, _, _ = strings.Cut(message, ":")
 	}
