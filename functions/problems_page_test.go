@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/token"
 	"maps"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/internal/house"
@@ -77,14 +76,63 @@ func TestProblemsAreDocumented(t *testing.T) {
 	if want := found.titles(); !slices.Equal(titles, want) {
 		t.Errorf("the table of titles has\n%s\nand what may be answered is\n%s", strings.Join(titles, "\n"), strings.Join(want, "\n"))
 	}
-	for title, details := range found {
-		for detail := range details {
+	for _, detail := range found.unhelpful() {
+		t.Errorf("%s: say what to do about it", detail)
+	}
+	golden.Equal(t, path, before+"<!-- table: details -->\n\n"+found.lists()+end+after)
+}
+
+// TestDetailsAreFoundInSources shows in small sources what is found, and what is refused.
+func TestDetailsAreFoundInSources(t *testing.T) {
+	for _, c := range []struct{ name, source, want, unhelpful string }{
+		{"a fault", `var e = fault.New(fault.Conflict, "In use by %s. Choose "+"another.", name)`, "409 Conflict: In use by …. Choose another.", ""},
+		{"a fault that helps nobody", `var e = fault.New(fault.NotFound, "It is gone.")`, "404 Not Found: It is gone.", "404 Not Found: It is gone."},
+		{"what is missing", `var e = fault.Missing("bucket")`, "404 Not Found: This bucket does not exist, or this key cannot see it.", ""},
+		{"a field", `var e = fault.InvalidField("name", "has more than %d bytes", most)`, "400 Bad Request: name: has more than … bytes", ""},
+		{"one field of several", `func f(p *fault.Fields) { p.Add("tags", "has more than %d pairs", most) }`, "400 Bad Request: tags: has more than … pairs", ""},
+		{"a status and a detail", `func f() { x.Problem(http.StatusGatewayTimeout, "Too slow. Try again.") }`, "504 Gateway Timeout: Too slow. Try again.", ""},
+		{"a constant", "const late = \"Too slow. Try again.\"\nfunc f() { x.Problem(http.StatusGatewayTimeout, late) }", "504 Gateway Timeout: Too slow. Try again.", ""},
+		{"a literal", `var e = Refusal{Status: http.StatusBadRequest, Detail: "No host. Send one."}`, "400 Bad Request: No host. Send one.", ""},
+		{"a return", `func f() (int, string) { return http.StatusRequestTimeout, "It stalled. Send it again." }`, "408 Request Timeout: It stalled. Send it again.", ""},
+		{"a title", `var e = answer{"THROTTLED", "429", "Too Many Requests", "Too many. Repeat it later."}`, "429 Too Many Requests: Too many. Repeat it later.", ""},
+		{
+			"a function of one status", "func bad(detail string) r { return r{http.StatusBadGateway, detail} }\nvar e = bad(\"It broke off. Try again.\")",
+			"502 Bad Gateway: It broke off. Try again.", "",
+		},
+		{"a title of its own", `func f() { d := New(http.StatusInternalServerError, "Not served. Deploy again."); d.Title = problem.InitializationError }`,
+			"500 Gateway Initialization Error: Not served. Deploy again.", ""},
+		{"a success", `func f() { x.Answer(http.StatusOK, "It is well.") }`, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree, err := house.Read(fstest.MapFS{"shared/x/x.go": {Data: []byte("package x\n" + c.source)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := answered{}
+			found.read(tree.Packages[0], "API")
+			var got []string
+			for title, details := range found {
+				for detail := range details {
+					got = append(got, title+": "+detail)
+				}
+			}
+			if strings.Join(got, "\n") != c.want || strings.Join(found.unhelpful(), "\n") != c.unhelpful {
+				t.Errorf("found %q, of which %q do not help", got, found.unhelpful())
+			}
+		})
+	}
+}
+
+// unhelpful are the details that do not say what to do.
+func (p answered) unhelpful() (found []string) {
+	for _, title := range p.titles() {
+		for _, detail := range slices.Sorted(maps.Keys(p[title])) {
 			if !saysWhatToDo.MatchString(detail) && !slices.Contains(contracted, detail) {
-				t.Errorf("%s: %q: say what to do about it", title, detail)
+				found = append(found, title+": "+detail)
 			}
 		}
 	}
-	golden.Equal(t, path, before+"<!-- table: details -->\n\n"+found.lists()+end+after)
+	return found
 }
 
 func answererOf(dir string) string {
@@ -157,189 +205,4 @@ func (p answered) read(pkg house.Package, who string) {
 			})
 		}
 	}
-}
-
-// sources is what a package's expressions mean.
-type sources struct {
-	constants map[string]ast.Expr
-	refusers  map[string]int // functions that answer one status with the text they are given
-}
-
-func (s sources) declarations(n ast.Node) bool {
-	switch n := n.(type) {
-	case *ast.ValueSpec:
-		for i, name := range n.Names {
-			if i < len(n.Values) {
-				s.constants[name.Name] = n.Values[i]
-			}
-		}
-	case *ast.FuncDecl:
-		s.refuser(n.Name.Name, n.Type, n.Body)
-	case *ast.AssignStmt:
-		if f, ok := n.Rhs[0].(*ast.FuncLit); ok {
-			if name, ok := n.Lhs[0].(*ast.Ident); ok {
-				s.refuser(name.Name, f.Type, f.Body)
-			}
-		}
-	}
-	return true
-}
-
-func (s sources) refuser(name string, signature *ast.FuncType, body *ast.BlockStmt) {
-	if body == nil {
-		return
-	}
-	var texts []string
-	for _, field := range signature.Params.List {
-		for _, name := range field.Names {
-			texts = append(texts, name.Name)
-		}
-	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		all := expressions(n)
-		for i := range len(all) - 1 {
-			text, ok := all[i+1].(*ast.Ident)
-			if status := statusIn(all[i]); status != 0 && ok && slices.Contains(texts, text.Name) {
-				s.refusers[name] = status
-			}
-		}
-		return true
-	})
-}
-
-// expressions are what stands side by side in a node.
-func expressions(n ast.Node) []ast.Expr {
-	switch n := n.(type) {
-	case *ast.CallExpr:
-		return n.Args
-	case *ast.ReturnStmt:
-		return n.Results
-	case *ast.CompositeLit:
-		all := slices.Clone(n.Elts)
-		for i, element := range all {
-			if pair, ok := element.(*ast.KeyValueExpr); ok {
-				all[i] = pair.Value
-			}
-		}
-		return all
-	}
-	return nil
-}
-
-// answers are the details in a node, by status.
-func (s sources) answers(n ast.Node) map[int]string {
-	all, out := expressions(n), map[int]string{}
-	for i, e := range all {
-		if status := statusIn(e); status != 0 {
-			out[status] = ""
-			if i+1 < len(all) {
-				out[status] = s.text(all[i+1])
-			}
-		}
-	}
-	call, ok := n.(*ast.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return out
-	}
-	switch f := call.Fun.(type) {
-	case *ast.SelectorExpr:
-		if of, ok := f.X.(*ast.Ident); ok && of.Name == "fault" {
-			s.fault(f.Sel.Name, call.Args, out)
-			return out
-		}
-		if status := s.refusers[f.Sel.Name]; status != 0 {
-			out[status] = s.text(call.Args[len(call.Args)-1])
-		}
-		if f.Sel.Name == "Add" && len(call.Args) > 1 { // of fault.Fields
-			if message := s.format(call.Args[1]); wordy.MatchString(message) {
-				out[api.StatusOf(fault.Invalid)] = cmp.Or(s.text(call.Args[0]), "body") + ": " + message
-			}
-		}
-	case *ast.Ident:
-		if status := s.refusers[f.Name]; status != 0 {
-			out[status] = s.text(call.Args[len(call.Args)-1])
-		}
-	}
-	return out
-}
-
-func (s sources) fault(function string, args []ast.Expr, out map[int]string) {
-	switch function {
-	case "Missing":
-		f := fault.Missing(s.text(args[0]))
-		out[api.StatusOf(f.Kind)] = f.Public
-	case "InvalidField":
-		out[api.StatusOf(fault.Invalid)] = s.text(args[0]) + ": " + s.format(args[1])
-	case "New":
-		kinds := map[string]fault.Kind{
-			"Invalid": fault.Invalid, "Unauthenticated": fault.Unauthenticated, "Forbidden": fault.Forbidden, "NotFound": fault.NotFound,
-			"Conflict": fault.Conflict, "Unprocessable": fault.Unprocessable, "Outdated": fault.Outdated, "TooLarge": fault.TooLarge,
-			"Throttled": fault.Throttled, "Unavailable": fault.Unavailable, "Unanswered": fault.Unanswered,
-		}
-		if kind, ok := args[0].(*ast.SelectorExpr); ok {
-			out[api.StatusOf(kinds[kind.Sel.Name])] = s.format(args[1])
-		}
-	}
-}
-
-var statuses = func() map[string]int {
-	all := map[string]int{"StatusRequestEntityTooLarge": http.StatusRequestEntityTooLarge, "StatusRequestURITooLong": http.StatusRequestURITooLong}
-	for status := http.StatusBadRequest; status < 600; status++ {
-		if text := http.StatusText(status); text != "" {
-			all["Status"+strings.NewReplacer(" ", "", "-", "", "'", "").Replace(text)] = status
-		}
-	}
-	return all
-}()
-
-// statusIn is the status of an error that an expression is: http.StatusNotFound, or its
-// title. It is 0 for any other.
-func statusIn(e ast.Expr) int {
-	switch e := e.(type) {
-	case *ast.SelectorExpr:
-		if of, ok := e.X.(*ast.Ident); ok && of.Name == "http" {
-			return statuses[e.Sel.Name]
-		}
-	case *ast.BasicLit:
-		if title, err := strconv.Unquote(e.Value); err == nil && title != "" {
-			for _, status := range statuses {
-				if http.StatusText(status) == title {
-					return status
-				}
-			}
-		}
-	}
-	return 0
-}
-
-var (
-	verb = regexp.MustCompile(`%[a-z]`)
-	// wordy are texts of which more is known than their form.
-	wordy = regexp.MustCompile(`\p{L}+[ ,]+\p{L}+`)
-)
-
-// format is the text that a format makes.
-func (s sources) format(e ast.Expr) string {
-	return strings.ReplaceAll(verb.ReplaceAllString(s.text(e), "…"), "%%", "%")
-}
-
-// text is an expression's text, with … for what is known only when it runs.
-func (s sources) text(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
-			return text
-		}
-	case *ast.BinaryExpr:
-		return s.text(e.X) + s.text(e.Y)
-	case *ast.CallExpr:
-		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" {
-			return s.format(e.Args[0])
-		}
-	case *ast.Ident:
-		if value, ok := s.constants[e.Name]; ok {
-			return s.text(value)
-		}
-	}
-	return "…"
 }
