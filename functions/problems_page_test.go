@@ -99,8 +99,10 @@ func TestDetailsAreFoundInSources(t *testing.T) {
 			"a function of one status", "func bad(detail string) r { return r{http.StatusBadGateway, detail} }\nvar e = bad(\"It broke off. Try again.\")",
 			"502 Bad Gateway: It broke off. Try again.", "",
 		},
-		{"a title of its own", `func f() { d := New(http.StatusInternalServerError, "Not served. Deploy again."); d.Title = problem.InitializationError }`,
-			"500 Gateway Initialization Error: Not served. Deploy again.", ""},
+		{
+			"a title of its own", `func f() { d := New(http.StatusInternalServerError, "Not served. Deploy again."); d.Title = problem.InitializationError }`,
+			"500 Gateway Initialization Error: Not served. Deploy again.", "",
+		},
 		{"a success", `func f() { x.Answer(http.StatusOK, "It is well.") }`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
