@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // A cursor says where a page of a list begins: behind an entry, whatever comes or
@@ -19,9 +20,10 @@ import (
 // is opaque. It is signed, with the list that it is of, so that it leads nowhere
 // but to the page that was meant: a position is part of a query of the table.
 //
-// A list that takes cursors embeds After beside its page in its In, answers
-// Paged[T], and has next|null in T. Cursors.Open gives its service's position,
-// Cursors.Next what stands behind a page.
+// A list that takes cursors embeds After beside its Page in its In, and answers
+// Paged[CursorList[T]]: Cursors.Part gives the page as its service takes it,
+// AnswerCursors makes what the service gives into the answer. One with an envelope
+// of its own answers Paged[T], with next|null in T, by Cursors.Open and Cursors.Next.
 
 // After is embedded in the In of a list that takes after= beside limit.
 type After struct {
@@ -57,6 +59,12 @@ type Paged[T any] struct {
 	Body T
 }
 
+// CursorList is the envelope of a list that takes cursors.
+type CursorList[T any] struct {
+	List[T]
+	Next *string `json:"next" nullable:"true" doc:"What to give as after for the next page, null on the last one."`
+}
+
 // Cursors makes and opens the cursors of lists. It is safe for concurrent use.
 type Cursors struct{ hasher *seal.Hasher }
 
@@ -79,6 +87,38 @@ func (c Cursors) Open(ctx context.Context, in After) (position string, err error
 		return "", fault.InvalidField("after", "is no cursor of this list: give next as the page before has it, with the filters of that page")
 	}
 	return string(raw), nil
+}
+
+// Part is Page.Part with the position where the page begins. Fault: as of Open.
+func (c Cursors) Part(ctx context.Context, page Page, in After) (store.Page, error) {
+	part := page.Part()
+	var err error
+	part.After, err = c.Open(ctx, in)
+	return part, err
+}
+
+// AnswerCursors is AnswerPage for a list that takes cursors: the service tells the
+// position behind its page, too, "" where that is the last one. position is that
+// of an entry, for a page that has to end before the service's.
+func AnswerCursors[V, T any](ctx context.Context, c Cursors, page Page, in After, show func(V) T, position func(V) string) func([]V, string, int, error) (*Paged[CursorList[T]], error) {
+	return func(found []V, behind string, total int, err error) (*Paged[CursorList[T]], error) {
+		if err != nil {
+			return nil, err
+		}
+		list := NewList(Each(found, show), page, total)
+		n := len(list.Data)
+		if n < len(found) {
+			behind = position(found[n-1])
+		}
+		// Behind a position, what is left of the total is not known.
+		list.Limit = page.Part().Limit
+		if behind != "" && n > 0 {
+			list.Limit = n
+		}
+		out := &Paged[CursorList[T]]{Body: CursorList[T]{List: list}}
+		out.Body.Next, out.Link, err = c.Next(ctx, in, behind)
+		return out, err
+	}
 }
 
 // Next gives the cursor behind the entry at a position, the last of a page, and

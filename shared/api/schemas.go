@@ -47,10 +47,11 @@ func (n *schemaNames) of(t reflect.Type, hint string) string {
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	if t.PkgPath() == reflect.TypeFor[Problem]().PkgPath() {
-		if !strings.HasPrefix(t.Name(), "List[") {
+		entry, ok := strings.CutPrefix(strings.TrimPrefix(name, "Cursor"), "List")
+		if !ok || !strings.Contains(t.Name(), "[") {
 			return name
 		}
-		name = strings.TrimPrefix(name, "List") + "List"
+		name = entry + "List"
 	}
 	words := strings.FieldsFunc(n.group, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, w := range words {
