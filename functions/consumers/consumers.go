@@ -128,12 +128,14 @@ type Including struct {
 type listIn struct {
 	BucketPath
 	api.Page
+	api.After
 	Including
+	NamePrefix   string `query:"name-prefix" pattern:"^[a-z0-9_-]{1,128}$" patternDescription:"1 to 128 characters of a-z, 0-9, _ and -" doc:"Only consumers whose names begin with it."`
 	ManagerEmail string `query:"manager-email" maxLength:"254" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
 	TagQuery
 }
 
-type listOut = api.Body[api.List[consumer]]
+type listOut = api.Paged[api.CursorList[consumer]]
 
 type createIn struct {
 	BucketPath

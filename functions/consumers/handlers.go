@@ -12,7 +12,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	h := handlers{keys.Open(p)}
+	h := handlers{keys.Open(p), api.OpenCursors(p)}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove), roll.To(h.roll),
 		listKeys.To(h.listKeys), createKey.To(h.createKey), createKeys.To(h.createKeys),
@@ -21,13 +21,21 @@ func Bind(p installation.Parts) []api.Route {
 	}
 }
 
-type handlers struct{ service *keys.Service }
+type handlers struct {
+	service *keys.Service
+	cursors api.Cursors
+}
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail}
+	page, err := h.cursors.Part(ctx, in.Page, in.After)
+	if err != nil {
+		return nil, err
+	}
+	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail, NamePrefix: in.NamePrefix}
 	include := in.include()
 	include.Fits = func() func(keys.Consumer) bool { return api.Fits(viewConsumer) }
-	return api.AnswerPage(in.Page, viewConsumer)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, in.Part(), include))
+	name := func(c keys.Consumer) string { return c.Name }
+	return api.AnswerCursors(ctx, h.cursors, in.Page, in.After, viewConsumer, name)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, page, include))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error) {
@@ -59,7 +67,12 @@ func (h handlers) roll(ctx context.Context, in *rollIn) (*api.NoContent, error) 
 }
 
 func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error) {
-	return api.AnswerPage(in.Page, viewKey)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Part(), keys.Format(in.KeyFormat.KeyFormat)))
+	page, err := h.cursors.Part(ctx, in.Page, in.After)
+	if err != nil {
+		return nil, err
+	}
+	id := func(k keys.Key) string { return k.ID }
+	return api.AnswerCursors(ctx, h.cursors, in.Page, in.After, viewKey, id)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), page, keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, error) {

@@ -86,11 +86,12 @@ type KeyPath struct {
 type listKeysIn struct {
 	ConsumerPath
 	api.Page
+	api.After
 	KeyFormat
 	TagQuery
 }
 
-type keysOut = api.Body[api.List[key]]
+type keysOut = api.Paged[api.CursorList[key]]
 
 type createKeyIn struct {
 	ConsumerPath

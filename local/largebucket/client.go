@@ -115,16 +115,20 @@ const page = 1000
 
 // listAll lists all consumers, as a client does that wants them all.
 func (c client) listAll(ctx context.Context, name string, n int) error {
+	path := fmt.Sprintf("%s/consumers?limit=%d", bucket(name), page)
 	found := 0
-	for {
-		var answer struct{ Data []struct{} }
-		path := fmt.Sprintf("%s/consumers?limit=%d&offset=%d", bucket(name), page, found)
-		if err := c.do(ctx, http.MethodGet, path, "", http.StatusOK, &answer); err != nil {
+	for after := ""; ; {
+		var answer struct {
+			Data []struct{}
+			Next string
+		}
+		if err := c.do(ctx, http.MethodGet, path+after, "", http.StatusOK, &answer); err != nil {
 			return err
 		}
-		if found += len(answer.Data); len(answer.Data) < page {
+		if found += len(answer.Data); answer.Next == "" {
 			break
 		}
+		after = "&after=" + answer.Next
 	}
 	if found != n {
 		return fmt.Errorf("%d consumers are listed of %d", found, n)

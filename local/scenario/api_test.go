@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
-// TestRetriesAndEditsOfTheDocs types what docs/api.md says of safe retries and
-// concurrent edits.
+// TestRetriesAndEditsOfTheDocs types what docs/api.md says of safe retries,
+// concurrent edits and large lists.
 func TestRetriesAndEditsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	in := installation
@@ -24,7 +24,7 @@ func TestRetriesAndEditsOfTheDocs(t *testing.T) {
 		line = strings.NewReplacer("HTTP/1.1", "HTTP/2")
 	}
 	steps := []readme.Step{{Commands: fmt.Sprintf("api=%s", in.api)}}
-	for _, heading := range []string{"Safe retries", "Concurrent edits"} {
+	for _, heading := range []string{"Safe retries", "Concurrent edits", "Large lists"} {
 		under, err := readme.Steps(string(text), heading)
 		if err != nil {
 			t.Fatal(err)

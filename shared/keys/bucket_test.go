@@ -126,7 +126,7 @@ func TestBucketOfANameNeverMeetsAnEarlierOnesConsumers(t *testing.T) {
 				must0(t, w.table.Load(w.Context(), buckets.Wanted()...))
 				must0(t, w.table.Commit(w.Context(), must[[]store.Write](t)(buckets.Writes(w.Context()))...))
 			}
-			if _, total, err := w.keys.ListConsumers(w.Context(), in(name), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+			if _, _, total, err := w.keys.ListConsumers(w.Context(), in(name), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
 				t.Fatalf("life %d begins with %d consumers, %v", life, total, err)
 			}
 			must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(name), keys.NewConsumer{Name: "alice"}))
@@ -175,7 +175,7 @@ func TestDeletedBucketIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
 	w.wantOpen(false, old)
 	_, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{})
 	wantFault(t, err, fault.NotFound)
-	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+	if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
 		t.Fatalf("%d consumers, %v", total, err)
 	}
 	// Nothing has been swept yet, and still the text is free.

@@ -89,7 +89,7 @@ func TestListOfConsumersFiltersCountsAndPages(t *testing.T) {
 		{"manager and tag", keys.Filter{ManagerEmail: "boss@example.com", Tags: map[string]string{"parity": "even"}}, store.Page{Limit: 9}, 3, "c00 c10 c20"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), test.filter, test.page, keys.Include{})
+			got, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), test.filter, test.page, keys.Include{})
 			must0(t, err)
 			var names []string
 			for _, c := range got {
@@ -109,7 +109,7 @@ func TestTagsThatLookAlikeAreApart(t *testing.T) {
 		"a": {"x": "y=z"}, "b": {"x=y": "z"}, "c": {"x#": "1"}, "d": {"x%23": "1"},
 	} {
 		must[keys.Consumer](t)(w.keys.CreateConsumer(w.request(), in(bucket), keys.NewConsumer{Name: name, Tags: tags}))
-		got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: tags}, all, keys.Include{})
+		got, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: tags}, all, keys.Include{})
 		if err != nil || total != 1 || got[0].Name != name {
 			t.Errorf("%s: %d found, %v", name, total, err)
 		}
@@ -126,7 +126,7 @@ func TestConsumerUpdateMovesTheIndex(t *testing.T) {
 		Tags: store.PatchTo(map[string]string{"b": "2", "c": "3"}), Metadata: store.PatchClear[json.RawMessage](),
 	}))
 	for tag, want := range map[[2]string]int{{"a", "1"}: 0, {"b", "2"}: 1, {"c", "3"}: 1} {
-		_, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{tag[0]: tag[1]}}, all, keys.Include{})
+		_, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{tag[0]: tag[1]}}, all, keys.Include{})
 		if err != nil || total != want {
 			t.Errorf("tag %v: %d, %v; want %d", tag, total, err, want)
 		}
@@ -167,7 +167,7 @@ func TestManagersAndInvites(t *testing.T) {
 	}
 	must0(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID))
 	wantFault(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID), fault.NotFound)
-	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{ManagerEmail: "b@x.example"}, all, keys.Include{}); err != nil || total != 0 {
+	if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{ManagerEmail: "b@x.example"}, all, keys.Include{}); err != nil || total != 0 {
 		t.Fatalf("a deleted manager still finds the consumer: %d, %v", total, err)
 	}
 }
@@ -182,7 +182,7 @@ func TestEachConsumerOfALongListHasItsOwnKeys(t *testing.T) {
 		w.consumer(name)
 		want[name] = w.key(name, keys.NewKey{}).ID
 	}
-	got, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{Keys: true})
+	got, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{Keys: true})
 	if err != nil || total != many || len(got) != many {
 		t.Fatalf("%d of %d, %v", len(got), total, err)
 	}
@@ -312,7 +312,7 @@ func TestOneNameIsMadeOnceByManyAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); won != 1 || total != 1 || err != nil {
+	if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); won != 1 || total != 1 || err != nil {
 		t.Fatalf("%d made it, %d are counted, %v", won, total, err)
 	}
 }
@@ -354,7 +354,7 @@ func TestListReadsNoMoreThanItsPageHolds(t *testing.T) {
 			}
 		}}
 		meter := &store.Meter{}
-		got, total, err := w.keys.ListConsumers(store.WithMeter(w.Context(), meter), in(bucket), tt.filter, all, include)
+		got, _, total, err := w.keys.ListConsumers(store.WithMeter(w.Context(), meter), in(bucket), tt.filter, all, include)
 		used := meter.Usage()
 		if err != nil || len(got) != fitting || total != consumers || got[fitting-1].Name != "c-009" || tt.keys != (len(got[0].Keys) == 1) {
 			t.Errorf("%s: %d of %d consumers: %v", tt.name, len(got), total, err)

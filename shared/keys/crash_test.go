@@ -155,7 +155,7 @@ func checkReaders(ctx context.Context, table *store.Table, old []keys.Key, judge
 	now := func() time.Time { return storetest.Epoch }
 	parts := installation.Parts{Table: table, Key: root{}, IDs: ids.NewSource(nil, now), Now: now}
 	s := keys.Open(parts)
-	got, _, err := s.ListKeys(ctx, of("alice"), all, keys.None)
+	got, _, _, err := s.ListKeys(ctx, of("alice"), all, keys.None)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

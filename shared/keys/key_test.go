@@ -40,10 +40,10 @@ func TestKeyFormats(t *testing.T) {
 				t.Fatal("the creation does not show the key")
 			}
 			read := must[keys.Key](t)(w.keys.ReadKey(w.Context(), at, k.ID, test.format))
-			list, _, err := w.keys.ListKeys(w.Context(), at, all, test.format)
+			list, _, _, err := w.keys.ListKeys(w.Context(), at, all, test.format)
 			must0(t, err)
 			c := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), at, keys.Include{Keys: true, Format: test.format}))
-			cs, _, err := w.keys.ListConsumers(w.Context(), in(test.bucket), keys.Filter{}, store.Page{Limit: 9}, keys.Include{Keys: true, Format: test.format})
+			cs, _, _, err := w.keys.ListConsumers(w.Context(), in(test.bucket), keys.Filter{}, store.Page{Limit: 9}, keys.Include{Keys: true, Format: test.format})
 			must0(t, err)
 			i := slices.IndexFunc(cs, func(c keys.Consumer) bool { return c.Name == name })
 			for _, got := range []keys.Key{read, list[0], c.Keys[0], cs[i].Keys[0]} {
@@ -105,7 +105,7 @@ func TestKeysAreListedNewestFirst(t *testing.T) {
 		want = append(want, w.key("alice", keys.NewKey{}).ID)
 	}
 	slices.Reverse(want)
-	got, total, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 3, Offset: 2}, keys.None)
+	got, _, total, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 3, Offset: 2}, keys.None)
 	must0(t, err)
 	var have []string
 	for _, k := range got {

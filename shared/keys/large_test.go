@@ -125,10 +125,10 @@ func TestDeletedConsumerIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
 			must0(t, w.keys.DeleteConsumer(w.request(), of("alice")))
 			_, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{})
 			wantFault(t, err, fault.NotFound)
-			if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{"a": "1"}}, all, keys.Include{}); err != nil || total != 0 {
+			if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{Tags: map[string]string{"a": "1"}}, all, keys.Include{}); err != nil || total != 0 {
 				t.Fatalf("%d by tag, %v", total, err)
 			}
-			if _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
+			if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{}, all, keys.Include{}); err != nil || total != 0 {
 				t.Fatalf("%d in all, %v", total, err)
 			}
 			w.wantOpen(false, append(old, custom)...)
@@ -140,7 +140,7 @@ func TestDeletedConsumerIsGoneAtOnceAndItsNameFreeAtOnce(t *testing.T) {
 				if got := w.list("alice"); len(got) != len(fresh) || got[0].ID != fresh[n].ID {
 					t.Fatalf("the new consumer has %d keys", len(got))
 				}
-				if page, _, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 2, Offset: n}, keys.None); err != nil || len(page) != 1 || page[0].ID != fresh[0].ID {
+				if page, _, _, err := w.keys.ListKeys(w.Context(), of("alice"), store.Page{Limit: 2, Offset: n}, keys.None); err != nil || len(page) != 1 || page[0].ID != fresh[0].ID {
 					t.Fatalf("the last page is %+v, %v", page, err)
 				}
 				w.wantOpen(true, fresh...)

@@ -38,7 +38,7 @@ func TestLedgerOfRequestsAndUnits(t *testing.T) {
 	golden.Equal(t, "testdata/ledger.txt", out.String())
 	// The last entry deleted the bucket: nothing of the crowd is to see, and
 	// the operation leaves nothing of it behind.
-	if _, _, err := large.keys.ListConsumers(t.Context(), in(bucket), keys.Filter{}, store.Page{Limit: 1}, keys.Include{}); !fault.Is(err, fault.NotFound) {
+	if _, _, _, err := large.keys.ListConsumers(t.Context(), in(bucket), keys.Filter{}, store.Page{Limit: 1}, keys.Include{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the deleted bucket's consumers answer %v", err)
 	}
 	large.settle()
@@ -135,15 +135,23 @@ func ledger() []entry {
 			return err
 		}},
 		{"list 100 consumers", nil, func(ctx context.Context, w *world) error {
-			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, page, keys.Include{})
+			_, _, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, page, keys.Include{})
 			return err
 		}},
 		{"list 100 consumers from the 500th on", nil, func(ctx context.Context, w *world) error {
-			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, store.Page{Limit: 100, Offset: 500}, keys.Include{})
+			_, _, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, store.Page{Limit: 100, Offset: 500}, keys.Include{})
+			return err
+		}},
+		{"list 100 consumers behind the 500th", nil, func(ctx context.Context, w *world) error {
+			_, _, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{}, store.Page{Limit: 100, After: "consumer-000498"}, keys.Include{})
+			return err
+		}},
+		{"list the 10 consumers whose names have a prefix", nil, func(ctx context.Context, w *world) error {
+			_, _, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{NamePrefix: "consumer-00050"}, page, keys.Include{})
 			return err
 		}},
 		{"list the consumers with a tag, 1 of them", nil, func(ctx context.Context, w *world) error {
-			_, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{Tags: map[string]string{"team": "a"}}, page, keys.Include{})
+			_, _, _, err := w.keys.ListConsumers(ctx, in(bucket), keys.Filter{Tags: map[string]string{"team": "a"}}, page, keys.Include{})
 			return err
 		}},
 		{"create a consumer", nil, func(ctx context.Context, w *world) error {
@@ -178,7 +186,7 @@ func ledger() []entry {
 			return err
 		}},
 		{"list keys", nil, func(ctx context.Context, w *world) error {
-			_, _, err := w.keys.ListKeys(ctx, of("alice"), page, keys.Masked)
+			_, _, _, err := w.keys.ListKeys(ctx, of("alice"), page, keys.Masked)
 			return err
 		}},
 		{"create a key", nil, func(ctx context.Context, w *world) error {

@@ -12,7 +12,7 @@ import (
 func (s *Service) newest(rows *[]keyRecord, page store.Page) func(context.Context, generation, string) error {
 	return func(ctx context.Context, g generation, consumer string) (err error) {
 		*rows, err = store.Collect[keyRecord](ctx, s.table, store.Query{
-			PK: consumerKeyPartition(g, consumer), Descending: true, Offset: page.Offset, Limit: page.Limit,
+			PK: consumerKeyPartition(g, consumer), Descending: true, After: page.After, Offset: page.Offset, Limit: page.Limit,
 			Unchecked: keysUnchecked,
 		})
 		return err
@@ -51,29 +51,35 @@ func (s *Service) showAll(ctx context.Context, rows []keyRecord, f Format) ([]Ke
 }
 
 // ListKeys gives a part of a consumer's keys, the newest first, and how many
-// there are in all.
-func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page store.Page, f Format) ([]Key, int, error) {
-	var out []Key
-	var total int
-	err := s.table.Again(ctx, func(ctx context.Context) error {
+// there are in all. A key's position is its id; next is that of the part's last
+// key, "" where none is behind it.
+func (s *Service) ListKeys(ctx context.Context, at ConsumerAt, page store.Page, f Format) (out []Key, next string, total int, err error) {
+	err = s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, page)})
+		onePastIt := page
+		onePastIt.Limit++
+		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, onePastIt)})
 		if err != nil {
 			return err
 		}
-		total = v.consumer.KeyCount
-		from := 0
-		if v.bucket.Changes.Hides(v.consumer.Name) {
-			from = page.Offset // all rows are read then, and counted here
-		}
+		next, total = "", v.consumer.KeyCount
 		if rows, err = s.visibleKeys(ctx, v, rows); err != nil {
 			return err
 		}
-		rows = rows[min(from, len(rows)):]
-		out, err = s.showAll(ctx, rows[:min(page.Limit, len(rows))], f)
+		if v.bucket.Changes.Hides(v.consumer.Name) { // all rows were read then: the page is found here
+			if page.After != "" {
+				rows = slices.DeleteFunc(rows, func(k keyRecord) bool { return k.ID >= page.After })
+			}
+			rows = rows[min(page.Offset, len(rows)):]
+		}
+		if len(rows) > page.Limit {
+			rows = rows[:page.Limit]
+			next = rows[page.Limit-1].ID
+		}
+		out, err = s.showAll(ctx, rows, f)
 		return err
 	})
-	return out, total, err
+	return out, next, total, err
 }
 
 // Filter selects consumers: those that match all of it.
@@ -83,6 +89,8 @@ type Filter struct {
 	// ManagerEmail is the address of one of its managers or invites, in any
 	// case; "" for no such filter.
 	ManagerEmail string
+	// NamePrefix is what its name begins with.
+	NamePrefix string
 }
 
 func (f Filter) properties() []property {
@@ -96,23 +104,44 @@ func (f Filter) properties() []property {
 	return ordered(out)
 }
 
+// consumerPage is a part of a bucket's consumers. A consumer's position is its
+// name.
+type consumerPage struct {
+	records []consumerRecord
+	// next is the position of the page's last consumer, "" where none is behind it.
+	next  string
+	total int
+}
+
+// take adds the next record of the page's run. It answers false, and the page ends
+// before the record, where there is no room for it.
+func (p *consumerPage) take(c consumerRecord, limit int, fits func() bool) bool {
+	if n := len(p.records); n == limit || !fits() {
+		p.next = p.records[n-1].Name
+		return false
+	}
+	p.records = append(p.records, c)
+	return true
+}
+
 // ListConsumers gives a part of the bucket's consumers in the order of names,
-// and how many there are in all.
-func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page store.Page, in Include) ([]Consumer, int, error) {
-	var out []Consumer
-	var total int
-	err := s.table.Again(ctx, func(ctx context.Context) error {
-		var records []consumerRecord
+// and how many there are in all. next is the position of the part's last one, ""
+// where none is behind it.
+func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page store.Page, in Include) (out []Consumer, next string, total int, err error) {
+	err = s.table.Again(ctx, func(ctx context.Context) error {
+		var found consumerPage
 		var v view
 		var err error
 		if wanted := f.properties(); len(wanted) > 0 {
-			v, records, total, err = s.listFiltered(ctx, at, wanted, page, in)
+			v, found, err = s.listFiltered(ctx, at, wanted, f.NamePrefix, page, in)
 		} else {
-			v, records, total, err = s.listAll(ctx, at, page, in)
+			v, found, err = s.listAll(ctx, at, f.NamePrefix, page, in)
 		}
 		if err != nil {
 			return err
 		}
+		records := found.records
+		next, total = found.next, found.total
 		out = make([]Consumer, len(records))
 		for i, c := range records {
 			out[i] = c.consumer(in)
@@ -121,9 +150,12 @@ func (s *Service) ListConsumers(ctx context.Context, at BucketAt, f Filter, page
 			return nil
 		}
 		out, err = s.withKeys(ctx, v, records, out, in)
+		if n := len(out); n < len(records) {
+			next = records[n-1].Name
+		}
 		return err
 	})
-	return out, total, err
+	return out, next, total, err
 }
 
 // page begins a page of consumers (Include.Fits).
@@ -168,25 +200,30 @@ func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, 
 	return s.includedKeys(ctx, v, rows, f)
 }
 
-// listAll reads the page, the count and the bucket concurrently: its cost does not
-// depend on how many consumers there are, nor on those that the page has no room
-// for but what a query reads at a time, 1 MB.
-func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page, in Include) (v view, records []consumerRecord, total int, err error) {
+// listAll reads the page, the count and the bucket concurrently: its cost depends
+// neither on how many consumers there are nor, behind a position, on where the page
+// is, nor on those that the page has no room for but what a query reads at a time,
+// 1 MB. Those of a prefix are counted one by one: no other number is kept than the
+// bucket's, which every new consumer writes.
+func (s *Service) listAll(ctx context.Context, at BucketAt, prefix string, page store.Page, in Include) (v view, out consumerPage, err error) {
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
-		records, total = nil, 0
-		return concurrently(
+		out = consumerPage{}
+		run := store.Query{PK: consumerPartition(g), Prefix: consumerKey(g, prefix).SK}
+		total := 0
+		err := concurrently(
 			func() error {
-				q := store.Query{PK: consumerPartition(g), Offset: page.Offset, Limit: page.Limit}
+				q := run
+				q.After, q.Offset, q.Limit = consumerKey(g, page.After).SK, page.Offset, page.Limit+1
 				fits := in.page()
 				return store.Visit(ctx, s.table, q, func(c consumerRecord) bool {
-					if !fits(c.consumer(in)) {
-						return false
-					}
-					records = append(records, c)
-					return true
+					return out.take(c, page.Limit, func() bool { return fits(c.consumer(in)) })
 				})
 			},
-			func() error {
+			func() (err error) {
+				if prefix != "" {
+					total, err = s.table.Count(ctx, run)
+					return err
+				}
 				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: consumerCountPartition(g)})
 				for _, r := range rows {
 					total += r.Consumers
@@ -194,18 +231,20 @@ func (s *Service) listAll(ctx context.Context, at BucketAt, page store.Page, in 
 				return err
 			},
 		)
+		out.total = total
+		return err
 	}})
-	return v, records, total, err
+	return v, out, err
 }
 
 // listFiltered reads the index rows of every property, and then the records of
 // the page. A record that has changed in between is left out.
-func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, page store.Page, in Include) (v view, records []consumerRecord, total int, err error) {
+func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []property, prefix string, page store.Page, in Include) (v view, out consumerPage, err error) {
 	var names []string
 	v, err = s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, query: func(ctx context.Context, g generation, _ string) error {
 		found := make([][]string, len(wanted))
 		err := inParallel(len(wanted), func(i int) error {
-			rows, err := s.table.Keys(ctx, store.Query{PK: consumerIndexPartition(g, wanted[i])})
+			rows, err := s.table.Keys(ctx, store.Query{PK: consumerIndexPartition(g, wanted[i]), Prefix: consumerKey(g, prefix).SK})
 			for _, k := range rows {
 				found[i] = append(found[i], k.SK)
 			}
@@ -215,32 +254,36 @@ func (s *Service) listFiltered(ctx context.Context, at BucketAt, wanted []proper
 		return err
 	}})
 	if err != nil {
-		return v, nil, 0, err
+		return v, out, err
 	}
-	total = len(names)
-	names = names[min(page.Offset, total):]
-	names = names[:min(page.Limit, len(names))]
+	out.total = len(names)
+	if page.After != "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name <= page.After })
+	}
+	names = names[min(page.Offset, len(names)):]
+	if len(names) > page.Limit {
+		names = names[:page.Limit]
+		out.next = names[page.Limit-1] // whether its record is there or not
+	}
 	fits := in.page()
 	// Each time as much is read as all times before: most pages are one read, and at
 	// most as much is read in vain as the page holds.
 	for portions := 1; len(names) > 0; portions *= 2 {
 		found, err := s.consumersNamed(ctx, v.g, names[:min(portions*store.MaxKeys, len(names))])
 		if err != nil {
-			return v, nil, 0, err
+			return v, out, err
 		}
 		names = names[len(found):]
 		for _, c := range found {
 			have := c.properties()
 			switch {
 			case slices.ContainsFunc(wanted, func(p property) bool { return !have[p] }):
-			case !fits(c.consumer(in)):
-				return v, records, total, nil
-			default:
-				records = append(records, c)
+			case !out.take(c, page.Limit, func() bool { return fits(c.consumer(in)) }):
+				return v, out, nil
 			}
 		}
 	}
-	return v, records, total, nil
+	return v, out, nil
 }
 
 // consumersNamed reads consumers; one that is not there is a zero record.

@@ -348,7 +348,7 @@ func (m *machine) Sweep(t *rapid.T) {
 
 // Check compares all that a reader and the gateway can see.
 func (m *machine) Check(t *rapid.T) {
-	got, total, err := m.keys.ListConsumers(m.Context(), in(bucket), keys.Filter{}, all, keys.Include{Managers: true})
+	got, _, total, err := m.keys.ListConsumers(m.Context(), in(bucket), keys.Filter{}, all, keys.Include{Managers: true})
 	if !m.model.exists {
 		if !fault.Is(err, fault.NotFound) {
 			t.Fatalf("there is no bucket, got %v", err)
@@ -399,7 +399,7 @@ func (m *machine) checkKeys(t *rapid.T, name string, want *modelConsumer) {
 }
 
 func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
-	got, total, err := m.keys.ListConsumers(m.Context(), in(bucket), f, all, keys.Include{})
+	got, _, total, err := m.keys.ListConsumers(m.Context(), in(bucket), f, all, keys.Include{})
 	if err != nil {
 		t.Fatal(err)
 	}

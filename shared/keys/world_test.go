@@ -189,7 +189,7 @@ func (w *world) bulk(consumer string, n int) []keys.Key {
 // list gives all keys of a consumer with their texts.
 func (w *world) list(consumer string) []keys.Key {
 	w.Helper()
-	got, total, err := w.keys.ListKeys(w.Context(), of(consumer), all, keys.Visible)
+	got, _, total, err := w.keys.ListKeys(w.Context(), of(consumer), all, keys.Visible)
 	must0(w, err)
 	if total != len(got) {
 		w.Fatalf("the list of keys says there are %d, and holds %d", total, len(got))

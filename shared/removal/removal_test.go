@@ -115,7 +115,7 @@ func (s services) found(ctx context.Context) (out []string, err error) {
 	}
 	for _, b := range buckets {
 		out = append(out, "bucket "+b.Name)
-		consumers, _, err := s.keys.ListConsumers(ctx, keys.BucketAt{Owner: owner, Bucket: b.Name}, keys.Filter{}, store.Page{Limit: 100}, keys.Include{})
+		consumers, _, _, err := s.keys.ListConsumers(ctx, keys.BucketAt{Owner: owner, Bucket: b.Name}, keys.Filter{}, store.Page{Limit: 100}, keys.Include{})
 		if err != nil {
 			return nil, err
 		}
