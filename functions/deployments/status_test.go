@@ -75,6 +75,15 @@ func TestFailedBuildTellsWhatToCorrect(t *testing.T) {
 			[]string{"config/policies.json /policies/0/policyType", "config/routes.oas.json /paths/~1a/get/x-gateway-route/handler/export"},
 			[]string{"config/routes.oas.json /paths/~1a/get/x-gateway-route/handler/options/baseUrl"},
 		},
+		{
+			"a timeout beyond the longest", func() ([]byte, error) {
+				files := good()
+				files["config/routes.oas.json"] = strings.Replace(files["config/routes.oas.json"], `"options":{`, `"options":{"timeoutSeconds":601,`, 1)
+				return functionstest.Pack(files)
+			},
+			[]string{"config/routes.oas.json /paths/~1a/get/x-gateway-route/handler/options/timeoutSeconds"},
+			nil,
+		},
 		{"no routes", func() ([]byte, error) { return functionstest.Pack(map[string]string{"package.json": "{}"}) }, []string{" "}, nil},
 		{"no archive", func() ([]byte, error) { return []byte("text"), nil }, []string{" "}, nil},
 		{"nothing", func() ([]byte, error) { return nil, nil }, []string{" "}, nil},

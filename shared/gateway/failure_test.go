@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/gateway/upstream/upstreamtest"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/project"
 )
 
 func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
@@ -100,6 +101,49 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 				t.Errorf("log: %s", h.log.String())
 			}
 		})
+	}
+}
+
+// TestARouteHasATimeoutOfItsOwn, by either handler, for requests with a body and
+// without: what is late is a 504, and nothing is asked twice.
+func TestARouteHasATimeoutOfItsOwn(t *testing.T) {
+	asked := make(chan string, 100)
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- r.Method + " " + r.URL.Path
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Second):
+		}
+		_, _ = io.WriteString(w, "late")
+	})
+	var routes []project.Route
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		for timeout, seconds := range map[string]any{"short": 0.2, "quoted": "0.2", "long": 60} {
+			routes = append(routes,
+				route(method+" /forward/"+timeout, component("urlForwardHandler", map[string]any{"baseUrl": up.URL, "timeoutSeconds": seconds})),
+				route(method+" /rewrite/"+timeout, component("urlRewriteHandler", map[string]any{"rewritePattern": up.URL + "/rewrite/" + timeout, "followRedirects": true, "timeoutSeconds": seconds})))
+		}
+	}
+	h := newHouse(t, artifact(routes...), func(_ *gateway.Config, o *upstream.Options) { o.ResponseTimeout = 500 * time.Millisecond })
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		for _, path := range []string{"/forward/short", "/rewrite/short", "/forward/quoted", "/forward/long", "/rewrite/long"} {
+			response := h.do(t, method, path, func(r *http.Request) {
+				if method == "POST" {
+					r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), 4
+				}
+			})
+			if strings.HasSuffix(path, "/long") {
+				if got := body(t, response); response.StatusCode != http.StatusOK || got != "late" {
+					t.Errorf("%s %s: %d %s", method, path, response.StatusCode, got)
+				}
+			} else if p := problemOf(t, response); p.Status != http.StatusGatewayTimeout || !strings.Contains(p.Detail, "did not answer in time") {
+				t.Errorf("%s %s: %d %s", method, path, p.Status, p.Detail)
+			}
+			if got := <-asked; got != method+" "+path || len(asked) > 0 {
+				t.Errorf("%s %s: asked for %s, and %d more", method, path, got, len(asked))
+			}
+		}
 	}
 }
 

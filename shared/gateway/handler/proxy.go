@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/gateway/expression"
 	"github.com/gatewright/gatewright/shared/gateway/options"
@@ -28,6 +29,10 @@ type forwardOptions struct {
 	UserHeaders     *userHeaders `json:"userHeaders"`
 	// MTLSCertificate names a certificate of the project, which is shown to the upstream.
 	MTLSCertificate string `json:"mtlsCertificate"`
+	// TimeoutSeconds bounds the time from the end of the request to the beginning of the
+	// upstream's response, of each redirect that is followed for itself; 0 is the
+	// installation's.
+	TimeoutSeconds float64 `json:"timeoutSeconds" minimum:"0.1" maximum:"600"`
 }
 
 // rewriteOptions are those of urlRewriteHandler: one of the two addresses,
@@ -40,6 +45,7 @@ type rewriteOptions struct {
 	Upgrades        []string     `json:"upgrades"`
 	UserHeaders     *userHeaders `json:"userHeaders"`
 	MTLSCertificate string       `json:"mtlsCertificate"`
+	TimeoutSeconds  float64      `json:"timeoutSeconds" minimum:"0.1" maximum:"600"`
 }
 
 // proxy sends requests upstream. It is both handlers: they differ in whether
@@ -65,7 +71,9 @@ func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	if o.BaseURL != "" {
 		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
 	}
-	return p, append(problems, p.show(o.MTLSCertificate, s)...)
+	problems = append(problems, p.show(o.MTLSCertificate, s)...)
+	p.wait(o.TimeoutSeconds)
+	return p, problems
 }
 
 func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem) {
@@ -87,7 +95,9 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	}
 	problems = append(problems, p.tell(o.UserHeaders)...)
 	problems = append(problems, upgrades...)
-	return p, append(problems, p.show(o.MTLSCertificate, s)...)
+	problems = append(problems, p.show(o.MTLSCertificate, s)...)
+	p.wait(o.TimeoutSeconds)
+	return p, problems
 }
 
 // compile reads the address. Without a Setup it says what is wrong whatever the
@@ -121,6 +131,13 @@ func explain(pointer string, err error) []project.Problem {
 		problems = append(problems, options.Problem(pointer, "%s", strings.ToUpper(line[:1])+line[1:]+"."))
 	}
 	return problems
+}
+
+// wait has responses begin in a time of the route's own; 0 leaves them theirs.
+func (p *proxy) wait(seconds float64) {
+	if seconds > 0 && p.client != nil {
+		p.client = p.client.Waiting(time.Duration(seconds * float64(time.Second)))
+	}
 }
 
 // Handle sends the request upstream and answers what comes back, streaming.

@@ -26,7 +26,6 @@ import (
 type direct struct {
 	pool           pool
 	maxHeaderBytes int64
-	timeout        time.Duration // until the response begins
 }
 
 // supports reports whether a request may be sent directly.
@@ -54,7 +53,7 @@ var (
 // response. A connection that turns out to be closed is replaced, as
 // http.Transport does: for methods that may be repeated, and only before any
 // byte of a response.
-func (d *direct) send(by way, r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
+func (d *direct) send(by way, wait time.Duration, r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
 	if err := valid(r); err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func (d *direct) send(by way, r *http.Request, onInformational func(int, http.He
 		if err != nil {
 			return nil, err
 		}
-		response, err := d.exchange(ctx, c, r, onInformational)
+		response, err := d.exchange(ctx, c, wait, r, onInformational)
 		if err == nil {
 			return response, nil
 		}
@@ -79,7 +78,7 @@ func (d *direct) send(by way, r *http.Request, onInformational func(int, http.He
 
 // exchange sends the request on c and reads the response's head. Afterwards c
 // belongs to the response's body, or is closed.
-func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInformational func(int, http.Header)) (_ *http.Response, err error) {
+func (d *direct) exchange(ctx context.Context, c *conn, wait time.Duration, r *http.Request, onInformational func(int, http.Header)) (_ *http.Response, err error) {
 	c.begin(ctx, d.maxHeaderBytes)
 	defer func() {
 		if err != nil {
@@ -90,7 +89,7 @@ func (d *direct) exchange(ctx context.Context, c *conn, r *http.Request, onInfor
 	if err := c.w.Flush(); err != nil {
 		return nil, fmt.Errorf("send the request: %w", err)
 	}
-	if err := c.readUntil(time.Now().Add(d.timeout)); err != nil {
+	if err := c.readUntil(time.Now().Add(wait)); err != nil {
 		return nil, fmt.Errorf("wait for the response: %w", err)
 	}
 	for range maxInformational + 1 {

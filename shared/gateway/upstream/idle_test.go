@@ -24,7 +24,7 @@ type near struct {
 
 func newNear(perHost, most int) *near {
 	n := &near{peer: newPeer(script{method: http.MethodGet, bytes: []byte(reply)}, nil)}
-	n.direct = direct{maxHeaderBytes: responseHeaderBytes, timeout: time.Minute}
+	n.direct = direct{maxHeaderBytes: responseHeaderBytes}
 	n.pool = pool{dial: n.peer.dial, perHost: perHost, most: most}
 	return n
 }
@@ -32,7 +32,7 @@ func newNear(perHost, most int) *near {
 func (n *near) ask(t *testing.T, account string) *http.Response {
 	t.Helper()
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "up.test", Path: "/"}, Header: http.Header{}}
-	response, err := n.send(way{account: account}, r.WithContext(t.Context()), nil)
+	response, err := n.send(way{account: account}, time.Minute, r.WithContext(t.Context()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +212,12 @@ func TestADeadlineIsLiftedForWhatIsStillToCome(t *testing.T) {
 				}
 			})
 			var lifted bool
-			d := &direct{maxHeaderBytes: responseHeaderBytes, timeout: time.Hour}
+			d := &direct{maxHeaderBytes: responseHeaderBytes}
 			d.pool = pool{perHost: 1, most: 1, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 				return deadlines{conn, &lifted}, err
 			}}
-			response, err := d.send(way{account: "a"}, request(t, t.Context(), http.MethodGet, address), nil)
+			response, err := d.send(way{account: "a"}, time.Hour, request(t, t.Context(), http.MethodGet, address), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

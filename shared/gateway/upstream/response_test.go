@@ -147,10 +147,10 @@ func compare(t testing.TB, s script, server, client *tls.Config) (how string, go
 	want, theirErr := see(ask("http", s.method), standard(transport))
 
 	ours := newPeer(s, server)
-	d := &direct{maxHeaderBytes: responseHeaderBytes, timeout: 20 * time.Second}
+	d := &direct{maxHeaderBytes: responseHeaderBytes}
 	d.pool = pool{dial: ours.dial, tls: client, tlsTime: 20 * time.Second, perHost: 4, most: 4}
 	trip := func(r *http.Request, tell func(int, http.Header)) (*http.Response, error) {
-		return d.send(way{account: "demo"}, r, tell)
+		return d.send(way{account: "demo"}, 20*time.Second, r, tell)
 	}
 	scheme := "http"
 	if s.secure {

@@ -68,7 +68,6 @@ func (t *transports) make(by way) *http.Transport {
 		// traffic, and would be dialled in place of the guarded address.
 		DialContext:            t.connect,
 		DialTLSContext:         dialTappedTLS(t.connect, o.TLS, by, o.TLSTimeout),
-		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: o.MaxHeaderBytes,
 		MaxIdleConns:           o.MaxIdle,

@@ -7,7 +7,7 @@
 // without its users (design, section 7).
 //
 // Read this file, then direct.go, pool.go and silence.go (the short way for
-// requests without a body), transports.go (the long way), guard.go (which
+// requests without a body), transports.go and wait.go (the long way), guard.go (which
 // addresses), header.go (which fields pass), redirect.go (which of them pass on)
 // and failure.go (which status a failure is).
 package upstream
@@ -43,8 +43,8 @@ type Options struct {
 	// TLSTimeout bounds the TLS handshake, 10 s.
 	TLSTimeout time.Duration
 	// ResponseTimeout bounds the time from the end of the request to the
-	// beginning of the response, 60 s. A response may then last as long as it
-	// wants to: streams do.
+	// beginning of the response, 60 s, unless Account.Waiting says otherwise. A
+	// response may then last as long as it wants to: streams do.
 	ResponseTimeout time.Duration
 	// MaxHeaderBytes bounds a response's header, 256 KiB.
 	MaxHeaderBytes int64
@@ -66,6 +66,7 @@ type Client struct {
 	direct     direct
 	transports transports
 	http1      http1Hosts
+	wait       time.Duration // until a response begins
 }
 
 // Account sends the requests of one account: over connections that no other
@@ -73,6 +74,7 @@ type Client struct {
 type Account struct {
 	client *Client
 	way    way
+	wait   time.Duration
 }
 
 // way is what connections have in common that one request may be sent on and another
@@ -102,13 +104,13 @@ func (w way) configured(config *tls.Config) *tls.Config {
 
 // Account returns the way of an account's requests, which may be made anew for
 // each of them: connections belong to the id.
-func (c *Client) Account(id string) *Account { return &Account{client: c, way: way{account: id}} }
+func (c *Client) Account(id string) *Account { return &Account{c, way{account: id}, c.wait} }
 
 // Showing returns the way of those of the account's requests that show a client
 // certificate, over connections of their own. Its Leaf has to be set.
 func (a *Account) Showing(c *tls.Certificate) *Account {
 	sum := sha256.Sum256(c.Leaf.Raw)
-	return &Account{client: a.client, way: way{account: a.way.account, shown: string(sum[:]), certificate: c}}
+	return &Account{a.client, way{account: a.way.account, shown: string(sum[:]), certificate: c}, a.wait}
 }
 
 // maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
@@ -172,7 +174,8 @@ func New(o Options) *Client {
 	}
 	c := &Client{
 		transports: transports{dial: dialer.DialContext, options: o},
-		direct:     direct{maxHeaderBytes: o.MaxHeaderBytes, timeout: o.ResponseTimeout},
+		direct:     direct{maxHeaderBytes: o.MaxHeaderBytes},
+		wait:       o.ResponseTimeout,
 	}
 	c.direct.pool = pool{dial: dialer.DialContext, tls: onlyHTTP1(o.TLS), tlsTime: o.TLSTimeout, perHost: o.MaxIdlePerHost, most: o.MaxIdle}
 	return c
@@ -200,7 +203,7 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 func (a *Account) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
 	c := a.client
 	if c.isDirect(r) {
-		response, err := c.direct.send(a.way, r, onInformational)
+		response, err := c.direct.send(a.way, a.wait, r, onInformational)
 		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
 			return response, err
 		}
@@ -213,8 +216,15 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	var t tap
 	e := informational{handle: onInformational, tap: &t}
 	defer e.stop()
-	response, err := c.transports.of(a.way).RoundTrip(t.watch(e.watch(r)))
+	w := wait{limit: a.wait}
+	response, err := c.transports.of(a.way).RoundTrip(w.watch(t.watch(e.watch(r))))
 	t.final(response)
+	if w.stop() {
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return nil, errLate
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -29,11 +29,11 @@ func TestOptionsHaveTheirDefaults(t *testing.T) {
 	} {
 		c := New(test.given)
 		long := c.transports.options
-		if got := (limits{long.DialTimeout, long.TLSTimeout, long.ResponseTimeout, long.MaxHeaderBytes, long.MaxIdlePerHost}); got != test.want {
+		if got := (limits{long.DialTimeout, long.TLSTimeout, c.Account("demo").wait, long.MaxHeaderBytes, long.MaxIdlePerHost}); got != test.want {
 			t.Errorf("%s: the long way has %+v, want %+v", name, got, test.want)
 		}
 		short := &c.direct
-		if got := (limits{long.DialTimeout, short.pool.tlsTime, short.timeout, short.maxHeaderBytes, short.pool.perHost}); got != test.want {
+		if got := (limits{long.DialTimeout, short.pool.tlsTime, c.Account("demo").wait, short.maxHeaderBytes, short.pool.perHost}); got != test.want {
 			t.Errorf("%s: the short way has %+v, want %+v", name, got, test.want)
 		}
 		c.Close()

@@ -1,0 +1,150 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+)
+
+// slow is a server whose responses begin when the test lets them, or after longer
+// than any test of it wants to wait.
+type slow struct {
+	*httptest.Server
+	asked chan string // from where
+	begin chan struct{}
+}
+
+func newSlow(t *testing.T, http2 bool) *slow {
+	t.Helper()
+	s := &slow{asked: make(chan string, 10), begin: make(chan struct{})}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.asked <- r.RemoteAddr
+		select {
+		case <-s.begin:
+		case <-r.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
+		_, _ = io.WriteString(w, "answer")
+	}))
+	if http2 {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *slow) options(o Options) Options {
+	if s.TLS != nil {
+		o.TLS = s.Client().Transport.(*http.Transport).TLSClientConfig
+	}
+	return o
+}
+
+// eachWait is a test of each of the ways, to servers of both protocols.
+func eachWait(t *testing.T, do func(t *testing.T, s *slow, ask func(testing.TB, string) *http.Request)) {
+	t.Helper()
+	for name, ask := range ways {
+		for protocol, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+			t.Run(name+" by "+protocol, func(t *testing.T) { do(t, newSlow(t, http2), ask) })
+		}
+	}
+}
+
+// TestAResponseHasToBeginInTheTimeOfItsRoute: what is late is a 504, is not asked
+// again, whatever the method, and leaves no connection behind on which the answer
+// could come to another request.
+func TestAResponseHasToBeginInTheTimeOfItsRoute(t *testing.T) {
+	eachWait(t, func(t *testing.T, s *slow, ask func(testing.TB, string) *http.Request) {
+		c := newClient(t, s.options(Options{ResponseTimeout: time.Hour}))
+		if response, err := c.Waiting(50*time.Millisecond).Send(ask(t, s.URL), nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("got %v, %v", response, err)
+		} else if failure := Explain(t.Context(), err); failure.Status != http.StatusGatewayTimeout {
+			t.Errorf("the client gets %+v", failure)
+		}
+		close(s.begin)
+		response, err := c.Send(ask(t, s.URL), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if answer, err := io.ReadAll(response.Body); err != nil || string(answer) != "answer" {
+			t.Errorf("the next request: %q, %v", answer, err)
+		}
+		late, next := <-s.asked, <-s.asked
+		if len(s.asked) > 0 {
+			t.Error("what was late was asked again")
+		}
+		if late == next && response.ProtoMajor == 1 {
+			t.Error("the next request came on the connection of the late one")
+		}
+	})
+}
+
+// TestARouteMayWaitLongerThanItsInstallation.
+func TestARouteMayWaitLongerThanItsInstallation(t *testing.T) {
+	eachWait(t, func(t *testing.T, s *slow, ask func(testing.TB, string) *http.Request) {
+		c := newClient(t, s.options(Options{ResponseTimeout: time.Millisecond}))
+		time.AfterFunc(50*time.Millisecond, func() { close(s.begin) })
+		response, err := c.Waiting(time.Minute).Send(ask(t, s.URL), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	})
+}
+
+// TestARequestAndAnAnswerMayTakeLongerThanTheWait, which is for what is between them.
+func TestARequestAndAnAnswerMayTakeLongerThanTheWait(t *testing.T) {
+	const wait = 400 * time.Millisecond
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				sent, _ := io.ReadAll(r.Body)
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(wait + wait/2)
+				_, _ = w.Write(sent)
+			}))
+			s.EnableHTTP2 = http2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			c := newClient(t, (&slow{Server: s}).options(Options{ResponseTimeout: time.Hour}))
+			r := request(t, t.Context(), http.MethodPost, s.URL)
+			body, writer := io.Pipe()
+			r.Body, r.ContentLength = body, -1
+			go func() {
+				_, _ = io.WriteString(writer, "begin, ")
+				time.Sleep(wait + wait/2)
+				_, _ = io.WriteString(writer, "end")
+				_ = writer.Close()
+			}()
+			response, err := c.Waiting(wait).Send(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if answer, err := io.ReadAll(response.Body); err != nil || string(answer) != "begin, end" {
+				t.Errorf("got %q, %v", answer, err)
+			}
+		})
+	}
+}
+
+// TestRedirectsWaitAsTheirRouteDoes, each for itself, also at another origin.
+func TestRedirectsWaitAsTheirRouteDoes(t *testing.T) {
+	s := newSlow(t, false)
+	first := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(first.Close)
+	c := newClient(t, Options{ResponseTimeout: time.Hour})
+	response, err := c.Waiting(time.Second).Follow(request(t, t.Context(), http.MethodGet, first.URL))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("got %v, %v", response, err)
+	}
+}
