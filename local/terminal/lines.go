@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/operation"
 )
 
 // Lines is a slog.Handler that shows each record as one line for a person: a
-// request as "15:04:05 200 GET /v1/who-am-i 2ms", a durable operation that has ended as
-// "15:04:05 success build shop-main-1a2b3c4 1.1s", anything else as its message
-// and attributes.
+// request as "15:04:05 200 GET /v1/who-am-i 2ms", a durable operation that has failed as
+// "15:04:05 error build shop-main-1a2b3c4 1.1s …", anything else as its message and
+// attributes. Work behind requests that went well, with the status "success", is not
+// shown: each change would have lines of it beside its own.
 type Lines struct {
 	t     *Terminal
 	level slog.Leveler
@@ -58,6 +61,9 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
+	if r.Level <= slog.LevelInfo && slices.ContainsFunc(attrs, succeeded) {
+		return nil
+	}
 	line := l.t.style(r.Time.Format(time.TimeOnly), dim) + " "
 	if request, ok := l.request(attrs); ok && r.Message == "request" {
 		line += request
@@ -71,6 +77,12 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 	}
 	l.t.print(line + "\n")
 	return nil
+}
+
+// succeeded reports whether an attribute tells of work that did, as operations
+// do. A request's status is a number.
+func succeeded(a slog.Attr) bool {
+	return a.Key == "status" && a.Value.Resolve().String() == operation.Succeed
 }
 
 // request shows a request's record, if it is one. The rest of what it holds is
@@ -106,8 +118,8 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 	return out, true
 }
 
-// operation shows the record of a durable operation's end, if it is one: what it came
-// to, of what kind it was and what about, and for one that did not succeed why.
+// operation shows the record of the end of a durable operation that has failed, if it is
+// one: of what kind it was and what about, and why.
 func (l *Lines) operation(attrs []slog.Attr) (string, bool) {
 	find := finder(attrs)
 	kind, ok1 := find("kind")
@@ -116,16 +128,11 @@ func (l *Lines) operation(attrs []slog.Attr) (string, bool) {
 	if !ok1 || !ok2 || !ok3 {
 		return "", false
 	}
-	good := status.String() == "success"
-	colour := green
-	if !good {
-		colour = red
-	}
-	out := l.t.style(text(status), colour) + " " + text(kind) + " " + text(subject) + l.latency(find)
-	if id, ok := find("operation"); ok && !good {
+	out := l.t.style(text(status), red) + " " + text(kind) + " " + text(subject) + l.latency(find)
+	if id, ok := find("operation"); ok {
 		out += " " + l.t.style("operation="+text(id), dim)
 	}
-	if message, ok := find("message"); ok && !good {
+	if message, ok := find("message"); ok {
 		out += " " + text(message)
 	}
 	return out, true

@@ -69,6 +69,7 @@ func TestEachRecordIsOneLine(t *testing.T) {
 	}
 	ended("success")
 	ended("error", "message", "The project cannot be built: 3 errors.")
+	log.Warn("careful", "status", "success")
 	golden.Equal(t, "testdata/lines.txt", out.Bytes())
 }
 

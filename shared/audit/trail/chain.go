@@ -161,8 +161,9 @@ func (t *Trail) take(ctx context.Context, accountID string, entries []audit.Entr
 		return 0, fmt.Errorf("chain %d audit records: %w", taken, err)
 	}
 	if h != before {
-		// A witness outside the table: see docs/audit-logs.md.
-		t.log.InfoContext(ctx, "audit records chained", "accountId", accountID, "seq", h.Seq, "hash", h.Hash)
+		// A witness outside the table: see docs/audit-logs.md. Its status is that of
+		// operations, which says whom it concerns.
+		t.log.InfoContext(ctx, "audit records chained", "accountId", accountID, "seq", h.Seq, "hash", h.Hash, "status", "success")
 	}
 	return taken, nil
 }

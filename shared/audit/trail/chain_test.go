@@ -1,8 +1,11 @@
 package trail_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/audit/trail"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -189,6 +193,30 @@ func TestWhatIsNoRecordHoldsUpNothing(t *testing.T) {
 	r, err := w.Verify(t.Context(), acme, trail.Commitment{})
 	if err != nil || r.Break != "" || r.Records() != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestEachEndIsWitnessedOutsideTheTable, in a line that says that nothing is wrong.
+func TestEachEndIsWitnessedOutsideTheTable(t *testing.T) {
+	w := newWorld(t)
+	var lines bytes.Buffer
+	chain := trail.Open(installation.Parts{Table: w.table, Key: w.key, Now: w.clock, Log: slog.New(slog.NewJSONHandler(&lines, nil))})
+	for seq := 1; seq <= 2; seq++ {
+		lines.Reset()
+		w.record(change{action: "key-bucket.create", actor: "akey_0123456789abcdef01234567"})
+		if failed := chain.HandleStream(t.Context(), w.told()); failed != nil {
+			t.Fatal(failed)
+		}
+		var line struct {
+			Level, Msg, Hash, Status string
+			Seq                      int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%v in %s", err, lines.String())
+		}
+		if line.Msg != "audit records chained" || line.Level != "INFO" || line.Status != "success" || line.Seq != seq || line.Hash == "" {
+			t.Errorf("the line says %s", lines.String())
+		}
 	}
 }
 
