@@ -120,7 +120,7 @@ func TestTLSSlowClientIsServed(t *testing.T) {
 	const size = 8 << 20
 	addr, roots := secured(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, size))
-	}, nil, func(l *config.Listener) { l.SendTimeout = 500 * time.Millisecond })
+	}, nil, func(l *config.Listener) { l.SendTimeout = 2 * time.Second })
 	c := dialTLS(t, addr, &tls.Config{RootCAs: roots})
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(c.r, nil)
@@ -129,7 +129,7 @@ func TestTLSSlowClientIsServed(t *testing.T) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	total := 0
-	buffer := make([]byte, size/10)
+	buffer := make([]byte, size/30)
 	for total < size {
 		time.Sleep(100 * time.Millisecond) // longer than a look
 		n, err := io.ReadFull(response.Body, buffer[:min(len(buffer), size-total)])
