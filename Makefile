@@ -77,9 +77,9 @@ test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no e
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,shared/operation/simulations) $(call users,shared/operation/operationtest)
 
-# Not part of check: it runs the tests of `test` again, a few of them for each defect.
+# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about 15 minutes.
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
-	go test -count=1 -timeout=30m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+	go test -count=1 -timeout=45m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)
