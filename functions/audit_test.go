@@ -144,9 +144,10 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 }
 
 // auditMetadata are what records say of resources beside their ids: names, and
-// of many keys at once how many and which; of CAs which certificate.
+// of many keys at once how many and which; of CAs which certificate; of custom domains
+// what they lead to.
 func auditMetadata() []string {
-	return []string{"name", "fingerprint", "project", "branch", "keys", "firstKeyId", "lastKeyId"}
+	return []string{"name", "fingerprint", "project", "branch", "deployment", "keys", "firstKeyId", "lastKeyId"}
 }
 
 // tellsNames fails where a record tells more of what its request's body held:

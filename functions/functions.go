@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/certificates"
 	"github.com/gatewright/gatewright/functions/consumers"
+	"github.com/gatewright/gatewright/functions/customdomains"
 	"github.com/gatewright/gatewright/functions/deployments"
 	"github.com/gatewright/gatewright/functions/environments"
 	"github.com/gatewright/gatewright/functions/gateway"
@@ -49,6 +50,7 @@ func Groups() []Group {
 		{auditlogs.Group, auditlogs.Bind},
 		{certificates.Group, certificates.Bind},
 		{mtlscertificates.Group, mtlscertificates.Bind},
+		{customdomains.Group, customdomains.Bind},
 	}
 }
 

@@ -122,6 +122,7 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"DeploymentsBuildResult.warnings":    "what a build tells",
 		"DeploymentsStatus.steps":            "the steps of a build",
 		"Problem.errors":                     "100",
+		"CustomDomain.deployments":           "10",
 		"AccountKey.environments":            "3",
 		"AccountKeysCreatedKey.environments": "3",
 	}

@@ -145,6 +145,9 @@ func (s Settings) optional(variables map[string]*string) *map[string]*string {
 	if s.OTLPEndpoint != "" {
 		variables[telemetry.VarEndpoint] = &s.OTLPEndpoint
 	}
+	if s.APIDomain != "" {
+		variables[config.VarAPIDomain] = &s.APIDomain
+	}
 	if s.HeaderUnderscores {
 		variables[config.VarUnderscores] = jsii.String("true")
 	}

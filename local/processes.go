@@ -126,6 +126,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarDynamoDBEndpoint: c.DynamoDBEndpoint,
 		config.VarS3Endpoint:       c.S3Endpoint,
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
+		config.VarDNSRecords:       c.DNSRecords,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),

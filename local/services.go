@@ -33,6 +33,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/zone"
 )
 
 // opened is everything that a run has opened.
@@ -99,6 +100,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	if err != nil {
 		return err
 	}
+	c.DNSRecords = o.dir.Path(zone.Name)
 	var key seal.KeySource
 	if inS3 {
 		if key, err = o.openKey(ctx, c); err == nil {
@@ -112,7 +114,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	}
 	o.parts = installation.Parts{
 		Config: c, Table: o.database.table, Bucket: o.bucket.Bucket, Key: key,
-		Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
+		DNS: zone.Of(c), Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
 		Rates:     allowance.NewRates(o.database.table, time.Now),
 		Telemetry: telemetry.Options{Paths: true},
 	}

@@ -74,14 +74,14 @@ var read = api.Operation[nameIn, deploymentOut]{
 	Errors: []int{http.StatusNotFound},
 }
 
-const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards."
+const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards. Refused while custom domains lead to it."
 
 var remove = api.Operation[nameIn, api.NoContent]{
 	ID: "DeploymentsService_delete", Method: http.MethodDelete, Path: "/v1/deployments/{deploymentName}",
 	Summary: "Delete a deployment", Description: removeNote,
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "deployment.delete", Resources: []string{"deployment"},
-	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
@@ -89,7 +89,7 @@ var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
 	Summary: "Delete a deployment of a project", Description: removeNote,
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "deployment.delete", Resources: []string{"deployment"},
-	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var redeploy = api.Operation[nameIn, redeployOut]{

@@ -52,6 +52,8 @@ type World struct {
 	Objects *blob.Memory
 	// Now is what the clock shows; tests move it.
 	Now time.Time
+	// DNS answers for TXT records; nil has each name prove the custom domains at it.
+	DNS func(name string) []string
 	// Uses is what has been done outside the process since it was last cleared.
 	Uses *Uses
 
@@ -94,7 +96,7 @@ func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now tim
 	w.Parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
 		Table:  storetest.Over(t, w.Uses.table(items), storetest.Clock(clock)),
-		Bucket: w.Uses.bucket(w.Objects), Key: w.Uses.key(rootKey{}), Random: random, Now: clock,
+		DNS:    names{w}, Bucket: w.Uses.bucket(w.Objects), Key: w.Uses.key(rootKey{}), Random: random, Now: clock,
 		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	w.Restart()

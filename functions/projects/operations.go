@@ -52,10 +52,10 @@ var remove = api.Operation[projectIn, deletionOut]{
 	Description: "Begins an operation that stops its deployments and removes them with its environments, variables and own key buckets, " +
 		"with their consumers and keys. From then on the project takes nothing new, and its name is free when the operation has ended. " +
 		"Uploads and what was built of them are gone ten minutes later. " +
-		"It takes a key of all kinds of environment.",
+		"It takes a key of all kinds of environment. Refused while custom domains lead to one of its deployments.",
 	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusForbidden},
 	Audit: "project.delete", Resources: []string{"project"},
-	Errors: []int{http.StatusNotFound},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.UpdateItem},
 }
 

@@ -84,6 +84,9 @@ func letNull(schemas huma.Registry, s *huma.Schema) {
 			walk(field)
 			if field.Type != "" && !slices.Contains(s.Required, name) {
 				field.Nullable = true
+				if len(field.Enum) > 0 && !slices.Contains(field.Enum, nil) {
+					field.Enum = append(field.Enum, nil)
+				}
 			}
 		}
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/zone"
 )
 
 // The variables that Lambda sets. varEndpoint is set by emulators of AWS alone.
@@ -87,6 +88,7 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 		Table:     table,
 		Bucket:    blob.New(sdk, blob.Options{Name: c.Bucket, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint}),
 		Key:       key,
+		DNS:       zone.Of(c),
 		Random:    rand.Reader,
 		Now:       time.Now,
 		IDs:       ids.NewSource(rand.Reader, time.Now),

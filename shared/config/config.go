@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,8 @@ const (
 	VarDynamoDBEndpoint = "GATEWRIGHT_DYNAMODB_ENDPOINT"
 	VarS3Endpoint       = "GATEWRIGHT_S3_ENDPOINT"
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
+	VarAPIDomain        = "GATEWRIGHT_API_DOMAIN"
+	VarDNSRecords       = "GATEWRIGHT_DNS_RECORDS"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 	VarStreaming        = "GATEWRIGHT_STREAMING"
@@ -54,6 +57,11 @@ type Config struct {
 	// DeploymentURL is the public origin of a deployment with {deployment} in
 	// place of its name, such as http://{deployment}.localhost:9001.
 	DeploymentURL string
+	// DNSRecords is a file of records that are asked before the DNS is (package zone),
+	// "" for none: for a laptop, never for a shared installation.
+	DNSRecords string
+	// APIDomain is the management API's own domain name, "" for none.
+	APIDomain string
 	// DynamoDBEndpoint and S3Endpoint are base addresses of emulators, "" for
 	// AWS. S3PublicEndpoint is the one under which clients reach S3, "" for the
 	// same.
@@ -86,6 +94,8 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		KeyFile:          getenv(VarKeyFile),
 		KMSKey:           getenv(VarKMSKey),
 		DeploymentURL:    getenv(VarDeploymentURL),
+		APIDomain:        getenv(VarAPIDomain),
+		DNSRecords:       getenv(VarDNSRecords),
 		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
 		S3Endpoint:       getenv(VarS3Endpoint),
 		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
@@ -154,4 +164,11 @@ func (c Config) DeploymentDomain() string {
 		return ""
 	}
 	return strings.ToLower(strings.TrimPrefix(pattern.Hostname(), "name."))
+}
+
+// OwnDomains are the domains, in lower case, whose names are the installation's own, and
+// nobody's custom domains.
+func (c Config) OwnDomains() []string {
+	own := []string{c.DeploymentDomain(), strings.ToLower(c.APIDomain)}
+	return slices.DeleteFunc(own, func(d string) bool { return d == "" })
 }

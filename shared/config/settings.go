@@ -86,6 +86,8 @@ func Settings() []Setting {
 		{VarKeyFile, Function, "", "a file", "the root key", ""},
 		{VarKMSKey, Function, "", "an id", "the KMS key that wraps the root key", ""},
 		{VarDeploymentURL, Function, "", "an origin with {deployment}", "where deployments are served", ""},
+		{VarAPIDomain, Function, "", "a domain name", "the management API's own, which is nobody's custom domain", ""},
+		{VarDNSRecords, Function, "", "a file", "has records that are asked before the DNS is", ""},
 		{VarPrivateUpstreams, Function, "false", "true or false", "lets projects call private addresses", ""},
 		{VarDecodedPaths, Function, "false", "true or false", "is for emulators that decode paths", ""},
 		{VarStreaming, Function, "false", "true or false", "has the gateway answer as a stream", ""},

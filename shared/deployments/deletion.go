@@ -58,11 +58,12 @@ func (s *Service) DeleteProject(ctx context.Context, owner auth.Owner, name stri
 		if err != nil {
 			return err
 		}
-		if !owner.Viewer.MaySee(name, "") {
+		switch {
+		case !owner.Viewer.MaySee(name, ""):
 			return errNotAll
+		case p.Domains > 0:
+			return errProjectHasDomains
 		}
-		// Here is the place to refuse, as a Conflict, a project that serves for a
-		// live custom domain (contract 9): there are none yet.
 		now := s.now()
 		id = s.parts.IDs.New("pdel", 24)
 		return s.parts.Table.Commit(ctx,

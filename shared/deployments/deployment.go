@@ -74,6 +74,8 @@ type Record struct {
 	// Before are builds served earlier, the newest first, that can be
 	// returned to.
 	Before []Served `dynamodbav:"before,omitempty"`
+	// Domains counts the custom domains that lead to it (Reattached).
+	Domains int64 `dynamodbav:"domains,omitempty"`
 	// Gone are builds served earlier still, the newest first, of which nothing is
 	// in the bucket any more.
 	Gone []Served `dynamodbav:"gone,omitempty"`
@@ -202,11 +204,15 @@ type DeploymentAt struct {
 // find reads a deployment, or answers NotFound for one that is not there, not
 // the caller's to see, or not begun.
 func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
+	return find(ctx, s.parts.Table, at)
+}
+
+func find(ctx context.Context, table *store.Table, at DeploymentAt) (Record, error) {
 	if len(at.Deployment) > maxDNSLabel || !projectPattern.MatchString(at.Deployment) {
 		return Record{}, errNoDeployment
 	}
 	var r Record
-	if err := s.parts.Table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
+	if err := table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
 		return Record{}, err
 	}
 	if !r.seenBy(at.Owner) || !r.begun() || at.Project != "" && at.Project != r.Project {
@@ -236,6 +242,9 @@ func (s *Service) deleteOnce(ctx context.Context, at DeploymentAt) error {
 	r, err := s.find(ctx, at)
 	if err != nil {
 		return err
+	}
+	if r.Domains > 0 {
+		return errHasDomains
 	}
 	writes := append(tombstone(r.Name, r.AccountID, s.now(), errNoDeployment),
 		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),

@@ -24,6 +24,8 @@ type Project struct {
 	// operation Deletion.
 	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
 	Deletion  string     `dynamodbav:"deletion,omitempty"`
+	// Domains counts the custom domains that lead to its deployments (Reattached).
+	Domains int64 `dynamodbav:"domains,omitempty"`
 }
 
 func (p Project) exists() bool { return p.ID != "" && p.DeletedOn == nil }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/certificates"
+	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -29,6 +30,7 @@ func Definitions(p installation.Parts) []operation.Definition {
 	return slices.Concat(
 		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
 		removal.Open(p).Definitions(),
+		customdomains.Open(p).Definitions(),
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
@@ -31,6 +32,8 @@ type Parts struct {
 	Bucket Bucket
 	// Key is the root key, for sealing and hashing.
 	Key seal.KeySource
+	// DNS is asked for the TXT records of custom domains.
+	DNS Resolver
 	// Random is crypto/rand.Reader outside tests, Now time.Now.
 	Random io.Reader
 	Now    func() time.Time
@@ -64,6 +67,13 @@ type ExhaustedError struct {
 
 // Error implements error.
 func (e *ExhaustedError) Error() string { return e.Public }
+
+// Resolver asks the DNS. A name without such records is a *net.DNSError that says so.
+type Resolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+}
+
+var _ Resolver = (*net.Resolver)(nil)
 
 // Bucket is the bucket of uploads, sources and artifacts.
 type Bucket interface {

@@ -1,0 +1,74 @@
+package customdomains_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gatewright/gatewright/functions/customdomains"
+	"github.com/gatewright/gatewright/functions/deployments"
+	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const path = "/v1/accounts/acme/custom-domains"
+
+// deployed is a world whose account acme has a deployment.
+func deployed(t *testing.T) (w *functionstest.World, full, name string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w = functionstest.New(t, customdomains.Bind, deployments.Bind)
+		full = w.Account("acme")
+		archive, err := functionstest.Pack(functionstest.Project("http://upstream.test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Upload(w.Call(full, "POST", "/v1/deployments/sources", `{"accountName":"acme","projectName":"shop","branchName":"main"}`).Want(200).JSON().Text("uploadUrl"), archive)
+		name = w.Call(full, "GET", "/v1/accounts/acme/projects/shop/deployments", "").Want(200).JSON().Text("data.0.name")
+	})
+	return w.Copy(t), full, name
+}
+
+// TestAnswers has what is this group's own: which hostnames there are, and who gets one, is in
+// package customdomains' tests.
+func TestAnswers(t *testing.T) {
+	w, full, name := deployed(t)
+	attach := `{"hostname":"api.example.com","deploymentName":"` + name + `"`
+	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.CustomDomains.Read()} })
+	own := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"shop"} })
+
+	made := w.Call(full, "POST", path, `{"hostname":"API.example.com","stage":null}`).
+		Want(200, `"deploymentName":null,"hostname":"api.example.com","stage":"api"`, `"name":"_gatewright.api.example.com","type":"TXT"`, `"cname":null`)
+	w.Call(reader, "GET", path, "").
+		Want(200, `"deployments":[],"hostname":"api.example.com","provider":"custom","status":"pending"`, `"projectName":""`, `"limit":1000,"offset":0,"total":1`)
+	w.DNS = func(string) []string { return nil }
+	w.Call(full, "POST", path+"/api.example.com/verify", "").Want(409, "no TXT record")
+	w.DNS = func(string) []string { return []string{"v=spf1 -all", made.JSON().Text("ownershipVerification.value")} }
+	w.Call(full, "POST", path+"/API.example.com/verify", "").Want(200, `"status":"active","ownershipVerification":null`)
+	w.Run(t, []functionstest.Case{
+		{"an attachment", full, "PATCH", path, attach + `}`, 200, `"cname":"` + name + `.gateway.test"`},
+		{"one that leaves another served, of which there is none", full, "PATCH", path, attach + `,"isDefault":false}`, 200, name},
+		{"a detachment of nothing", full, "PATCH", path, `{"hostname":"api.example.com"}`, 200, `"ownershipVerification":null,"cname":null`},
+		{"an alias", full, "POST", path, `{"hostname":"docs.example.com","isAlias":true}`, 200, "docs"},
+		{"the hostname again", full, "POST", path, `{"hostname":"api.example.com"}`, 409, "has a custom domain"},
+		{"a wildcard", full, "POST", path, `{"hostname":"*.example.com"}`, 400, "body.hostname: is a wildcard"},
+		{"a deployment's host", full, "POST", path, `{"hostname":"` + name + `.gateway.test"}`, 400, "body.hostname: is a name of this installation's own"},
+		{"another stage", full, "POST", path, `{"hostname":"b.example.com","stage":"portal"}`, 400, "body.stage"},
+		{"no hostname", full, "POST", path, `{}`, 400, "hostname"},
+		{"a deployment that is not there", full, "POST", path, `{"hostname":"b.example.com","deploymentName":"shop-main-0000000"}`, 404, "deployment"},
+		{"one without the scope", reader, "POST", path, `{"hostname":"b.example.com"}`, 403, "custom-domains:write"},
+		{"a key of one project", own, "POST", path, `{"hostname":"b.example.com"}`, 404, "limited"},
+		{"what is not there", full, "GET", path + "/b.example.com", "", 404, "custom domain"},
+		{"what nothing is called", full, "GET", path + "/" + strings.Repeat("a", 300), "", 404, "custom domain"},
+		{"a deletion of what is not there", full, "DELETE", path + "?hostname=b.example.com", "", 404, "custom domain"},
+		{"one without a hostname", full, "DELETE", path, "", 400, "query.hostname"},
+		{"a mapping that is not there", full, "DELETE", path + "?hostname=api.example.com&deploymentName=" + name, "", 404, "does not lead to"},
+	})
+	w.Call(full, "PATCH", path, attach+`}`).Want(200)
+	w.Call(reader, "GET", path+"/api.example.com", "").
+		Want(200, `"projectName":"shop"`, `"branch":"main","environmentType":"PRODUCTION","isDefault":true,"stage":"api"`)
+	w.Call(full, "DELETE", "/v1/deployments/"+name, "").Want(409, "Custom domains lead to the deployment")
+	w.Call(full, "DELETE", path+"?hostname=api.example.com&deploymentName="+name, "").Want(200, "")
+	w.Call(full, "DELETE", path+"?hostname=api.example.com", "").Want(200, "")
+	w.Call(full, "DELETE", "/v1/deployments/"+name, "").Want(200)
+}

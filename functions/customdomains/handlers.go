@@ -1,0 +1,101 @@
+package customdomains
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/installation"
+)
+
+// Bind returns the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	h := handlers{customdomains.Open(p), p.Config}
+	return []api.Route{
+		list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove), read.To(h.read), verify.To(h.verify),
+	}
+}
+
+type handlers struct {
+	service *customdomains.Service
+	config  config.Config
+}
+
+func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
+	return api.AnswerPart(in.Page, h.view)(h.service.List(ctx, auth.OwnerFrom(ctx)))
+}
+
+func (h handlers) create(ctx context.Context, in *createIn) (*mutationOut, error) {
+	return api.Answer(h.mutation)(h.service.Create(ctx, auth.OwnerFrom(ctx), customdomains.New{
+		Hostname: in.Body.Hostname, Deployment: in.Body.DeploymentName, Stage: customdomains.Stage(in.Body.Stage),
+		Alias: in.Body.IsAlias, Default: in.Body.IsDefault,
+	}))
+}
+
+func (h handlers) update(ctx context.Context, in *updateIn) (*mutationOut, error) {
+	notDefault := in.Body.IsDefault != nil && !*in.Body.IsDefault
+	return api.Answer(h.mutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName, notDefault))
+}
+
+func (h handlers) remove(ctx context.Context, in *removeIn) (*api.NoContent, error) {
+	return nil, h.service.Delete(ctx, auth.OwnerFrom(ctx), in.Hostname, in.DeploymentName)
+}
+
+func (h handlers) read(ctx context.Context, in *domainIn) (*domainOut, error) {
+	return api.Answer(h.view)(h.service.Read(ctx, auth.OwnerFrom(ctx), in.Hostname))
+}
+
+func (h handlers) verify(ctx context.Context, in *domainIn) (*domainOut, error) {
+	return api.Answer(h.view)(h.service.Verify(ctx, auth.OwnerFrom(ctx), in.Hostname))
+}
+
+// cname is the host name of a deployment's own.
+func (h handlers) cname(deployment string) *string {
+	u, err := url.Parse(h.config.DeploymentOrigin(deployment))
+	if err != nil {
+		return nil
+	}
+	return new(u.Hostname())
+}
+
+func (h handlers) mutation(d customdomains.Domain) mutation {
+	m := mutation{Hostname: d.Hostname, Stage: new(string(d.Stage)), Proof: shown(d.Proof)}
+	if len(d.Mappings) > 0 {
+		m.DeploymentName, m.CNAME = &d.Mappings[0].Deployment, h.cname(d.Mappings[0].Deployment)
+	}
+	return m
+}
+
+func shown(p *customdomains.Proof) *proof {
+	if p == nil {
+		return nil
+	}
+	return &proof{Name: p.Name, Type: "TXT", Value: p.Value}
+}
+
+func (h handlers) view(d customdomains.Domain) customDomain {
+	out := customDomain{
+		ID: d.ID, AccountName: d.Account, Hostname: d.Hostname, Deployments: []mapping{},
+		Provider: "custom", Status: "active", Proof: shown(d.Proof),
+		CreatedOn: api.Timestamp(d.CreatedOn), UpdatedOn: api.Timestamp(d.UpdatedOn),
+	}
+	if d.Alias {
+		out.Provider = "alias"
+	}
+	if d.Proof != nil {
+		out.Status = "pending"
+	}
+	for i, m := range d.Mappings {
+		if i == 0 {
+			out.ProjectName = m.Project
+		}
+		out.Deployments = append(out.Deployments, mapping{
+			DeploymentName: &m.Deployment, Branch: &m.Branch, EnvironmentType: new(m.Kind.Upper()), IsDefault: i == 0,
+			Stage: new(string(d.Stage)), CNAME: h.cname(m.Deployment),
+		})
+	}
+	return out
+}

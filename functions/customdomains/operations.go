@@ -1,0 +1,161 @@
+package customdomains
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	domainsPath = "/v1/accounts/{accountName}/custom-domains"
+	domainPath  = domainsPath + "/{hostname}"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "customdomains",
+	Title:       "Custom domains",
+	Description: "Hostnames of an account's own, at which its deployments are served.",
+	Operations:  []api.Declared{list, create, update, remove, read, verify},
+}
+
+var list = api.Operation[listIn, listOut]{
+	ID: "CustomDomainsService_list", Method: http.MethodGet, Path: domainsPath,
+	Summary:     "List custom domains",
+	Description: "In the order of their hostnames. An account key with limits sees none.",
+	Scope:       auth.CustomDomains.Read(), Unseen: api.UnseenIsLeftOut,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.Query, api.RootKey},
+}
+
+var create = api.Operation[createIn, mutationOut]{
+	ID: "CustomDomainsService_create", Method: http.MethodPost, Path: domainsPath,
+	Summary: "Create a custom domain",
+	Description: "Set the TXT record of ownershipVerification where the hostname's zone is kept, and point the hostname to the gateway, as a CNAME to cname. " +
+		"It is served once the TXT record was found, which is looked for by itself. The record's text is the same whenever the account creates the hostname. " +
+		"A hostname that the account has already leads to the named deployment as well. An account has at most 1000. Account keys with limits may not make one.",
+	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain.create", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.BatchGetItem, api.GetItem, api.CheckItem, api.PutItem, api.UpdateItem, api.RootKey},
+}
+
+var update = api.Operation[updateIn, mutationOut]{
+	ID: "CustomDomainsService_update", Method: http.MethodPatch, Path: domainsPath,
+	Summary: "Attach, reassign or detach a custom domain",
+	Description: "It leads to the named deployment in place of the one that is served, or to none at all where none is named. " +
+		"Of several that it leads to, the named one is served from now on. The gateway goes by it 5 seconds later. Stage and alias never change.",
+	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain.update", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.GetItem, api.CheckItem, api.PutItem, api.UpdateItem, api.RootKey},
+}
+
+var remove = api.Operation[removeIn, api.NoContent]{
+	ID: "CustomDomainsService_delete", Method: http.MethodDelete, Path: domainsPath,
+	Summary:     "Delete a custom domain",
+	Description: "With deploymentName it leads to that deployment no more, and stays. The gateway serves it no more 5 seconds later.",
+	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain.delete", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
+}
+
+var read = api.Operation[domainIn, domainOut]{
+	ID: "CustomDomainsService_read", Method: http.MethodGet, Path: domainPath,
+	Summary:     "Read a custom domain",
+	Description: "What it leads to, and whether its ownership is proven.",
+	Scope:       auth.CustomDomains.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.GetItem, api.RootKey},
+}
+
+var verify = api.Operation[domainIn, domainOut]{
+	ID: "CustomDomainsService_verify", Method: http.MethodPost, Path: domainPath + "/verify",
+	Summary:     "Look for a custom domain's TXT record now",
+	Description: "It is looked for by itself for 7 days, ever less often. A conflict says which record is missing, or that the hostname is another account's.",
+	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain.verify", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
+}
+
+type listIn struct {
+	api.AccountPath
+	api.Page
+}
+
+type listOut = api.Body[api.List[customDomain]]
+
+type createIn struct {
+	api.AccountPath
+	Body struct {
+		Hostname       string `json:"hostname" maxLength:"1024" doc:"A host name of a domain of yours, at most 241 characters; also an internationalized one." example:"api.example.com"`
+		DeploymentName string `json:"deploymentName" required:"false" maxLength:"63" doc:"The deployment that it leads to."`
+		Stage          string `json:"stage" required:"false" enum:"api,dev-portal" doc:"What of the deployment is served: api, unless given. Nothing serves developer portals yet."`
+		IsDefault      bool   `json:"isDefault" required:"false" doc:"Where the hostname leads to other deployments already: whether this one is served from now on."`
+		IsAlias        bool   `json:"isAlias" required:"false" doc:"Whether TLS ends before the gateway, at a proxy of yours: no certificate is kept for the hostname then."`
+	} `nameHint:"CustomDomainCreate"`
+}
+
+type updateIn struct {
+	api.AccountPath
+	Body struct {
+		Hostname       string `json:"hostname" maxLength:"1024" doc:"The custom domain's hostname."`
+		DeploymentName string `json:"deploymentName" required:"false" maxLength:"63" doc:"The deployment that it leads to from now on, none if absent."`
+		IsDefault      *bool  `json:"isDefault" required:"false" doc:"false leaves another deployment served that it leads to."`
+	} `nameHint:"CustomDomainUpdate"`
+}
+
+type removeIn struct {
+	api.AccountPath
+	Hostname       string `query:"hostname" required:"true" maxLength:"1024" doc:"The custom domain's hostname."`
+	DeploymentName string `query:"deploymentName" maxLength:"63" doc:"The deployment that it shall lead to no more."`
+}
+
+type domainIn struct {
+	api.AccountPath
+	Hostname string `path:"hostname" maxLength:"1024" doc:"The custom domain's hostname."`
+}
+
+type mutationOut = api.Body[mutation]
+
+type mutation struct {
+	DeploymentName *string `json:"deploymentName" doc:"The deployment that is served at the hostname, null for none."`
+	Hostname       string  `json:"hostname" doc:"The hostname, in lower case, an internationalized one in its ASCII form." example:"api.example.com"`
+	Stage          *string `json:"stage" enum:"api,dev-portal" doc:"What of the deployment is served."`
+	Proof          *proof  `json:"ownershipVerification" doc:"The DNS record that proves that the hostname is yours, null once it was found."`
+	CNAME          *string `json:"cname" doc:"Where the hostname's CNAME record shall point, null without a deployment."`
+}
+
+type proof struct {
+	_     struct{} `nullable:"true"`
+	Name  string   `json:"name" doc:"The record's name." example:"_gatewright.api.example.com"`
+	Type  string   `json:"type" enum:"TXT" doc:"Its type."`
+	Value string   `json:"value" doc:"Its text."`
+}
+
+type domainOut = api.Body[customDomain]
+
+type customDomain struct {
+	ID          string    `json:"id" doc:"The custom domain's id." example:"cdm_0QxK2mQ0pXv4Zt7Yh1Lc5Rb9W3"`
+	AccountName string    `json:"accountName" doc:"Whose it is."`
+	ProjectName string    `json:"projectName" doc:"The project of the deployment that is served, empty without one."`
+	Deployments []mapping `json:"deployments" nullable:"false" doc:"What it leads to, the served one first."`
+	Hostname    string    `json:"hostname" doc:"The hostname, in lower case, an internationalized one in its ASCII form." example:"api.example.com"`
+	Provider    string    `json:"provider" enum:"cloudflare,amazon,custom,alias" doc:"custom where the gateway ends TLS, alias where a proxy before it does."`
+	Status      string    `json:"status" enum:"pending,active" doc:"pending until the TXT record was found."`
+	Proof       *proof    `json:"ownershipVerification" doc:"The DNS record that proves that the hostname is yours, null once it was found."`
+	CreatedOn   string    `json:"createdOn" format:"date-time" doc:"When it was created."`
+	UpdatedOn   string    `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
+
+type mapping struct {
+	DeploymentName  *string `json:"deploymentName" doc:"The deployment."`
+	Branch          *string `json:"branch" doc:"Its branch."`
+	EnvironmentType *string `json:"environmentType" enum:"PRODUCTION,PREVIEW,WORKING_COPY" doc:"Its kind of environment."`
+	IsDefault       bool    `json:"isDefault" doc:"Whether it is the one that is served."`
+	Stage           *string `json:"stage" enum:"api,dev-portal" doc:"What of it is served."`
+	CNAME           *string `json:"cname" doc:"Where the hostname's CNAME record shall point."`
+}

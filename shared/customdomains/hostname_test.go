@@ -1,0 +1,105 @@
+package customdomains
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+var installed = config.Config{DeploymentURL: "https://{deployment}.apis.gatewright.example", APIDomain: "API.gatewright.example"}
+
+// repeated is a name of n characters.
+func repeated(n int) string {
+	const end = ".example.com"
+	text := strings.Repeat(strings.Repeat("a", 49)+".", n/50+1)
+	return strings.Trim(text[len(text)-1-(n-len(end)):len(text)-1], ".") + end
+}
+
+func TestHostnames(t *testing.T) {
+	for _, tt := range []struct{ name, in, want, wrong string }{
+		{"a name", "api.example.com", "api.example.com", ""},
+		{"capitals", "API.Example.COM", "api.example.com", ""},
+		{"a digit first", "1.example.com", "1.example.com", ""},
+		{"a second level", "example.com", "example.com", ""},
+		{"German", "bücher.example", "xn--bcher-kva.example", ""},
+		{"its ASCII form", "xn--bcher-kva.example", "xn--bcher-kva.example", ""},
+		{"a sharp s, which stays", "straße.example", "xn--strae-oqa.example", ""},
+		{"composed letters", "bu\u0308cher.example", "xn--bcher-kva.example", ""},
+		{"fullwidth letters", "ａｐｉ.example", "api.example", ""},
+		{"other dots", "api。example。com", "api.example.com", ""},
+		{"Japanese, in three scripts", "日本のカメラ.example", "xn--u9jugmg6a2367ccvb.example", ""},
+		{"Greek under Latin", "παράδειγμα.example", "xn--hxajbheg2az3al.example", ""},
+		{"the longest", repeated(MaxHostnameChars), repeated(MaxHostnameChars), ""},
+
+		{"nothing", "", "", "is empty"},
+		{"a wildcard", "*.example.com", "", "wildcard"},
+		{"a dot at the end", "api.example.com.", "", "ends with a dot"},
+		{"another dot at the end", "api.example.com。", "", "ends with a dot"},
+		{"254 characters", repeated(254), "", "more than 241 characters"},
+		{"one too many", repeated(MaxHostnameChars + 1), "", "more than 241 characters"},
+		{"a long label", strings.Repeat("a", 64) + ".example.com", "", "more than 63 characters"},
+		{"an IPv4 address", "192.0.2.1", "", "IP address"},
+		{"with a port", "192.0.2.1:443", "", "IP address"},
+		{"an IPv6 address", "2001:db8::1", "", "IP address"},
+		{"in brackets", "[2001:db8::1]", "", "IP address"},
+		{"with brackets and a port", "[2001:db8::1]:443", "", "IP address"},
+		{"an address in another form", "0x7f.1", "", "number"},
+		{"a number", "127.1", "", "number"},
+		{"a port", "api.example.com:443", "", "port"},
+		{"a URL", "https://api.example.com", "", "address with more than a host"},
+		{"a path", "api.example.com/v1", "", "address with more than a host"},
+		{"a user", "me@example.com", "", "address with more than a host"},
+		{"one label", "intranet", "", "one label"},
+		{"two dots", "api..example.com", "", ""},
+		{"a dot first", ".example.com", "", ""},
+		{"an underscore", "_acme-challenge.example.com", "", "no host name"},
+		{"a blank", "api example.com", "", "no host name"},
+		{"a line", "api.example.com\nx", "", "no host name"},
+		{"a hyphen first", "-api.example.com", "", "no host name"},
+		{"a hyphen last", "api-.example.com", "", "no host name"},
+		{"an emoji", "☃.example.com", "", "no host name"},
+		{"bad Punycode", "xn--99999999999.example.com", "", "no host name"},
+		{"not UTF-8", "\xff.example.com", "", "no host name"},
+		{"Latin and Cyrillic", "pаypal.example.com", "", "mixes letters of several scripts"},
+		{"the same in ASCII", "xn--pypal-4ve.example.com", "", "mixes letters of several scripts"},
+		{"Greek and Latin", "gοogle.example.com", "", "mixes letters of several scripts"},
+		{"a deployment's host", "shop-main-0123abc.apis.gatewright.example", "", "this installation's own"},
+		{"our domain", "apis.gatewright.example", "", "this installation's own"},
+		{"below it", "a.b.APIS.gatewright.example", "", "this installation's own"},
+		{"the API's", "api.gatewright.example", "", "this installation's own"},
+		{"like ours", "myapis.gatewright.example", "myapis.gatewright.example", ""},
+		{"localhost", "localhost", "", "nobody can own"},
+		{"of mDNS", "printer.local", "", "nobody can own"},
+		{"of reverse look-ups", "1.2.0.192.in-addr.arpa", "", "nobody can own"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, wrong := parse(tt.in, installed)
+			switch {
+			case tt.want != "" && (got != tt.want || wrong != ""):
+				t.Errorf("%q: got %q, %q, want %q", tt.in, got, wrong, tt.want)
+			case tt.want == "" && (wrong == "" || !strings.Contains(wrong, tt.wrong)):
+				t.Errorf("%q: got %q, %q, want that it %s", tt.in, got, wrong, tt.wrong)
+			}
+		})
+	}
+}
+
+// TestHostnameIsItsOwnForm: what is stored is found again by itself, and is a name that the DNS takes.
+func TestHostnameIsItsOwnForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zäаα0-9-]{1,30}\.[A-Za-z0-9ß-]{1,20}\.(com|example)`)).Draw(t, "hostname")
+		host, wrong := parse(text, installed)
+		if wrong != "" {
+			return
+		}
+		if again, wrong := parse(host, installed); again != host || wrong != "" {
+			t.Errorf("%q is %q, and that is %q, %s", text, host, again, wrong)
+		}
+		if len(host) > MaxHostnameChars || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || !strings.Contains(host, ".") {
+			t.Errorf("%q is %q", text, host)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package customdomains
+
+import (
+	"hash/fnv"
+	"strconv"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+const (
+	// domainSpace has the custom domains of an account by their hostnames. They are a
+	// partition: a list reads it whole, a change one of them.
+	domainSpace store.Space = "custom-domain"
+	// countSpace has the number of an account's custom domains, which has a limit.
+	countSpace store.Space = "custom-domain-count"
+	// hostSpace has what is served at a hostname whose ownership is proven. Its key has the
+	// hostname alone, so that it is one account's of the installation; a gateway reads it.
+	hostSpace store.Space = "custom-domain-host"
+	// indexSpace has the hostnames of hostSpace in shards, each with the change that it was
+	// last touched by. Gateways keep them in memory, and so know all names without a read.
+	indexSpace store.Space = "custom-domain-index"
+	// versionSpace has one small item that says how often each shard was changed: by it
+	// gateways see what is new.
+	versionSpace store.Space = "custom-domain-versions"
+)
+
+func partition(accountID string) string { return domainSpace.Partition(accountID) }
+
+func key(accountID, hostname string) store.Key { return store.In(partition(accountID), hostname) }
+
+func countKey(accountID string) store.Key { return countSpace.Key(accountID) }
+
+func hostKey(hostname string) store.Key { return hostSpace.Key(hostname) }
+
+// shards is how many shards the names have: 100,000 names of 40 bytes are 60 KB each, of
+// the 400 KB that an item may have. Their versions fit one read unit.
+const shards = 64
+
+func shardOf(hostname string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(hostname))
+	return strconv.Itoa(int(h.Sum32() % shards))
+}
+
+func indexKey(shard string) store.Key { return indexSpace.Key(shard) }
+
+func versionKey() store.Key { return versionSpace.Key("all") }
+
+// touched are the writes that tell gateways that something else is served at a hostname,
+// or for the first time; change is an id that no other change has.
+func touched(hostname, change string) []store.Write {
+	return indexed(hostname, store.Set(store.At(hostname), change))
+}
+
+// gone are the writes that tell gateways that nothing is served at a hostname any more.
+func gone(hostname string) []store.Write {
+	return indexed(hostname, store.Remove(store.At(hostname)))
+}
+
+func indexed(hostname string, c store.Change) []store.Write {
+	shard := shardOf(hostname)
+	return []store.Write{
+		store.Upsert(indexKey(shard), c),
+		store.Upsert(versionKey(), store.Add(store.At(versionPrefix+shard), 1)),
+	}
+}
+
+// versionPrefix stands before a shard's number in the item of versions, so that no
+// attribute has the name of a part of a key.
+const versionPrefix = "v"
