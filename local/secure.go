@@ -44,7 +44,7 @@ func (o *opened) secure(p *product, dir *datadir.Dir, l net.Listener, log *slog.
 		return nil, err
 	}
 	return &secured{l, handshake.Config(handshake.Options{
-		Sources: []handshake.Source{ca}, Clients: hosts, Log: log.With("listener", "the gateway by TLS"),
+		Sources: []handshake.Source{ca, hosts.Domains}, Clients: hosts, Log: log.With("listener", "the gateway by TLS"),
 	})}, nil
 }
 

@@ -46,6 +46,7 @@ func TestAnswers(t *testing.T) {
 	w.DNS = func(string) []string { return []string{"v=spf1 -all", made.JSON().Text("ownershipVerification.value")} }
 	w.Call(full, "POST", path+"/API.example.com/verify", "").Want(200, `"status":"active","ownershipVerification":null`)
 	w.Run(t, []functionstest.Case{
+		{"a certificate of nobody", full, "PUT", path + "/api.example.com/certificate", `{"certificate":"c","key":"k"}`, 400, "body.certificate: is not in PEM"},
 		{"an attachment", full, "PATCH", path, attach + `}`, 200, `"cname":"` + name + `.gateway.test"`},
 		{"one that leaves another served, of which there is none", full, "PATCH", path, attach + `,"isDefault":false}`, 200, name},
 		{"a detachment of nothing", full, "PATCH", path, `{"hostname":"api.example.com"}`, 200, `"ownershipVerification":null,"cname":null`},

@@ -16,6 +16,7 @@ func Bind(p installation.Parts) []api.Route {
 	h := handlers{customdomains.Open(p), p.Config}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove), read.To(h.read), verify.To(h.verify),
+		upload.To(h.upload),
 	}
 }
 
@@ -50,6 +51,10 @@ func (h handlers) read(ctx context.Context, in *domainIn) (*domainOut, error) {
 
 func (h handlers) verify(ctx context.Context, in *domainIn) (*domainOut, error) {
 	return api.Answer(h.view)(h.service.Verify(ctx, auth.OwnerFrom(ctx), in.Hostname))
+}
+
+func (h handlers) upload(ctx context.Context, in *uploadIn) (*domainOut, error) {
+	return api.Answer(h.view)(h.service.Upload(ctx, auth.OwnerFrom(ctx), in.Hostname, in.Body.Certificate, in.Body.Key))
 }
 
 // cname is the host name of a deployment's own.
@@ -87,6 +92,11 @@ func (h handlers) view(d customdomains.Domain) customDomain {
 	}
 	if d.Proof != nil {
 		out.Status = "pending"
+	}
+	if c := d.Certificate; c != nil {
+		out.Certificate = &certificate{
+			Source: string(c.Source), Issuer: c.Issuer, ValidFrom: api.Timestamp(c.ValidFrom), ValidTo: api.Timestamp(c.ValidTo),
+		}
 	}
 	for i, m := range d.Mappings {
 		if i == 0 {

@@ -17,7 +17,7 @@ var Group = api.Group{
 	Name:        "customdomains",
 	Title:       "Custom domains",
 	Description: "Hostnames of an account's own, at which its deployments are served.",
-	Operations:  []api.Declared{list, create, update, remove, read, verify},
+	Operations:  []api.Declared{list, create, update, remove, read, verify, upload},
 }
 
 var list = api.Operation[listIn, listOut]{
@@ -38,7 +38,7 @@ var create = api.Operation[createIn, mutationOut]{
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "custom-domain.create", Resources: []string{"custom-domain"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.BatchGetItem, api.GetItem, api.CheckItem, api.PutItem, api.UpdateItem, api.RootKey},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var update = api.Operation[updateIn, mutationOut]{
@@ -81,6 +81,16 @@ var verify = api.Operation[domainIn, domainOut]{
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
+var upload = api.Operation[uploadIn, domainOut]{
+	ID: "CustomDomainsService_uploadCertificate", Method: http.MethodPut, Path: domainPath + "/certificate",
+	Summary:     "Upload a custom domain's certificate",
+	Description: "The gateway serves the hostname with it from 5 seconds later on, in place of the one before. The private key is sealed and never shown. The hostname has to be proven to be yours.",
+	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
+}
+
 type listIn struct {
 	api.AccountPath
 	api.Page
@@ -114,9 +124,23 @@ type removeIn struct {
 	DeploymentName string `query:"deploymentName" maxLength:"63" doc:"The deployment that it shall lead to no more."`
 }
 
-type domainIn struct {
+// DomainPath is embedded in what the operations take, and exported because huma skips what
+// is not.
+type DomainPath struct {
 	api.AccountPath
 	Hostname string `path:"hostname" maxLength:"1024" doc:"The custom domain's hostname."`
+}
+
+type domainIn struct {
+	DomainPath
+}
+
+type uploadIn struct {
+	DomainPath
+	Body struct {
+		Certificate string `json:"certificate" maxLength:"65536" doc:"The server's certificate in PEM, with its intermediates behind it. The hostname has to be among its subject alternative names."`
+		Key         string `json:"key" maxLength:"16384" doc:"Its private key in PEM: RSA, ECDSA or Ed25519, not encrypted."`
+	} `nameHint:"CustomDomainUpload"`
 }
 
 type mutationOut = api.Body[mutation]
@@ -139,16 +163,25 @@ type proof struct {
 type domainOut = api.Body[customDomain]
 
 type customDomain struct {
-	ID          string    `json:"id" doc:"The custom domain's id." example:"cdm_0QxK2mQ0pXv4Zt7Yh1Lc5Rb9W3"`
-	AccountName string    `json:"accountName" doc:"Whose it is."`
-	ProjectName string    `json:"projectName" doc:"The project of the deployment that is served, empty without one."`
-	Deployments []mapping `json:"deployments" nullable:"false" doc:"What it leads to, the served one first."`
-	Hostname    string    `json:"hostname" doc:"The hostname, in lower case, an internationalized one in its ASCII form." example:"api.example.com"`
-	Provider    string    `json:"provider" enum:"cloudflare,amazon,custom,alias" doc:"custom where the gateway ends TLS, alias where a proxy before it does."`
-	Status      string    `json:"status" enum:"pending,active" doc:"pending until the TXT record was found."`
-	Proof       *proof    `json:"ownershipVerification" doc:"The DNS record that proves that the hostname is yours, null once it was found."`
-	CreatedOn   string    `json:"createdOn" format:"date-time" doc:"When it was created."`
-	UpdatedOn   string    `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+	ID          string       `json:"id" doc:"The custom domain's id." example:"cdm_0QxK2mQ0pXv4Zt7Yh1Lc5Rb9W3"`
+	AccountName string       `json:"accountName" doc:"Whose it is."`
+	ProjectName string       `json:"projectName" doc:"The project of the deployment that is served, empty without one."`
+	Deployments []mapping    `json:"deployments" nullable:"false" doc:"What it leads to, the served one first."`
+	Hostname    string       `json:"hostname" doc:"The hostname, in lower case, an internationalized one in its ASCII form." example:"api.example.com"`
+	Provider    string       `json:"provider" enum:"cloudflare,amazon,custom,alias" doc:"custom where the gateway ends TLS, alias where a proxy before it does."`
+	Status      string       `json:"status" enum:"pending,active" doc:"pending until the TXT record was found."`
+	Proof       *proof       `json:"ownershipVerification" doc:"The DNS record that proves that the hostname is yours, null once it was found."`
+	Certificate *certificate `json:"certificate" doc:"The certificate that it is served with, null for none."`
+	CreatedOn   string       `json:"createdOn" format:"date-time" doc:"When it was created."`
+	UpdatedOn   string       `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
+
+type certificate struct {
+	_         struct{} `nullable:"true"`
+	Source    string   `json:"source" enum:"uploaded" doc:"Where it comes from."`
+	Issuer    string   `json:"issuer" doc:"Who has signed it." example:"CN=Example CA"`
+	ValidFrom string   `json:"validFrom" format:"date-time" doc:"When it begins to be valid."`
+	ValidTo   string   `json:"validTo" format:"date-time" doc:"When it ends to be."`
 }
 
 type mapping struct {

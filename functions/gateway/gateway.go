@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
@@ -62,6 +63,8 @@ type Service struct {
 type Hosts struct {
 	deployments *serving.Resolver
 	clients     *certificates.Trust
+	// Domains are the custom domains, with their certificates.
+	Domains *customdomains.Directory
 }
 
 var (
@@ -71,9 +74,12 @@ var (
 
 // NewHosts makes the Hosts of an installation.
 func NewHosts(p installation.Parts) *Hosts {
+	domains := customdomains.NewDirectory(p)
 	return &Hosts{
+		Domains: domains,
 		deployments: serving.New(serving.Options{
-			Table: p.Table, Artifacts: artifacts.Open(p), Domain: p.Config.DeploymentDomain(), Now: p.Now, Log: p.Log,
+			Domains: domains,
+			Table:   p.Table, Artifacts: artifacts.Open(p), Domain: p.Config.DeploymentDomain(), Now: p.Now, Log: p.Log,
 		}),
 		clients: certificates.NewTrust(p.Table, p.Now),
 	}

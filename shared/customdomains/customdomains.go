@@ -10,12 +10,11 @@
 // deployments there are, package deployments knows.
 //
 // Read this file first, then hostname.go (which names may be one), verify.go (the proof),
-// mapping.go (deployments), and table.go.
+// mapping.go (deployments), certificate.go, directory.go (what a gateway asks), and table.go.
 package customdomains
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,10 +48,11 @@ const (
 type Service struct {
 	parts  installation.Parts
 	tokens *seal.Hasher
+	sealer Sealer
 }
 
 // Open makes the Service of an installation.
-func Open(p installation.Parts) *Service { return &Service{p, p.Hasher("custom-domain")} }
+func Open(p installation.Parts) *Service { return &Service{p, p.Hasher("custom-domain"), p.Sealer()} }
 
 // Domain is a custom domain as its owner sees it.
 type Domain struct {
@@ -64,7 +64,9 @@ type Domain struct {
 	// Mappings are the deployments that it leads to, the served one first.
 	Mappings []Mapping
 	// Proof is the TXT record to set, nil once it was found.
-	Proof                *Proof
+	Proof *Proof
+	// Certificate is nil before there is one.
+	Certificate          *Certificate
 	CreatedOn, UpdatedOn time.Time
 }
 
@@ -85,7 +87,9 @@ type record struct {
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
 	// VerifiedOn is when the TXT record was found, nil before.
 	VerifiedOn *time.Time `dynamodbav:"verifiedOn,omitempty"`
-	Version    int64      `dynamodbav:"version"`
+	// Certificate is nil before there is one.
+	Certificate *Certificate `dynamodbav:"certificate,omitempty"`
+	Version     int64        `dynamodbav:"version"`
 }
 
 // host is what is served at a hostname: all that a gateway needs of it, in one read.
@@ -97,6 +101,8 @@ type host struct {
 	Alias     bool   `dynamodbav:"alias"`
 	// Deployment is the served one, "" for none.
 	Deployment string `dynamodbav:"deployment"`
+	// Certificate is nil where the hostname is not served by TLS.
+	Certificate *pair `dynamodbav:"certificate,omitempty"`
 }
 
 func (r record) exists() bool { return r.ID != "" }
@@ -104,7 +110,7 @@ func (r record) exists() bool { return r.ID != "" }
 func (s *Service) shown(ctx context.Context, r record) (Domain, error) {
 	d := Domain{
 		ID: r.ID, Account: r.Account, Hostname: r.Hostname, Stage: r.Stage, Alias: r.Alias,
-		Mappings: r.Mappings, CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
+		Mappings: r.Mappings, Certificate: r.Certificate, CreatedOn: r.CreatedOn, UpdatedOn: r.UpdatedOn,
 	}
 	if r.VerifiedOn != nil {
 		return d, nil
@@ -154,7 +160,7 @@ type New struct {
 // answers Invalid faults for a bad hostname, a deployment of a working copy, and for an account that
 // has MaxDomains; NotFound for a deployment that is not there and to a caller with limits;
 // and Conflict where the account has the hostname already and leads to the deployment or to none
-// more, and where the hostname is another account's.
+// more. Whether another account has it, only who proves that it is theirs is told.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (Domain, error) {
 	hostname, wrong := parse(n.Hostname, s.parts.Config)
 	if wrong != "" {
@@ -168,12 +174,10 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (Domain, 
 	}
 	var after record
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
-		before, served, err := s.load(ctx, owner.AccountID, hostname)
+		before, err := s.load(ctx, owner.AccountID, hostname)
 		switch {
 		case err != nil:
 			return err
-		case served.ID != "" && served.AccountID != owner.AccountID:
-			return errTaken
 		case before.exists() && (before.Stage != n.Stage || before.Alias != n.Alias):
 			return errKind
 		case before.exists() && (n.Deployment == "" || before.leadsTo(n.Deployment)):
@@ -236,12 +240,12 @@ func (r record) replace(after record) store.Write {
 
 func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }
 
-// load reads a custom domain and what is served at its hostname, maybe for another account.
-func (s *Service) load(ctx context.Context, accountID, hostname string) (r record, h host, err error) {
-	if err := s.parts.Table.Load(ctx, store.Want(key(accountID, hostname), &r), store.Want(hostKey(hostname), &h)); err != nil {
-		return record{}, host{}, fmt.Errorf("read a custom domain: %w", err)
+// load reads a custom domain, without an ID where there is none.
+func (s *Service) load(ctx context.Context, accountID, hostname string) (r record, err error) {
+	if err := s.parts.Table.Load(ctx, store.Want(key(accountID, hostname), &r)); err != nil {
+		return record{}, fmt.Errorf("read a custom domain: %w", err)
 	}
-	return r, h, nil
+	return r, nil
 }
 
 // List gives the account's custom domains in the order of their hostnames; a caller with
@@ -280,14 +284,11 @@ func (s *Service) find(ctx context.Context, owner auth.Owner, text string) (reco
 	if !visible(owner) || wrong != "" {
 		return record{}, errNoDomain
 	}
-	var r record
-	switch err := s.parts.Table.Get(ctx, key(owner.AccountID, hostname), &r); {
-	case errors.Is(err, store.ErrNotFound):
-		return record{}, errNoDomain
-	case err != nil:
-		return record{}, fmt.Errorf("read a custom domain: %w", err)
+	r, err := s.load(ctx, owner.AccountID, hostname)
+	if err == nil && !r.exists() {
+		err = errNoDomain
 	}
-	return r, nil
+	return r, err
 }
 
 // Update has a custom domain lead to a deployment in place of the served one, or to none

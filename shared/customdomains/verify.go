@@ -74,19 +74,18 @@ func (s *Service) look(ctx context.Context, step operation.Step) (operation.Resu
 	if err := step.Input(&in); err != nil {
 		return operation.Result{}, err
 	}
-	r, served, err := s.load(ctx, in.AccountID, in.Hostname)
-	switch {
-	case err != nil:
+	r, err := s.load(ctx, in.AccountID, in.Hostname)
+	if err != nil {
 		return operation.Result{}, err
-	case r.ID != in.ID || r.VerifiedOn != nil:
+	}
+	if r.ID != in.ID || r.VerifiedOn != nil {
 		return operation.Result{}, nil // it is gone, or somebody was faster
-	case served.ID != "":
-		return operation.Result{Message: errTaken.Public}, nil
 	}
 	age := step.Now.Sub(r.CreatedOn)
 	switch err := s.prove(ctx, r); {
 	case err == nil:
-		return operation.Result{Writes: s.verified(&r, nil)}, nil
+		// A conflict ends the operation; whoever asks for the proof hears of it.
+		return operation.Result{Writes: s.verified(&r)}, nil
 	case age >= giveUpAfter:
 		return operation.Result{Message: errUnproven.Public}, nil
 	}
@@ -109,7 +108,7 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 			if err := s.prove(ctx, r); err != nil {
 				return err
 			}
-			writes = s.verified(&r, errTaken)
+			writes = s.verified(&r)
 		}
 		return s.parts.Table.Commit(ctx, append(writes, audit.Record(ctx, r.resource()))...)
 	})
@@ -119,17 +118,14 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 	return s.shown(ctx, r)
 }
 
-// verified are the writes by which a hostname is the account's from now on; taken is
-// answered where it is another's.
-func (s *Service) verified(r *record, taken error) []store.Write {
+// verified are the writes by which a hostname is the account's from now on, a Conflict
+// where it is another's.
+func (s *Service) verified(r *record) []store.Write {
 	before := *r
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
 	own := store.Create(hostKey(r.Hostname), host{
 		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Alias: r.Alias, Deployment: r.served(),
-	})
-	if taken != nil {
-		own = own.Else(taken)
-	}
+	}).Else(errTaken)
 	return append(touched(r.Hostname, s.parts.IDs.Digits(changeDigits)), before.replace(*r), own)
 }
 

@@ -3,9 +3,9 @@
 // is asked for one of its own.
 //
 // Certificates come from Sources, each for names of its kind: those of deployments
-// from the local run's own CA today. A source knows its names by their form alone, so
-// that a name of none is refused before anything is read. With 10,000 names a source
-// keeps those in use; a handshake for another is one read, or one signature.
+// from the local run's own CA, custom domains from the table. A source knows its names by
+// their form, or keeps them, so that a name of none is refused before anything is read. With
+// 10,000 names a source keeps those in use; a handshake for another is one read, or one signature.
 //
 // What it is not: it verifies no client. Who shows a certificate is let through here
 // with any, since other routes of the name may not care; whether it is worth anything

@@ -290,6 +290,15 @@ type Pair struct {
 // ReadPair reads a client's certificate with its intermediates and its private key
 // from PEM. wrongChain and wrongKey say what is wrong with them, "" for nothing.
 func ReadPair(chain, key string, now time.Time) (p Pair, wrongChain, wrongKey string) {
+	return readPair(chain, key, func(all []*x509.Certificate) string { return wrongClient(all, now) })
+}
+
+// ReadServerPair is ReadPair for the certificate of a server at a host.
+func ReadServerPair(chain, key, host string, now time.Time) (p Pair, wrongChain, wrongKey string) {
+	return readPair(chain, key, func(all []*x509.Certificate) string { return wrongServer(all, host, now) })
+}
+
+func readPair(chain, key string, judge func([]*x509.Certificate) string) (p Pair, wrongChain, wrongKey string) {
 	blocks, wrongChain := readBlocks(chain, MaxChainBytes)
 	var all []*x509.Certificate
 	for _, b := range blocks {
@@ -301,7 +310,7 @@ func ReadPair(chain, key string, now time.Time) (p Pair, wrongChain, wrongKey st
 		all = append(all, c)
 	}
 	if wrongChain == "" {
-		wrongChain = wrongClient(all, now)
+		wrongChain = judge(all)
 	}
 	private, wrongKey := readKey(key)
 	if wrongChain != "" || wrongKey != "" {
@@ -336,15 +345,43 @@ func wrongClient(chain []*x509.Certificate, now time.Time) string {
 	case !MaySign(leaf):
 		return "is of a key that may not sign handshakes: its key usage has to include digitalSignature, or be left out"
 	}
-	for i, c := range chain[1:] {
+	for _, c := range chain[1:] {
 		if wrong := wrongPublicKey(c); wrong != "" {
 			return "holds an intermediate that " + wrong
 		}
-		if chain[i].CheckSignatureFrom(c) != nil {
-			return "holds certificates that are no chain: each has to be signed by the one behind it, the client's own first"
-		}
+	}
+	if !isChain(chain) {
+		return "holds certificates that are no chain: each has to be signed by the one behind it, the client's own first"
 	}
 	return wrongAnyhow(leaf, now)
+}
+
+// wrongServer says what is wrong with the chain of a server at a host: whether it leads anywhere is
+// for its clients to say.
+func wrongServer(chain []*x509.Certificate, host string, now time.Time) string {
+	leaf := chain[0]
+	switch {
+	case leaf.IsCA:
+		return "is of a CA: send the server's certificate, before its intermediates"
+	case leaf.VerifyHostname(host) != nil:
+		return "is not for the custom domain: the hostname has to be among the certificate's subject alternative names"
+	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
+		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
+		return "is not for servers: its extended key usage has to include serverAuth, or be left out"
+	case !isChain(chain):
+		return "holds certificates that are no chain: each has to be signed by the one behind it, the server's own first"
+	}
+	return wrongAnyhow(leaf, now)
+}
+
+// isChain reports whether each certificate is signed by the one behind it.
+func isChain(chain []*x509.Certificate) bool {
+	for i, c := range chain[1:] {
+		if chain[i].CheckSignatureFrom(c) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 const unreadableKey = "cannot be read as a private key: send it in PEM, from the line -----BEGIN PRIVATE KEY----- on"

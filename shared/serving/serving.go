@@ -6,8 +6,8 @@
 // still used, while it is refreshed in the background. After that, requests wait
 // for the refresh. While the table does not answer, the cache is served on.
 //
-// What it is not: it makes nothing ready to serve (package gateway does) and
-// knows no custom domains yet.
+// What it is not: it makes nothing ready to serve (package gateway does). Which deployment a
+// custom domain leads to, package customdomains knows.
 package serving
 
 import (
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
@@ -33,12 +34,23 @@ type Artifacts interface {
 	Get(ctx context.Context, name string) (*project.Artifact, error)
 }
 
+// Domains tells which deployment a host serves that is not named after one.
+type Domains interface {
+	// Deployment gives the name of a deployment; a host without one is a fault of the kind
+	// fault.NotFound. It is called for each request, and so has to answer from memory as a rule.
+	Deployment(ctx context.Context, host string) (string, error)
+}
+
+var _ Domains = (*customdomains.Directory)(nil)
+
 var _ Artifacts = (*artifacts.Store)(nil)
 
-// Options are what a Resolver takes from outside; all are needed.
+// Options are what a Resolver takes from outside; all but Domains are needed.
 type Options struct {
 	Table     *store.Table
 	Artifacts Artifacts
+	// Domains knows the custom domains, nil for none.
+	Domains Domains
 	// Domain is what follows the deployment's name in a host name, such as
 	// "localhost", in lower case.
 	Domain string
@@ -112,7 +124,13 @@ func (r *Resolver) deployment(host string) (name string, ok bool) {
 func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deployment, error) {
 	name, ok := r.deployment(host)
 	if !ok {
-		return nil, errNoDeployment
+		if r.o.Domains == nil {
+			return nil, errNoDeployment
+		}
+		var err error
+		if name, err = r.o.Domains.Deployment(ctx, host); err != nil {
+			return nil, err
+		}
 	}
 	e := r.entry(name)
 	now := r.o.Now()
