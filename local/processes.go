@@ -127,6 +127,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarS3Endpoint:       c.S3Endpoint,
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
 		config.VarDNSRecords:       c.DNSRecords,
+		config.VarACMEDirectory:    c.ACMEDirectory,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),

@@ -92,6 +92,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		DynamoDBEndpoint: dynamoDB,
 		S3Endpoint:       s3,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),
+		ACMEDirectory:    s.getenv(config.VarACMEDirectory),
 		PrivateUpstreams: true, // a developer's upstreams are on this machine
 
 		HeaderUnderscores: s.underscores,

@@ -73,3 +73,13 @@ func TestAnswers(t *testing.T) {
 	w.Call(full, "DELETE", path+"?hostname=api.example.com", "").Want(200, "")
 	w.Call(full, "DELETE", "/v1/deployments/"+name, "").Want(200)
 }
+
+func TestCertificateToCome(t *testing.T) {
+	w := functionstest.New(t, customdomains.Bind)
+	full := w.Account("acme")
+	w.Parts.Config.ACMEDirectory = "https://ca.test/directory"
+	w.Restart()
+	w.Call(full, "POST", path, `{"hostname":"api.example.com"}`).Want(200)
+	w.Call(full, "POST", path+"/api.example.com/verify", "").
+		Want(200, `"certificate":{"source":"acme","status":"pending","issuer":null,"validFrom":null,"validTo":null,"renewsOn":"2026-03-14T09:26:57.589Z","message":null}`)
+}

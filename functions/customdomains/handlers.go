@@ -93,11 +93,7 @@ func (h handlers) view(d customdomains.Domain) customDomain {
 	if d.Proof != nil {
 		out.Status = "pending"
 	}
-	if c := d.Certificate; c != nil {
-		out.Certificate = &certificate{
-			Source: string(c.Source), Issuer: c.Issuer, ValidFrom: api.Timestamp(c.ValidFrom), ValidTo: api.Timestamp(c.ValidTo),
-		}
-	}
+	out.Certificate = shownCertificate(d.Certificate)
 	for i, m := range d.Mappings {
 		if i == 0 {
 			out.ProjectName = m.Project
@@ -106,6 +102,25 @@ func (h handlers) view(d customdomains.Domain) customDomain {
 			DeploymentName: &m.Deployment, Branch: &m.Branch, EnvironmentType: new(m.Kind.Upper()), IsDefault: i == 0,
 			Stage: new(string(d.Stage)), CNAME: h.cname(m.Deployment),
 		})
+	}
+	return out
+}
+
+func shownCertificate(c *customdomains.Certificate) *certificate {
+	if c == nil {
+		return nil
+	}
+	out := &certificate{Source: string(c.Source), Status: "active"}
+	if c.ValidTo.IsZero() {
+		out.Status = "pending"
+	} else {
+		out.Issuer, out.ValidFrom, out.ValidTo = &c.Issuer, new(api.Timestamp(c.ValidFrom)), new(api.Timestamp(c.ValidTo))
+	}
+	if c.Operation != "" {
+		out.RenewsOn = new(api.Timestamp(c.Next))
+	}
+	if c.Message != "" {
+		out.Status, out.Message = "failed", &c.Message
 	}
 	return out
 }

@@ -178,10 +178,13 @@ type customDomain struct {
 
 type certificate struct {
 	_         struct{} `nullable:"true"`
-	Source    string   `json:"source" enum:"uploaded" doc:"Where it comes from."`
-	Issuer    string   `json:"issuer" doc:"Who has signed it." example:"CN=Example CA"`
-	ValidFrom string   `json:"validFrom" format:"date-time" doc:"When it begins to be valid."`
-	ValidTo   string   `json:"validTo" format:"date-time" doc:"When it ends to be."`
+	Source    string   `json:"source" enum:"uploaded,acme" doc:"uploaded by you, or acme where the installation obtains and renews it."`
+	Status    string   `json:"status" enum:"pending,active,failed" doc:"pending before the first one, failed where the last attempt to obtain or renew it came to nothing."`
+	Issuer    *string  `json:"issuer" doc:"Who has signed it, null before the first one." example:"CN=Example CA"`
+	ValidFrom *string  `json:"validFrom" format:"date-time" doc:"When it begins to be valid."`
+	ValidTo   *string  `json:"validTo" format:"date-time" doc:"When it ends to be."`
+	RenewsOn  *string  `json:"renewsOn" format:"date-time" doc:"When it is obtained, renewed or tried again, null for an uploaded one."`
+	Message   *string  `json:"message" doc:"Why the last attempt came to nothing."`
 }
 
 type mapping struct {

@@ -124,7 +124,7 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: handler, Hosts: hosts, allowances: pool}, nil
+	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool}, nil
 }
 
 // Run gives back, as it goes, what the gateway has leased and does not spend,

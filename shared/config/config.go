@@ -32,6 +32,7 @@ const (
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
 	VarAPIDomain        = "GATEWRIGHT_API_DOMAIN"
 	VarDNSRecords       = "GATEWRIGHT_DNS_RECORDS"
+	VarACMEDirectory    = "GATEWRIGHT_ACME_DIRECTORY"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 	VarStreaming        = "GATEWRIGHT_STREAMING"
@@ -60,6 +61,9 @@ type Config struct {
 	// DNSRecords is a file of records that are asked before the DNS is (package zone),
 	// "" for none: for a laptop, never for a shared installation.
 	DNSRecords string
+	// ACMEDirectory is the address of an ACME directory, of the authority that custom domains'
+	// certificates are obtained from, "" for none.
+	ACMEDirectory string
 	// APIDomain is the management API's own domain name, "" for none.
 	APIDomain string
 	// DynamoDBEndpoint and S3Endpoint are base addresses of emulators, "" for
@@ -95,6 +99,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		KMSKey:           getenv(VarKMSKey),
 		DeploymentURL:    getenv(VarDeploymentURL),
 		APIDomain:        getenv(VarAPIDomain),
+		ACMEDirectory:    getenv(VarACMEDirectory),
 		DNSRecords:       getenv(VarDNSRecords),
 		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
 		S3Endpoint:       getenv(VarS3Endpoint),
@@ -140,6 +145,9 @@ func (c Config) Validate() error {
 		if v.value != "" && !isOrigin(strings.TrimSuffix(v.value, "/")) {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
 		}
+	}
+	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		wrong = append(wrong, fmt.Errorf("%s is no address such as https://acme.example.com/directory", VarACMEDirectory))
 	}
 	return errors.Join(wrong...)
 }

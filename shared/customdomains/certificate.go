@@ -27,6 +27,13 @@ type Certificate struct {
 	Issuer    string    `dynamodbav:"issuer,omitempty"`
 	ValidFrom time.Time `dynamodbav:"validFrom"`
 	ValidTo   time.Time `dynamodbav:"validTo"`
+	// Operation is the one that obtains it, or renews it at Next, "" for none. Only that one
+	// may change it, so that there is one order at a time.
+	Operation string    `dynamodbav:"operation,omitempty"`
+	Next      time.Time `dynamodbav:"next"`
+	// Message says why the last attempts, as many as Failures, came to nothing.
+	Message  string `dynamodbav:"message,omitempty"`
+	Failures int    `dynamodbav:"failures,omitempty"`
 }
 
 // pair is a certificate as a gateway serves it.

@@ -60,17 +60,17 @@ type world struct {
 	items    *memory.Backend
 	parts    installation.Parts
 	dns      *zone
-	now      time.Time
+	now      atomic.Pointer[time.Time]
 	requests atomic.Int64
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, items: memory.New(), now: storetest.Epoch, dns: &zone{records: map[string][]string{}}}
-	now := func() time.Time { return w.now }
+	w := &world{T: t, items: memory.New(), dns: &zone{records: map[string][]string{}}}
+	w.set(storetest.Epoch)
 	w.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test"},
-		Table:  storetest.Over(t, w.items, storetest.Pause(store.Backoff)), Now: now, IDs: ids.NewSource(storetest.Random(t), now), Key: root{}, DNS: w.dns,
+		Table:  storetest.Over(t, w.items, storetest.Pause(store.Backoff)), Now: w.at, IDs: ids.NewSource(storetest.Random(t), w.at), Key: root{}, DNS: w.dns,
 	}
 	w.Service = customdomains.Open(w.parts)
 	for _, d := range []deployments.Record{
@@ -87,6 +87,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) at() time.Time { return *w.now.Load() }
+
+func (w *world) set(now time.Time) { w.now.Store(&now) }
+
 func (w *world) put(k store.Key, record any) {
 	w.Helper()
 	if err := w.parts.Table.Commit(w.Context(), store.Put(k, record)); err != nil {
@@ -96,7 +100,7 @@ func (w *world) put(k store.Key, record any) {
 
 func (w *world) request() context.Context {
 	return store.Decide(audit.With(w.Context(), &audit.Request{
-		AccountID: "a-1", Action: "custom-domain.update", Time: w.now, RequestID: fmt.Sprint("request-", w.requests.Add(1)),
+		AccountID: "a-1", Action: "custom-domain.update", Time: w.at(), RequestID: fmt.Sprint("request-", w.requests.Add(1)),
 	}))
 }
 

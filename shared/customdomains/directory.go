@@ -60,7 +60,10 @@ type Directory struct {
 	hosts map[string]*entry
 }
 
-var _ handshake.Source = (*Directory)(nil)
+var (
+	_ handshake.Source     = (*Directory)(nil)
+	_ handshake.Challenged = (*Directory)(nil)
+)
 
 // Sealer encrypts keys. context ties a sealed key to its record, so that it opens
 // nowhere else.

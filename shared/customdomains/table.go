@@ -16,6 +16,9 @@ const (
 	// hostSpace has what is served at a hostname whose ownership is proven. Its key has the
 	// hostname alone, so that it is one account's of the installation; a gateway reads it.
 	hostSpace store.Space = "custom-domain-host"
+	// challengeSpace has what gateways answer an authority that looks at a hostname, while a
+	// certificate is ordered.
+	challengeSpace store.Space = "custom-domain-challenge"
 	// indexSpace has the hostnames of hostSpace in shards, each with the change that it was
 	// last touched by. Gateways keep them in memory, and so know all names without a read.
 	indexSpace store.Space = "custom-domain-index"
@@ -31,6 +34,8 @@ func key(accountID, hostname string) store.Key { return store.In(partition(accou
 func countKey(accountID string) store.Key { return countSpace.Key(accountID) }
 
 func hostKey(hostname string) store.Key { return hostSpace.Key(hostname) }
+
+func challengeKey(hostname string) store.Key { return challengeSpace.Key(hostname) }
 
 // shards is how many shards the names have: 100,000 names of 40 bytes are 60 KB each, of
 // the 400 KB that an item may have. Their versions fit one read unit.

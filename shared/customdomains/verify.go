@@ -121,12 +121,16 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 // verified are the writes by which a hostname is the account's from now on, a Conflict
 // where it is another's.
 func (s *Service) verified(r *record) []store.Write {
-	before := *r
+	before, writes := *r, touched(r.Hostname, s.parts.IDs.Digits(changeDigits))
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
+	if s.parts.Config.ACMEDirectory != "" && !r.Alias {
+		r.Certificate = &Certificate{Source: ACME}
+		writes = append(writes, s.nextIssue(r, 1, s.now().Add(proofAge)))
+	}
 	own := store.Create(hostKey(r.Hostname), host{
 		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Alias: r.Alias, Deployment: r.served(),
 	}).Else(errTaken)
-	return append(touched(r.Hostname, s.parts.IDs.Digits(changeDigits)), before.replace(*r), own)
+	return append([]store.Write{before.replace(*r), own}, writes...)
 }
 
 // prove answers nil if the TXT record of a custom domain is in the DNS.

@@ -76,7 +76,7 @@ func TestProofIsFoundHoweverWorkersEnd(t *testing.T) {
 func TestProofIsLookedForSevenDays(t *testing.T) {
 	w := newWorld(t)
 	made := w.create(acme, customdomains.New{Hostname: api})
-	engine, err := operation.New(w.parts.Table, w.Definitions(), operation.Options{Now: func() time.Time { return w.now }, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler)})
+	engine, err := operation.New(w.parts.Table, w.Definitions(), operation.Options{Now: w.at, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,17 +87,17 @@ func TestProofIsLookedForSevenDays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Ended() {
-			if age := w.now.Sub(made.CreatedOn); age < 7*24*time.Hour || age > 8*24*time.Hour || looks > 400 || r.Message == "" {
+			if age := w.at().Sub(made.CreatedOn); age < 7*24*time.Hour || age > 8*24*time.Hour || looks > 400 || r.Message == "" {
 				t.Errorf("%d looks until %s: %q", looks, age, r.Message)
 			}
 			break
 		}
-		if after := r.DueOn.Sub(w.now); after < pause {
+		if after := r.DueOn.Sub(w.at()); after < pause {
 			t.Errorf("it is looked after %s, and after %s before", after, pause)
 		} else {
 			pause = after
 		}
-		w.now = r.DueOn
+		w.set(r.DueOn)
 	}
 	w.dns.set(made.Proof)
 	if d, err := w.Verify(w.request(), acme, api); err != nil || d.Proof != nil {

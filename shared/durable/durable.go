@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/issuance"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/removal"
@@ -31,6 +32,7 @@ func Definitions(p installation.Parts) []operation.Definition {
 		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
 		removal.Open(p).Definitions(),
 		customdomains.Open(p).Definitions(),
+		[]operation.Definition{customdomains.Open(p).Issue(issuance.Open(p, nil))},
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
 	)
 }

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,12 @@ type Source interface {
 	// Certificate gives the certificate of a name that it owns, nil for a name that
 	// nothing is served at.
 	Certificate(ctx context.Context, name string) (*tls.Certificate, error)
+}
+
+// Challenged is a Source that answers authorities which look whether a name is ours.
+type Challenged interface {
+	// Challenge gives the answer to TLS-ALPN-01 (RFC 8737) for a name, nil for none.
+	Challenge(ctx context.Context, name string) (*tls.Certificate, error)
 }
 
 // Clients knows the CAs of those who connect.
@@ -100,6 +107,9 @@ func Config(o Options) *tls.Config {
 		if source == nil {
 			return nil, nil // the base refuses it
 		}
+		if slices.Equal(hello.SupportedProtos, []string{challengeProtocol}) {
+			return challenged(hello, name, source)
+		}
 		cas, err := o.Clients.ClientCAs(hello.Context(), name)
 		switch {
 		case errors.Is(err, context.Canceled):
@@ -119,6 +129,28 @@ func Config(o Options) *tls.Config {
 		return its, nil
 	}
 	return base
+}
+
+// challengeProtocol is what an authority asks for that looks by TLS-ALPN-01; the connection
+// ends with its handshake.
+const challengeProtocol = "acme-tls/1"
+
+var errNoChallenge = errors.New("handshake: no challenge is under way at the name")
+
+// challenged answers a handshake by TLS-ALPN-01.
+func challenged(hello *tls.ClientHelloInfo, name string, source Source) (*tls.Config, error) {
+	of, ok := source.(Challenged)
+	if !ok {
+		return nil, errNoChallenge
+	}
+	answer, err := of.Challenge(hello.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	if answer == nil {
+		return nil, errNoChallenge
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{challengeProtocol}, Certificates: []tls.Certificate{*answer}}, nil
 }
 
 // find gives the source of a name as a client has written it.

@@ -143,3 +143,22 @@ func (c Cert) Pool() *x509.CertPool {
 	pool.AddCert(c.Certificate)
 	return pool
 }
+
+// Issue has a CA sign the certificate of a server for a signing request.
+func (c Cert) Issue(t testing.TB, csr *x509.CertificateRequest, now time.Time, changes ...Change) Cert {
+	t.Helper()
+	template := template(csr.DNSNames[0], now)
+	template.DNSNames, template.ExtKeyUsage = csr.DNSNames, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, change := range changes {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, c.Certificate, csr.PublicKey, c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Cert{Certificate: made, chain: c.chain}
+}

@@ -1,0 +1,253 @@
+package customdomains
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/pki"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Issuing is the kind of the durable operation that obtains one certificate of a hostname by
+// ACME (RFC 8555). It begins the next one, which renews it or tries again.
+const Issuing = "custom-domain.certificate"
+
+const (
+	ordering = "order"
+	proving  = "prove"
+	issuing  = "issue"
+	failing  = "fail"
+)
+
+// ACME certificates are obtained and renewed by the installation.
+const ACME Source = "acme"
+
+// Authority is a certificate authority that is asked for certificates by ACME. Its errors are
+// faults where a custom domain's owner may read them.
+type Authority interface {
+	// Order places an order for a hostname, to be proven by HTTP-01 or else by TLS-ALPN-01.
+	Order(ctx context.Context, hostname string, byHTTP bool) (Order, error)
+	// Accept tells that the order's challenge is answered at the hostname, unless it was told.
+	Accept(ctx context.Context, o Order) error
+	// Finish gives the chain in PEM that was issued for a signing request; "" is not yet.
+	Finish(ctx context.Context, o Order, csr []byte) (chain string, err error)
+}
+
+// Order is an order of a certificate, and how its challenge is answered.
+type Order struct {
+	URL       string `json:"url"`
+	Authz     string `json:"authz"`
+	Challenge string `json:"challenge"` // "" where the hostname is proven already
+	// Token and KeyAuth are what is asked for by HTTP-01, and its answer.
+	Token   string `json:"token,omitempty"`
+	KeyAuth string `json:"keyAuth,omitempty"`
+	// Chain and Key are the answer to TLS-ALPN-01, in PEM: no secret, since it is for nothing else.
+	Chain string `json:"chain,omitempty"`
+	Key   string `json:"key,omitempty"`
+}
+
+// issue is what an Issuing is begun with.
+type issue struct {
+	AccountID string `json:"accountId"`
+	Hostname  string `json:"hostname"`
+	ID        string `json:"id"`
+	// Number counts the orders of the hostname: one of an odd number is proven by TLS-ALPN-01,
+	// another by HTTP-01.
+	Number int `json:"number"`
+}
+
+const (
+	// firstPause is between a failure and the next order, doubled with each until longestPause:
+	// three in the first hour, of five that public authorities allow.
+	firstPause, longestPause = 15 * time.Minute, 24 * time.Hour
+	// issueTimeout is how long an authority may take for an order.
+	issueTimeout = 15 * time.Minute
+	askAgain     = 5 * time.Second
+	// stepTimeout is for some requests to the authority, one after the other.
+	stepTimeout = time.Minute
+	// proofAge is how old the proof of a hostname has to be: by then every gateway knows it.
+	proofAge = Staleness + readTimeout
+)
+
+// nextIssue is the write that begins the next operation on a hostname's certificate.
+func (s *Service) nextIssue(r *record, number int, on time.Time) store.Write {
+	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), on
+	return operation.Begin(operation.Start{
+		ID: r.Certificate.Operation, Kind: Issuing, Subject: r.Hostname, AccountID: r.AccountID,
+		Input: issue{r.AccountID, r.Hostname, r.ID, number}, NotBefore: on,
+	}, s.now())
+}
+
+// Issue returns the definition of Issuing, over an authority.
+func (s *Service) Issue(a Authority) operation.Definition {
+	i := issuer{s, a}
+	retry := operation.Retry{Attempts: 3, First: 10 * time.Second}
+	return operation.Definition{
+		Kind: Issuing, First: ordering,
+		States: map[string]operation.State{
+			ordering: {Timeout: stepTimeout, Does: "orders a certificate, and has gateways answer the authority's challenge", Task: i.order, Next: proving, Or: []string{operation.Succeed}, Retry: retry, Catch: failing},
+			proving:  {Timeout: stepTimeout, Does: "has the authority look", Task: i.prove, Next: issuing, Retry: retry, Catch: failing},
+			issuing:  {Timeout: stepTimeout, Does: "has the certificate issued and served, and begins its renewal for when a third of its time is left", Task: i.issue, Next: operation.Succeed, Retry: retry, Catch: failing},
+			failing:  {Does: "notes why there is no certificate, and begins another attempt, ever later", Task: i.fail, Next: operation.Succeed, Must: true},
+		},
+	}
+}
+
+type issuer struct {
+	*Service
+	authority Authority
+}
+
+// its reads the custom domain that an operation is for. There is none any more, ok is false,
+// where it is gone or has a certificate from elsewhere.
+func (i issuer) its(ctx context.Context, step operation.Step) (in issue, r record, ok bool, err error) {
+	if err := step.Input(&in); err != nil {
+		return in, r, false, err
+	}
+	r, err = i.load(ctx, in.AccountID, in.Hostname)
+	return in, r, r.ID == in.ID && r.Certificate != nil && r.Certificate.Operation == step.ID, err
+}
+
+// stored is the write of a changed custom domain for which an operation stands.
+func (r record) stored(after record, now time.Time) store.Write {
+	after.UpdatedOn, after.Version = now, r.Version+1
+	return r.replace(after)
+}
+
+func (i issuer) order(ctx context.Context, step operation.Step) (operation.Result, error) {
+	in, r, ok, err := i.its(ctx, step)
+	if err != nil {
+		return operation.Result{}, err
+	}
+	if !ok {
+		return operation.Result{Next: operation.Succeed}, nil
+	}
+	// By turns: who reaches the hostname at one port may not reach it at the other.
+	o, err := i.authority.Order(ctx, r.Hostname, in.Number%2 == 0)
+	if err != nil {
+		return operation.Result{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), i.parts.Random)
+	if err != nil {
+		return operation.Result{}, fmt.Errorf("make the key of a certificate: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return operation.Result{}, fmt.Errorf("encode the key of a certificate: %w", err)
+	}
+	sealed, err := i.sealer.Seal(ctx, der, orderContext(step))
+	if err != nil {
+		return operation.Result{}, err
+	}
+	return operation.Result{
+		Data: o,
+		Writes: []store.Write{store.Put(challengeKey(r.Hostname), challenge{
+			Order: step.ID, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
+		})},
+	}, nil
+}
+
+func orderContext(step operation.Step) string { return "custom-domain-order/" + step.ID }
+
+func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Result, error) {
+	var o Order
+	if err := step.Data(&o); err != nil {
+		return operation.Result{}, err
+	}
+	if o.Challenge == "" {
+		return operation.Result{}, nil
+	}
+	return operation.Result{After: askAgain}, i.authority.Accept(ctx, o)
+}
+
+var errSlow = fault.New(fault.Conflict, "The certificate authority has not issued the certificate within %s.", issueTimeout)
+
+func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Result, error) {
+	in, r, ok, err := i.its(ctx, step)
+	if err != nil || !ok {
+		return operation.Result{}, err
+	}
+	var o Order
+	if err := step.Data(&o); err != nil {
+		return operation.Result{}, err
+	}
+	var c challenge
+	if err := i.parts.Table.Get(ctx, challengeKey(r.Hostname), &c); err != nil {
+		return operation.Result{}, fmt.Errorf("read the key of an order: %w", err)
+	}
+	der, err := i.sealer.Open(ctx, c.Pending, orderContext(step))
+	if err != nil {
+		return operation.Result{}, err
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return operation.Result{}, fmt.Errorf("read the key of a certificate: %w", err)
+	}
+	csr, err := x509.CreateCertificateRequest(i.parts.Random, &x509.CertificateRequest{DNSNames: []string{r.Hostname}}, key)
+	if err != nil {
+		return operation.Result{}, fmt.Errorf("make a signing request: %w", err)
+	}
+	chain, err := i.authority.Finish(ctx, o, csr)
+	switch {
+	case err != nil:
+		return operation.Result{}, err
+	case chain == "" && step.Now.Sub(r.Certificate.Next) > issueTimeout:
+		return operation.Result{}, errSlow
+	case chain == "":
+		return operation.Result{Again: true, After: askAgain}, nil
+	}
+	its, wrongChain, wrongKey := pki.ReadServerPair(chain, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), r.Hostname, step.Now)
+	if wrong := wrongChain + wrongKey; wrong != "" {
+		return operation.Result{}, fault.New(fault.Conflict, "What the certificate authority has issued %s.", wrong)
+	}
+	after := r
+	after.Certificate = &Certificate{
+		Source: ACME, Issuer: pki.Name(its.Leaf.RawIssuer), ValidFrom: its.Leaf.NotBefore.UTC(), ValidTo: its.Leaf.NotAfter.UTC(),
+	}
+	writes, err := i.serving(ctx, r, its.Chain, its.Key)
+	if err != nil {
+		return operation.Result{}, err
+	}
+	begin := i.nextIssue(&after, in.Number+2, renewal(its.Leaf, step.ID)) // the same way again
+	return operation.Result{Writes: append(writes, begin, r.stored(after, store.Instant(step.Now)), store.Delete(challengeKey(r.Hostname)))}, nil
+}
+
+// renewal is when a certificate is renewed: with a third of its time left, and up to a
+// thirtieth earlier, so that those issued together are not renewed together.
+func renewal(c *x509.Certificate, id string) time.Time {
+	life := c.NotAfter.Sub(c.NotBefore)
+	return store.Instant(c.NotAfter.Add(-life / 3).Add(-spread(life/30, id)))
+}
+
+// spread is a part of a span that follows from an id.
+func spread(span time.Duration, id string) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	const parts = 1000
+	return span / parts * time.Duration(h.Sum32()%parts)
+}
+
+func (i issuer) fail(ctx context.Context, step operation.Step) (operation.Result, error) {
+	in, r, ok, err := i.its(ctx, step)
+	if err != nil || !ok {
+		return operation.Result{}, err
+	}
+	after, its := r, *r.Certificate
+	after.Certificate = &its
+	its.Message, its.Failures = step.Caught, its.Failures+1
+	pause := firstPause
+	for range its.Failures - 1 {
+		pause = min(2*pause, longestPause)
+	}
+	begin := i.nextIssue(&after, in.Number+1, store.Instant(step.Now.Add(pause).Add(spread(pause/10, step.ID))))
+	return operation.Result{Writes: []store.Write{begin, r.stored(after, store.Instant(step.Now)), store.Delete(challengeKey(r.Hostname))}}, nil
+}

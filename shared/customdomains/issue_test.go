@@ -1,0 +1,257 @@
+package customdomains_test
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/operation/operationtest"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// imagined is an authority in memory that refuses some hostnames.
+type imagined struct {
+	mu       sync.Mutex
+	ca       pkitest.Cert
+	t        *testing.T
+	refused  string
+	accepted map[string]bool
+}
+
+func (i *imagined) Order(_ context.Context, hostname string, byHTTP bool) (customdomains.Order, error) {
+	if hostname == i.refused {
+		return customdomains.Order{}, fault.New(fault.Conflict, "The authority refuses.")
+	}
+	return customdomains.Order{URL: hostname, Challenge: hostname, Token: fmt.Sprint(byHTTP)}, nil
+}
+
+func (i *imagined) Accept(_ context.Context, o customdomains.Order) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.accepted[o.URL] = true
+	return nil
+}
+
+func (i *imagined) Finish(_ context.Context, o customdomains.Order, raw []byte) (string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.accepted[o.URL] {
+		return "", nil
+	}
+	csr, err := x509.ParseCertificateRequest(raw)
+	if err != nil {
+		return "", err
+	}
+	return i.ca.Issue(i.t, csr, time.Now(), func(c *pkitest.Template) { c.NotAfter = time.Now().Add(24 * time.Hour) }).PEM(), nil
+}
+
+// worked is an authority as a worker of the simulation sees it.
+type worked struct {
+	w     *operationtest.Worker
+	inner *imagined
+}
+
+func (a worked) Order(ctx context.Context, hostname string, byHTTP bool) (o customdomains.Order, err error) {
+	failed := a.w.Call(ctx, "order", func() error { o, err = a.inner.Order(ctx, hostname, byHTTP); return nil })
+	if failed != nil {
+		return o, failed
+	}
+	return o, err
+}
+
+func (a worked) Accept(ctx context.Context, o customdomains.Order) error {
+	return a.w.Call(ctx, "accept", func() error { return a.inner.Accept(ctx, o) })
+}
+
+func (a worked) Finish(ctx context.Context, o customdomains.Order, csr []byte) (chain string, err error) {
+	failed := a.w.Call(ctx, "finish", func() error { chain, err = a.inner.Finish(ctx, o, csr); return nil })
+	if failed != nil {
+		return "", failed
+	}
+	return chain, err
+}
+
+// untilThird ends what goes on for as long as there is a custom domain.
+func untilThird(d operation.Definition) operation.Definition {
+	first := d.States[d.First]
+	order := first.Task
+	first.Task = func(ctx context.Context, s operation.Step) (operation.Result, error) {
+		if strings.HasSuffix(s.ID, "-3") {
+			return operation.Result{Next: operation.Succeed}, nil
+		}
+		return order(ctx, s)
+	}
+	d.States[d.First] = first
+	return d
+}
+
+// TestCertificateIsObtainedHoweverWorkersEnd: a hostname has its certificate and the one
+// operation that renews it, another that is refused the one that tries again, and one that was deleted neither.
+func TestCertificateIsObtainedHoweverWorkersEnd(t *testing.T) {
+	operationtest.Simulate(t, func() operationtest.Scenario {
+		its := &imagined{t: t, ca: pkitest.CA(t, "CA", time.Now()), refused: "refused.example.com", accepted: map[string]bool{}}
+		dns := &zone{records: map[string][]string{}}
+		service := func(w *operationtest.Worker, seed byte) *customdomains.Service {
+			return customdomains.Open(installation.Parts{
+				Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test", ACMEDirectory: "https://ca.test/"}, Key: root{}, Random: rand.NewChaCha8([32]byte{9}),
+				Table: w.Table, IDs: ids.NewSource(rand.NewChaCha8([32]byte{seed}), time.Now), Now: time.Now, DNS: dns,
+			})
+		}
+		return operationtest.Scenario{
+			Definitions: func(w *operationtest.Worker) []operation.Definition {
+				s := service(w, 8)
+				return append(s.Definitions(), untilThird(s.Issue(worked{w, its})))
+			},
+			Arrange: func(ctx context.Context, w *operationtest.Worker) error {
+				s := service(w, 7)
+				n := 0
+				request := func() context.Context {
+					n++
+					return store.Decide(audit.With(ctx, &audit.Request{AccountID: "a-1", RequestID: fmt.Sprint("r-", n), Time: time.Now()}))
+				}
+				for _, name := range []string{api, its.refused, "gone.example.com"} {
+					made, err := s.Create(request(), acme, customdomains.New{Hostname: name})
+					if err != nil {
+						return err
+					}
+					dns.set(made.Proof)
+					if _, err := s.Verify(request(), acme, name); err != nil {
+						return err
+					}
+				}
+				return s.Delete(request(), acme, "gone.example.com", "")
+			},
+			Ignore: []string{"updatedOn", "createdOn", "verifiedOn", "certificate", "pending", "dueOn", "dueSk", "ttl", api, its.refused, "gone.example.com"},
+		}
+	}, 60)
+}
+
+// obtaining is a world whose installation has an authority.
+func obtaining(t *testing.T) (w *world, finish func(id string) operation.Record) {
+	t.Helper()
+	w = newWorld(t)
+	w.set(time.Now())
+	w.parts.Config.ACMEDirectory, w.parts.Random = "https://ca.test/", rand.NewChaCha8([32]byte{9})
+	w.Service = customdomains.Open(w.parts)
+	its := &imagined{t: t, ca: pkitest.CA(t, "CA", w.at()), accepted: map[string]bool{}}
+	engine, err := operation.New(w.parts.Table, []operation.Definition{w.Issue(its)}, operation.Options{
+		Now: w.at, Random: rand.NewChaCha8([32]byte{9}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func(id string) (r operation.Record) {
+		t.Helper()
+		for range 20 {
+			if r, err = engine.Run(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if r.Ended() {
+				return r
+			}
+			w.set(r.DueOn)
+		}
+		t.Fatalf("%s comes to no end: %+v", id, r)
+		return r
+	}
+}
+
+func TestUploadedCertificateIsNotReplaced(t *testing.T) {
+	w, finish := obtaining(t)
+	made := w.active(acme, customdomains.New{Hostname: api})
+	w.upload(api, pkitest.CA(t, "Own", w.at()))
+	finish("certify-" + made.ID + "-1")
+	if d, err := w.Read(t.Context(), acme, api); err != nil || d.Certificate.Source != customdomains.Uploaded || d.Certificate.Operation != "" {
+		t.Errorf("it is %+v, %v", d.Certificate, err)
+	}
+	alias := w.active(acme, customdomains.New{Hostname: "alias.example.com", Alias: true})
+	if alias.Certificate != nil {
+		t.Errorf("an alias has %+v", alias.Certificate)
+	}
+}
+
+// TestOrderOfADeletedDomainComesToNothing, also where the hostname is another account's by then.
+func TestOrderOfADeletedDomainComesToNothing(t *testing.T) {
+	w, finish := obtaining(t)
+	made := w.active(acme, customdomains.New{Hostname: api})
+	if err := w.Delete(w.request(), acme, api, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.active(evil, customdomains.New{Hostname: api})
+	if r := finish("certify-" + made.ID + "-1"); r.Status != operation.Success {
+		t.Errorf("it ends as %+v", r)
+	}
+	d, err := w.Read(t.Context(), evil, api)
+	if err != nil || !d.Certificate.ValidTo.IsZero() {
+		t.Errorf("the other account's is %+v, %v", d.Certificate, err)
+	}
+	if c, err := w.directory().Certificate(t.Context(), api); c != nil || err != nil {
+		t.Errorf("it is served with %v, %v", c, err)
+	}
+	finish("certify-" + d.ID + "-1")
+	if d, err = w.Read(t.Context(), evil, api); err != nil || d.Certificate.ValidTo.IsZero() {
+		t.Errorf("its own order comes to %+v, %v", d.Certificate, err)
+	}
+}
+
+// TestFailuresAreTriedAgainEverLater: at most five in the first hour, as public authorities allow, and one a day in the end.
+func TestFailuresAreTriedAgainEverLater(t *testing.T) {
+	w := newWorld(t)
+	w.parts.Config.ACMEDirectory, w.parts.Random = "https://ca.test/", rand.NewChaCha8([32]byte{9})
+	w.Service = customdomains.Open(w.parts)
+	engine, err := operation.New(w.parts.Table, []operation.Definition{w.Issue(&imagined{refused: api})}, operation.Options{
+		Now: w.at, Random: rand.NewChaCha8([32]byte{9}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := w.active(acme, customdomains.New{Hostname: api})
+	began, inFirstHour := w.at(), 0
+	for n := range 12 {
+		w.set(d.Certificate.Next)
+		if w.at().Sub(began) < time.Hour {
+			inFirstHour++
+		}
+		if r, err := engine.Run(t.Context(), d.Certificate.Operation); err != nil || !r.Ended() {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if d, err = w.Read(t.Context(), acme, api); err != nil {
+			t.Fatal(err)
+		}
+		if c := d.Certificate; c.Failures != n+1 || c.Message != "The authority refuses." {
+			t.Errorf("after %d failures: %+v", n+1, c)
+		}
+	}
+	if pause := d.Certificate.Next.Sub(w.at()); inFirstHour > 5 || inFirstHour < 2 || pause < 24*time.Hour || pause > 27*time.Hour {
+		t.Errorf("%d attempts in the first hour, and %s between the last", inFirstHour, pause)
+	}
+}
+
+func TestChallengesOfNobodyAreTheHandlers(t *testing.T) {
+	w, _ := obtaining(t)
+	w.active(acme, customdomains.New{Hostname: api})
+	h := w.directory().Challenges(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for _, at := range []string{"http://" + api + "/", "http://" + api + "/.well-known/acme-challenge/x", "http://" + api + "/.well-known/acme-challenge/", "http://stranger.example.com/.well-known/acme-challenge/x"} {
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), http.MethodGet, at, http.NoBody))
+		if out.Code != http.StatusTeapot {
+			t.Errorf("%s is answered %d", at, out.Code)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package issuance asks a certificate authority for certificates by ACME (RFC 8555), through
+// golang.org/x/crypto/acme. Its account's key is made once for the installation and lies sealed in the
+// table, for all processes.
+//
+// What it is not: it decides nothing about custom domains and answers no challenge; package
+// customdomains does, whose Authority it is. This file is all of it, and table.go.
+package issuance
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+
+	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// Authority is the authority of the installation's configuration. It is safe for concurrent use.
+type Authority struct {
+	parts  installation.Parts
+	sealer *seal.Sealer
+	http   *http.Client
+
+	mu     sync.Mutex
+	client *acme.Client // with an account, once there is one
+}
+
+var _ customdomains.Authority = (*Authority)(nil)
+
+// requestTimeout bounds one request to the authority.
+const requestTimeout = 10 * time.Second
+
+// Open makes the Authority of an installation. client asks it, nil for one of its own.
+func Open(p installation.Parts, client *http.Client) *Authority {
+	if client == nil {
+		client = &http.Client{Timeout: requestTimeout}
+	}
+	return &Authority{parts: p, sealer: p.Sealer(), http: client}
+}
+
+var errNoAuthority = fault.New(fault.Conflict, "The installation has no certificate authority any more. Upload a certificate.")
+
+// account gives a client with the installation's account.
+func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	directory := a.parts.Config.ACMEDirectory
+	switch {
+	case a.client != nil:
+		return a.client, nil
+	case directory == "":
+		return nil, errNoAuthority
+	}
+	key, err := a.key(ctx, directory)
+	if err != nil {
+		return nil, err
+	}
+	client := &acme.Client{
+		Key: key, DirectoryURL: directory, HTTPClient: a.http, UserAgent: "gatewright",
+		// An operation tries again by itself, without a worker that waits.
+		RetryBackoff: func(n int, _ *http.Request, _ *http.Response) time.Duration {
+			const tries = 3
+			if n > tries {
+				return -1
+			}
+			return 100 * time.Millisecond
+		},
+	}
+	if _, err := client.Register(ctx, &acme.Account{}, acme.AcceptTOS); err != nil && !errors.Is(err, acme.ErrAccountAlreadyExists) {
+		return nil, told("register an account", err)
+	}
+	a.client = client
+	return client, nil
+}
+
+// key gives the account's key, and makes it where there is none.
+func (a *Authority) key(ctx context.Context, directory string) (*ecdsa.PrivateKey, error) {
+	sealContext := "acme-account/" + directory
+	made, err := ecdsa.GenerateKey(elliptic.P256(), a.parts.Random)
+	if err != nil {
+		return nil, fmt.Errorf("make an account key: %w", err)
+	}
+	var r account
+	err = a.parts.Table.Get(ctx, accountKey(directory), &r)
+	if errors.Is(err, store.ErrNotFound) {
+		der, err := x509.MarshalECPrivateKey(made)
+		if err != nil {
+			return nil, fmt.Errorf("encode an account key: %w", err)
+		}
+		if r.Key, err = a.sealer.Seal(ctx, der, sealContext); err != nil {
+			return nil, err
+		}
+		err = a.parts.Table.Commit(ctx, store.Create(accountKey(directory), r))
+		if err == nil {
+			return made, nil
+		}
+		if !errors.Is(err, store.ErrCondition) {
+			return nil, err
+		}
+		if err := a.parts.Table.Get(ctx, accountKey(directory), &r); err != nil { // another process was faster
+			return nil, fmt.Errorf("read the account key: %w", err)
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("read the account key: %w", err)
+	}
+	der, err := a.sealer.Open(ctx, r.Key, sealContext)
+	if err != nil {
+		return nil, fmt.Errorf("open the account key: %w", err)
+	}
+	return x509.ParseECPrivateKey(der)
+}
+
+// Order implements customdomains.Authority.
+func (a *Authority) Order(ctx context.Context, hostname string, byHTTP bool) (customdomains.Order, error) {
+	client, err := a.account(ctx)
+	if err != nil {
+		return customdomains.Order{}, err
+	}
+	made, err := client.AuthorizeOrder(ctx, acme.DomainIDs(hostname))
+	if err != nil {
+		return customdomains.Order{}, told("order a certificate", err)
+	}
+	o := customdomains.Order{URL: made.URI}
+	if made.Status != acme.StatusPending || len(made.AuthzURLs) != 1 {
+		return o, nil
+	}
+	o.Authz = made.AuthzURLs[0]
+	authz, err := client.GetAuthorization(ctx, o.Authz)
+	if err != nil {
+		return customdomains.Order{}, told("read an authorization", err)
+	}
+	if authz.Status == acme.StatusValid {
+		return o, nil
+	}
+	kind := "tls-alpn-01"
+	if byHTTP {
+		kind = "http-01"
+	}
+	at := slices.IndexFunc(authz.Challenges, func(c *acme.Challenge) bool { return c.Type == kind })
+	if at < 0 {
+		return customdomains.Order{}, fault.New(fault.Conflict, "The certificate authority does not take the proof %s for the hostname.", kind)
+	}
+	c := authz.Challenges[at]
+	o.Challenge = c.URI
+	if byHTTP {
+		o.Token = c.Token
+		o.KeyAuth, err = client.HTTP01ChallengeResponse(c.Token)
+	} else {
+		o.Chain, o.Key, err = proof(client, c.Token, hostname)
+	}
+	return o, err
+}
+
+// proof makes the answer to TLS-ALPN-01.
+func proof(client *acme.Client, token, hostname string) (chain, key string, err error) {
+	made, err := client.TLSALPN01ChallengeCert(token, hostname)
+	if err != nil {
+		return "", "", fmt.Errorf("answer a challenge: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		return "", "", fmt.Errorf("encode the answer to a challenge: %w", err)
+	}
+	return text("CERTIFICATE", made.Certificate[0]), text("PRIVATE KEY", der), nil
+}
+
+func text(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// Accept implements customdomains.Authority.
+func (a *Authority) Accept(ctx context.Context, o customdomains.Order) error {
+	client, err := a.account(ctx)
+	if err != nil {
+		return err
+	}
+	authz, err := client.GetAuthorization(ctx, o.Authz)
+	if err != nil {
+		return told("read an authorization", err)
+	}
+	if at := slices.IndexFunc(authz.Challenges, func(c *acme.Challenge) bool { return c.URI == o.Challenge }); authz.Status != acme.StatusPending ||
+		at >= 0 && authz.Challenges[at].Status != acme.StatusPending {
+		return nil // it was told
+	}
+	if _, err := client.Accept(ctx, &acme.Challenge{URI: o.Challenge}); err != nil {
+		return told("accept a challenge", err)
+	}
+	return nil
+}
+
+// Finish implements customdomains.Authority.
+func (a *Authority) Finish(ctx context.Context, o customdomains.Order, csr []byte) (string, error) {
+	client, err := a.account(ctx)
+	if err != nil {
+		return "", err
+	}
+	its, err := client.GetOrder(ctx, o.URL)
+	if err != nil {
+		return "", told("read an order", err)
+	}
+	var ders [][]byte
+	switch its.Status {
+	case acme.StatusReady:
+		if ders, _, err = client.CreateOrderCert(ctx, its.FinalizeURL, csr, true); err != nil {
+			return "", told("finish an order", err)
+		}
+	case acme.StatusValid:
+		if ders, err = client.FetchCert(ctx, its.CertURL, true); err != nil {
+			return "", told("fetch a certificate", err)
+		}
+	case acme.StatusInvalid:
+		return "", a.refused(ctx, client, o)
+	default:
+		return "", nil
+	}
+	var chain string
+	for _, der := range ders {
+		chain += text("CERTIFICATE", der)
+	}
+	return chain, nil
+}
+
+// refused says why an order came to nothing.
+func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdomains.Order) error {
+	if o.Authz != "" {
+		if authz, err := client.GetAuthorization(ctx, o.Authz); err == nil {
+			for _, c := range authz.Challenges {
+				if failed, ok := errors.AsType[*acme.Error](c.Error); ok {
+					return fault.New(fault.Conflict, "The certificate authority could not prove the hostname by %s: %s", c.Type, failed.Detail)
+				}
+			}
+		}
+	}
+	return fault.New(fault.Conflict, "The certificate authority has refused the order.")
+}
+
+// told is an error of the authority as the custom domain's owner may read it.
+func told(doing string, err error) error {
+	if failed, ok := errors.AsType[*acme.Error](err); ok && failed.StatusCode < http.StatusInternalServerError {
+		return fault.New(fault.Conflict, "The certificate authority has refused to %s: %s", doing, failed.Detail).Because(err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
