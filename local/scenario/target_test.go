@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/shared/zone"
 )
 
 // The variables that point the tests at an installation.
@@ -44,6 +45,9 @@ type target struct {
 	client  *http.Client
 	// header is sent with each request to the management API.
 	header http.Header
+	// records is the file that stands for the DNS, "" where custom domains are looked for in
+	// the DNS itself.
+	records string
 	// manyGateways says that requests to a deployment may be answered by one
 	// process or another.
 	manyGateways bool
@@ -75,6 +79,7 @@ func run(m *testing.M) (int, error) {
 			_ = os.RemoveAll(p.Dir)
 		}()
 		t.api, t.gateway, t.key = p.API, p.Gateway, p.Key
+		t.records = filepath.Join(p.Data(), zone.Name)
 	}
 	t.client = &http.Client{
 		Timeout:       2 * time.Minute,
