@@ -87,6 +87,16 @@ func (s *Service) nextIssue(r *record, number int, on time.Time) store.Write {
 	}, s.now())
 }
 
+// certify are the writes that begin the first order of a proven hostname that has no
+// certificate, none where the installation has no authority.
+func (s *Service) certify(r *record) []store.Write {
+	if s.parts.Config.ACMEDirectory == "" || r.Alias || r.Certificate != nil {
+		return nil
+	}
+	r.Certificate = &Certificate{Source: ACME}
+	return []store.Write{s.nextIssue(r, 1, s.now().Add(proofAge))}
+}
+
 // Issue returns the definition of Issuing, over an authority.
 func (s *Service) Issue(a Authority) operation.Definition {
 	i := issuer{s, a}

@@ -255,3 +255,18 @@ func TestChallengesOfNobodyAreTheHandlers(t *testing.T) {
 		}
 	}
 }
+
+func TestAuthorityThatComesLaterIsAskedOnVerification(t *testing.T) {
+	w, _ := obtaining(t)
+	own := w.Service
+	w.parts.Config.ACMEDirectory = ""
+	w.Service = customdomains.Open(w.parts)
+	if d := w.active(acme, customdomains.New{Hostname: api}); d.Certificate != nil {
+		t.Fatalf("before: %+v", d.Certificate)
+	}
+	for range 2 {
+		if d, err := own.Verify(w.request(), acme, api); err != nil || d.Certificate == nil || !strings.HasSuffix(d.Certificate.Operation, "-1") {
+			t.Errorf("after: %+v, %v", d.Certificate, err)
+		}
+	}
+}

@@ -93,7 +93,8 @@ func (s *Service) look(ctx context.Context, step operation.Step) (operation.Resu
 }
 
 // Verify looks for the TXT record of a custom domain now. It answers Conflict where it is not there, and
-// where the DNS does not answer, and where the hostname is another account's; and NotFound for what is not there or not seen. One that was verified stays so.
+// where the DNS does not answer, and where the hostname is another account's; and NotFound for what is not there or not seen. One that was verified stays so, and
+// gets a certificate where there was no authority for it before.
 func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string) (Domain, error) {
 	var r record
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) (err error) {
@@ -103,7 +104,7 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 		var writes []store.Write
 		if before := r; r.VerifiedOn != nil {
 			r.UpdatedOn, r.Version = s.now(), r.Version+1
-			writes = append(writes, before.replace(r))
+			writes = append(s.certify(&r), before.replace(r))
 		} else {
 			if err := s.prove(ctx, r); err != nil {
 				return err
@@ -123,10 +124,7 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 func (s *Service) verified(r *record) []store.Write {
 	before, writes := *r, touched(r.Hostname, s.parts.IDs.Digits(changeDigits))
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
-	if s.parts.Config.ACMEDirectory != "" && !r.Alias {
-		r.Certificate = &Certificate{Source: ACME}
-		writes = append(writes, s.nextIssue(r, 1, s.now().Add(proofAge)))
-	}
+	writes = append(writes, s.certify(r)...)
 	own := store.Create(hostKey(r.Hostname), host{
 		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Alias: r.Alias, Deployment: r.served(),
 	}).Else(errTaken)
