@@ -10,7 +10,8 @@
 // deployments there are, package deployments knows.
 //
 // Read this file first, then hostname.go (which names may be one), verify.go (the proof),
-// mapping.go (deployments), certificate.go, directory.go (what a gateway asks), and table.go.
+// mapping.go (deployments), certificate.go, issue.go (certificates by ACME), directory.go and
+// challenge.go (what a gateway asks), and table.go.
 package customdomains
 
 import (
