@@ -49,7 +49,7 @@ var update = api.Operation[updateIn, mutationOut]{
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "custom-domain.update", Resources: []string{"custom-domain"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.GetItem, api.CheckItem, api.PutItem, api.UpdateItem, api.RootKey},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var remove = api.Operation[removeIn, api.NoContent]{

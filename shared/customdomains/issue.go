@@ -179,7 +179,7 @@ func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Resul
 	return operation.Result{After: askAgain}, i.authority.Accept(ctx, o)
 }
 
-var errSlow = fault.New(fault.Conflict, "The certificate authority has not issued the certificate within %s.", issueTimeout)
+var errSlow = fault.New(fault.Conflict, "The certificate authority has not issued the certificate within %s. It is tried again.", issueTimeout)
 
 func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Result, error) {
 	in, r, ok, err := i.its(ctx, step)
@@ -217,7 +217,7 @@ func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Resul
 	}
 	its, wrongChain, wrongKey := pki.ReadServerPair(chain, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), r.Hostname, step.Now)
 	if wrong := wrongChain + wrongKey; wrong != "" {
-		return operation.Result{}, fault.New(fault.Conflict, "What the certificate authority has issued %s.", wrong)
+		return operation.Result{}, fault.New(fault.Conflict, "What the certificate authority has issued %s. It is tried again; upload a certificate meanwhile.", wrong)
 	}
 	after := r
 	after.Certificate = &Certificate{

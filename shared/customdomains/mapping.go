@@ -19,7 +19,7 @@ type Mapping struct {
 }
 
 var (
-	errNotMapped = fault.New(fault.NotFound, "The custom domain does not lead to this deployment.")
+	errNotMapped = fault.New(fault.NotFound, "The custom domain does not lead to this deployment. Read the custom domain to see where it leads.")
 	errDefault   = fault.New(fault.Conflict, "The deployment is the one that is served at the hostname. Make another one the default instead.")
 	errTooWide   = fault.New(fault.Conflict, "The custom domain leads to %d deployments, which is the most it can. Remove one by its deploymentName.", MaxDeployments)
 	errNoDevelop = fault.InvalidField("deploymentName", "is of a working copy, which has no custom domains: name a deployment of a preview or of production")

@@ -53,8 +53,7 @@ func Reattached(accountID string, before, after []Attachment) []store.Write {
 	for _, p := range projects {
 		key := store.ProjectKey(accountID, p)
 		switch {
-		case deltas[p] == 0:
-			writes = append(writes, store.Check(key, store.ProjectStands()).Else(errNoDeployment))
+		case deltas[p] == 0: // the custom domain holds the project before and after
 		case made[p]:
 			writes = append(writes, store.Update(key, store.Add(count, deltas[p])).If(store.ProjectStands()).Else(errNoDeployment))
 		default:

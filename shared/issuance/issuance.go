@@ -151,7 +151,7 @@ func (a *Authority) Order(ctx context.Context, hostname string, byHTTP bool) (cu
 	}
 	at := slices.IndexFunc(authz.Challenges, func(c *acme.Challenge) bool { return c.Type == kind })
 	if at < 0 {
-		return customdomains.Order{}, fault.New(fault.Conflict, "The certificate authority does not take the proof %s for the hostname.", kind)
+		return customdomains.Order{}, fault.New(fault.Conflict, "The certificate authority does not take the proof %s for the hostname. Have the ports 80 and 443 of the hostname lead to the gateway, and no CAA record keep the authority out.", kind)
 	}
 	c := authz.Challenges[at]
 	o.Challenge = c.URI
@@ -244,7 +244,7 @@ func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdo
 			}
 		}
 	}
-	return fault.New(fault.Conflict, "The certificate authority has refused the order.")
+	return fault.New(fault.Conflict, "The certificate authority has refused the order. It is tried again; read what it says of the hostname, such as its limits.")
 }
 
 // told is an error of the authority as the custom domain's owner may read it.
