@@ -7,21 +7,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"log" //nolint:depguard // which Pebble takes
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/letsencrypt/challtestsrv"
-	"github.com/letsencrypt/pebble/v2/ca"
-	"github.com/letsencrypt/pebble/v2/db"
-	"github.com/letsencrypt/pebble/v2/va"
-	"github.com/letsencrypt/pebble/v2/wfe"
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -31,47 +23,13 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/issuance"
+	"github.com/gatewright/gatewright/shared/issuance/pebbletest"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
-
-// authority is a Pebble in this process, with a DNS in which each name is this machine.
-type authority struct {
-	directory string
-	client    *http.Client
-	roots     *x509.CertPool
-}
-
-func startPebble(t *testing.T, httpPort, tlsPort int) authority {
-	t.Helper()
-	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
-	quiet := log.New(io.Discard, "", 0)
-	free, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := free.LocalAddr().String()
-	_ = free.Close()
-	dns, err := challtestsrv.New(challtestsrv.Config{Log: quiet, DNSOneAddrs: []string{names}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dns.SetDefaultDNSIPv4("127.0.0.1")
-	dns.SetDefaultDNSIPv6("")
-	go dns.Run()
-	t.Cleanup(dns.Shutdown)
-	kept := db.NewMemoryStore()
-	signing := ca.New(quiet, kept, "", 0, 1, map[string]ca.Profile{"default": {Description: "the default"}})
-	front := wfe.New(quiet, kept, va.New(quiet, httpPort, tlsPort, true, names, kept), signing, true, false, 1, 1)
-	server := httptest.NewTLSServer(front.Handler())
-	t.Cleanup(server.Close)
-	roots := x509.NewCertPool()
-	roots.AddCert(signing.GetRootCert(0).Cert)
-	return authority{server.URL + wfe.DirectoryPath, server.Client(), roots}
-}
 
 type root struct{}
 
@@ -129,10 +87,11 @@ func newHouse(t *testing.T) *house {
 	}
 	h.secure = secure.Addr()
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
-	its := startPebble(t, port(plain), port(secure))
-	h.roots = its.roots
+	its := pebbletest.Start(t)
+	its.LookAt(t, port(plain), port(secure))
+	h.roots = its.Roots()
 	h.parts = installation.Parts{
-		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test", ACMEDirectory: its.directory},
+		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test", ACMEDirectory: its.Directory},
 		Table:  storetest.Over(t, memory.New(), storetest.Clock(now)), Now: now, IDs: source, Key: root{}, DNS: proven{&h.service},
 		Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
 	}
@@ -147,7 +106,7 @@ func newHouse(t *testing.T) *house {
 	serve(plain, nil)
 	serve(secure, handshake.Config(handshake.Options{Sources: []handshake.Source{hearing{domains, &h.deaf}}, Clients: noClients{}, Log: h.parts.Log}))
 	var err error
-	if h.engine, err = operation.New(h.parts.Table, []operation.Definition{h.service.Issue(issuance.Open(h.parts, its.client))}, operation.Options{Now: now, Random: rand.Reader, Log: h.parts.Log}); err != nil {
+	if h.engine, err = operation.New(h.parts.Table, []operation.Definition{h.service.Issue(issuance.Open(h.parts, its.Client))}, operation.Options{Now: now, Random: rand.Reader, Log: h.parts.Log}); err != nil {
 		t.Fatal(err)
 	}
 	return h
