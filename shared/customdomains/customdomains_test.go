@@ -70,7 +70,7 @@ func newWorld(t *testing.T) *world {
 	w.set(storetest.Epoch)
 	w.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test"},
-		Table:  storetest.Over(t, w.items, storetest.Pause(store.Backoff)), Now: w.at, IDs: ids.NewSource(storetest.Random(t), w.at), Key: root{}, DNS: w.dns,
+		Table:  storetest.Over(t, w.items, storetest.Pause(store.Backoff), storetest.Clock(w.at)), Now: w.at, IDs: ids.NewSource(storetest.Random(t), w.at), Key: root{}, DNS: w.dns,
 	}
 	w.Service = customdomains.Open(w.parts)
 	for _, d := range []deployments.Record{

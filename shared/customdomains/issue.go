@@ -71,10 +71,13 @@ const (
 	firstPause, longestPause = 15 * time.Minute, 24 * time.Hour
 	// issueTimeout is how long an authority may take for an order.
 	issueTimeout = 15 * time.Minute
-	askAgain     = 5 * time.Second
+	// A worker asks again by itself for as long as most authorities take; what takes longer is
+	// left to sweeps, which come once a minute.
+	askSoon, askLater, soon = 2 * time.Second, 30 * time.Second, 30 * time.Second
 	// stepTimeout is for some requests to the authority, one after the other.
 	stepTimeout = time.Minute
-	// proofAge is how old the proof of a hostname has to be: by then every gateway knows it.
+	// proofAge is how old the proof of a hostname has to be when the authority looks: by then
+	// every gateway knows it.
 	proofAge = Staleness + readTimeout
 )
 
@@ -94,7 +97,7 @@ func (s *Service) certify(r *record) []store.Write {
 		return nil
 	}
 	r.Certificate = &Certificate{Source: ACME}
-	return []store.Write{s.nextIssue(r, 1, s.now().Add(proofAge))}
+	return []store.Write{s.nextIssue(r, 1, s.now())}
 }
 
 // Issue returns the definition of Issuing, over an authority.
@@ -169,14 +172,21 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 func orderContext(step operation.Step) string { return "custom-domain-order/" + step.ID }
 
 func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Result, error) {
+	_, r, ok, err := i.its(ctx, step)
+	if err != nil || !ok {
+		return operation.Result{}, err
+	}
 	var o Order
 	if err := step.Data(&o); err != nil {
 		return operation.Result{}, err
 	}
-	if o.Challenge == "" {
+	switch {
+	case o.Challenge == "":
 		return operation.Result{}, nil
+	case step.Now.Sub(*r.VerifiedOn) < proofAge:
+		return operation.Result{Again: true, After: askSoon}, nil
 	}
-	return operation.Result{After: askAgain}, i.authority.Accept(ctx, o)
+	return operation.Result{After: askSoon}, i.authority.Accept(ctx, o)
 }
 
 var errSlow = fault.New(fault.Conflict, "The certificate authority has not issued the certificate within %s. It is tried again.", issueTimeout)
@@ -212,8 +222,10 @@ func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Resul
 		return operation.Result{}, err
 	case chain == "" && step.Now.Sub(r.Certificate.Next) > issueTimeout:
 		return operation.Result{}, errSlow
+	case chain == "" && step.Now.Sub(r.Certificate.Next) > soon:
+		return operation.Result{Again: true, After: askLater}, nil
 	case chain == "":
-		return operation.Result{Again: true, After: askAgain}, nil
+		return operation.Result{Again: true, After: askSoon}, nil
 	}
 	its, wrongChain, wrongKey := pki.ReadServerPair(chain, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), r.Hostname, step.Now)
 	if wrong := wrongChain + wrongKey; wrong != "" {

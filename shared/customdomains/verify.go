@@ -27,8 +27,8 @@ const lookTimeout = 5 * time.Second
 // looks later too.
 const giveUpAfter = 7 * 24 * time.Hour
 
-// pauseAt is how long is waited before the next look at a custom domain that is so old: short
-// while somebody waits for it, and some 250 looks in all.
+// pauseAt is how long is waited before the next look at a custom domain that is so old, and then
+// for a sweep, which comes each minute: short while somebody waits for it, and some 250 looks in all.
 func pauseAt(age time.Duration) time.Duration {
 	switch {
 	case age < 10*time.Minute:
