@@ -334,33 +334,19 @@ func readPair(chain, key string, judge func([]*x509.Certificate) string) (p Pair
 // wrongClient says what is wrong with a client's chain: whether it leads anywhere is
 // for the server to say that it is shown to.
 func wrongClient(chain []*x509.Certificate, now time.Time) string {
-	leaf := chain[0]
-	switch {
+	switch leaf := chain[0]; {
 	case leaf.IsCA:
 		return "is of a CA: send a client's certificate, before its intermediates"
 	case !forClients(leaf):
 		return "is not for clients: its extended key usage has to include clientAuth, or be left out"
-	case unknownToTLS(leaf):
-		return "is of a key on a curve that TLS does not know: use P-256, P-384 or P-521"
-	case !MaySign(leaf):
-		return "is of a key that may not sign handshakes: its key usage has to include digitalSignature, or be left out"
 	}
-	for _, c := range chain[1:] {
-		if wrong := wrongPublicKey(c); wrong != "" {
-			return "holds an intermediate that " + wrong
-		}
-	}
-	if !isChain(chain) {
-		return "holds certificates that are no chain: each has to be signed by the one behind it, the client's own first"
-	}
-	return wrongAnyhow(leaf, now)
+	return wrongInHandshake(chain, "client", now)
 }
 
 // wrongServer says what is wrong with the chain of a server at a host: whether it leads anywhere is
 // for its clients to say.
 func wrongServer(chain []*x509.Certificate, host string, now time.Time) string {
-	leaf := chain[0]
-	switch {
+	switch leaf := chain[0]; {
 	case leaf.IsCA:
 		return "is of a CA: send the server's certificate, before its intermediates"
 	case leaf.VerifyHostname(host) != nil:
@@ -368,8 +354,29 @@ func wrongServer(chain []*x509.Certificate, host string, now time.Time) string {
 	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return "is not for servers: its extended key usage has to include serverAuth, or be left out"
-	case !isChain(chain):
-		return "holds certificates that are no chain: each has to be signed by the one behind it, the server's own first"
+	}
+	return wrongInHandshake(chain, "server", now)
+}
+
+// wrongInHandshake is what keeps a chain of whoever it is of from being shown in a handshake, or
+// has the other side refuse it.
+func wrongInHandshake(chain []*x509.Certificate, whose string, now time.Time) string {
+	leaf := chain[0]
+	switch {
+	case unknownToTLS(leaf):
+		return "is of a key on a curve that TLS does not know: use P-256, P-384 or P-521"
+	case !MaySign(leaf):
+		return "is of a key that may not sign handshakes: its key usage has to include digitalSignature, or be left out"
+	case len(leaf.UnhandledCriticalExtensions) > 0:
+		return "has a critical extension that is not understood, as precertificates and answers to challenges have: send the certificate itself"
+	}
+	for _, c := range chain[1:] {
+		if wrong := wrongPublicKey(c); wrong != "" {
+			return "holds an intermediate that " + wrong
+		}
+	}
+	if !isChain(chain) {
+		return "holds certificates that are no chain: each has to be signed by the one behind it, the " + whose + "'s own first"
 	}
 	return wrongAnyhow(leaf, now)
 }

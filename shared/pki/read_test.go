@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
@@ -136,7 +137,12 @@ func TestWeakSignaturesAreRefused(t *testing.T) {
 func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 	ca := pkitest.CA(t, "CA", now)
 	middle := ca.Intermediate(t, "Middle", now)
-	client, other := middle.Client(t, "client", now), ca.Client(t, "other", now)
+	// What is wrong with a client's is wrong with a server's.
+	const host = "api.example.com"
+	anybody := func(c *pkitest.Template) {
+		c.ExtKeyUsage, c.DNSNames = []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, []string{host}
+	}
+	client, other := middle.Client(t, "client", now, anybody), ca.Client(t, "other", now, anybody)
 	block, _ := pem.Decode([]byte(client.KeyPEM(t)))
 	private, ok := client.Key.(*ecdsa.PrivateKey)
 	if !ok {
@@ -146,7 +152,10 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encipher := ca.Client(t, "client", now, func(c *pkitest.Template) { c.KeyUsage = x509.KeyUsageKeyEncipherment })
+	encipher := ca.Client(t, "client", now, anybody, func(c *pkitest.Template) { c.KeyUsage = x509.KeyUsageKeyEncipherment })
+	critical := ca.Client(t, "client", now, anybody, func(c *pkitest.Template) {
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 3}, Critical: true, Value: []byte{5, 0}}}
+	})
 	endless := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 40_000, 1), E: 1<<31 - 1}
 	endlessDER, err := x509.CreateCertificate(rand.Reader, ca.Certificate, ca.Certificate, endless, ca.Key)
 	if err != nil {
@@ -181,24 +190,30 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 		{"the wrong order", middle.PEM() + client.PEM(), client.KeyPEM(t), "is of a CA", ""},
 		{"no chain", other.PEM() + middle.PEM(), other.KeyPEM(t), "no chain", ""},
 		{"for other than signatures", encipher.PEM(), encipher.KeyPEM(t), "may not sign handshakes", ""},
+		{"a precertificate", critical.PEM(), critical.KeyPEM(t), "critical extension", ""},
 		{"a curve that TLS has not", encode("CERTIFICATE", curveDER), encode("EC PRIVATE KEY", curveKey), "P-256", ""},
 		{"a damaged intermediate", client.PEM() + "-----BEGIN CERTIFICATE-----\n", client.KeyPEM(t), "cut short", ""},
 		{"an endless intermediate", other.PEM() + encode("CERTIFICATE", endlessDER), other.KeyPEM(t), "more than 8192 bits", ""},
 		{"both wrong", "hello", "hello", "not in PEM", "cannot be read"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p, wrongChain, wrongKey := ReadPair(tt.chain, tt.key, now)
-			if (wrongChain == "") != (tt.wrongChain == "") || !strings.Contains(wrongChain, tt.wrongChain) {
-				t.Errorf("the certificate %q, want %q", wrongChain, tt.wrongChain)
-			}
-			if (wrongKey == "") != (tt.wrongKey == "") || !strings.Contains(wrongKey, tt.wrongKey) {
-				t.Errorf("the key %q, want %q", wrongKey, tt.wrongKey)
-			}
-			if good := tt.wrongChain+tt.wrongKey == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
-				t.Error("what was read is another pair")
-			}
-		})
+		for whose, read := range map[string]func() (Pair, string, string){
+			"a client's": func() (Pair, string, string) { return ReadPair(tt.chain, tt.key, now) },
+			"a server's": func() (Pair, string, string) { return ReadServerPair(tt.chain, tt.key, host, now) },
+		} {
+			t.Run(tt.name+", "+whose, func(t *testing.T) {
+				p, wrongChain, wrongKey := read()
+				if (wrongChain == "") != (tt.wrongChain == "") || !strings.Contains(wrongChain, tt.wrongChain) {
+					t.Errorf("the certificate %q, want %q", wrongChain, tt.wrongChain)
+				}
+				if (wrongKey == "") != (tt.wrongKey == "") || !strings.Contains(wrongKey, tt.wrongKey) {
+					t.Errorf("the key %q, want %q", wrongKey, tt.wrongKey)
+				}
+				if good := tt.wrongChain+tt.wrongKey == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
+					t.Error("what was read is another pair")
+				}
+			})
+		}
 	}
 }
 
