@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
 // challenge is how gateways answer an authority that looks whether a hostname is ours.
 type challenge struct {
+	// ID is the custom domain's whose it is.
+	ID string `dynamodbav:"id"`
 	// Order is the operation whose it is, and Pending the sealed key of what it has ordered.
 	Order   string `dynamodbav:"order"`
 	Pending []byte `dynamodbav:"pending"`
@@ -26,21 +29,55 @@ type challenge struct {
 	TTL     int64  `dynamodbav:"ttl"`
 }
 
-// challenge reads the challenge of a hostname that is served, the zero value for none. It is read
-// for each that asks: there are few, and what is there changes within seconds.
-func (d *Directory) challenge(ctx context.Context, hostname string) (c challenge, err error) {
-	if its, err := d.find(ctx, hostname); err != nil || its == nil {
+// challengeAge is how old what is known of a hostname's challenge may be. Anybody may ask for it, as
+// often as they like; so a hostname costs a read in that time at most.
+const challengeAge = time.Second
+
+// challengeOf gives the challenge of a hostname that is served, the zero value for none.
+func (d *Directory) challengeOf(ctx context.Context, hostname string) (challenge, error) {
+	its, err := d.find(ctx, hostname)
+	if err != nil || its == nil {
 		return challenge{}, err
 	}
-	if err := d.table.Get(ctx, challengeKey(hostname), &c); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return challenge{}, fmt.Errorf("read the challenge of a custom domain: %w", err)
+	if known := its.challenge.Load(); known != nil {
+		if age := d.now().Sub(known.looked); age >= 0 && age < challengeAge {
+			return known.challenge, nil
+		}
 	}
-	return c, nil
+	flight := d.flights.DoChan("challenge "+hostname+" "+its.change, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		found := &lookedUp{looked: d.now()}
+		if err := d.table.Get(ctx, challengeKey(hostname), &found.challenge); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("read the challenge of a custom domain: %w", err)
+		}
+		if found.challenge.ID != its.host.ID { // of one that the hostname was before
+			found.challenge = challenge{}
+		}
+		its.challenge.Store(found)
+		return found, nil
+	})
+	select {
+	case <-ctx.Done():
+		return challenge{}, context.Cause(ctx)
+	case result := <-flight:
+		found, ok := result.Val.(*lookedUp)
+		if !ok {
+			return challenge{}, result.Err
+		}
+		return found.challenge, nil
+	}
+}
+
+// lookedUp is a challenge as it was at a time.
+type lookedUp struct {
+	looked    time.Time
+	challenge challenge
 }
 
 // Challenge implements handshake.Challenged: the answer to TLS-ALPN-01 (RFC 8737).
 func (d *Directory) Challenge(ctx context.Context, name string) (*tls.Certificate, error) {
-	c, err := d.challenge(ctx, name)
+	c, err := d.challengeOf(ctx, name)
 	if err != nil || c.Chain == "" {
 		return nil, err
 	}
@@ -62,11 +99,7 @@ func (d *Directory) Challenges(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		host := strings.ToLower(r.Host)
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		c, err := d.challenge(r.Context(), host)
+		c, err := d.challengeOf(r.Context(), framing.HostName(r.Host))
 		if err != nil || c.Token == "" || subtle.ConstantTimeCompare([]byte(c.Token), []byte(token)) == 0 {
 			next.ServeHTTP(w, r)
 			return

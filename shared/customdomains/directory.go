@@ -100,6 +100,8 @@ func (i *index) change(hostname string) (string, bool) {
 type entry struct {
 	change string
 	host   host
+	// challenge is nil before anybody has asked for it.
+	challenge atomic.Pointer[lookedUp]
 
 	mu          sync.Mutex
 	certificate *tls.Certificate

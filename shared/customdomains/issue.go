@@ -74,6 +74,8 @@ const (
 	// A worker asks again by itself for as long as most authorities take; what takes longer is
 	// left to sweeps, which come once a minute.
 	askSoon, askLater, soon = 2 * time.Second, 30 * time.Second, 30 * time.Second
+	// heardOf is after how long every gateway answers an order's challenge.
+	heardOf = 2 * challengeAge
 	// stepTimeout is for some requests to the authority, one after the other.
 	stepTimeout = time.Minute
 	// proofAge is how old the proof of a hostname has to be when the authority looks: by then
@@ -149,11 +151,11 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 	if err != nil {
 		return operation.Result{}, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), i.parts.Random)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), i.parts.Random)
 	if err != nil {
 		return operation.Result{}, fmt.Errorf("make the key of a certificate: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return operation.Result{}, fmt.Errorf("encode the key of a certificate: %w", err)
 	}
@@ -162,10 +164,14 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 		return operation.Result{}, err
 	}
 	return operation.Result{
-		Data: o,
-		Writes: []store.Write{store.Put(challengeKey(r.Hostname), challenge{
-			Order: step.ID, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
-		})},
+		Data: o, After: heardOf,
+		Writes: []store.Write{
+			// The authority took its time: the hostname may be another account's by now.
+			store.Check(key(in.AccountID, in.Hostname), store.Equal(store.At("certificate", "operation"), step.ID)).Else(store.ErrStale),
+			store.Put(challengeKey(r.Hostname), challenge{
+				ID: r.ID, Order: step.ID, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
+			}),
+		},
 	}, nil
 }
 
@@ -174,7 +180,7 @@ func orderContext(step operation.Step) string { return "custom-domain-order/" + 
 func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Result, error) {
 	_, r, ok, err := i.its(ctx, step)
 	if err != nil || !ok {
-		return operation.Result{}, err
+		return operation.Result{}, err // issue ends it
 	}
 	var o Order
 	if err := step.Data(&o); err != nil {

@@ -33,13 +33,21 @@ type imagined struct {
 	t        *testing.T
 	refused  string
 	accepted map[string]bool
+	// meanwhile happens before the next order is answered.
+	meanwhile func()
+	// slow has it issue nothing yet.
+	slow bool
 }
 
 func (i *imagined) Order(_ context.Context, hostname string, byHTTP bool) (customdomains.Order, error) {
+	if f := i.meanwhile; f != nil {
+		i.meanwhile = nil
+		f()
+	}
 	if hostname == i.refused {
 		return customdomains.Order{}, fault.New(fault.Conflict, "The authority refuses.")
 	}
-	return customdomains.Order{URL: hostname, Challenge: hostname, Token: fmt.Sprint(byHTTP)}, nil
+	return customdomains.Order{URL: hostname, Challenge: hostname, Token: fmt.Sprint(byHTTP), KeyAuth: "the answer"}, nil
 }
 
 func (i *imagined) Accept(_ context.Context, o customdomains.Order) error {
@@ -52,7 +60,7 @@ func (i *imagined) Accept(_ context.Context, o customdomains.Order) error {
 func (i *imagined) Finish(_ context.Context, o customdomains.Order, raw []byte) (string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.accepted[o.URL] {
+	if i.slow || !i.accepted[o.URL] {
 		return "", nil
 	}
 	csr, err := x509.ParseCertificateRequest(raw)
@@ -147,26 +155,11 @@ func TestCertificateIsObtainedHoweverWorkersEnd(t *testing.T) {
 // a bubble of synctest, since workers wait.
 func obtaining(t *testing.T) (w *world, finish func(id string) operation.Record) {
 	t.Helper()
-	w = newWorld(t)
-	w.set(time.Now())
-	w.parts.Config.ACMEDirectory, w.parts.Random = "https://ca.test/", rand.NewChaCha8([32]byte{9})
-	w.Service = customdomains.Open(w.parts)
-	its := &imagined{t: t, ca: pkitest.CA(t, "CA", w.at()), accepted: map[string]bool{}}
-	began := time.Now()
-	engine, err := operation.New(w.parts.Table, []operation.Definition{w.Issue(its)}, operation.Options{
-		Now: func() time.Time { return w.at().Add(time.Since(began)) }, Random: rand.NewChaCha8([32]byte{9}), Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, _, run := ordering(t)
 	return w, func(id string) (r operation.Record) {
 		t.Helper()
 		for range 20 {
-			began = time.Now()
-			if r, err = engine.Run(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
-			if r.Ended() {
+			if r = run(id); r.Ended() {
 				return r
 			}
 			if r.DueOn.After(w.at()) {
@@ -174,6 +167,32 @@ func obtaining(t *testing.T) (w *world, finish func(id string) operation.Record)
 			}
 		}
 		t.Fatalf("%s comes to no end: %+v", id, r)
+		return r
+	}
+}
+
+// ordering is obtaining with its authority, and as far at a time as a worker gets.
+func ordering(t *testing.T) (w *world, its *imagined, run func(id string) operation.Record) {
+	t.Helper()
+	w = newWorld(t)
+	w.set(time.Now())
+	w.parts.Config.ACMEDirectory, w.parts.Random = "https://ca.test/", rand.NewChaCha8([32]byte{9})
+	w.Service = customdomains.Open(w.parts)
+	its = &imagined{t: t, ca: pkitest.CA(t, "CA", w.at()), accepted: map[string]bool{}}
+	began := time.Now()
+	engine, err := operation.New(w.parts.Table, []operation.Definition{w.Issue(its)}, operation.Options{
+		Now: func() time.Time { return w.at().Add(time.Since(began)) }, Random: rand.NewChaCha8([32]byte{9}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, its, func(id string) operation.Record {
+		t.Helper()
+		began = time.Now()
+		r, err := engine.Run(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return r
 	}
 }
@@ -264,6 +283,106 @@ func TestChallengesOfNobodyAreTheHandlers(t *testing.T) {
 			t.Errorf("%s is answered %d", at, out.Code)
 		}
 	}
+}
+
+// ordered has a custom domain's order placed, and not answered.
+func (w *world) ordered(its *imagined, run func(id string) operation.Record, d customdomains.Domain) {
+	w.Helper()
+	its.slow = true
+	if r := run("certify-" + d.ID + "-1"); r.State != "issue" && !r.Ended() {
+		w.Fatalf("the order is not placed: %+v", r)
+	}
+	its.slow = false
+}
+
+func (w *world) wantAnswer(h http.Handler, host, want string) {
+	w.Helper()
+	r := httptest.NewRequestWithContext(w.Context(), http.MethodGet, "http://x/.well-known/acme-challenge/false", http.NoBody)
+	r.Host = host
+	out := httptest.NewRecorder()
+	h.ServeHTTP(out, r)
+	if out.Body.String() != want {
+		w.Errorf("at %s the challenge is answered %q, want %q", host, out.Body, want)
+	}
+}
+
+// TestChallengeIsAnswered however the authority writes the host, and costs a read a second, whoever
+// asks.
+func TestChallengeIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		made := w.active(acme, customdomains.New{Hostname: api})
+		d := w.directory()
+		h := d.Challenges(http.NotFoundHandler())
+		w.set(w.at().Add(10 * time.Second))
+		w.wantServed(d, api, "")
+		ask := func(ctx context.Context) {
+			for range 100 {
+				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://"+api+"/.well-known/acme-challenge/x", http.NoBody)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+				if _, err := d.Challenge(ctx, api); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if u := w.asked(ask); u != (store.Usage{Reads: 1}) {
+			t.Errorf("strangers' questions cost %+v", u)
+		}
+		w.ordered(its, run, made)
+		w.set(w.at().Add(time.Second))
+		for _, host := range []string{api, "API.example.COM", api + ".", api + ":80", api + ".:80"} {
+			w.wantAnswer(h, host, "the answer")
+		}
+		w.wantAnswer(h, "www."+api, "404 page not found\n")
+	})
+}
+
+// TestLateOrderLeavesTheNextOwnersAlone: the authority answers when the hostname is another account's,
+// which has ordered too.
+func TestLateOrderLeavesTheNextOwnersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		first := w.active(acme, customdomains.New{Hostname: api})
+		var second customdomains.Domain
+		its.meanwhile = func() {
+			if err := w.Delete(w.request(), acme, api, ""); err != nil {
+				t.Error(err)
+			}
+			second = w.active(evil, customdomains.New{Hostname: api})
+			w.ordered(its, run, second)
+		}
+		w.set(w.at().Add(10 * time.Second))
+		run("certify-" + first.ID + "-1")
+		w.set(w.at().Add(time.Minute))
+		if r := run("certify-" + first.ID + "-1"); r.Status != operation.Success {
+			t.Errorf("the first order ends as %+v", r)
+		}
+		w.set(w.at().Add(time.Minute))
+		if r := run("certify-" + second.ID + "-1"); r.Status != operation.Success {
+			t.Errorf("the second ends as %+v", r)
+		}
+		if d, err := w.Read(t.Context(), evil, api); err != nil || d.Certificate.ValidTo.IsZero() {
+			t.Errorf("the second has %+v, %v", d.Certificate, err)
+		}
+	})
+}
+
+// TestChallengeOfADeletedDomainIsNobodys, also where the hostname is served again.
+func TestChallengeOfADeletedDomainIsNobodys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		d := w.directory()
+		h := d.Challenges(http.NotFoundHandler())
+		w.ordered(its, run, w.active(acme, customdomains.New{Hostname: api}))
+		w.set(w.at().Add(10 * time.Second))
+		w.wantAnswer(h, api, "the answer")
+		if err := w.Delete(w.request(), acme, api, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.active(evil, customdomains.New{Hostname: api})
+		w.set(w.at().Add(10 * time.Second))
+		w.wantAnswer(h, api, "404 page not found\n")
+	})
 }
 
 func TestAuthorityThatComesLaterIsAskedOnVerification(t *testing.T) {

@@ -176,7 +176,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 	if !framing.ValidHost(r.Host) {
 		return x.Problem(http.StatusBadRequest, "The Host is no host name or address with or without a port. Send nothing but these."), nil
 	}
-	deployment, err := g.config.Deployments.Resolve(x.Context, hostOf(r.Host))
+	deployment, err := g.config.Deployments.Resolve(x.Context, framing.HostName(r.Host))
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return x.Problem(http.StatusNotFound, "No deployment is served at this host. Check the host name in the address."), nil

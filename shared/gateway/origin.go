@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -88,16 +87,4 @@ func (o origin) forward(out, in http.Header, host string, own *singles) {
 // quoted writes a host as a value of RFC 7239.
 func quoted(host string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host) + `"`
-}
-
-// hostOf returns the host name of a Host header as Deployments wants it.
-func hostOf(header string) string {
-	host := header
-	if strings.Contains(header, ":") {
-		if name, _, err := net.SplitHostPort(header); err == nil {
-			host = name
-		}
-	}
-	host = strings.Trim(host, "[]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ type house struct {
 	secure  net.Addr
 	roots   *x509.CertPool
 	engine  *operation.Engine
+	domains *customdomains.Directory
 	deaf    atomic.Bool // has the gateway answer no challenge
 }
 
@@ -96,15 +98,15 @@ func newHouse(t *testing.T) *house {
 		Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
 	}
 	h.service = customdomains.Open(h.parts)
-	domains := customdomains.NewDirectory(h.parts)
-	handler := domains.Challenges(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "served at "+r.Host) }))
+	h.domains = customdomains.NewDirectory(h.parts)
+	handler := h.domains.Challenges(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "served at "+r.Host) }))
 	serve := func(l net.Listener, c *tls.Config) {
 		server := listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: source, Log: h.parts.Log, TLS: c})
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
 	}
 	serve(plain, nil)
-	serve(secure, handshake.Config(handshake.Options{Sources: []handshake.Source{hearing{domains, &h.deaf}}, Clients: noClients{}, Log: h.parts.Log}))
+	serve(secure, handshake.Config(handshake.Options{Sources: []handshake.Source{hearing{h.domains, &h.deaf}}, Clients: noClients{}, Log: h.parts.Log}))
 	var err error
 	if h.engine, err = operation.New(h.parts.Table, []operation.Definition{h.service.Issue(issuance.Open(h.parts, its.Client))}, operation.Options{Now: now, Random: rand.Reader, Log: h.parts.Log}); err != nil {
 		t.Fatal(err)
@@ -191,7 +193,9 @@ func TestDomainIsServedWithACertificateOfTheAuthority(t *testing.T) {
 		if n == 2 { // the second attempt is by HTTP-01
 			h.breaks(d)
 		}
+		stop := h.pester(hostname)
 		d = h.finish(d, n)
+		stop()
 		if c := d.Certificate; c.Message != "" || !strings.Contains(c.Issuer, "Pebble") || c.Next.Before(c.ValidFrom.Add(c.ValidTo.Sub(c.ValidFrom)/2)) || !c.Next.Before(c.ValidTo) {
 			t.Fatalf("%s has %+v", hostname, c)
 		}
@@ -203,6 +207,19 @@ func TestDomainIsServedWithACertificateOfTheAuthority(t *testing.T) {
 	if _, _, err := h.get("stranger.example.com"); err == nil {
 		t.Error("a stranger's name is served")
 	}
+}
+
+// pester has a stranger ask for the challenge on and on, so that the gateway knows of none when there is one.
+func (h *house) pester(hostname string) (stop func()) {
+	ctx, cancel := context.WithCancel(h.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = h.domains.Challenge(ctx, hostname)
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return func() { cancel(); asking.Wait() }
 }
 
 // breaks has the first attempt come to nothing.

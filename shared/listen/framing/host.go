@@ -1,6 +1,7 @@
 package framing
 
 import (
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -32,6 +33,19 @@ func ValidHost(text string) bool {
 		}
 	}
 	return host != ""
+}
+
+// HostName gives the host of a valid one in the form that hosts are known by: in lower case,
+// without a port, brackets, and a dot at its end.
+func HostName(text string) string {
+	host := text
+	if strings.Contains(text, ":") {
+		if name, _, err := net.SplitHostPort(text); err == nil {
+			host = name
+		}
+	}
+	host = strings.Trim(host, "[]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // validPort: an empty one is the scheme's own (RFC 3986, section 3.2.3).
