@@ -41,6 +41,16 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 			}
 		}
 	})
+	// Each ends within a line, which a parser would have to call malformed.
+	within := func(ending func(net.Conn)) string {
+		return rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+			_, _ = http.ReadRequest(r)
+			say(conn, "HTTP/1.")
+			ending(conn)
+		})
+	}
+	dribbling := within(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	breaking := within(func(net.Conn) {})
 	plain := serve(t, echo)
 	untrusted := httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(untrusted.Close)
@@ -64,6 +74,8 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 		{"refused", "http://127.0.0.1:1", 502, "refuses connections"},
 		{"no such host", "http://nothing.invalid", 502, "can't be resolved"},
 		{"silent", silent, 504, "did not answer in time"},
+		{"silent within a line", dribbling, 504, "did not answer in time"},
+		{"closing within a line", breaking, 502, "closed the connection"},
 		{"closing", closing, 502, "closed the connection"},
 		{"garbage", garbage, 502, "does not follow HTTP"},
 		{"huge header", huge, 502, "header is too large"},
@@ -78,7 +90,7 @@ func TestFailuresOfTheUpstreamAreProblems(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": test.address, "followRedirects": true}))),
 				func(_ *gateway.Config, o *upstream.Options) {
-					if test.name == "silent" {
+					if strings.HasPrefix(test.name, "silent") {
 						o.ResponseTimeout = 100 * time.Millisecond
 					}
 					o.Resolver = new(upstreamtest.Records).Resolver(t)

@@ -95,8 +95,8 @@ func (d *direct) exchange(ctx context.Context, c *conn, wait time.Duration, r *h
 	for range maxInformational + 1 {
 		response, err := http.ReadResponse(c.r, r)
 		switch {
-		case err != nil && c.reader.exceeded:
-			return nil, errHeaderTooLarge
+		case err != nil && c.reader.failed != nil:
+			return nil, fmt.Errorf("read the response: %w", c.reader.failed)
 		case err != nil:
 			return nil, fmt.Errorf("read the response: %w", err)
 		case !validStatus(response.StatusCode):

@@ -61,19 +61,22 @@ const unlimited = math.MaxInt64
 // reader bounds what is read of a connection and knows whether anything was.
 type reader struct {
 	io.Reader
-	left     int64
-	got      bool
-	exceeded bool
-	inHead   bool  // what is read is kept in heads
-	heads    heads // of the exchange's responses
+	left int64
+	got  bool
+	// failed is why reading ended. Who parses lines may call what was read of the
+	// last one malformed, and drop the error.
+	failed error
+	inHead bool  // what is read is kept in heads
+	heads  heads // of the exchange's responses
 }
 
 func (r *reader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
-		r.exceeded = true
-		return 0, errHeaderTooLarge
+		r.failed = errHeaderTooLarge
+		return 0, r.failed
 	}
 	n, err := r.Reader.Read(p[:min(int64(len(p)), r.left)])
+	r.failed = err
 	if n > 0 {
 		r.got = true
 		r.left -= int64(n)
@@ -163,7 +166,7 @@ func (e *handshakeError) Unwrap() error { return e.error }
 // begin gives the connection to an exchange: when ctx ends, everything that
 // waits on the connection does.
 func (c *conn) begin(ctx context.Context, maxHeaderBytes int64) {
-	c.reader.left, c.reader.got, c.reader.exceeded, c.reusable = maxHeaderBytes, false, false, false
+	c.reader.left, c.reader.got, c.reader.failed, c.reusable = maxHeaderBytes, false, nil, false
 	c.reader.inHead = true
 	c.reader.heads.reset()
 	c.ctx = ctx
