@@ -47,6 +47,9 @@ func TestAnswers(t *testing.T) {
 	w.Call(full, "POST", path+"/API.example.com/verify", "").Want(200, `"status":"active","ownershipVerification":null`)
 	w.Run(t, []functionstest.Case{
 		{"a certificate of nobody", full, "PUT", path + "/api.example.com/certificate", `{"certificate":"c","key":"k"}`, 400, "body.certificate: is not in PEM"},
+		{"a deletion of no certificate", full, "DELETE", path + "/api.example.com/certificate", "", 404, "no certificate"},
+		{"one of nobody's", full, "DELETE", path + "/b.example.com/certificate", "", 404, "custom domain does not exist"},
+		{"one without the scope for it", reader, "DELETE", path + "/api.example.com/certificate", "", 403, "custom-domains:write"},
 		{"an attachment", full, "PATCH", path, attach + `}`, 200, `"cname":"` + name + `.gateway.test"`},
 		{"one that leaves another served, of which there is none", full, "PATCH", path, attach + `,"isDefault":false}`, 200, name},
 		{"a detachment of nothing", full, "PATCH", path, `{"hostname":"api.example.com"}`, 200, `"ownershipVerification":null,"cname":null`},
@@ -82,4 +85,5 @@ func TestCertificateToCome(t *testing.T) {
 	w.Call(full, "POST", path, `{"hostname":"api.example.com"}`).Want(200)
 	w.Call(full, "POST", path+"/api.example.com/verify", "").
 		Want(200, `"certificate":{"source":"acme","status":"pending","issuer":null,"validFrom":null,"validTo":null,"renewsOn":"2026-03-14T09:26:57.589Z","message":null}`)
+	w.Call(full, "DELETE", path+"/api.example.com/certificate", "").Want(409, "Upload one")
 }

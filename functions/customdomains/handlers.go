@@ -16,7 +16,7 @@ func Bind(p installation.Parts) []api.Route {
 	h := handlers{customdomains.Open(p), p.Config}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove), read.To(h.read), verify.To(h.verify),
-		upload.To(h.upload),
+		upload.To(h.upload), removeCertificate.To(h.removeCertificate),
 	}
 }
 
@@ -55,6 +55,10 @@ func (h handlers) verify(ctx context.Context, in *domainIn) (*domainOut, error) 
 
 func (h handlers) upload(ctx context.Context, in *uploadIn) (*domainOut, error) {
 	return api.Answer(h.view)(h.service.Upload(ctx, auth.OwnerFrom(ctx), in.Hostname, in.Body.Certificate, in.Body.Key))
+}
+
+func (h handlers) removeCertificate(ctx context.Context, in *domainIn) (*domainOut, error) {
+	return api.Answer(h.view)(h.service.DeleteCertificate(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
 // cname is the host name of a deployment's own.

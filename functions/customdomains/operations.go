@@ -17,7 +17,7 @@ var Group = api.Group{
 	Name:        "customdomains",
 	Title:       "Custom domains",
 	Description: "Hostnames of an account's own, at which its deployments are served.",
-	Operations:  []api.Declared{list, create, update, remove, read, verify, upload},
+	Operations:  []api.Declared{list, create, update, remove, read, verify, upload, removeCertificate},
 }
 
 var list = api.Operation[listIn, listOut]{
@@ -89,6 +89,17 @@ var upload = api.Operation[uploadIn, domainOut]{
 	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
+}
+
+var removeCertificate = api.Operation[domainIn, domainOut]{
+	ID: "CustomDomainsService_deleteCertificate", Method: http.MethodDelete, Path: domainPath + "/certificate",
+	Summary: "Delete a custom domain's uploaded certificate",
+	Description: "Where the installation obtains certificates by ACME, it does so for the hostname from now on, and serves the uploaded one until that is there. " +
+		"Otherwise the hostname is not served by TLS any more 5 seconds later. A conflict is a certificate that was not uploaded.",
+	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "custom-domain-certificate.delete", Resources: []string{"custom-domain"},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem},
 }
 
 type listIn struct {

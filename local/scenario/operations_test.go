@@ -347,6 +347,10 @@ func (s *story) domains(t *testing.T, hostname string) {
 	}
 	s.ask(t, status, "PUT", domain+"/certificate", string(body))
 	s.ask(t, 200, "GET", domain, "")
+	if status != http.StatusOK {
+		status = http.StatusNotFound
+	}
+	s.ask(t, status, "DELETE", domain+"/certificate", "")
 	s.ask(t, 200, "PATCH", domains, `{"hostname":"{hostname}"}`)
 	s.ask(t, 200, "DELETE", domains+"?hostname={hostname}", "")
 	s.ask(t, 404, "GET", domain, "")

@@ -44,8 +44,10 @@ type pair struct {
 }
 
 var (
-	errNotProven = fault.New(fault.Conflict, "The hostname is not proven to be yours yet. Verify the custom domain first.")
-	errAlias     = fault.New(fault.Conflict, "The custom domain is an alias, whose TLS ends before the gateway. Give the certificate to what ends it.")
+	errNotProven     = fault.New(fault.Conflict, "The hostname is not proven to be yours yet. Verify the custom domain first.")
+	errNoCertificate = fault.New(fault.NotFound, "The custom domain has no certificate to delete. Upload one to have the hostname served by TLS.")
+	errIssued        = fault.New(fault.Conflict, "The certificate is one that the installation obtains and renews. Upload one, which replaces it within seconds; or delete the custom domain.")
+	errAlias         = fault.New(fault.Conflict, "The custom domain is an alias, whose TLS ends before the gateway. Give the certificate to what ends it.")
 )
 
 // sealContext names the record of a hostname's key.
@@ -96,15 +98,52 @@ func (s *Service) Upload(ctx context.Context, owner auth.Owner, hostname, chain,
 	return s.shown(ctx, after)
 }
 
+// DeleteCertificate ends an upload. Where the installation has an authority, the next order
+// begins, and the uploaded certificate is served until that one is there, so that the hostname
+// is without none; otherwise its handshakes are refused from Staleness later on. It answers NotFound for
+// what is not there or not seen, also where there is no certificate, and Conflict for one
+// that was not uploaded.
+func (s *Service) DeleteCertificate(ctx context.Context, owner auth.Owner, hostname string) (Domain, error) {
+	var after record
+	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
+		before, err := s.find(ctx, owner, hostname)
+		switch its := before.Certificate; {
+		case err != nil:
+			return err
+		case its == nil:
+			return errNoCertificate
+		case its.Source != Uploaded:
+			return errIssued
+		}
+		after = before
+		after.Certificate, after.UpdatedOn, after.Version = nil, s.now(), before.Version+1
+		writes := s.certify(&after)
+		if its := after.Certificate; its != nil {
+			its.Issuer, its.ValidFrom, its.ValidTo = before.Certificate.Issuer, before.Certificate.ValidFrom, before.Certificate.ValidTo
+		} else {
+			writes = s.serves(before, store.Remove(store.At("certificate")))
+		}
+		return s.parts.Table.Commit(ctx, append(writes, before.replace(after), audit.Record(ctx, after.resource()))...)
+	})
+	if err != nil {
+		return Domain{}, err
+	}
+	return s.shown(ctx, after)
+}
+
 // serving are the writes by which a hostname is served with a certificate.
 func (s *Service) serving(ctx context.Context, r record, chain, key string) ([]store.Write, error) {
 	sealed, err := s.sealer.Seal(ctx, []byte(key), sealContext(host{ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname}))
 	if err != nil {
 		return nil, err
 	}
+	return s.serves(r, store.Set(store.At("certificate"), pair{chain, sealed})), nil
+}
+
+// serves are the writes of a change of what is served at a hostname.
+func (s *Service) serves(r record, c store.Change) []store.Write {
 	return append(touched(r.Hostname, s.parts.IDs.Digits(changeDigits)),
-		store.Update(hostKey(r.Hostname), store.Set(store.At("certificate"), pair{chain, sealed})).
-			If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale)), nil
+		store.Update(hostKey(r.Hostname), c).If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale))
 }
 
 // Certificate implements handshake.Source.

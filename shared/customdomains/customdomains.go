@@ -90,7 +90,9 @@ type record struct {
 	VerifiedOn *time.Time `dynamodbav:"verifiedOn,omitempty"`
 	// Certificate is nil before there is one.
 	Certificate *Certificate `dynamodbav:"certificate,omitempty"`
-	Version     int64        `dynamodbav:"version"`
+	// Orders is the number of the last order of a certificate, 0 before the first.
+	Orders  int   `dynamodbav:"orders,omitempty"`
+	Version int64 `dynamodbav:"version"`
 }
 
 // host is what is served at a hostname: all that a gateway needs of it, in one read.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,6 +77,7 @@ func TestChangeHoldsWithinFiveSeconds(t *testing.T) {
 			_, err := w.Update(w.request(), acme, api, "blog-main-0123abc", false)
 			return err
 		}, "blog-main-0123abc"},
+		"deletion of its certificate": {func(w *world) error { _, err := w.DeleteCertificate(w.request(), acme, api); return err }, main},
 		"another account": {func(w *world) error {
 			err := w.Delete(w.request(), acme, api, "")
 			w.active(evil, customdomains.New{Hostname: api, Deployment: "evil-main-0123abc"})
@@ -101,7 +103,7 @@ func TestChangeHoldsWithinFiveSeconds(t *testing.T) {
 			}
 			w.wantServed(d, api, tt.want)
 			c, err := d.Certificate(t.Context(), api)
-			if kept := name != "another account" && name != "deletion"; err != nil || (c != nil) != kept || d.Owns(api) != (kept || tt.want != "") {
+			if kept := !slices.Contains([]string{"another account", "deletion", "deletion of its certificate"}, name); err != nil || (c != nil) != kept || d.Owns(api) != (kept || tt.want != "") {
 				t.Errorf("served with %v, %v", c, err)
 			}
 		})
@@ -270,7 +272,7 @@ func (w *world) shake(d *customdomains.Directory, name string, ca pkitest.Cert) 
 func (w *world) tryShake(d *customdomains.Directory, name string, ca pkitest.Cert) error {
 	w.Helper()
 	near, far := net.Pipe()
-	server := tls.Server(far, handshake.Config(handshake.Options{Sources: []handshake.Source{d}, Clients: noClients{}, Log: slog.New(slog.DiscardHandler)}))
+	server := tls.Server(far, listening(d))
 	ended := make(chan error, 1)
 	go func() {
 		ended <- server.HandshakeContext(w.Context())
@@ -281,4 +283,8 @@ func (w *world) tryShake(d *customdomains.Directory, name string, ca pkitest.Cer
 	err := tls.Client(near, &tls.Config{ServerName: name, RootCAs: roots, Time: w.at}).HandshakeContext(w.Context())
 	_ = near.Close()
 	return errors.Join(err, <-ended)
+}
+
+func listening(d *customdomains.Directory) *tls.Config {
+	return handshake.Config(handshake.Options{Sources: []handshake.Source{d}, Clients: noClients{}, Log: slog.New(slog.DiscardHandler)})
 }

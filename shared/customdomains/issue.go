@@ -85,6 +85,7 @@ const (
 
 // nextIssue is the write that begins the next operation on a hostname's certificate.
 func (s *Service) nextIssue(r *record, number int, on time.Time) store.Write {
+	r.Orders = number
 	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), on
 	return operation.Begin(operation.Start{
 		ID: r.Certificate.Operation, Kind: Issuing, Subject: r.Hostname, AccountID: r.AccountID,
@@ -92,14 +93,14 @@ func (s *Service) nextIssue(r *record, number int, on time.Time) store.Write {
 	}, s.now())
 }
 
-// certify are the writes that begin the first order of a proven hostname that has no
+// certify are the writes that begin an order of a proven hostname that has no
 // certificate, none where the installation has no authority.
 func (s *Service) certify(r *record) []store.Write {
 	if s.parts.Config.ACMEDirectory == "" || r.Alias || r.Certificate != nil {
 		return nil
 	}
 	r.Certificate = &Certificate{Source: ACME}
-	return []store.Write{s.nextIssue(r, 1, s.now())}
+	return []store.Write{s.nextIssue(r, (r.Orders+1)|1, s.now())} // an odd one, by TLS-ALPN-01
 }
 
 // Issue returns the definition of Issuing, over an authority.

@@ -213,6 +213,48 @@ func TestUploadedCertificateIsNotReplaced(t *testing.T) {
 	})
 }
 
+// TestDeletedUploadIsServedUntilTheNextCertificate, and no order comes twice.
+func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, finish := obtaining(t)
+		made := w.active(acme, customdomains.New{Hostname: api})
+		_, err := w.DeleteCertificate(w.request(), acme, api)
+		wantFault(t, err, fault.Conflict, "Upload one")
+		finish("certify-" + made.ID + "-1")
+		own := w.upload(api, pkitest.CA(t, "Own", w.at()))
+		for _, order := range []string{"-5", "-9"} {
+			d, err := w.DeleteCertificate(w.request(), acme, api)
+			if err != nil || d.Certificate.Source != customdomains.ACME || !d.Certificate.ValidTo.Equal(own.NotAfter) || d.Certificate.Operation != "certify-"+made.ID+order {
+				t.Fatalf("%+v, %v", d.Certificate, err)
+			}
+			if c, err := w.directory().Certificate(t.Context(), api); err != nil || c == nil || !c.Leaf.Equal(own) {
+				t.Errorf("until then it is served with %v, %v", c, err)
+			}
+			finish(d.Certificate.Operation)
+			if c, err := w.directory().Certificate(t.Context(), api); err != nil || c == nil || c.Leaf.Equal(own) {
+				t.Errorf("then it is served with %v, %v", c, err)
+			}
+			finish("certify-" + made.ID + "-3") // the renewal of before the upload
+			_, err = w.DeleteCertificate(w.request(), acme, api)
+			wantFault(t, err, fault.Conflict, "Upload one")
+			own = w.upload(api, pkitest.CA(t, "Own", w.at()))
+		}
+	})
+}
+
+func TestDeletionOfNoCertificateIsNotFound(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.DeleteCertificate(w.request(), acme, api)
+	wantFault(t, err, fault.NotFound, "This custom domain")
+	w.active(acme, customdomains.New{Hostname: api})
+	w.upload(api, pkitest.CA(t, "Own", w.at()))
+	if d, err := w.DeleteCertificate(w.request(), acme, api); err != nil || d.Certificate != nil {
+		t.Errorf("%+v, %v", d.Certificate, err)
+	}
+	_, err = w.DeleteCertificate(w.request(), acme, api)
+	wantFault(t, err, fault.NotFound, "no certificate to delete")
+}
+
 // TestOrderOfADeletedDomainComesToNothing, also where the hostname is another account's by then.
 func TestOrderOfADeletedDomainComesToNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
