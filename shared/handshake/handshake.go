@@ -99,13 +99,15 @@ func Config(o Options) *tls.Config {
 	}
 	// A session is resumed without a question, and so with what was shown when it began:
 	// nothing, if the account had no CA then. So these begin anew each time.
+	anew := base.Clone()
+	anew.SessionTicketsDisabled = true
 	asking := base.Clone()
 	asking.ClientAuth, asking.SessionTicketsDisabled = tls.RequestClientCert, true
 	asking.VerifyConnection = boundedChain
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, source := o.find(hello.ServerName)
 		if source == nil {
-			return nil, nil // the base refuses it
+			return anew, nil // which refuses it
 		}
 		if slices.Equal(hello.SupportedProtos, []string{challengeProtocol}) {
 			return challenged(hello, name, source)
@@ -120,6 +122,10 @@ func Config(o Options) *tls.Config {
 			o.Log.WarnContext(hello.Context(), "the client CAs of a name could not be looked up", "name", name, "error", err)
 			return asking, nil
 		case cas == nil:
+			// Nor is it asked for a certificate then, which may be gone since the session began.
+			if its, err := source.Certificate(hello.Context(), name); its == nil || err != nil {
+				return anew, nil // which refuses it
+			}
 			return nil, nil // the base, which asks for none
 		}
 		// The names of the CAs go along, so that clients with several certificates know
