@@ -142,7 +142,7 @@ func (s *Service) serving(ctx context.Context, r record, chain, key string) ([]s
 
 // serves are the writes of a change of what is served at a hostname.
 func (s *Service) serves(r record, c store.Change) []store.Write {
-	return append(touched(r.Hostname, s.parts.IDs.Digits(changeDigits)),
+	return append(r.touched(s.parts.IDs.Digits(changeDigits)),
 		store.Update(hostKey(r.Hostname), c).If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale))
 }
 

@@ -88,6 +88,8 @@ type record struct {
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
 	// VerifiedOn is when the TXT record was found, nil before.
 	VerifiedOn *time.Time `dynamodbav:"verifiedOn,omitempty"`
+	// Shard is where gateways find the hostname, once it is proven. Nobody is told.
+	Shard string `dynamodbav:"shard,omitempty"`
 	// Certificate is nil before there is one.
 	Certificate *Certificate `dynamodbav:"certificate,omitempty"`
 	// Orders is the number of the last order of a certificate, 0 before the first.
@@ -190,7 +192,7 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (Domain, 
 		if !before.exists() {
 			after = record{
 				ID: s.parts.IDs.Ordered("cdm", 26), AccountID: owner.AccountID, Account: owner.Account, Hostname: hostname,
-				Stage: n.Stage, Alias: n.Alias, CreatedOn: s.now(),
+				Stage: n.Stage, Alias: n.Alias, CreatedOn: s.now(), Shard: shardOf(s.parts.IDs.Digits(changeDigits)),
 			}
 		}
 		if n.Deployment != "" {
@@ -218,7 +220,7 @@ func (s *Service) change(ctx context.Context, before record, after *record) erro
 		writes = append(writes, before.replace(*after))
 		if before.VerifiedOn != nil && before.served() != after.served() {
 			writes = append(writes, store.Update(hostKey(after.Hostname), store.Set(store.At("deployment"), after.served())).Else(store.ErrStale))
-			writes = append(writes, touched(after.Hostname, s.parts.IDs.Digits(changeDigits))...)
+			writes = append(writes, after.touched(s.parts.IDs.Digits(changeDigits))...)
 		}
 	} else {
 		count := store.At("count")
@@ -356,7 +358,7 @@ func (s *Service) remove(ctx context.Context, r record) error {
 	)
 	if r.VerifiedOn != nil {
 		writes = append(writes, store.Delete(hostKey(r.Hostname)).If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale))
-		writes = append(writes, gone(r.Hostname)...)
+		writes = append(writes, r.gone()...)
 	}
 	return s.parts.Table.Commit(ctx, writes...)
 }

@@ -92,8 +92,12 @@ type failure struct {
 }
 
 func (i *index) change(hostname string) (string, bool) {
-	c, ok := i.shards[shardOf(hostname)][hostname]
-	return c, ok
+	for _, names := range i.shards {
+		if c, ok := names[hostname]; ok {
+			return c, true
+		}
+	}
+	return "", false
 }
 
 // entry is what is served at a hostname since a change.

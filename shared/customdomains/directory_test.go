@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -254,6 +256,27 @@ func TestTenThousandHostnames(t *testing.T) {
 	}
 	if u := w.asked(get(0)); u != (store.Usage{}) {
 		t.Errorf("an old one asks for %+v", u)
+	}
+}
+
+// TestNobodyFillsAShardOfTheirChoice: two accounts' longest hostnames, all of those that a hash of the name
+// would have in one item.
+func TestNobodyFillsAShardOfTheirChoice(t *testing.T) {
+	w := newWorld(t)
+	chosen := 0
+	for n := 0; chosen < 2000; n++ {
+		name := fmt.Sprintf("%063d.", n) + strings.Repeat(strings.Repeat("a", 63)+".", 2) + "example.com"
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(name))
+		if h.Sum32()%64 != 0 {
+			continue
+		}
+		o := owner(fmt.Sprint("b-", chosen%2))
+		w.dns.set(w.create(o, customdomains.New{Hostname: name}).Proof)
+		if _, err := w.Verify(w.request(), o, name); err != nil {
+			t.Fatalf("after %d hostnames: %v", chosen, err)
+		}
+		chosen++
 	}
 }
 

@@ -1,6 +1,7 @@
 package customdomains
 
 import (
+	"cmp"
 	"hash/fnv"
 	"strconv"
 
@@ -41,9 +42,11 @@ func challengeKey(hostname string) store.Key { return challengeSpace.Key(hostnam
 // the 400 KB that an item may have. Their versions fit one read unit.
 const shards = 64
 
-func shardOf(hostname string) string {
+// shardOf is the shard of a hostname for a text that nobody can choose: whoever could choose the shard would
+// fill one, and nothing in it could change any more.
+func shardOf(text string) string {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(hostname))
+	_, _ = h.Write([]byte(text))
 	return strconv.Itoa(int(h.Sum32() % shards))
 }
 
@@ -53,17 +56,17 @@ func versionKey() store.Key { return versionSpace.Key("all") }
 
 // touched are the writes that tell gateways that something else is served at a hostname,
 // or for the first time; change is an id that no other change has.
-func touched(hostname, change string) []store.Write {
-	return indexed(hostname, store.Set(store.At(hostname), change))
+func (r record) touched(change string) []store.Write {
+	return r.indexed(store.Set(store.At(r.Hostname), change))
 }
 
 // gone are the writes that tell gateways that nothing is served at a hostname any more.
-func gone(hostname string) []store.Write {
-	return indexed(hostname, store.Remove(store.At(hostname)))
+func (r record) gone() []store.Write {
+	return r.indexed(store.Remove(store.At(r.Hostname)))
 }
 
-func indexed(hostname string, c store.Change) []store.Write {
-	shard := shardOf(hostname)
+func (r record) indexed(c store.Change) []store.Write {
+	shard := cmp.Or(r.Shard, shardOf(r.Hostname)) // an earlier release went by the hostname
 	return []store.Write{
 		store.Upsert(indexKey(shard), c),
 		store.Upsert(versionKey(), store.Add(store.At(versionPrefix+shard), 1)),

@@ -122,7 +122,7 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 // verified are the writes by which a hostname is the account's from now on, a Conflict
 // where it is another's.
 func (s *Service) verified(r *record) []store.Write {
-	before, writes := *r, touched(r.Hostname, s.parts.IDs.Digits(changeDigits))
+	before, writes := *r, r.touched(s.parts.IDs.Digits(changeDigits))
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
 	writes = append(writes, s.certify(r)...)
 	own := store.Create(hostKey(r.Hostname), host{
