@@ -84,6 +84,6 @@ func TestCertificateToCome(t *testing.T) {
 	w.Restart()
 	w.Call(full, "POST", path, `{"hostname":"api.example.com"}`).Want(200)
 	w.Call(full, "POST", path+"/api.example.com/verify", "").
-		Want(200, `"certificate":{"source":"acme","status":"pending","issuer":null,"validFrom":null,"validTo":null,"renewsOn":"2026-03-14T09:26:57.589Z","message":null}`)
+		Want(200, `"certificate":{"source":"acme","status":"pending","issuer":null,"validFrom":null,"validTo":null,"renewsOn":"2026-03-14T09:26:53.589Z","message":null}`)
 	w.Call(full, "DELETE", path+"/api.example.com/certificate", "").Want(409, "Upload one")
 }

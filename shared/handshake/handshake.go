@@ -97,10 +97,10 @@ func Config(o Options) *tls.Config {
 			return source.Certificate(hello.Context(), name)
 		},
 	}
-	// A session is resumed without a question, and so with what was shown when it began:
-	// nothing, if the account had no CA then. So these begin anew each time.
 	anew := base.Clone()
 	anew.SessionTicketsDisabled = true
+	// A session is resumed without a question, and so with what was shown when it began:
+	// nothing, if the account had no CA then. So these begin anew each time.
 	asking := base.Clone()
 	asking.ClientAuth, asking.SessionTicketsDisabled = tls.RequestClientCert, true
 	asking.VerifyConnection = boundedChain

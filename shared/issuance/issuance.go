@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -239,7 +240,12 @@ func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdo
 		if authz, err := client.GetAuthorization(ctx, o.Authz); err == nil {
 			for _, c := range authz.Challenges {
 				if failed, ok := errors.AsType[*acme.Error](c.Error); ok {
-					return fault.New(fault.Conflict, "The certificate authority could not prove the hostname by %s: %s", c.Type, failed.Detail)
+					port := "443"
+					if c.Type == "http-01" {
+						port = "80"
+					}
+					return fault.New(fault.Conflict, "The certificate authority could not prove the hostname by %s: %s. Have its port %s lead to the gateway; it is tried again.",
+						c.Type, strings.TrimSuffix(failed.Detail, "."), port)
 				}
 			}
 		}
@@ -250,7 +256,9 @@ func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdo
 // told is an error of the authority as the custom domain's owner may read it.
 func told(doing string, err error) error {
 	if failed, ok := errors.AsType[*acme.Error](err); ok && failed.StatusCode < http.StatusInternalServerError {
-		return fault.New(fault.Conflict, "The certificate authority has refused to %s: %s", doing, failed.Detail).Because(err)
+		return fault.New(fault.Conflict, "The certificate authority has refused to %s: %s. It is tried again; upload a certificate where that cannot help.",
+			doing, strings.TrimSuffix(failed.Detail, ".")).Because(err)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fault.New(fault.Internal, "The certificate authority does not answer, or not as one that the installation trusts. It is tried again; the installation's log says more.").
+		Because(fmt.Errorf("%s: %w", doing, err))
 }

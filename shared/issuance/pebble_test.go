@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -261,7 +263,16 @@ func TestRefusalOfTheAuthorityIsTold(t *testing.T) {
 	// Nothing answers at the port by then.
 	h.deaf.Store(true)
 	d = h.finish(d, 1)
-	if c := d.Certificate; !strings.Contains(c.Message, "could not prove the hostname by tls-alpn-01") || !c.ValidTo.IsZero() {
+	if c := d.Certificate; !strings.Contains(c.Message, "could not prove the hostname by tls-alpn-01") || !strings.Contains(c.Message, "Have its port 443 lead") || !c.ValidTo.IsZero() {
 		t.Errorf("it is told %+v", c)
+	}
+}
+
+// TestAuthorityThatNobodyTrustsIsTold, and no address of it.
+func TestAuthorityThatNobodyTrustsIsTold(t *testing.T) {
+	h := newHouse(t)
+	_, err := issuance.Open(h.parts, nil).Order(t.Context(), "api.example.com", false)
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Public, "trusts. It is tried again") || !strings.Contains(err.Error(), "x509") {
+		t.Errorf("it is told %v", err)
 	}
 }
