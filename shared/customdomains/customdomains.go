@@ -89,7 +89,7 @@ type record struct {
 	// VerifiedOn is when the TXT record was found, nil before.
 	VerifiedOn *time.Time `dynamodbav:"verifiedOn,omitempty"`
 	// Shard is where gateways find the hostname, once it is proven. Nobody is told.
-	Shard string `dynamodbav:"shard,omitempty"`
+	Shard string `dynamodbav:"shard"`
 	// Certificate is nil before there is one.
 	Certificate *Certificate `dynamodbav:"certificate,omitempty"`
 	// Orders is the number of the last order of a certificate, 0 before the first.

@@ -1,7 +1,6 @@
 package customdomains
 
 import (
-	"cmp"
 	"hash/fnv"
 	"strconv"
 
@@ -38,8 +37,9 @@ func hostKey(hostname string) store.Key { return hostSpace.Key(hostname) }
 
 func challengeKey(hostname string) store.Key { return challengeSpace.Key(hostname) }
 
-// shards is how many shards the names have: 100,000 names of 40 bytes are 60 KB each, of
-// the 400 KB that an item may have. Their versions fit one read unit.
+// shards is how many shards the names have: 100,000 names of 40 bytes are some 90 KB each, of
+// the 400 KB that an item may have. Their versions fit one read unit
+// (docs/decisions/0037-gateways-know-all-hostnames.md).
 const shards = 64
 
 // shardOf is the shard of a hostname for a text that nobody can choose: whoever could choose the shard would
@@ -66,10 +66,9 @@ func (r record) gone() []store.Write {
 }
 
 func (r record) indexed(c store.Change) []store.Write {
-	shard := cmp.Or(r.Shard, shardOf(r.Hostname)) // an earlier release went by the hostname
 	return []store.Write{
-		store.Upsert(indexKey(shard), c),
-		store.Upsert(versionKey(), store.Add(store.At(versionPrefix+shard), 1)),
+		store.Upsert(indexKey(r.Shard), c),
+		store.Upsert(versionKey(), store.Add(store.At(versionPrefix+r.Shard), 1)),
 	}
 }
 
