@@ -46,6 +46,9 @@ func revokeKeyCommand(a administration) *cobra.Command {
 		},
 		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
 			if err := d.accounts().RevokeKey(cmd.Context(), args[0], args[1], force); fault.Is(err, fault.NotFound) {
+				if _, err := d.accounts().Find(cmd.Context(), args[0]); err != nil {
+					return plain(err)
+				}
 				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1], typedName)
 			} else if err != nil {
 				return plain(err)
@@ -69,7 +72,7 @@ func printKeys(out io.Writer, found []accounts.Key) error {
 		}
 		p := k.Permissions
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cmp.Or(k.Label, "-"), k.CreatedOn.UTC().Format(time.RFC3339), expires,
-			cmp.Or(k.LastUsedOn, "never"), inWords(p.Scopes, p.HasAllScopes()), inWords(p.Projects, p.HasAllProjects()),
+			cmp.Or(k.LastUsedOn, "never"), inWords(p.Scopes, p.HasAllScopes()), inWords(p.Projects, false), // * for all: a project may be called so
 			inWords(p.Environments, len(p.Environments) == len(environment.Kinds())))
 	}
 	if err := table.Flush(); err != nil {
