@@ -170,7 +170,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(terminal.Summary{
 			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
-			TLS: secure.deployments(o.parts.Config), CA: secure.authorityFile(s),
+			TLS: secure.deployments(o.parts.Config), CA: secure.authorityFile(s), Authority: o.parts.Config.ACMEDirectory,
 			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)

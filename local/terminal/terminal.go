@@ -80,7 +80,9 @@ type Summary struct {
 	// TLS is where deployments are served by TLS, and CA the file with what a client has
 	// to trust for that; "" for not.
 	TLS, CA string
-	Account string
+	// Authority is the ACME directory that custom domains get certificates from, "" for none.
+	Authority string
+	Account   string
 	// Key is the account key's text when it was just made, "" otherwise.
 	Key string
 	// KeyFile and Data are paths as a person would type them.
@@ -102,6 +104,9 @@ func (t *Terminal) Ready(s Summary) {
 	row("Deployments", t.style(s.Gateway, cyan), "")
 	if s.TLS != "" {
 		row("", t.style(s.TLS, cyan), "for clients that trust "+s.CA)
+	}
+	if s.Authority != "" {
+		row("Custom domains", "certificates of "+t.style(s.Authority, cyan), "")
 	}
 	row("Account", s.Account, "")
 	if s.Key != "" {

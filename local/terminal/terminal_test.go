@@ -21,7 +21,7 @@ func TestWhatAPersonSees(t *testing.T) {
 		term.Step("Starting the database")
 		term.Ready(terminal.Summary{
 			API: "http://127.0.0.1:9000", Gateway: "http://<deployment>.localhost:9001", Account: "demo",
-			TLS: "https://<deployment>.localhost:9443", CA: ".gatewright/local-ca.pem",
+			TLS: "https://<deployment>.localhost:9443", CA: ".gatewright/local-ca.pem", Authority: "https://ca.example/directory",
 			Key: "gwa_example", KeyFile: ".gatewright/account-key", Data: ".gatewright",
 		})
 		term.Ready(terminal.Summary{
