@@ -44,7 +44,8 @@ type Options struct {
 	TLSTimeout time.Duration
 	// ResponseTimeout bounds the time from the end of the request to the
 	// beginning of the response, 60 s, unless Account.Waiting says otherwise. A
-	// response may then last as long as it wants to: streams do.
+	// response may then last as long as it wants to: streams do. No less is the time
+	// in which an upstream has to take some more of a request's body.
 	ResponseTimeout time.Duration
 	// MaxHeaderBytes bounds a response's header, 256 KiB.
 	MaxHeaderBytes int64
@@ -216,7 +217,7 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	var t tap
 	e := informational{handle: onInformational, tap: &t}
 	defer e.stop()
-	w := wait{limit: a.wait}
+	w := wait{limit: a.wait, sending: max(a.wait, c.wait)}
 	response, err := c.transports.of(a.way).RoundTrip(w.watch(t.watch(e.watch(r))))
 	t.final(response)
 	if w.stop() {

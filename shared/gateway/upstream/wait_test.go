@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -136,6 +138,68 @@ func TestARequestAndAnAnswerMayTakeLongerThanTheWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnUpstreamHasToTakeTheRequest: one that reads nothing of a body is late, while
+// a client that sends nothing is not the upstream's fault, nor one that reads slowly.
+func TestAnUpstreamHasToTakeTheRequest(t *testing.T) {
+	const wait = time.Second // which a busy machine keeps too
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			over := make(chan struct{})
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/reads-nothing" {
+					<-over
+					return
+				}
+				for n, err := int64(1), error(nil); n > 0 && err == nil; {
+					n, err = io.CopyN(io.Discard, r.Body, 8<<20)
+					time.Sleep(wait / 2)
+				}
+			}))
+			s.EnableHTTP2 = http2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			t.Cleanup(func() { close(over) })
+			options := (&slow{Server: s}).options(Options{ResponseTimeout: wait})
+			send := func(path string, limit time.Duration, body io.Reader) error {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*limit, errors.New("for ever"))
+				defer cancel()
+				r := request(t, ctx, http.MethodPost, s.URL+path)
+				r.Body, r.ContentLength = io.NopCloser(body), -1
+				response, err := newClient(t, options).Waiting(limit).Send(r, nil)
+				if err == nil {
+					err = response.Body.Close()
+				}
+				return err
+			}
+			const much = 64 << 20 // more than any socket buffers
+			begun := time.Now()
+			if err := send("/reads-nothing", wait/2, io.LimitReader(zeros{}, much)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) < wait {
+				t.Errorf("one that reads nothing: %v after %s", err, time.Since(begun))
+			}
+			if err := send("/reads-slowly", 2*wait, io.LimitReader(zeros{}, much)); err != nil {
+				t.Errorf("one that reads slowly: %v", err)
+			}
+			if err := send("/", 2*wait, io.MultiReader(strings.NewReader("begin"), late(3*wait), strings.NewReader("end"))); err != nil {
+				t.Errorf("a client that sends slowly: %v", err)
+			}
+		})
+	}
+}
+
+// zeros is an endless body.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// late is a part of a body that is empty, and comes after a while.
+type late time.Duration
+
+func (l late) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(l))
+	return 0, io.EOF
 }
 
 // TestRedirectsWaitAsTheirRouteDoes, each for itself, also at another origin.
