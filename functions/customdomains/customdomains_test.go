@@ -52,6 +52,7 @@ func TestAnswers(t *testing.T) {
 		{"one without the scope for it", reader, "DELETE", path + "/api.example.com/certificate", "", 403, "custom-domains:write"},
 		{"an attachment", full, "PATCH", path, attach + `}`, 200, `"cname":"` + name + `.gateway.test"`},
 		{"one that leaves another served, of which there is none", full, "PATCH", path, attach + `,"isDefault":false}`, 200, name},
+		{"a detachment in more words", full, "PATCH", path, `{"hostname":"api.example.com","deploymentName":null,"isDefault":null}`, 200, `"deploymentName":null`},
 		{"a detachment of nothing", full, "PATCH", path, `{"hostname":"api.example.com"}`, 200, `"ownershipVerification":null,"cname":null`},
 		{"an alias", full, "POST", path, `{"hostname":"docs.example.com","isAlias":true}`, 200, "docs"},
 		{"the hostname again", full, "POST", path, `{"hostname":"api.example.com"}`, 409, "has a custom domain"},
@@ -69,6 +70,11 @@ func TestAnswers(t *testing.T) {
 		{"a mapping that is not there", full, "DELETE", path + "?hostname=api.example.com&deploymentName=" + name, "", 404, "does not lead to"},
 	})
 	w.Call(full, "PATCH", path, attach+`}`).Want(200)
+	// What is no wish to detach it leaves it attached.
+	w.Call(full, "PATCH", path, `{"hostname":"api.example.com","isDefault":true}`).Want(400, "body.isDefault: goes with deploymentName")
+	w.Call(full, "PATCH", path, `{"hostname":"api.example.com","isDefault":false}`).Want(400, "body.isDefault: goes with deploymentName")
+	w.Call(full, "PATCH", path, `{"hostname":"api.example.com","deploymentName":""}`).Want(400, "body.deploymentName")
+	w.Call(full, "POST", path, `{"hostname":"b.example.com","deploymentName":""}`).Want(400, "body.deploymentName")
 	w.Call(reader, "GET", path+"/api.example.com", "").
 		Want(200, `"projectName":"shop"`, `"branch":"main","environmentType":"PRODUCTION","isDefault":true,"stage":"api"`)
 	w.Call(full, "DELETE", "/v1/deployments/"+name, "").Want(409, "Custom domains lead to the deployment")

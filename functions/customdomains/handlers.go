@@ -8,6 +8,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
@@ -37,6 +38,10 @@ func (h handlers) create(ctx context.Context, in *createIn) (*mutationOut, error
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*mutationOut, error) {
+	// The hostname alone detaches from all deployments, which nobody means who says which is served.
+	if in.Body.IsDefault != nil && in.Body.DeploymentName == "" {
+		return nil, fault.InvalidField("isDefault", "goes with deploymentName: name the deployment too, or leave both out to detach the hostname from all it leads to")
+	}
 	notDefault := in.Body.IsDefault != nil && !*in.Body.IsDefault
 	return api.Answer(h.mutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName, notDefault))
 }

@@ -113,7 +113,7 @@ type createIn struct {
 	api.AccountPath
 	Body struct {
 		Hostname       string `json:"hostname" maxLength:"1024" doc:"A host name of a domain of yours, at most 241 characters; also an internationalized one." example:"api.example.com"`
-		DeploymentName string `json:"deploymentName" required:"false" maxLength:"63" doc:"The deployment that it leads to."`
+		DeploymentName string `json:"deploymentName" required:"false" minLength:"1" maxLength:"63" doc:"The deployment that it leads to."`
 		Stage          string `json:"stage" required:"false" enum:"api,dev-portal" doc:"What of the deployment is served: api, unless given. Nothing serves developer portals yet."`
 		IsDefault      bool   `json:"isDefault" required:"false" doc:"Where the hostname leads to other deployments already: whether this one is served from now on."`
 		IsAlias        bool   `json:"isAlias" required:"false" doc:"Whether TLS ends before the gateway, at a proxy of yours: no certificate is kept for the hostname then."`
@@ -124,8 +124,8 @@ type updateIn struct {
 	api.AccountPath
 	Body struct {
 		Hostname       string `json:"hostname" maxLength:"1024" doc:"The custom domain's hostname."`
-		DeploymentName string `json:"deploymentName" required:"false" maxLength:"63" doc:"The deployment that it leads to from now on, none if absent."`
-		IsDefault      *bool  `json:"isDefault" required:"false" doc:"false leaves another deployment served that it leads to."`
+		DeploymentName string `json:"deploymentName" required:"false" minLength:"1" maxLength:"63" doc:"The deployment that it leads to from now on, none if absent."`
+		IsDefault      *bool  `json:"isDefault" required:"false" doc:"false leaves another deployment served that it leads to. It goes with deploymentName."`
 	} `nameHint:"CustomDomainUpdate"`
 }
 
