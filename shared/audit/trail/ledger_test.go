@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 // fill writes n chained records, spread evenly over the 30 days up to now, and
@@ -49,7 +50,7 @@ func (w *world) fill(n int) {
 			writes = nil
 		}
 	}
-	for some := range slices.Chunk(append(writes, counted.Writes()...), 1000) {
+	for some := range slices.Chunk(append(append(writes, counted.Writes()...), trail.End(acme, n)), 1000) {
 		commit(some)
 	}
 }
@@ -74,6 +75,10 @@ func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
 		{"the first page", trail.Filter{}, func(int) store.Page { return store.Page{Limit: 20} }, 15, 60},
 		{"the first page of 100", trail.Filter{}, func(int) store.Page { return store.Page{Limit: 100} }, 15, 100},
 		{"the last page", trail.Filter{}, func(total int) store.Page { return store.Page{Limit: 20, Offset: total - 20} }, 20, 100},
+		{"the last page behind a position", trail.Filter{}, func(total int) store.Page {
+			every := trail.MaxSpan / time.Duration(total)
+			return store.Page{Limit: 20, After: audit.Timestamp(storetest.Epoch.Add(time.Minute - every*time.Duration(total-20)))}
+		}, 15, 60},
 		{"by an actor", trail.Filter{Actor: "akey_1"}, func(int) store.Page { return store.Page{Limit: 20} }, 60, 200},
 		{"a rare action", delete10, func(int) store.Page { return store.Page{Limit: 20} }, 80, 400},
 	}

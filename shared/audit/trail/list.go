@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -116,13 +117,17 @@ func (t *Trail) List(ctx context.Context, accountID string, f Filter, p store.Pa
 		if err != nil {
 			return Found{}, err
 		}
-		found, err := r.list(ctx)
+		total, err := r.plan(ctx)
 		if err != nil {
 			return Found{}, err
 		}
-		// A record that was moved meanwhile may have been read twice, or never.
+		// A record that was moved meanwhile may have been counted twice, or never.
 		if after, err := r.seq(ctx); err != nil || after == before {
-			return found, err
+			if err != nil {
+				return Found{}, err
+			}
+			r.length = before
+			return r.found(ctx, total)
 		}
 	}
 	busy := fault.New(fault.Throttled, "The account's audit log is being written too fast to be read. Repeat the request after the time in Retry-After.")
@@ -145,6 +150,13 @@ type reading struct {
 	filter    Filter
 	page      store.Page
 	waiting   []audit.Entry // what matches and is not chained yet, newest first
+	// length is how long the chain was when that was read: what came behind it is
+	// waiting, or is newer than this list. Reading records may take longer than the
+	// chain stands still, and has not to be begun again when it moves on.
+	length int64
+	// parts are where the page's entries are, skip how many stand in front of it there.
+	parts []span
+	skip  int
 	// all are the numbers of all chained records by windows of the longest level,
 	// nil before they are read.
 	all map[time.Time]int
@@ -159,23 +171,35 @@ func (r *reading) seq(ctx context.Context) (int64, error) {
 	return h.Seq, nil
 }
 
-func (r *reading) list(ctx context.Context) (Found, error) {
+// plan counts the list's entries, and finds out where those of the page are: all
+// that has to be of one state of the chain, in short reads.
+func (r *reading) plan(ctx context.Context) (total int, err error) {
+	r.length = math.MaxInt64
 	if err := r.wait(ctx); err != nil {
-		return Found{}, err
+		return 0, err
 	}
 	spans, err := r.spans(ctx, 0, r.filter.From, r.filter.To)
 	if err != nil {
+		return 0, err
+	}
+	total = len(r.waiting)
+	for _, s := range spans {
+		total += s.chained
+	}
+	return total, r.locate(ctx, spans)
+}
+
+// found reads the page that was planned.
+func (r *reading) found(ctx context.Context, total int) (Found, error) {
+	entries, err := r.read(ctx, r.parts, r.skip+r.page.Limit+1)
+	if err != nil {
 		return Found{}, err
 	}
-	out := Found{Total: len(r.waiting)}
-	for _, s := range spans {
-		out.Total += s.chained
-	}
-	out.Entries, err = r.entries(ctx, spans)
+	out := Found{Entries: entries[min(r.skip, len(entries)):], Total: total}
 	if len(out.Entries) > r.page.Limit {
 		out.Entries, out.HasMore = out.Entries[:r.page.Limit], true
 	}
-	return out, err
+	return out, nil
 }
 
 // wait reads the records that are not chained yet.
@@ -260,8 +284,8 @@ func within(entries []audit.Entry, from, to time.Time) []audit.Entry {
 	return entries[before(to):before(from)]
 }
 
-// entries gives those of the page and one more, if there is one.
-func (r *reading) entries(ctx context.Context, spans []span) ([]audit.Entry, error) {
+// locate finds the parts that have the page's entries and one more, if there is one.
+func (r *reading) locate(ctx context.Context, spans []span) error {
 	skip, want := r.page.Offset, r.page.Limit+1
 	var read []span
 	for expected := 0; len(spans) > 0 && expected < skip+want; {
@@ -278,7 +302,7 @@ func (r *reading) entries(ctx context.Context, spans []span) ([]audit.Entry, err
 		}
 		finer, err := r.finer(ctx, s, begun && len(read) == 0 && skip > 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if finer != nil {
 			spans = append(finer, spans...)
@@ -289,12 +313,8 @@ func (r *reading) entries(ctx context.Context, spans []span) ([]audit.Entry, err
 			expected += n
 		}
 	}
-	found, err := r.read(ctx, read, skip+want)
-	if err != nil {
-		return nil, err
-	}
-	found = found[min(skip, len(found)):]
-	return found[:min(want, len(found))], nil
+	r.parts, r.skip = read, skip
+	return nil
 }
 
 // fewRecords are read rather than looked for in finer windows.
@@ -360,13 +380,25 @@ func (r *reading) newest(ctx context.Context, from, to time.Time, n int) ([]audi
 	}
 	return inParallel(ctx, audit.ChainedShards, func(ctx context.Context, shard int) (out []audit.Entry, err error) {
 		q := store.Query{PK: audit.Chained(r.accountID, shard), After: behind, Descending: true, Limit: n}
-		return out, r.visit(ctx, q, func(e audit.Entry) bool {
-			if e.Timestamp < audit.Timestamp(from) {
-				return false
+		for {
+			later, last := 0, ""
+			err := r.visit(ctx, q, func(e audit.Entry, chained bool) bool {
+				last = Position(e)
+				switch {
+				case e.Timestamp < audit.Timestamp(from):
+					return false
+				case !chained:
+					later++
+				default:
+					out = append(out, e)
+				}
+				return true
+			})
+			if err != nil || later == 0 || len(out) == n {
+				return out, err
 			}
-			out = append(out, e)
-			return true
-		})
+			q.After, q.Limit = last, n-len(out) // those behind them
+		}
 	})
 }
 
@@ -374,8 +406,8 @@ func (r *reading) newest(ctx context.Context, from, to time.Time, n int) ([]audi
 func (r *reading) between(ctx context.Context, from, to time.Time) ([]audit.Entry, error) {
 	return inParallel(ctx, audit.ChainedShards, func(ctx context.Context, shard int) (out []audit.Entry, err error) {
 		q := store.Query{PK: audit.Chained(r.accountID, shard), After: audit.Timestamp(from), UpTo: audit.Timestamp(to)}
-		return out, r.visit(ctx, q, func(e audit.Entry) bool {
-			if r.filter.matches(e) {
+		return out, r.visit(ctx, q, func(e audit.Entry, chained bool) bool {
+			if chained && r.filter.matches(e) {
 				out = append(out, e)
 			}
 			return true
@@ -383,7 +415,8 @@ func (r *reading) between(ctx context.Context, from, to time.Time) ([]audit.Entr
 	})
 }
 
-func (r *reading) visit(ctx context.Context, q store.Query, visit func(audit.Entry) bool) error {
+// visit tells of each chained record whether it was when the page was planned.
+func (r *reading) visit(ctx context.Context, q store.Query, visit func(e audit.Entry, chained bool) bool) error {
 	var broken error
 	err := store.Visit(ctx, r.table, q, func(l Link) bool {
 		e, err := l.entry()
@@ -391,7 +424,7 @@ func (r *reading) visit(ctx context.Context, q store.Query, visit func(audit.Ent
 			broken = err
 			return false
 		}
-		return visit(e)
+		return visit(e, l.Seq <= r.length)
 	})
 	if err = errors.Join(err, broken); err != nil {
 		return fmt.Errorf("list chained audit records: %w", err)
