@@ -19,14 +19,16 @@ import (
 type challenge struct {
 	// ID is the custom domain's whose it is.
 	ID string `dynamodbav:"id"`
-	// Order is the operation whose it is, and Pending the sealed key of what it has ordered.
-	Order   string `dynamodbav:"order"`
-	Pending []byte `dynamodbav:"pending"`
-	Token   string `dynamodbav:"token"`
-	KeyAuth string `dynamodbav:"keyAuth"`
-	Chain   string `dynamodbav:"chain"`
-	Key     string `dynamodbav:"key"`
-	TTL     int64  `dynamodbav:"ttl"`
+	// Order is the operation whose it is, which has placed it on PlacedOn, and Pending the sealed
+	// key of what it has ordered.
+	Order    string    `dynamodbav:"order"`
+	PlacedOn time.Time `dynamodbav:"placedOn"`
+	Pending  []byte    `dynamodbav:"pending"`
+	Token    string    `dynamodbav:"token"`
+	KeyAuth  string    `dynamodbav:"keyAuth"`
+	Chain    string    `dynamodbav:"chain"`
+	Key      string    `dynamodbav:"key"`
+	TTL      int64     `dynamodbav:"ttl"`
 }
 
 // challengeAge is how old what is known of a hostname's challenge may be. Anybody may ask for it, as

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -41,6 +42,19 @@ type Authority interface {
 	// Finish gives the chain in PEM that was issued for a signing request; "" is not yet.
 	Finish(ctx context.Context, o Order, csr []byte) (chain string, err error)
 }
+
+// BusyError is an Authority's that wants to be left alone for a while.
+type BusyError struct {
+	// Fault says so to the custom domain's owner.
+	Fault *fault.Fault
+	After time.Duration
+}
+
+// Error implements error.
+func (e *BusyError) Error() string { return e.Fault.Error() }
+
+// Unwrap gives the fault.
+func (e *BusyError) Unwrap() error { return e.Fault }
 
 // Order is an order of a certificate, and how its challenge is answered.
 type Order struct {
@@ -110,9 +124,9 @@ func (s *Service) Issue(a Authority) operation.Definition {
 	return operation.Definition{
 		Kind: Issuing, First: ordering,
 		States: map[string]operation.State{
-			ordering: {Timeout: stepTimeout, Does: "orders a certificate, and has gateways answer the authority's challenge", Task: i.order, Next: proving, Or: []string{operation.Succeed}, Retry: retry, Catch: failing},
-			proving:  {Timeout: stepTimeout, Does: "has the authority look", Task: i.prove, Next: issuing, Retry: retry, Catch: failing},
-			issuing:  {Timeout: stepTimeout, Does: "has the certificate issued and served, and begins its renewal for when a third of its time is left", Task: i.issue, Next: operation.Succeed, Retry: retry, Catch: failing},
+			ordering: {Timeout: stepTimeout, Does: "orders a certificate, and has gateways answer the authority's challenge", Task: i.patiently(i.order), Next: proving, Or: []string{operation.Succeed}, Retry: retry, Catch: failing},
+			proving:  {Timeout: stepTimeout, Does: "has the authority look", Task: i.patiently(i.prove), Next: issuing, Or: []string{operation.Succeed}, Retry: retry, Catch: failing},
+			issuing:  {Timeout: stepTimeout, Does: "has the certificate issued and served, and begins its renewal for when a third of its time is left", Task: i.patiently(i.issue), Next: operation.Succeed, Retry: retry, Catch: failing},
 			failing:  {Does: "notes why there is no certificate, and begins another attempt, ever later", Task: i.fail, Next: operation.Succeed, Must: true},
 		},
 	}
@@ -170,7 +184,7 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 			// The authority took its time: the hostname may be another account's by now.
 			store.Check(key(in.AccountID, in.Hostname), store.Equal(store.At("certificate", "operation"), step.ID)).Else(store.ErrStale),
 			store.Put(challengeKey(r.Hostname), challenge{
-				ID: r.ID, Order: step.ID, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
+				ID: r.ID, Order: step.ID, PlacedOn: step.Now, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
 			}),
 		},
 	}, nil
@@ -227,9 +241,9 @@ func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Resul
 	switch {
 	case err != nil:
 		return operation.Result{}, err
-	case chain == "" && step.Now.Sub(r.Certificate.Next) > issueTimeout:
+	case chain == "" && step.Now.Sub(c.PlacedOn) > issueTimeout:
 		return operation.Result{}, errSlow
-	case chain == "" && step.Now.Sub(r.Certificate.Next) > soon:
+	case chain == "" && step.Now.Sub(c.PlacedOn) > soon:
 		return operation.Result{Again: true, After: askLater}, nil
 	case chain == "":
 		return operation.Result{Again: true, After: askSoon}, nil
@@ -266,17 +280,38 @@ func spread(span time.Duration, id string) time.Duration {
 }
 
 func (i issuer) fail(ctx context.Context, step operation.Step) (operation.Result, error) {
+	return i.tryAgain(ctx, step, step.Caught, 0)
+}
+
+// patiently runs a task, and begins another attempt where the authority wants to be left alone for a while.
+func (i issuer) patiently(task operation.Task) operation.Task {
+	return func(ctx context.Context, step operation.Step) (operation.Result, error) {
+		result, err := task(ctx, step)
+		if busy, ok := errors.AsType[*BusyError](err); ok {
+			return i.tryAgain(ctx, step, busy.Fault.Public, busy.After)
+		}
+		return result, err
+	}
+}
+
+// tryAgain notes why an attempt came to nothing, and begins another one: later with each failure, and not before a pause
+// that the authority has asked for, as far as that is no more than longestPause.
+func (i issuer) tryAgain(ctx context.Context, step operation.Step, why string, atLeast time.Duration) (operation.Result, error) {
 	in, r, ok, err := i.its(ctx, step)
 	if err != nil || !ok {
-		return operation.Result{}, err
+		return operation.Result{Next: operation.Succeed}, err
 	}
 	after, its := r, *r.Certificate
 	after.Certificate = &its
-	its.Message, its.Failures = step.Caught, its.Failures+1
+	its.Message, its.Failures = why, its.Failures+1
 	pause := firstPause
 	for range its.Failures - 1 {
 		pause = min(2*pause, longestPause)
 	}
+	pause = max(pause, min(atLeast, longestPause))
 	begin := i.nextIssue(&after, in.Number+1, store.Instant(step.Now.Add(pause).Add(spread(pause/10, step.ID))))
-	return operation.Result{Writes: []store.Write{begin, r.stored(after, store.Instant(step.Now)), store.Delete(challengeKey(r.Hostname))}}, nil
+	return operation.Result{
+		Next:   operation.Succeed,
+		Writes: []store.Write{begin, r.stored(after, store.Instant(step.Now)), store.Delete(challengeKey(r.Hostname))},
+	}, nil
 }

@@ -35,6 +35,8 @@ type imagined struct {
 	accepted map[string]bool
 	// meanwhile happens before the next order is answered.
 	meanwhile func()
+	// issues is what it issues in place of what was asked for, nil for that.
+	issues func(csr *x509.CertificateRequest) string
 	// slow has it issue nothing yet.
 	slow bool
 }
@@ -66,6 +68,9 @@ func (i *imagined) Finish(_ context.Context, o customdomains.Order, raw []byte) 
 	csr, err := x509.ParseCertificateRequest(raw)
 	if err != nil {
 		return "", err
+	}
+	if i.issues != nil {
+		return i.issues(csr), nil
 	}
 	return i.ca.Issue(i.t, csr, time.Now(), func(c *pkitest.Template) { c.NotAfter = time.Now().Add(24 * time.Hour) }).PEM(), nil
 }
@@ -146,7 +151,7 @@ func TestCertificateIsObtainedHoweverWorkersEnd(t *testing.T) {
 				}
 				return s.Delete(request(), acme, "gone.example.com", "")
 			},
-			Ignore: []string{"updatedOn", "createdOn", "verifiedOn", "certificate", "pending", "dueOn", "dueSk", "ttl", api, its.refused, "gone.example.com"},
+			Ignore: []string{"updatedOn", "createdOn", "verifiedOn", "certificate", "pending", "placedOn", "dueOn", "dueSk", "ttl", api, its.refused, "gone.example.com"},
 		}
 	}, 60)
 }
@@ -405,6 +410,70 @@ func TestLateOrderLeavesTheNextOwnersAlone(t *testing.T) {
 		}
 		if d, err := w.Read(t.Context(), evil, api); err != nil || d.Certificate.ValidTo.IsZero() {
 			t.Errorf("the second has %+v, %v", d.Certificate, err)
+		}
+	})
+}
+
+// TestCertificateOfALyingAuthorityIsNotServed: what was served before is served on.
+func TestCertificateOfALyingAuthorityIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		issue := func(change pkitest.Change) func(csr *x509.CertificateRequest) string {
+			return func(csr *x509.CertificateRequest) string { return its.ca.Issue(t, csr, w.at(), change).PEM() }
+		}
+		n := 0
+		for text, issues := range map[string]func(csr *x509.CertificateRequest) string{
+			"not for the custom domain": issue(func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }),
+			"has expired":               issue(func(c *pkitest.Template) { c.NotAfter = w.at().Add(-time.Second) }),
+			"is not valid yet":          issue(func(c *pkitest.Template) { c.NotBefore = w.at().Add(time.Hour) }),
+			"is of a CA":                issue(func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }),
+			"does not belong": func(*x509.CertificateRequest) string {
+				return its.ca.Client(t, "another key", w.at(), func(c *pkitest.Template) {
+					c.DNSNames, c.ExtKeyUsage = []string{fmt.Sprintf("n%d.example.com", n)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+				}).PEM()
+			},
+			"not in PEM": func(*x509.CertificateRequest) string { return "hello" },
+			"bytes":      func(*x509.CertificateRequest) string { return strings.Repeat("x", 1<<20) },
+		} {
+			n++
+			d := w.active(acme, customdomains.New{Hostname: fmt.Sprintf("n%d.example.com", n)})
+			its.issues = issues
+			for range 5 {
+				r := run("certify-" + d.ID + "-1")
+				if r.Ended() {
+					break
+				}
+				w.set(r.DueOn)
+			}
+			d, err := w.Read(t.Context(), acme, d.Hostname)
+			if err != nil || !strings.Contains(d.Certificate.Message, text) || len(d.Certificate.Message) > 500 || !d.Certificate.ValidTo.IsZero() ||
+				!strings.HasSuffix(d.Certificate.Operation, "-2") {
+				t.Errorf("%s: it is %+v, %v", text, d.Certificate, err)
+			}
+			if c, err := w.directory().Certificate(t.Context(), d.Hostname); c != nil || err != nil {
+				t.Errorf("%s: it is served with %v, %v", text, c, err)
+			}
+		}
+	})
+}
+
+// TestSlowAuthorityHasItsTimeFromTheOrderOn, however late that was placed.
+func TestSlowAuthorityHasItsTimeFromTheOrderOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		its.slow = true
+		d := w.active(acme, customdomains.New{Hostname: api})
+		w.set(w.at().Add(3 * time.Hour)) // nobody worked
+		placed := w.at()
+		for range 200 {
+			r := run("certify-" + d.ID + "-1")
+			if r.Ended() {
+				break
+			}
+			w.set(r.DueOn)
+		}
+		if waited := w.at().Sub(placed); waited < 15*time.Minute || waited > 20*time.Minute {
+			t.Errorf("it is waited for %s", waited)
 		}
 	})
 }

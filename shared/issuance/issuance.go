@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,12 +45,37 @@ var _ customdomains.Authority = (*Authority)(nil)
 // requestTimeout bounds one request to the authority.
 const requestTimeout = 10 * time.Second
 
-// Open makes the Authority of an installation. client asks it, nil for one of its own.
-func Open(p installation.Parts, client *http.Client) *Authority {
-	if client == nil {
-		client = &http.Client{Timeout: requestTimeout}
+// maxAnswerBytes bounds an answer of the authority: the longest has some certificates.
+const maxAnswerBytes = 1 << 20
+
+// Open makes the Authority of an installation. The authority is asked through transport, nil for
+// http.DefaultTransport.
+func Open(p installation.Parts, transport http.RoundTripper) *Authority {
+	if transport == nil {
+		transport = http.DefaultTransport
 	}
-	return &Authority{parts: p, sealer: p.Sealer(), http: client}
+	return &Authority{parts: p, sealer: p.Sealer(), http: &http.Client{Timeout: requestTimeout, Transport: careful{transport}}}
+}
+
+// careful asks by HTTPS alone, wherever the authority says that its parts are, and reads no more of an
+// answer than it may have.
+type careful struct{ http.RoundTripper }
+
+var errNotHTTPS = errors.New("issuance: the authority names an address that is none of HTTPS")
+
+// RoundTrip implements http.RoundTripper.
+func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, errNotHTTPS
+	}
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxAnswerBytes), answer.Body}
+	}
+	return answer, err
 }
 
 var errNoAuthority = fault.New(fault.Conflict, "The installation has no certificate authority any more. Upload a certificate.")
@@ -72,9 +98,9 @@ func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	client := &acme.Client{
 		Key: key, DirectoryURL: directory, HTTPClient: a.http, UserAgent: "gatewright",
 		// An operation tries again by itself, without a worker that waits.
-		RetryBackoff: func(n int, _ *http.Request, _ *http.Response) time.Duration {
+		RetryBackoff: func(n int, _ *http.Request, answer *http.Response) time.Duration {
 			const tries = 3
-			if n > tries {
+			if n > tries || answer.StatusCode == http.StatusTooManyRequests {
 				return -1
 			}
 			return 100 * time.Millisecond
@@ -132,7 +158,7 @@ func (a *Authority) Order(ctx context.Context, hostname string, byHTTP bool) (cu
 	}
 	made, err := client.AuthorizeOrder(ctx, acme.DomainIDs(hostname))
 	if err != nil {
-		return customdomains.Order{}, told("order a certificate", err)
+		return customdomains.Order{}, a.failed("order a certificate", err)
 	}
 	o := customdomains.Order{URL: made.URI}
 	if made.Status != acme.StatusPending || len(made.AuthzURLs) != 1 {
@@ -141,7 +167,7 @@ func (a *Authority) Order(ctx context.Context, hostname string, byHTTP bool) (cu
 	o.Authz = made.AuthzURLs[0]
 	authz, err := client.GetAuthorization(ctx, o.Authz)
 	if err != nil {
-		return customdomains.Order{}, told("read an authorization", err)
+		return customdomains.Order{}, a.failed("read an authorization", err)
 	}
 	if authz.Status == acme.StatusValid {
 		return o, nil
@@ -190,14 +216,14 @@ func (a *Authority) Accept(ctx context.Context, o customdomains.Order) error {
 	}
 	authz, err := client.GetAuthorization(ctx, o.Authz)
 	if err != nil {
-		return told("read an authorization", err)
+		return a.failed("read an authorization", err)
 	}
 	if at := slices.IndexFunc(authz.Challenges, func(c *acme.Challenge) bool { return c.URI == o.Challenge }); authz.Status != acme.StatusPending ||
 		at >= 0 && authz.Challenges[at].Status != acme.StatusPending {
 		return nil // it was told
 	}
 	if _, err := client.Accept(ctx, &acme.Challenge{URI: o.Challenge}); err != nil {
-		return told("accept a challenge", err)
+		return a.failed("accept a challenge", err)
 	}
 	return nil
 }
@@ -210,17 +236,17 @@ func (a *Authority) Finish(ctx context.Context, o customdomains.Order, csr []byt
 	}
 	its, err := client.GetOrder(ctx, o.URL)
 	if err != nil {
-		return "", told("read an order", err)
+		return "", a.failed("read an order", err)
 	}
 	var ders [][]byte
 	switch its.Status {
 	case acme.StatusReady:
 		if ders, _, err = client.CreateOrderCert(ctx, its.FinalizeURL, csr, true); err != nil {
-			return "", told("finish an order", err)
+			return "", a.failed("finish an order", err)
 		}
 	case acme.StatusValid:
 		if ders, err = client.FetchCert(ctx, its.CertURL, true); err != nil {
-			return "", told("fetch a certificate", err)
+			return "", a.failed("fetch a certificate", err)
 		}
 	case acme.StatusInvalid:
 		return "", a.refused(ctx, client, o)
@@ -245,7 +271,7 @@ func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdo
 						port = "80"
 					}
 					return fault.New(fault.Conflict, "The certificate authority could not prove the hostname by %s: %s. Have its port %s lead to the gateway; it is tried again.",
-						c.Type, strings.TrimSuffix(failed.Detail, "."), port)
+						c.Type, short(failed.Detail), port)
 				}
 			}
 		}
@@ -253,12 +279,46 @@ func (a *Authority) refused(ctx context.Context, client *acme.Client, o customdo
 	return fault.New(fault.Conflict, "The certificate authority has refused the order. It is tried again; read what it says of the hostname, such as its limits.")
 }
 
+// failed is told, after which nothing that is known of the authority is kept: it may have moved, or forgotten the account.
+func (a *Authority) failed(doing string, err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client = nil
+	return told(doing, err)
+}
+
 // told is an error of the authority as the custom domain's owner may read it.
 func told(doing string, err error) error {
-	if failed, ok := errors.AsType[*acme.Error](err); ok && failed.StatusCode < http.StatusInternalServerError {
-		return fault.New(fault.Conflict, "The certificate authority has refused to %s: %s. It is tried again; upload a certificate where that cannot help.",
-			doing, strings.TrimSuffix(failed.Detail, ".")).Because(err)
+	failed, ok := errors.AsType[*acme.Error](err)
+	if !ok {
+		return silent(doing, err)
 	}
+	refused := fault.New(fault.Conflict, "The certificate authority has refused to %s: %s. It is tried again; upload a certificate where that cannot help.",
+		doing, short(failed.Detail)).Because(err)
+	if after := retryAfter(failed); after > 0 {
+		return &customdomains.BusyError{Fault: refused, After: after}
+	}
+	if failed.StatusCode >= http.StatusInternalServerError {
+		return silent(doing, err)
+	}
+	return refused
+}
+
+func silent(doing string, err error) error {
 	return fault.New(fault.Internal, "The certificate authority does not answer, or not as one that the installation trusts. It is tried again; the installation's log says more.").
 		Because(fmt.Errorf("%s: %w", doing, err))
+}
+
+// retryAfter is what an authority asks for by this field, 0 for nothing (RFC 8555, section 6.6).
+func retryAfter(e *acme.Error) time.Duration {
+	limited := *e
+	limited.ProblemType = ":rateLimited" // which other refusals have with the field as well
+	after, _ := acme.RateLimit(&limited)
+	return after
+}
+
+// short is as much of an authority's text as is kept, without a full stop.
+func short(text string) string {
+	const most = 500
+	return strings.TrimSuffix(strings.ToValidUTF8(text[:min(len(text), most)], ""), ".")
 }
