@@ -294,20 +294,74 @@ func (w *world) shake(d *customdomains.Directory, name string, ca pkitest.Cert) 
 // tryShake is a TLS handshake of a client that trusts the CA.
 func (w *world) tryShake(d *customdomains.Directory, name string, ca pkitest.Cert) error {
 	w.Helper()
-	near, far := net.Pipe()
-	server := tls.Server(far, listening(d))
-	ended := make(chan error, 1)
-	go func() {
-		ended <- server.HandshakeContext(w.Context())
-		_ = far.Close()
-	}()
-	roots := x509.NewCertPool()
-	roots.AddCert(ca.Certificate)
-	err := tls.Client(near, &tls.Config{ServerName: name, RootCAs: roots, Time: w.at}).HandshakeContext(w.Context())
-	_ = near.Close()
-	return errors.Join(err, <-ended)
+	_, err := w.resume(w.gateway(d), &tls.Config{ServerName: name, RootCAs: ca.Pool(), Time: w.at})
+	return err
 }
 
-func listening(d *customdomains.Directory) *tls.Config {
+func (w *world) gateway(d *customdomains.Directory) *tls.Config {
 	return handshake.Config(handshake.Options{Sources: []handshake.Source{d}, Clients: noClients{}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// resume is a handshake with a byte behind it, and reports whether it has resumed a session.
+func (w *world) resume(gateway, client *tls.Config) (resumed bool, err error) {
+	w.Helper()
+	near, far := net.Pipe()
+	server := tls.Server(far, gateway)
+	ended := make(chan error, 1)
+	go func() {
+		err := server.HandshakeContext(w.Context())
+		if err == nil {
+			_, err = server.Write([]byte("x"))
+		}
+		ended <- err
+		_ = far.Close()
+	}()
+	c := tls.Client(near, client)
+	err = c.HandshakeContext(w.Context())
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	_ = near.Close()
+	return c.ConnectionState().DidResume, errors.Join(err, <-ended)
+}
+
+// TestSessionOfADeletedDomainIsNotResumed, nor at any other name that is served with nothing.
+func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		w := newWorld(t)
+		ca := pkitest.CA(t, "CA", w.at())
+		w.active(acme, customdomains.New{Hostname: api, Deployment: main})
+		w.upload(api, ca)
+		d := w.directory()
+		gateway := w.gateway(d)
+		client := &tls.Config{ServerName: api, RootCAs: ca.Pool(), Time: w.at, MaxVersion: version, ClientSessionCache: new(oneSession)}
+		for _, want := range []bool{false, true} {
+			if resumed, err := w.resume(gateway, client); resumed != want || err != nil {
+				t.Fatalf("resumed: %v, %v", resumed, err)
+			}
+		}
+		stranger := client.Clone()
+		stranger.ServerName, stranger.InsecureSkipVerify = "stranger.example.com", true
+		if _, err := w.resume(gateway, stranger); err == nil {
+			t.Error("it is resumed at a stranger's name")
+		}
+		if err := w.Delete(w.request(), acme, api, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.set(w.at().Add(customdomains.Staleness))
+		if _, err := w.resume(gateway, client); err == nil {
+			t.Error("it is resumed after the domain's end")
+		}
+	}
+}
+
+// oneSession is a client's memory of one session, for all names.
+type oneSession struct{ kept *tls.ClientSessionState }
+
+func (o *oneSession) Get(string) (*tls.ClientSessionState, bool) { return o.kept, o.kept != nil }
+
+func (o *oneSession) Put(_ string, s *tls.ClientSessionState) {
+	if s != nil {
+		o.kept = s
+	}
 }

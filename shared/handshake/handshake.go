@@ -97,20 +97,27 @@ func Config(o Options) *tls.Config {
 			return source.Certificate(hello.Context(), name)
 		},
 	}
-	anew := base.Clone()
-	anew.SessionTicketsDisabled = true
 	// A session is resumed without a question, and so with what was shown when it began:
 	// nothing, if the account had no CA then. So these begin anew each time.
 	asking := base.Clone()
 	asking.ClientAuth, asking.SessionTicketsDisabled = tls.RequestClientCert, true
 	asking.VerifyConnection = boundedChain
+	// Nor is a session of another name, or of what was served before, resumed where nothing is.
+	refusing := base.Clone()
+	refusing.SessionTicketsDisabled = true
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, source := o.find(hello.ServerName)
 		if source == nil {
-			return anew, nil // which refuses it
+			return refusing, nil
 		}
 		if slices.Equal(hello.SupportedProtos, []string{challengeProtocol}) {
 			return challenged(hello, name, source)
+		}
+		switch its, err := source.Certificate(hello.Context(), name); {
+		case err != nil:
+			return nil, err
+		case its == nil:
+			return refusing, nil
 		}
 		cas, err := o.Clients.ClientCAs(hello.Context(), name)
 		switch {
@@ -122,10 +129,6 @@ func Config(o Options) *tls.Config {
 			o.Log.WarnContext(hello.Context(), "the client CAs of a name could not be looked up", "name", name, "error", err)
 			return asking, nil
 		case cas == nil:
-			// Nor is it asked for a certificate then, which may be gone since the session began.
-			if its, err := source.Certificate(hello.Context(), name); its == nil || err != nil {
-				return anew, nil // which refuses it
-			}
 			return nil, nil // the base, which asks for none
 		}
 		// The names of the CAs go along, so that clients with several certificates know
