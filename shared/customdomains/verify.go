@@ -41,6 +41,10 @@ func pauseAt(age time.Duration) time.Duration {
 	return time.Hour
 }
 
+// silentPause is how long is waited at least where the DNS has let a look wait in vain: many
+// hostnames with a name server that never answers would keep the workers from all else.
+const silentPause = time.Hour
+
 type verification struct {
 	AccountID string `json:"accountId"`
 	Hostname  string `json:"hostname"`
@@ -82,14 +86,22 @@ func (s *Service) look(ctx context.Context, step operation.Step) (operation.Resu
 		return operation.Result{}, nil // it is gone, or somebody was faster
 	}
 	age := step.Now.Sub(r.CreatedOn)
+	pause := pauseAt(age)
 	switch err := s.prove(ctx, r); {
 	case err == nil:
 		// A conflict ends the operation; whoever asks for the proof hears of it.
 		return operation.Result{Writes: s.verified(&r)}, nil
 	case age >= giveUpAfter:
 		return operation.Result{Message: errUnproven.Public}, nil
+	case isTimeout(err):
+		pause = max(pause, silentPause)
 	}
-	return operation.Result{Again: true, After: pauseAt(age)}, nil
+	return operation.Result{Again: true, After: pause}, nil
+}
+
+func isTimeout(err error) bool {
+	failed, ok := errors.AsType[net.Error](err)
+	return ok && failed.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Verify looks for the TXT record of a custom domain now. It answers Conflict where it is not there, and

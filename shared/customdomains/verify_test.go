@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,5 +103,29 @@ func TestProofIsLookedForSevenDays(t *testing.T) {
 	w.dns.set(made.Proof)
 	if d, err := w.Verify(w.request(), acme, api); err != nil || d.Proof != nil {
 		t.Errorf("asked for later: %+v, %v", d, err)
+	}
+}
+
+// TestNameServerThatNeverAnswersIsAskedOnceAnHour: each look at it takes a worker some seconds.
+func TestNameServerThatNeverAnswersIsAskedOnceAnHour(t *testing.T) {
+	for _, tt := range []struct {
+		failure     error
+		least, most time.Duration
+	}{
+		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, time.Hour, time.Hour},
+		{context.DeadlineExceeded, time.Hour, time.Hour},
+		{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, time.Second, time.Minute}, // which costs nothing
+	} {
+		w := newWorld(t)
+		w.dns.failure = tt.failure
+		made := w.create(acme, customdomains.New{Hostname: api})
+		engine, err := operation.New(w.parts.Table, w.Definitions(), operation.Options{Now: w.at, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := engine.Run(t.Context(), "verify-"+made.ID)
+		if pause := r.DueOn.Sub(w.at()); err != nil || r.Ended() || pause < tt.least || pause > tt.most {
+			t.Errorf("%v: it is looked again in %s, %v", tt.failure, pause, err)
+		}
 	}
 }
