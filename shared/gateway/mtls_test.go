@@ -225,6 +225,42 @@ func TestClientsAreLetInByTheirCertificates(t *testing.T) {
 	}
 }
 
+// TestClientOfOneAccountIsNoneOfAnother: whatever name the handshake was made with, and also on a connection that the
+// client's own account has let it in by.
+func TestClientOfOneAccountIsNoneOfAnother(t *testing.T) {
+	up := telling(t)
+	its, others := artifact(route("GET /mtls", rewrite(up), "mtls")), artifact(route("GET /mtls", rewrite(up), "mtls"))
+	declare(its, "mtls", "mtls-auth-inbound", map[string]any{})
+	declare(others, "mtls", "mtls-auth-inbound", map[string]any{})
+	others.Identity.AccountID = "a2"
+	ca := pkitest.CA(t, "One", time.Now())
+	clients := &trusting{cas: []pkitest.Cert{ca}}
+	h := newHouse(t, its, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	h.deployments["other.test"] = &gateway.Deployment{Digest: "two", Artifact: others}
+	url, _, roots := h.secure(t, clients)
+	c := caller(roots, ca.Client(t, "robot", time.Now()).TLS(t))
+	defer c.CloseIdleConnections()
+	for _, tt := range []struct {
+		host   string
+		status int
+	}{{"shop.test", http.StatusOK}, {"other.test", http.StatusUnauthorized}, {"shop.test", http.StatusOK}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/mtls", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = tt.host
+		response, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != tt.status {
+			t.Errorf("%s answers %d, want %d", tt.host, response.StatusCode, tt.status)
+		}
+	}
+}
+
 func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	a := artifact(route("GET /mtls", rewrite(telling(t)), "mtls"))
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
