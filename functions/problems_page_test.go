@@ -26,6 +26,7 @@ var answerers = map[string]string{
 	"functions/gateway": "gateway", "shared/gateway": "gateway",
 	"shared/listen":     "both addresses",
 	"shared/blob/files": "upload address",
+	"shared/issuance":   "a certificate's `message`",
 	"shared/operation":  "", "functions/accounts": "", "local": "", "internal": "", "events": "", "examples": "",
 }
 
