@@ -143,7 +143,7 @@ func (s *Service) serving(ctx context.Context, r record, chain, key string) ([]s
 // serves are the writes of a change of what is served at a hostname.
 func (s *Service) serves(r record, c store.Change) []store.Write {
 	return append(r.touched(s.parts.IDs.Digits(changeDigits)),
-		store.Update(hostKey(r.Hostname), c).If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale))
+		store.Update(hostKey(r.Hostname), c).Else(store.ErrStale))
 }
 
 // Certificate implements handshake.Source.

@@ -19,9 +19,7 @@ import (
 type challenge struct {
 	// ID is the custom domain's whose it is.
 	ID string `dynamodbav:"id"`
-	// Order is the operation whose it is, which has placed it on PlacedOn, and Pending the sealed
-	// key of what it has ordered.
-	Order    string    `dynamodbav:"order"`
+	// Pending is the sealed key of what was ordered on PlacedOn.
 	PlacedOn time.Time `dynamodbav:"placedOn"`
 	Pending  []byte    `dynamodbav:"pending"`
 	Token    string    `dynamodbav:"token"`
@@ -102,7 +100,7 @@ func (d *Directory) Challenges(next http.Handler) http.Handler {
 			return
 		}
 		c, err := d.challengeOf(r.Context(), framing.HostName(r.Host))
-		if err != nil || c.Token == "" || subtle.ConstantTimeCompare([]byte(c.Token), []byte(token)) == 0 {
+		if err != nil || subtle.ConstantTimeCompare([]byte(c.Token), []byte(token)) == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -103,7 +103,6 @@ type host struct {
 	ID        string `dynamodbav:"id"`
 	AccountID string `dynamodbav:"accountId"`
 	Hostname  string `dynamodbav:"hostname"`
-	Alias     bool   `dynamodbav:"alias"`
 	// Deployment is the served one, "" for none.
 	Deployment string `dynamodbav:"deployment"`
 	// Certificate is nil where the hostname is not served by TLS.
@@ -351,13 +350,12 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, hostname, deploy
 
 func (s *Service) remove(ctx context.Context, r record) error {
 	writes := append(r.reattached(record{AccountID: r.AccountID}),
-		store.Delete(key(r.AccountID, r.Hostname)).If(store.And(
-			store.Equal(store.At("id"), r.ID), store.Equal(store.At("version"), r.Version))).Else(store.ErrStale),
+		store.Delete(key(r.AccountID, r.Hostname)),
 		store.Update(countKey(r.AccountID), store.Add(store.At("count"), -1)),
 		audit.Record(ctx, r.resource()),
 	)
 	if r.VerifiedOn != nil {
-		writes = append(writes, store.Delete(hostKey(r.Hostname)).If(store.Equal(store.At("id"), r.ID)).Else(store.ErrStale))
+		writes = append(writes, store.Delete(hostKey(r.Hostname)))
 		writes = append(writes, r.gone()...)
 	}
 	return s.parts.Table.Commit(ctx, writes...)

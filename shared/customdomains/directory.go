@@ -248,7 +248,6 @@ func (d *Directory) look(ctx context.Context) <-chan singleflight.Result {
 			d.failed.Store(&failure{begun, err})
 			return nil, err
 		}
-		d.failed.Store(nil)
 		d.names.Store(its)
 		return nil, nil
 	})
@@ -294,7 +293,7 @@ func (d *Directory) read(ctx context.Context, begun time.Time) (*index, error) {
 	for _, shard := range changed {
 		names := map[string]string{}
 		for name, change := range *found[shard] {
-			if text, ok := change.(string); ok && strings.Contains(name, ".") { // which parts of keys have not
+			if text, ok := change.(string); ok {
 				names[name] = text
 			}
 		}

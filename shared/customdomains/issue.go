@@ -73,7 +73,6 @@ type Order struct {
 type issue struct {
 	AccountID string `json:"accountId"`
 	Hostname  string `json:"hostname"`
-	ID        string `json:"id"`
 	// Number counts the orders of the hostname: one of an odd number is proven by TLS-ALPN-01,
 	// another by HTTP-01.
 	Number int `json:"number"`
@@ -103,7 +102,7 @@ func (s *Service) nextIssue(r *record, number int, on time.Time) store.Write {
 	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), on
 	return operation.Begin(operation.Start{
 		ID: r.Certificate.Operation, Kind: Issuing, Subject: r.Hostname, AccountID: r.AccountID,
-		Input: issue{r.AccountID, r.Hostname, r.ID, number}, NotBefore: on,
+		Input: issue{r.AccountID, r.Hostname, number}, NotBefore: on,
 	}, s.now())
 }
 
@@ -144,7 +143,7 @@ func (i issuer) its(ctx context.Context, step operation.Step) (in issue, r recor
 		return in, r, false, err
 	}
 	r, err = i.load(ctx, in.AccountID, in.Hostname)
-	return in, r, r.ID == in.ID && r.Certificate != nil && r.Certificate.Operation == step.ID, err
+	return in, r, r.Certificate != nil && r.Certificate.Operation == step.ID, err
 }
 
 // stored is the write of a changed custom domain for which an operation stands.
@@ -184,7 +183,7 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 			// The authority took its time: the hostname may be another account's by now.
 			store.Check(key(in.AccountID, in.Hostname), store.Equal(store.At("certificate", "operation"), step.ID)).Else(store.ErrStale),
 			store.Put(challengeKey(r.Hostname), challenge{
-				ID: r.ID, Order: step.ID, PlacedOn: step.Now, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
+				ID: r.ID, PlacedOn: step.Now, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
 			}),
 		},
 	}, nil

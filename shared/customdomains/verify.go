@@ -138,7 +138,7 @@ func (s *Service) verified(r *record) []store.Write {
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
 	writes = append(writes, s.certify(r)...)
 	own := store.Create(hostKey(r.Hostname), host{
-		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Alias: r.Alias, Deployment: r.served(),
+		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Deployment: r.served(),
 	}).Else(errTaken)
 	return append([]store.Write{before.replace(*r), own}, writes...)
 }
