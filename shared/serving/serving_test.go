@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,7 +134,7 @@ func TestHostsWithoutADeploymentAreNotFound(t *testing.T) {
 		for _, host := range []string{
 			"", "localhost", "hello.localhost", name, name + ".example.com", name + ".sub.localhost", "x." + name + ".localhost",
 			"hello-main-0A1B2C3.localhost", "hello_main-0a1b2c3.localhost", "127.0.0.1",
-			"other-main-0a1b2c3.localhost", name + ".localhost",
+			"other-main-0a1b2c3.localhost", name + ".localhost", strings.Repeat("a", 51) + "-main-0a1b2c3.localhost",
 		} {
 			if _, err := w.resolver.Resolve(w.t.Context(), host); !fault.Is(err, fault.NotFound) {
 				t.Errorf("%q: %v", host, err)
@@ -297,5 +298,42 @@ func TestMadeUpHostsDoNotFillTheMemory(t *testing.T) {
 			t.Errorf("%d hosts are remembered", n)
 		}
 		w.want("one")
+	})
+}
+
+// domains are custom domains that lead to deployments.
+type domains map[string]string
+
+func (d domains) Deployment(_ context.Context, host string) (string, error) {
+	switch name := d[host]; name {
+	case "":
+		return "", fault.Missing("host")
+	case "away":
+		return "", errors.New("the table is away")
+	default:
+		return name, nil
+	}
+}
+
+func TestCustomDomainServesItsDeployment(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.serve("one")
+		w.resolver = serving.New(serving.Options{
+			Table: w.table, Artifacts: w.artifacts, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			// Nobody's custom domain is a deployment's own host.
+			Domains: domains{"api.example.com": name, "old.example.com": "gone-main-0a1b2c3", "away.example.com": "away", name + ".localhost": "away"},
+		})
+		w.want("one")
+		if d, err := w.resolver.Resolve(w.t.Context(), "api.example.com"); err != nil || d.Digest != "one" {
+			t.Errorf("served %+v, %v", d, err)
+		}
+		for _, host := range []string{"old.example.com", "stranger.example.com"} {
+			if d, err := w.resolver.Resolve(w.t.Context(), host); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s serves %+v, %v", host, d, err)
+			}
+		}
+		if d, err := w.resolver.Resolve(w.t.Context(), "away.example.com"); err == nil || fault.Is(err, fault.NotFound) {
+			t.Errorf("served %+v, %v, want that nobody knows", d, err)
+		}
 	})
 }
