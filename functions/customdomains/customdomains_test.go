@@ -4,11 +4,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gatewright/gatewright/functions/customdomains"
 	"github.com/gatewright/gatewright/functions/deployments"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/auth"
+	shareddeployments "github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const path = "/v1/accounts/acme/custom-domains"
@@ -81,6 +85,41 @@ func TestAnswers(t *testing.T) {
 	w.Call(full, "DELETE", path+"?hostname=api.example.com&deploymentName="+name, "").Want(200, "")
 	w.Call(full, "DELETE", path+"?hostname=api.example.com", "").Want(200, "")
 	w.Call(full, "DELETE", "/v1/deployments/"+name, "").Want(200)
+}
+
+// TestSecondDeployment: which one is served is the caller's choice, and what is shown says which it is.
+func TestSecondDeployment(t *testing.T) {
+	w, full, first := deployed(t)
+	var r shareddeployments.Record
+	if err := w.Parts.Table.Get(t.Context(), shareddeployments.Key(first), &r); err != nil {
+		t.Fatal(err)
+	}
+	const second, third = "shop-next-0123abc", "blog-main-0123abc"
+	other := r
+	other.Name, other.Project = third, "blog"
+	r.Name, r.Branch, r.Kind = second, "next", environment.Preview
+	if err := w.Parts.Table.Commit(t.Context(), store.Put(shareddeployments.Key(second), r), store.Put(shareddeployments.Key(third), other),
+		store.Put(store.ProjectKey(r.AccountID, "blog"), shareddeployments.Project{ID: "p-blog", AccountID: r.AccountID, Name: "blog"})); err != nil {
+		t.Fatal(err)
+	}
+	send := func(method, rest string) functionstest.Answer {
+		return w.Call(full, method, path, `{"hostname":"api.example.com",`+rest+`}`)
+	}
+	served := func(name string) string { return `{"deploymentName":"` + name + `","hostname"` }
+	send("POST", `"deploymentName":"`+first+`"`).Want(200, served(first))
+	send("POST", `"deploymentName":"`+second+`","isDefault":false`).Want(200, served(first))
+	send("POST", `"deploymentName":"`+third+`","isDefault":true`).Want(200, served(third))
+	send("PATCH", `"deploymentName":"`+second+`","isDefault":false`).Want(200, served(third))
+	send("PATCH", `"deploymentName":"`+third+`","isDefault":false`).Want(409, "Make another one the default")
+	send("PATCH", `"deploymentName":"`+second+`","isDefault":true`).Want(200, served(second))
+	w.Now = w.Now.Add(time.Hour)
+	send("PATCH", `"deploymentName":"`+first+`"`).Want(200, served(first))
+	w.Call(full, "GET", path+"/api.example.com", "").Want(200, `"projectName":"shop"`,
+		`"deployments":[{"deploymentName":"`+first+`","branch":"main","environmentType":"PRODUCTION","isDefault":true,"stage":"api","cname":"`+first+`.gateway.test"},{"deploymentName":"`+second+
+			`","branch":"next","environmentType":"PREVIEW","isDefault":false,"stage":"api","cname":"`+second+`.gateway.test"}`, `"provider":"custom"`,
+		`"createdOn":"2026-03-14T10:26:53.589Z","updatedOn":"2026-03-14T11:26:53.589Z"`)
+	w.Call(full, "POST", path, `{"hostname":"docs.example.com","deploymentName":"`+first+`","stage":"dev-portal","isAlias":true}`).Want(200, `"stage":"dev-portal"`)
+	w.Call(full, "GET", path+"/docs.example.com", "").Want(200, `"isDefault":true,"stage":"dev-portal"`, `"provider":"alias"`)
 }
 
 func TestCertificateToCome(t *testing.T) {
