@@ -41,6 +41,7 @@ type backend struct {
 	reads atomic.Int64
 	away  atomic.Bool
 	slow  time.Duration
+	late  time.Duration // behind the read
 }
 
 func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
@@ -49,7 +50,12 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 	if b.away.Load() {
 		return nil, errors.New("the table is away")
 	}
-	return b.Backend.Read(ctx, keys)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	items, err := b.Backend.Read(ctx, keys)
+	time.Sleep(b.late)
+	return items, err
 }
 
 type world struct {
@@ -206,6 +212,53 @@ func TestChangesAreSeenByABusyGateway(t *testing.T) {
 		}
 		if reads, most := w.backend.reads.Load(), int64(2*20+2); reads > most {
 			t.Errorf("%d reads in 20 s, want at most %d", reads, most)
+		}
+	})
+}
+
+// TestSlowReadIsAsOldAsItsBegin: what changes while it goes on is seen all the same.
+func TestSlowReadIsAsOldAsItsBegin(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.backend.late = 3 * time.Second
+		w.serve("one")
+		go func() {
+			time.Sleep(time.Second)
+			w.serve("two")
+		}()
+		w.want("one")
+		w.want("two")
+	})
+}
+
+// TestReadDoesNotEndWithWhoAsks: neither where others wait for it, nor beside a request.
+func TestReadDoesNotEndWithWhoAsks(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.backend.slow = 100 * time.Millisecond
+		w.serve("one")
+		first, leave := context.WithCancel(w.t.Context())
+		go func() { _, _ = w.resolver.Resolve(first, name+".localhost") }()
+		time.Sleep(10 * time.Millisecond)
+		go w.want("one")
+		time.Sleep(10 * time.Millisecond)
+		leave()
+		time.Sleep(deployments.Staleness * 3 / 4)
+		w.serve("two")
+		second, leave := context.WithCancel(w.t.Context())
+		if _, err := w.resolver.Resolve(second, name+".localhost"); err != nil {
+			t.Error(err)
+		}
+		leave()
+		time.Sleep(150 * time.Millisecond)
+		w.want("two")
+	})
+}
+
+func TestDeploymentsNameIsALabel(t *testing.T) {
+	bubble(t, func(w *world) {
+		for chars, want := range map[int]bool{63: true, 64: false} {
+			if host := strings.Repeat("a", chars-13) + "-main-0a1b2c3.localhost"; w.resolver.Owns(host) != want {
+				t.Errorf("%d characters: not %v", chars, want)
+			}
 		}
 	})
 }
