@@ -271,10 +271,9 @@ func (d *Directory) read(ctx context.Context, begun time.Time) (*index, error) {
 	var changed []string
 	var wanted []*store.Wanted
 	found := map[string]*map[string]any{}
-	for name, v := range raw {
-		shard, ok := strings.CutPrefix(name, versionPrefix)
+	for shard, v := range raw {
 		version, isNumber := v.(float64)
-		if !ok || !isNumber {
+		if !isNumber || !strings.HasPrefix(shard, shardPrefix) {
 			continue
 		}
 		its.versions[shard] = int64(version)

@@ -47,7 +47,7 @@ const shards = 64
 func shardOf(text string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))
-	return strconv.Itoa(int(h.Sum32() % shards))
+	return shardPrefix + strconv.Itoa(int(h.Sum32()%shards))
 }
 
 func indexKey(shard string) store.Key { return indexSpace.Key(shard) }
@@ -68,10 +68,10 @@ func (r record) gone() []store.Write {
 func (r record) indexed(c store.Change) []store.Write {
 	return []store.Write{
 		store.Upsert(indexKey(r.Shard), c),
-		store.Upsert(versionKey(), store.Add(store.At(versionPrefix+r.Shard), 1)),
+		store.Upsert(versionKey(), store.Add(store.At(r.Shard), 1)),
 	}
 }
 
-// versionPrefix stands before a shard's number in the item of versions, so that no
-// attribute has the name of a part of a key.
-const versionPrefix = "v"
+// shardPrefix begins the name of a shard, which is its number's in the item of versions too, where the parts
+// of the key are beside them.
+const shardPrefix = "shard-"
