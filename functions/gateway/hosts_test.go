@@ -48,8 +48,7 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 			Name: name, AccountID: "a-1", Project: "shop", Branch: "main", Kind: environment.Production, Latest: 1,
 			Served: &deployments.Served{Number: 1, Artifact: artifact},
 		}),
-		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"}),
-		store.Put(store.Key{PK: "custom-domain-challenge#" + host, SK: "."}, map[string]string{"token": "token", "keyAuth": "token.thumbprint"}))
+		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,12 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	domains := customdomains.Open(p)
-	if _, err := domains.Create(request(), owner, customdomains.New{Hostname: host, Deployment: name}); err != nil {
+	made, err := domains.Create(request(), owner, customdomains.New{Hostname: host, Deployment: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	challenge := map[string]string{"id": made.ID, "token": "token", "keyAuth": "token.thumbprint"}
+	if err := p.Table.Commit(t.Context(), store.Put(store.Key{PK: "custom-domain-challenge#" + host, SK: "."}, challenge)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := domains.Verify(request(), owner, host); err != nil {

@@ -60,8 +60,13 @@ func TestNameIsOfTheFirstSourceThatOwnsIt(t *testing.T) {
 		if got != want || err != nil {
 			t.Errorf("%q has the certificate %q, %v, want %q", name, got, err, want)
 		}
-		if its, err := c.GetConfigForClient(&tls.ClientHelloInfo{ServerName: name}); its != nil || err != nil {
-			t.Errorf("%q is answered with %v, %v", name, its, err)
+		switch its, err := c.GetConfigForClient(&tls.ClientHelloInfo{ServerName: name}); {
+		case err != nil:
+			t.Errorf("%q is refused: %v", name, err)
+		case (its == nil) != (want != ""):
+			t.Errorf("%q is answered with %+v", name, its)
+		case its != nil && (!its.SessionTicketsDisabled || its.ClientAuth != tls.NoClientCert || len(its.Certificates) != 0):
+			t.Errorf("%q of nobody is answered with %+v", name, its)
 		}
 	}
 }
