@@ -90,7 +90,7 @@ func TestChangeHoldsWithinFiveSeconds(t *testing.T) {
 			w := newWorld(t)
 			d := w.directory()
 			w.active(acme, customdomains.New{Hostname: api, Deployment: main})
-			its := w.upload(api, pkitest.CA(t, "CA", w.at()))
+			its := w.upload(w.Service, api, pkitest.CA(t, "CA", w.at()))
 			w.wantServed(d, api, main)
 			if c, err := d.Certificate(t.Context(), api); err != nil || c == nil || !c.Leaf.Equal(its) {
 				t.Fatalf("served with %v, %v", c, err)
@@ -112,12 +112,12 @@ func TestChangeHoldsWithinFiveSeconds(t *testing.T) {
 	}
 }
 
-func (w *world) upload(hostname string, ca pkitest.Cert) *x509.Certificate {
+func (w *world) upload(s *customdomains.Service, hostname string, ca pkitest.Cert) *x509.Certificate {
 	w.Helper()
 	leaf := ca.Client(w.T, hostname, w.at(), func(c *pkitest.Template) {
 		c.DNSNames, c.ExtKeyUsage = []string{hostname}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
-	if _, err := w.Upload(w.request(), acme, hostname, leaf.PEM(), leaf.KeyPEM(w.T)); err != nil {
+	if _, err := s.Upload(w.request(), acme, hostname, leaf.PEM(), leaf.KeyPEM(w.T)); err != nil {
 		w.Fatal(err)
 	}
 	return leaf.Certificate
@@ -331,7 +331,7 @@ func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
 		w := newWorld(t)
 		ca := pkitest.CA(t, "CA", w.at())
 		w.active(acme, customdomains.New{Hostname: api, Deployment: main})
-		w.upload(api, ca)
+		w.upload(w.Service, api, ca)
 		d := w.directory()
 		gateway := w.gateway(d)
 		client := &tls.Config{ServerName: api, RootCAs: ca.Pool(), Time: w.at, MaxVersion: version, ClientSessionCache: new(oneSession)}

@@ -32,6 +32,9 @@ func TestHostnames(t *testing.T) {
 		{"other dots", "api。example。com", "api.example.com", ""},
 		{"Japanese, in three scripts", "日本のカメラ.example", "xn--u9jugmg6a2367ccvb.example", ""},
 		{"Greek under Latin", "παράδειγμα.example", "xn--hxajbheg2az3al.example", ""},
+		{"Chinese with Bopomofo", "ㄅ中.example", "xn--5ekt19f.example", ""},
+		{"Korean with Han", "한中.example", "xn--fiqs904a.example", ""},
+		{"a label of 63 characters", strings.Repeat("a", 63) + ".example.com", strings.Repeat("a", 63) + ".example.com", ""},
 		{"the longest", repeated(MaxHostnameChars), repeated(MaxHostnameChars), ""},
 
 		{"nothing", "", "", "is empty"},
@@ -73,6 +76,11 @@ func TestHostnames(t *testing.T) {
 		{"like ours", "myapis.gatewright.example", "myapis.gatewright.example", ""},
 		{"localhost", "localhost", "", "nobody can own"},
 		{"of mDNS", "printer.local", "", "nobody can own"},
+		{"of a company's inside", "api.internal", "", "nobody can own"},
+		{"of examples", "api.invalid", "", "nobody can own"},
+		{"of Tor", "api.onion", "", "nobody can own"},
+		{"of other name systems", "api.alt", "", "nobody can own"},
+		{"below localhost", "api.localhost", "", "nobody can own"},
 		{"of reverse look-ups", "1.2.0.192.in-addr.arpa", "", "nobody can own"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 		w := newWorld(t)
 		w.active(acme, customdomains.New{Hostname: api, Deployment: main})
 		ca := pkitest.CA(t, "CA", w.at())
-		w.upload(api, ca)
+		w.upload(w.Service, api, ca)
 		server := w.gateway(w.directory())
 		client := &tls.Config{ServerName: api, RootCAs: ca.Pool(), Time: w.at, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 		connect := func() (resumed bool, err error) {

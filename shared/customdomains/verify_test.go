@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -103,6 +105,94 @@ func TestProofIsLookedForSevenDays(t *testing.T) {
 	w.dns.set(made.Proof)
 	if d, err := w.Verify(w.request(), acme, api); err != nil || d.Proof != nil {
 		t.Errorf("asked for later: %+v, %v", d, err)
+	}
+}
+
+// TestProofOfAnotherIsNotLookedFor: not of one that was made again, for which another operation
+// looks, and not where somebody was faster.
+func TestProofOfAnotherIsNotLookedFor(t *testing.T) {
+	w := newWorld(t)
+	engine, err := operation.New(w.parts.Table, w.Definitions(), operation.Options{Now: w.at, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func(made customdomains.Domain) {
+		t.Helper()
+		if r, err := engine.Run(t.Context(), "verify-"+made.ID); err != nil || r.Status != operation.Success || r.Message != "" {
+			t.Errorf("it ends as %+v, %v", r, err)
+		}
+	}
+	before := w.create(acme, customdomains.New{Hostname: api})
+	if err := w.Delete(w.request(), acme, api, ""); err != nil {
+		t.Fatal(err)
+	}
+	made := w.create(acme, customdomains.New{Hostname: api})
+	w.dns.set(made.Proof)
+	end(before)
+	if d, err := w.Read(t.Context(), acme, api); err != nil || d.Proof == nil {
+		t.Errorf("the one before proves %+v, %v", d, err)
+	}
+	if _, err := w.Verify(w.request(), acme, api); err != nil {
+		t.Fatal(err)
+	}
+	end(made)
+}
+
+// overtaken is a DNS that something happens before the answer of.
+type overtaken struct {
+	*zone
+	during func()
+}
+
+func (o overtaken) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	o.during()
+	return o.zone.LookupTXT(ctx, name)
+}
+
+// TestProofThatIsOvertakenLosesNothing: a deleted custom domain stays so, and what it leads to is
+// what it was led to meanwhile.
+func TestProofThatIsOvertakenLosesNothing(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		w := newWorld(t)
+		made := w.create(acme, customdomains.New{Hostname: api})
+		w.dns.set(made.Proof)
+		first, p := true, w.parts
+		p.DNS = overtaken{w.dns, func() {
+			if !first {
+				return
+			}
+			first = false
+			if deleted {
+				if err := w.Delete(w.request(), acme, api, ""); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			for _, deployment := range []string{main, "blog-main-0123abc"} { // two changes
+				if _, err := w.Update(w.request(), acme, api, deployment, false); err != nil {
+					t.Error(err)
+				}
+			}
+		}}
+		engine, err := operation.New(w.parts.Table, customdomains.Open(p).Definitions(), operation.Options{Now: w.at, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			r, err := engine.Run(t.Context(), "verify-"+made.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Ended() {
+				break
+			}
+			w.set(r.DueOn)
+		}
+		d, err := w.Read(t.Context(), acme, api)
+		if fault.Is(err, fault.NotFound) != deleted || !deleted && (d.Proof != nil || !slices.Equal(led(d), []string{"blog-main-0123abc"})) {
+			t.Errorf("deleted %v: it is %+v, %v", deleted, d, err)
+		}
+		w.wantTrue(d)
 	}
 }
 
