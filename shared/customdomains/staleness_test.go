@@ -154,6 +154,21 @@ func TestReadDoesNotEndWithTheFirstWhoAsks(t *testing.T) {
 	}
 }
 
+// TestReadInVainIsNotKept: what a table that was away has not said is asked again.
+func TestReadInVainIsNotKept(t *testing.T) {
+	w := newWorld(t)
+	w.active(acme, customdomains.New{Hostname: api, Deployment: main})
+	its := &slow{}
+	d := w.over(its)
+	w.wantServed(d, "stranger.example.com", "") // the names are known now
+	its.away.Store(true)
+	if _, err := d.Deployment(t.Context(), api); err == nil || fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v, want that nobody knows", err)
+	}
+	its.away.Store(false)
+	w.wantServed(d, api, main)
+}
+
 // TestCertificateIsReplacedByTheNextUpload, and read once by then.
 func TestCertificateIsReplacedByTheNextUpload(t *testing.T) {
 	w := newWorld(t)
