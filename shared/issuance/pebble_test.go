@@ -79,6 +79,7 @@ type house struct {
 	ahead   atomic.Int64 // of the clock, which operations need not be waited for
 	secure  net.Addr
 	roots   *x509.CertPool
+	items   *memory.Backend
 	engine  *operation.Engine
 	domains *customdomains.Directory
 	its     authority
@@ -87,7 +88,7 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{T: t}
+	h := &house{T: t, items: memory.New()}
 	now := func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 	source := ids.NewSource(rand.Reader, now)
 	var plain, secure net.Listener
@@ -105,7 +106,7 @@ func newHouse(t *testing.T) *house {
 	h.its = authority{&between{inner: pebble.Client.Transport}, func() { pebble.LookAt(t, port(plain), port(secure)) }}
 	h.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test", ACMEDirectory: pebble.Directory},
-		Table:  storetest.Over(t, memory.New(), storetest.Clock(now)), Now: now, IDs: source, Key: root{}, DNS: proven{&h.service},
+		Table:  storetest.Over(t, h.items, storetest.Clock(now)), Now: now, IDs: source, Key: root{}, DNS: proven{&h.service},
 		Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
 	}
 	h.service = customdomains.Open(h.parts)

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -54,10 +55,15 @@ func Start(t testing.TB) *Authority {
 }
 
 // LookAt has it look at hostnames at these ports of this machine, instead of at 80 and 443. Its
-// environment variable makes the test one that is not parallel.
+// environment variables make the test one that is not parallel.
 func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 	t.Helper()
-	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
+	// It leaves nothing to chance: by itself it refuses good nonces, and takes proofs again.
+	for name, value := range map[string]string{"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"} {
+		if os.Getenv(name) == "" {
+			t.Setenv(name, value)
+		}
+	}
 	quiet := log.New(io.Discard, "", 0)
 	free, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
