@@ -217,6 +217,107 @@ func TestEveryWrongPairSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestEveryWrongServerPairSaysWhatIsWrong(t *testing.T) {
+	const host = "api.example.com"
+	ca := pkitest.CA(t, "CA", now)
+	middle := ca.Intermediate(t, "Middle", now)
+	server := func(by pkitest.Cert, changes ...pkitest.Change) pkitest.Cert {
+		return by.Client(t, "server", now, func(c *pkitest.Template) {
+			c.DNSNames, c.ExtKeyUsage = []string{host}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+			for _, change := range changes {
+				change(c)
+			}
+		})
+	}
+	use := func(uses ...x509.ExtKeyUsage) pkitest.Cert {
+		return server(ca, func(c *pkitest.Template) { c.ExtKeyUsage = uses })
+	}
+	good, other := server(middle), server(ca)
+	rsaLeaf, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endless := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 40_000, 1), E: 1<<31 - 1}
+	endlessDER, err := x509.CreateCertificate(rand.Reader, ca.Certificate, ca.Certificate, endless, ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Signed by RSA, so that the endless key behind it would be tried.
+	own := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{host}}
+	leafDER, err := x509.CreateCertificate(rand.Reader, own, own, rsaLeaf.Public(), rsaLeaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leafKey, err := x509.MarshalPKCS8PrivateKey(rsaLeaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curveDER, err := x509.CreateCertificate(rand.Reader, other.Certificate, ca.Certificate, curve.Public(), ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curveKey, err := x509.MarshalECPrivateKey(curve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat(middle.PEM(), MaxChain-1)
+	for _, tt := range []struct {
+		name       string
+		is         pkitest.Cert
+		behind     string
+		wrongChain string
+	}{
+		{"with an intermediate", good, "", ""},
+		{"for servers and clients", use(x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth), "", ""},
+		{"for any use", use(x509.ExtKeyUsageAny), "", ""},
+		{"for no use by name", use(), "", ""},
+		{"a wildcard's", server(ca, func(c *pkitest.Template) { c.DNSNames = []string{"*.example.com"} }), "", ""},
+		{"for clients", use(x509.ExtKeyUsageClientAuth), "", "not for servers"},
+		{"for a use that nobody knows", server(ca, func(c *pkitest.Template) {
+			c.ExtKeyUsage, c.UnknownExtKeyUsage = nil, []asn1.ObjectIdentifier{{1, 2, 3}}
+		}), "", "not for servers"},
+		{"another host's", server(ca, func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }), "", "not for the custom domain"},
+		{"by its common name", ca.Client(t, host, now, func(c *pkitest.Template) { c.ExtKeyUsage = nil }), "", "not for the custom domain"},
+		{"a CA's", server(ca, func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }), "", "is of a CA"},
+		{"for other than signatures", server(ca, func(c *pkitest.Template) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), "", "may not sign handshakes"},
+		{"no chain", other, middle.PEM(), "no chain"},
+		{"a long chain", good, long, "more than 10 certificates"},
+		{"on its last day", server(ca, func(c *pkitest.Template) { c.NotAfter = now }), "", ""},
+		{"expired", server(ca, func(c *pkitest.Template) { c.NotAfter = now.Add(-time.Second) }), "", "has expired"},
+		{"not valid yet", server(ca, func(c *pkitest.Template) { c.NotBefore = now.Add(time.Second) }), "", "not valid yet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, wrongChain, wrongKey := ReadServerPair(tt.is.PEM()+tt.behind, tt.is.KeyPEM(t), host, now)
+			if (wrongChain == "") != (tt.wrongChain == "") || !strings.Contains(wrongChain, tt.wrongChain) || wrongKey != "" {
+				t.Errorf("the certificate %q, the key %q, want %q", wrongChain, wrongKey, tt.wrongChain)
+			}
+			if tt.wrongChain == "" && (p.Chain != tt.is.PEM() || p.Key != tt.is.KeyPEM(t) || !p.Leaf.Equal(tt.is.Certificate)) {
+				t.Error("what was read is another pair")
+			}
+		})
+	}
+	for want, pair := range map[string][2]string{
+		"more than 8192 bits": {encode("CERTIFICATE", leafDER) + encode("CERTIFICATE", endlessDER), encode("PRIVATE KEY", leafKey)},
+		"P-256":               {encode("CERTIFICATE", curveDER), encode("EC PRIVATE KEY", curveKey)},
+		"bytes":               {good.PEM() + strings.Repeat(" ", MaxChainBytes), good.KeyPEM(t)},
+	} {
+		if _, wrong, _ := ReadServerPair(pair[0], pair[1], host, now); !strings.Contains(wrong, want) {
+			t.Errorf("the certificate %q, want %q", wrong, want)
+		}
+	}
+	// The key is the first one's, and no other's of the chain.
+	if _, wrong, wrongKey := ReadServerPair(good.PEM(), middle.KeyPEM(t), host, now); wrong != "" || !strings.Contains(wrongKey, "does not belong") {
+		t.Errorf("the certificate %q, the key %q", wrong, wrongKey)
+	}
+	if _, _, wrongKey := ReadServerPair(good.PEM(), good.KeyPEM(t)+good.KeyPEM(t), host, now); !strings.Contains(wrongKey, "more than a private key") {
+		t.Errorf("two keys: %q", wrongKey)
+	}
+}
+
 func TestNamesAreWrittenAsRFC2253Has(t *testing.T) {
 	c := pkitest.CA(t, `a, "b"`, now)
 	for name, want := range map[string]string{
