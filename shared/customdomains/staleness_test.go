@@ -154,6 +154,25 @@ func TestReadDoesNotEndWithTheFirstWhoAsks(t *testing.T) {
 	}
 }
 
+// TestLookIsAsOldAsItsBegin: what changes while it goes on is seen all the same.
+func TestLookIsAsOldAsItsBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.active(acme, customdomains.New{Hostname: api, Deployment: main})
+		its := &slow{of: "custom-domain-index", gate: make(chan struct{})}
+		d := w.over(its)
+		go w.wantServed(d, api, main)
+		synctest.Wait()
+		w.set(w.at().Add(customdomains.Staleness))
+		close(its.gate)
+		synctest.Wait()
+		if err := w.Delete(w.request(), acme, api, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.wantServed(d, api, "")
+	})
+}
+
 // TestReadInVainIsNotKept: what a table that was away has not said is asked again.
 func TestReadInVainIsNotKept(t *testing.T) {
 	w := newWorld(t)
