@@ -90,7 +90,9 @@ func TestCustomDomainByACMEForClientsWithCertificates(t *testing.T) {
 		if client != nil {
 			settings.Certificates = []tls.Certificate{client.TLS(t)}
 		}
-		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", secure) }
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", secure)
+		}
 		c := &http.Client{Transport: &http.Transport{TLSClientConfig: settings, DialContext: dial, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+hostname+"/partners", http.NoBody)
 		if err != nil {

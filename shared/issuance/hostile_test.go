@@ -142,6 +142,7 @@ func TestAuthorityIsAskedByHTTPSAlone(t *testing.T) {
 
 // TestAuthorityMayForgetTheAccount: the next order makes another one, in the same process.
 func TestAuthorityMayForgetTheAccount(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.finish(h.active("a.example.com"), 1)
 	h.its.forget()
@@ -158,20 +159,23 @@ var errLost = errors.New("the answer is lost")
 
 // TestLostAnswersCostNoCertificate: the authority has done what it was asked for, and nobody hears of it.
 func TestLostAnswersCostNoCertificate(t *testing.T) {
-	h := newHouse(t)
 	for n := range 6 {
-		var asked atomic.Int64
-		h.its.transport.set(func(r *http.Request, ask func() (*http.Response, error)) (*http.Response, error) {
-			answer, err := ask()
-			if r.Method == http.MethodPost && asked.Add(1) == int64(n+1) && err == nil {
-				_ = answer.Body.Close()
-				return nil, errLost
+		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			var asked atomic.Int64
+			h.its.transport.set(func(r *http.Request, ask func() (*http.Response, error)) (*http.Response, error) {
+				answer, err := ask()
+				if r.Method == http.MethodPost && asked.Add(1) == int64(n+1) && err == nil {
+					_ = answer.Body.Close()
+					return nil, errLost
+				}
+				return answer, err
+			})
+			d := h.finish(h.active("api.example.com"), 1)
+			if d.Certificate.ValidTo.IsZero() || h.its.transport.count("/finalize-order/") > 2 {
+				t.Errorf("it comes to %+v", d.Certificate)
 			}
-			return answer, err
 		})
-		d := h.finish(h.active("n"+strconv.Itoa(n)+".example.com"), 1)
-		if d.Certificate.ValidTo.IsZero() || h.its.transport.count("/finalize-order/") > 2 {
-			t.Errorf("without answer %d it comes to %+v", n+1, d.Certificate)
-		}
 	}
 }

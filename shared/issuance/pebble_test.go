@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +71,13 @@ func (d hearing) Challenge(ctx context.Context, name string) (*tls.Certificate, 
 		return nil, nil
 	}
 	return d.Directory.Challenge(ctx, name)
+}
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "16"); err != nil { // which wait most of their time
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 // house is an installation with a gateway that listens on two ports.
@@ -211,6 +220,7 @@ func (h *house) soon(hostname string, holds func(*x509.Certificate) bool) (strin
 func anything(*x509.Certificate) bool { return true }
 
 func TestDomainIsServedWithACertificateOfTheAuthority(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for n, hostname := range map[int]string{1: "tls-alpn.example.com", 2: "http.example.com"} {
 		d := h.active(hostname)
@@ -266,6 +276,7 @@ func (h *house) breaks(d customdomains.Domain) {
 }
 
 func TestCertificateIsRenewed(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	d := h.finish(h.active("api.example.com"), 1)
 	h.ahead.Add(int64(customdomains.Staleness))
@@ -283,6 +294,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 }
 
 func TestRefusalOfTheAuthorityIsTold(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	d := h.active("api.example.com")
 	// Nothing answers at the port by then.

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -58,12 +59,7 @@ func Start(t testing.TB) *Authority {
 // environment variables make the test one that is not parallel.
 func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 	t.Helper()
-	// It leaves nothing to chance: by itself it refuses good nonces, and takes proofs again.
-	for name, value := range map[string]string{"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"} {
-		if os.Getenv(name) == "" {
-			t.Setenv(name, value)
-		}
-	}
+	certain()
 	quiet := log.New(io.Discard, "", 0)
 	free, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
@@ -88,6 +84,16 @@ func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 	a.roots.Store(roots)
 	a.front.Store(&handler)
 }
+
+// certain leaves nothing to chance for the rest of the process: by itself Pebble waits, refuses good nonces, and
+// takes proofs again. t.Setenv would keep tests from being parallel, which mostly wait.
+var certain = sync.OnceFunc(func() {
+	for name, value := range map[string]string{"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, value) //nolint:usetesting // see above
+		}
+	}
+})
 
 // Roots are what trusts the certificates that it issues, from LookAt on.
 func (a *Authority) Roots() *x509.CertPool { return a.roots.Load() }
