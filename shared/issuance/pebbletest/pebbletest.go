@@ -90,7 +90,7 @@ func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 var certain = sync.OnceFunc(func() {
 	for name, value := range map[string]string{"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"} {
 		if os.Getenv(name) == "" {
-			_ = os.Setenv(name, value) //nolint:usetesting // see above
+			_ = os.Setenv(name, value)
 		}
 	}
 })
