@@ -89,6 +89,12 @@ const (
 	askSoon, askLater, soon = 2 * time.Second, 30 * time.Second, 30 * time.Second
 	// heardOf is after how long every gateway answers an order's challenge.
 	heardOf = 2 * challengeAge
+	// MaxOrders is how many certificates are ordered for an account in orderWindow at most, failed ones
+	// and renewals included: an authority counts the installation's orders all together (300 in three
+	// hours is usual), and no account may take them from the others. A thousand hostnames are renewed
+	// at some 40 in that time.
+	MaxOrders   = 60
+	orderWindow = 3 * time.Hour
 	// stepTimeout is for some requests to the authority, one after the other.
 	stepTimeout = time.Minute
 	// proofAge is how old the proof of a hostname has to be when the authority looks: by then
@@ -160,6 +166,9 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 	if !ok {
 		return operation.Result{Next: operation.Succeed}, nil
 	}
+	if wait, err := i.pace(ctx, in.AccountID, step); wait > 0 || err != nil {
+		return operation.Result{Again: true, After: wait}, err
+	}
 	// By turns: who reaches the hostname at one port may not reach it at the other.
 	o, err := i.authority.Order(ctx, r.Hostname, in.Number%2 == 0)
 	if err != nil {
@@ -187,6 +196,34 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 			}),
 		},
 	}, nil
+}
+
+// orders is how many certificates were ordered for an account in a window of time.
+type orders struct {
+	Begin  time.Time `dynamodbav:"begin"`
+	Placed int       `dynamodbav:"placed"`
+}
+
+// pace counts an order of an account, and gives how long to wait where it has had its share.
+func (i issuer) pace(ctx context.Context, accountID string, step operation.Step) (wait time.Duration, err error) {
+	begin := step.Now.UTC().Truncate(orderWindow)
+	err = i.parts.Table.Again(ctx, func(ctx context.Context) error {
+		var its orders
+		if err := i.parts.Table.Load(ctx, store.Want(paceKey(accountID), &its)); err != nil {
+			return fmt.Errorf("read an account's orders: %w", err)
+		}
+		if its.Begin.Before(begin) {
+			its = orders{Begin: begin}
+		}
+		if its.Placed >= MaxOrders {
+			wait = its.Begin.Add(orderWindow).Sub(step.Now) + spread(orderWindow/10, step.ID)
+			return nil
+		}
+		wait = 0
+		its.Placed++
+		return i.parts.Table.Commit(ctx, store.Put(paceKey(accountID), its))
+	})
+	return wait, err
 }
 
 func orderContext(step operation.Step) string { return "custom-domain-order/" + step.ID }

@@ -169,7 +169,7 @@ func TestCertificateIsObtainedHoweverWorkersEnd(t *testing.T) {
 				}
 				return s.Delete(request(), acme, "gone.example.com", "")
 			},
-			Ignore: []string{"updatedOn", "createdOn", "verifiedOn", "certificate", "pending", "placedOn", "dueOn", "dueSk", "ttl", api, its.refused, "gone.example.com"},
+			Ignore: []string{"updatedOn", "createdOn", "verifiedOn", "certificate", "pending", "placedOn", "begin", "placed", "dueOn", "dueSk", "ttl", api, its.refused, "gone.example.com"},
 		}
 	}, 60)
 }

@@ -314,3 +314,30 @@ func TestOrderThatIsOvertakenChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestOrdersOfAnAccountLeaveOthersTheirs: an authority counts those of all accounts together.
+func TestOrdersOfAnAccountLeaveOthersTheirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, its, run := ordering(t)
+		w.set(w.at().Truncate(3 * time.Hour).Add(time.Hour))
+		order := func(o auth.Owner, hostname string) operation.Record {
+			return run("certify-" + w.active(o, customdomains.New{Hostname: hostname}).ID + "-1")
+		}
+		for n := range customdomains.MaxOrders {
+			if r := order(acme, fmt.Sprintf("n%d.example.com", n)); !r.Ended() {
+				t.Fatalf("order %d: %+v", n+1, r)
+			}
+		}
+		late := order(acme, "late.example.com")
+		if wait := late.DueOn.Sub(w.at()); late.Ended() || len(its.orders) != customdomains.MaxOrders || wait < 2*time.Hour || wait > 150*time.Minute {
+			t.Errorf("one more waits for %s after %d orders", wait, len(its.orders))
+		}
+		if r := order(evil, "evil.example.org"); !r.Ended() {
+			t.Errorf("the other account's waits too: %+v", r)
+		}
+		w.set(late.DueOn)
+		if r := run(late.ID); !r.Ended() || len(its.orders) != customdomains.MaxOrders+2 {
+			t.Errorf("later it comes to %+v after %d orders", r, len(its.orders))
+		}
+	})
+}

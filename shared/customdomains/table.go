@@ -19,6 +19,8 @@ const (
 	// challengeSpace has what gateways answer an authority that looks at a hostname, while a
 	// certificate is ordered.
 	challengeSpace store.Space = "custom-domain-challenge"
+	// paceSpace has how many certificates were ordered for an account of late.
+	paceSpace store.Space = "custom-domain-orders"
 	// indexSpace has the hostnames of hostSpace in shards, each with the change that it was
 	// last touched by. Gateways keep them in memory, and so know all names without a read.
 	indexSpace store.Space = "custom-domain-index"
@@ -34,6 +36,8 @@ func key(accountID, hostname string) store.Key { return store.In(partition(accou
 func countKey(accountID string) store.Key { return countSpace.Key(accountID) }
 
 func hostKey(hostname string) store.Key { return hostSpace.Key(hostname) }
+
+func paceKey(accountID string) store.Key { return paceSpace.Key(accountID) }
 
 func challengeKey(hostname string) store.Key { return challengeSpace.Key(hostname) }
 
