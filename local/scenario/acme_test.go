@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/local/instance"
 	"github.com/gatewright/gatewright/shared/issuance/pebbletest"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/zone"
@@ -43,16 +42,7 @@ func TestCustomDomainByACMEForClientsWithCertificates(t *testing.T) {
 	}
 	t.Setenv("SSL_CERT_FILE", trusted)
 	t.Setenv("GATEWRIGHT_ACME_DIRECTORY", authority.Directory)
-	p, err := instance.Start(t.Context(), dir, repository, "dist/local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		if t.Failed() {
-			t.Logf("the product printed:\n%s", p.Output())
-		}
-	})
+	p := running(t, dir, "dist/local")
 	authority.LookAt(t, portOf(t, p.Gateway), portOf(t, p.TLS))
 	in := &target{api: p.API, gateway: p.Gateway, key: p.Key, account: "demo", client: http.DefaultClient}
 

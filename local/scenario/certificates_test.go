@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/readme"
-	"github.com/gatewright/gatewright/local/instance"
 )
 
 // TestCertificatesAreAsDocumented types what the pages about certificates say, with
@@ -36,16 +35,7 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 			}
 			dir := t.TempDir()
 			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "warehouse", "ca.pem"))
-			p, err := instance.Start(t.Context(), dir, repository, "dist/local")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				p.Stop()
-				if t.Failed() {
-					t.Logf("the product printed:\n%s", p.Output())
-				}
-			})
+			p := running(t, dir, "dist/local")
 			secure, err := url.Parse(p.TLS)
 			if err != nil {
 				t.Fatal(err)

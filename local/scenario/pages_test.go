@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/readme"
-	"github.com/gatewright/gatewright/local/instance"
 )
 
 // TestPages types what every page of docs/ says under "By curl", one after the other
@@ -18,16 +17,7 @@ func TestPages(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		if t.Failed() {
-			t.Logf("the product printed:\n%s", p.Output())
-		}
-	})
+	p := running(t, t.TempDir(), "make", "run")
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, "http://127.0.0.1:9001", p.Gateway,
 		"127.0.0.1:9443", strings.TrimPrefix(p.TLS, "https://"), ".gatewright/", p.Data()+"/")
 	pages, err := filepath.Glob("../../docs/*.md")

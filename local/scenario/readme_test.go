@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/readme"
-	"github.com/gatewright/gatewright/local/instance"
 )
 
 // TestReadmeFiveMinutes types what the README says, from its own text, with
@@ -29,16 +28,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	if steps[0].Commands != "make run" {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
 	}
-	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		if t.Failed() {
-			t.Logf("the product printed:\n%s", p.Output())
-		}
-	})
+	p := running(t, t.TempDir(), "make", "run")
 	// What differs here: free ports, and folders of the test's own.
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API,

@@ -120,6 +120,23 @@ func start() (*instance.Instance, error) {
 	return instance.Start(context.Background(), dir, repository, "dist/local")
 }
 
+// running is a product of the test's own, over the data below dir; what it printed is shown where
+// the test fails.
+func running(t *testing.T, dir string, command ...string) *instance.Instance {
+	t.Helper()
+	p, err := instance.Start(t.Context(), dir, repository, command...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("the product printed:\n%s", p.Output())
+		}
+	})
+	return p
+}
+
 // withoutMake gives an environment without what `make test` leaves there for makes
 // below it: these are a user's.
 func withoutMake(environ []string) []string {

@@ -46,8 +46,8 @@ func challengeKey(hostname string) store.Key { return challengeSpace.Key(hostnam
 // (docs/decisions/0037-gateways-know-all-hostnames.md).
 const shards = 64
 
-// shardOf is the shard of a hostname for a text that nobody can choose: whoever could choose the shard would
-// fill one, and nothing in it could change any more.
+// shardOf is a hostname's shard by a text that nobody can choose: whoever could choose the shard would fill
+// one, and nothing in it could change any more.
 func shardOf(text string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))

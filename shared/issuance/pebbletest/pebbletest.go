@@ -55,8 +55,8 @@ func Start(t testing.TB) *Authority {
 	return a
 }
 
-// LookAt has it look at hostnames at these ports of this machine, instead of at 80 and 443. Its
-// environment variables make the test one that is not parallel.
+// LookAt has it look at hostnames at these ports of this machine, instead of at 80 and 443. Called
+// again, it is a new authority, with other roots, that knows nothing of before.
 func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 	t.Helper()
 	certain()
