@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/issuance"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/removal"
 )
@@ -31,6 +32,7 @@ func Definitions(p installation.Parts) []operation.Definition {
 	return slices.Concat(
 		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
 		removal.Open(p).Definitions(),
+		metering.NewRemover(p).Definitions(),
 		customdomains.Open(p).Definitions(),
 		[]operation.Definition{customdomains.Open(p).Issue(issuance.Open(p, nil))},
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
