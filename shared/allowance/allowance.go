@@ -1,7 +1,7 @@
 // Package allowance enforces limits exactly, over any number of instances, with
 // far less than a write for each request: an instance leases a slice of an
 // allowance with one conditional write and spends it from memory (design,
-// section 8). Rate limits use it for their windows and quotas for their
+// section 8). Rate limits use a Pool for their windows and Quotas are for
 // calendar periods.
 //
 // The invariant, for each allowance of each period: the record's granted is at
@@ -14,11 +14,15 @@
 // what was leased. Why it is so, and what it costs:
 // docs/decisions/0014-leases-without-expiry.md, 0015-sizes-of-leases.md.
 //
+// Stranded for minutes is fine, for a month it is not. Quotas therefore spend in two
+// steps: what is leased is first begun, in the instance's journal, and all that
+// was not begun comes back after a crash: 0039-quotas-with-journals.md.
+//
 // What it is not: it decides no names, knows no policies and no status codes,
 // and smooths nothing: a period is a fixed window.
 //
 // Read this file first, then table.go and ledger.go (the table), pool.go (an instance) and
-// demand.go (how large a slice is).
+// demand.go (how large a slice is); of quotas quota.go, journal.go and reclaim.go.
 package allowance
 
 import (

@@ -291,7 +291,7 @@ func TestUnspentUnitsAreReclaimedOnceInAHorizon(t *testing.T) {
 		{"within a horizon it does not look", 16*time.Second - 1, 0},
 		{"after one, nothing was spent", 16 * time.Second, 40},
 	} {
-		if got := s.reclaim(at(tt.now), false); got != tt.want {
+		if got := s.reclaim(at(tt.now), false).n; got != tt.want {
 			t.Errorf("%s: %d, not %d", tt.name, got, tt.want)
 		}
 	}
@@ -299,7 +299,7 @@ func TestUnspentUnitsAreReclaimedOnceInAHorizon(t *testing.T) {
 		t.Errorf("then %d are left, %d held, %d leased", s.left.Load(), s.tokens.Load(), s.leased)
 	}
 	s = full()
-	if s.reclaim(at(20*time.Second), false); s.reclaim(at(10*time.Second), false) != 0 || !s.sampledAt.Equal(at(10*time.Second)) {
+	if s.reclaim(at(20*time.Second), false); s.reclaim(at(10*time.Second), false).n != 0 || !s.sampledAt.Equal(at(10*time.Second)) {
 		t.Error("a clock that went back keeps units for ever")
 	}
 	for _, tt := range []struct {
@@ -315,7 +315,7 @@ func TestUnspentUnitsAreReclaimedOnceInAHorizon(t *testing.T) {
 	} {
 		s := full()
 		s.filling = tt.filling
-		if got := s.reclaim(at(tt.now), true); got != tt.want {
+		if got := s.reclaim(at(tt.now), true).n; got != tt.want {
 			t.Errorf("%s: %d, not %d", tt.name, got, tt.want)
 		}
 	}
@@ -323,7 +323,7 @@ func TestUnspentUnitsAreReclaimedOnceInAHorizon(t *testing.T) {
 	s = full()
 	s.reclaim(at(time.Second), false)
 	s.leased += 100
-	if got := s.reclaim(at(20*time.Second), false); got != 0 || !s.exhausted || s.low.Load() != 9 || s.left.Load() != 10 {
+	if got := s.reclaim(at(20*time.Second), false).n; got != 0 || !s.exhausted || s.low.Load() != 9 || s.left.Load() != 10 {
 		t.Errorf("gives back %d under traffic", got)
 	}
 }

@@ -85,6 +85,35 @@ func (d *demand) leased(now time.Time, n, spent, before int64) {
 	d.granted = before + n
 }
 
+// pace is how fast an allowance is spent of late. Its owner guards it.
+type pace struct {
+	at    time.Time // when units were begun last
+	spent int64     // all that had been spent by then
+}
+
+// How much of what it has leased an instance begins, that is, how much of it is
+// lost for good if the instance dies: what it will spend in beginAhead. Where that is
+// fewer than fewestBegun units, as many, but no more than in longestAhead.
+const (
+	beginAhead   = 250 * time.Millisecond
+	longestAhead = time.Second
+	fewestBegun  = 32
+)
+
+// want is how many units to begin when need are waited for and spent were spent.
+func (d *pace) want(now time.Time, need, spent int64) int64 {
+	if d.at.IsZero() {
+		return need
+	}
+	asked := spent - d.spent + need
+	most := growth * float64(asked)
+	if elapsed := now.Sub(d.at); elapsed > 0 {
+		rate := float64(asked) / float64(elapsed)
+		most = min(most, max(rate*float64(beginAhead), min(rate*float64(longestAhead), fewestBegun)))
+	}
+	return max(int64(most), need)
+}
+
 // maxSlice is the largest slice to take of what is left: half of this instance's
 // share, so that the slices shrink as the allowance runs out and its last
 // units are not stranded in an instance that has no use for them.

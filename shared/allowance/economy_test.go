@@ -39,6 +39,7 @@ type fleet struct {
 	span     time.Duration
 	limit    int64
 	strict   bool
+	quota    bool
 	admitted atomic.Int64
 	refused  atomic.Int64
 	nth      atomic.Int32
@@ -52,11 +53,15 @@ func newFleet(t *testing.T, limit int64, span time.Duration) *fleet {
 // and then leaves in order, or as if it had died.
 func (f *fleet) serve(ctx context.Context, rate float64, dies bool) {
 	nth := byte(f.nth.Add(1))
-	b := New(Options{
+	o := Options{
 		// Instances share no randomness: equal tokens would make one commit of two.
 		Table: store.New(f.table, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}), Now: time.Now,
 		Random: rand.NewChaCha8([32]byte{nth}), Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	b := New(o)
+	if f.quota {
+		b = NewQuotas(o).pool
+	}
 	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {

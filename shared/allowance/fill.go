@@ -15,13 +15,25 @@ type request struct {
 	want   int64 // useful beyond that
 	blind  bool  // nothing is known of the record: lease without a look at it
 	demand demand
+
+	// Of a quota: what is leased and not begun, and where that is written down.
+	journal *journal
+	reserve int64
+	paced   bool  // it is one of a quota
+	begin   int64 // useful to begin now
+	ample   bool  // the reserve is enough
 }
 
 // grant is what the table answered.
 type grant struct {
 	leased int64
-	left   int64 // in the record after it; at most this when before is unknown
-	before int64 // granted before it, -1 if unknown
+	// kept, of a quota, is what of leased is not begun, and so cannot be spent yet;
+	// below 0 where some of the reserve is begun too. journal has it written down.
+	kept    int64
+	journal *journal
+	unseen  bool  // nothing is known of the record: nothing was leased
+	left    int64 // in the record after it; at most this when before is unknown
+	before  int64 // granted before it, -1 if unknown
 }
 
 // fill has a goroutine lease for the slot until nobody waits, if none does yet.
@@ -55,12 +67,12 @@ func (pl *Pool) fillOnce(ctx context.Context, s *slot) bool {
 	now := pl.now()
 	q, ok := s.plan(now)
 	if pl.draining.Load() {
-		q.want = 0
+		q.want, q.begin = 0, 0
 	}
 	if !ok || s.failsAgain(now) {
 		s.filling = false
 		if pl.draining.Load() {
-			pl.enqueueReturn(s.period, s.withdraw(s.tokens.Load()))
+			pl.owe(s.giveUp(s.tokens.Load() + s.reserve))
 		}
 		s.mu.Unlock()
 		return false
@@ -70,6 +82,12 @@ func (pl *Pool) fillOnce(ctx context.Context, s *slot) bool {
 	g, err := pl.lease(ctx, q)
 
 	s.mu.Lock()
+	if errors.Is(err, errGone) {
+		s.settleReserve() // it goes on under a new journal
+		s.recheck = true
+		s.mu.Unlock()
+		return true
+	}
 	if err != nil {
 		waiting := s.fail(now, err)
 		s.mu.Unlock()
@@ -95,15 +113,22 @@ func (s *slot) failsAgain(now time.Time) bool {
 // lease takes what is needed, or all that is left if that is less, and as much
 // of what is wanted as is this instance's due.
 func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
+	if q.ample {
+		g, err := pl.take(ctx, q, 0)
+		g.unseen = true
+		return g, err
+	}
+	need := max(q.need-q.reserve, 0)
 	if q.blind {
-		n := max(q.need, q.want)
-		err := pl.ledger.lease(ctx, q.period, q.limit, n)
+		n := max(need, q.want)
+		g, err := pl.take(ctx, q, n)
 		switch {
 		case err == nil:
-			return grant{leased: n, left: q.limit - n, before: -1}, nil
+			g.left, g.before = q.limit-n, -1
+			return g, nil
 		case !errors.Is(err, errSpent):
 			return grant{}, err
-		case n == 1:
+		case n == 1 && q.reserve == 0:
 			return grant{before: -1}, nil
 		}
 	}
@@ -113,19 +138,35 @@ func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
 			return grant{}, err
 		}
 		left := max(q.limit-before, 0)
-		n := min(max(q.need, min(q.want, q.demand.maxSlice(q.limit, left))), left)
-		if n <= 0 {
+		slice := min(q.demand.maxSlice(q.limit, left), max(left-pl.singly, 0))
+		n := max(min(max(need, min(q.want, slice)), left), 0)
+		if n == 0 && q.reserve == 0 {
 			return grant{left: left, before: before}, nil
 		}
-		switch err = pl.ledger.lease(ctx, q.period, q.limit, n); {
+		g, err := pl.take(ctx, q, n)
+		switch {
 		case err == nil:
-			return grant{leased: n, left: left - n, before: before}, nil
+			g.left, g.before = left-n, before
+			return g, nil
 		case !errors.Is(err, errSpent):
 			return grant{}, err
 		}
 		// Others were quicker, so little is left: take no more than is waited for.
 		q.want = 0
 	}
+}
+
+// take leases n units and begins what is useful of all that is there then.
+func (pl *Pool) take(ctx context.Context, q request, n int64) (grant, error) {
+	begun := n
+	if q.paced {
+		begun = min(n+q.reserve, max(q.need, q.begin))
+	}
+	if n+begun == 0 {
+		return grant{journal: q.journal}, nil
+	}
+	j, err := pl.books.take(ctx, q, n, begun)
+	return grant{leased: n, kept: n - begun, journal: j}, err
 }
 
 func (pl *Pool) report(ctx context.Context, err error) {

@@ -134,7 +134,7 @@ func TestTwoLooksAtOneMomentAreOne(t *testing.T) {
 	s.reclaim(at(0), false)
 	s.tokens.Store(40) // 20 are spent
 	s.reclaim(at(0), false)
-	if got := s.reclaim(at(16*time.Second), false); got != 22 {
+	if got := s.reclaim(at(16*time.Second), false).n; got != 22 {
 		t.Errorf("gives back %d, not what is beyond 20 in 16 s", got)
 	}
 }

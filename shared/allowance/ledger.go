@@ -97,6 +97,9 @@ func expiry(p period) int64 { return p.end().Add(recordRetention).Unix() }
 // refund is a part of a lease on its way back.
 type refund struct {
 	period period
-	n      int64
+	n      int64 // units that were begun
 	id     string
+	// unbegun are units that journal has written down, of a quota.
+	unbegun int64
+	journal *journal
 }

@@ -179,7 +179,7 @@ func TestRecordIsLinearizable(t *testing.T) {
 					note(client, ask{n: n}, call, answer{ok: err == nil})
 					if err == nil && random.IntN(3) > 0 {
 						call = time.Since(begin)
-						if err := l.release(t.Context(), refund{p, n, fmt.Sprint(client, "-", k)}); err != nil {
+						if err := l.release(t.Context(), refund{period: p, n: n, id: fmt.Sprint(client, "-", k)}); err != nil {
 							t.Errorf("return: %v", err)
 						}
 						note(client, ask{n: n, back: true}, call, answer{})

@@ -34,7 +34,14 @@ type Options struct {
 // Pool is what one instance holds of all allowances. It is safe for concurrent
 // use; an instance has one.
 type Pool struct {
-	ledger       ledger
+	ledger ledger
+	books  books
+	// quota is whether units are begun in a journal before they are spent, and go
+	// back after their period too, for its history.
+	quota bool
+	// singly is how many of a record's last units are leased only when they are
+	// waited for.
+	singly       int64
 	ids          *ids.Source
 	now          func() time.Time
 	log          *slog.Logger
@@ -77,6 +84,7 @@ func New(o Options) *Pool {
 		o.MaxSlots = 16_384
 	}
 	pl.maxShard = max(o.MaxSlots/shardCount, 1)
+	pl.books = direct{pl.ledger}
 	for i := range pl.shards {
 		pl.shards[i].slots = map[slotKey]*slot{}
 	}
@@ -194,7 +202,7 @@ func (pl *Pool) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict
 	if _, ok := s.spend(n); ok { // a lease came in between
 		return nil, admitted, nil
 	}
-	if s.refuses(now) {
+	if s.refuses(now) && s.settleReserve() == 0 {
 		return nil, refused, nil
 	}
 	if err := s.fails(now); err != nil {
@@ -241,7 +249,7 @@ func (pl *Pool) refusal(a Allowance) Decision {
 // slot finds or makes the place of an allowance.
 func (pl *Pool) slot(a Allowance) *slot {
 	key := slotKey{a.period(), a.Limit}
-	sh := &pl.shards[maphash.String(pl.seed, key.period.name)%shardCount]
+	sh := pl.shard(key)
 	sh.mu.RLock()
 	s := sh.slots[key]
 	sh.mu.RUnlock()
@@ -257,8 +265,15 @@ func (pl *Pool) slot(a Allowance) *slot {
 		pl.evict(sh)
 	}
 	s = newSlot(key.period, key.limit, sh.first(key))
+	if pl.quota {
+		s.pace = new(pace)
+	}
 	sh.slots[key] = s
 	return s
+}
+
+func (pl *Pool) shard(key slotKey) *shard {
+	return &pl.shards[maphash.String(pl.seed, key.period.name)%shardCount]
 }
 
 // first guesses the first slice of a period from what was spent in the one

@@ -17,7 +17,7 @@ type slot struct {
 	limit  int64
 
 	tokens atomic.Int64 // leased and unspent
-	left   atomic.Int64 // what the record had left when it was last seen
+	left   atomic.Int64 // what the record had left when it was last seen, and reserve
 	low    atomic.Int64 // fewer tokens than this ask for the next slice
 
 	mu      sync.Mutex
@@ -28,6 +28,13 @@ type slot struct {
 	ahead   int64 // admitted by TakeAsync and not yet leased
 	leased  int64 // all tokens ever put here, less those given back
 	demand  demand
+
+	// What is below is for quotas alone: units that are leased and not begun, in the
+	// journal that has them written down.
+	journal *journal
+	reserve int64
+	ebb     int64 // less in reserve asks for the next slice
+	pace    *pace
 
 	exhausted   bool // the record had nothing left at exhaustedAt
 	exhaustedAt time.Time
@@ -86,6 +93,15 @@ func (s *slot) withdraw(n int64) int64 {
 // remaining is what may be left of the allowance for everyone.
 func (s *slot) remaining(held int64) int64 { return min(held+s.left.Load(), s.limit) }
 
+// settleReserve forgets what is in a journal that is not this instance's any more:
+// somebody has given it back. The lock is held.
+func (s *slot) settleReserve() int64 {
+	if s.journal != nil && s.journal.gone.Load() {
+		s.journal, s.reserve = nil, 0
+	}
+	return s.reserve
+}
+
 // spent is how many units were admitted here in all. The lock is held.
 func (s *slot) spent() int64 { return s.leased - s.tokens.Load() + s.ahead }
 
@@ -129,16 +145,22 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 	}
 	asked := s.recheck
 	s.recheck = false
+	reserve := s.settleReserve()
 	if need == 0 && !asked {
 		return request{}, false
 	}
 	q = request{
 		period: s.period, limit: s.limit, need: need, demand: s.demand,
-		want:  s.demand.want(s.period, now, need, s.spent(), s.tokens.Load()),
-		blind: need > 0 && s.demand.at.IsZero(),
+		want:    s.demand.want(s.period, now, need, s.spent(), s.tokens.Load()+reserve),
+		blind:   need > reserve && s.demand.at.IsZero(),
+		journal: s.journal, reserve: reserve, paced: s.pace != nil,
+	}
+	if s.pace != nil {
+		q.begin = s.pace.want(now, need, s.spent())
+		q.ample = reserve > 0 && need <= reserve && reserve-max(need, q.begin) >= s.ebb
 	}
 	// What is held lasts until the horizon: no lease before it is spent.
-	return q, need > 0 || q.want > 0 || s.exhausted
+	return q, need > 0 || q.want > 0 || s.exhausted || q.ample && q.begin > 0
 }
 
 // settle takes up what a lease brought and answers those it is enough for. It
@@ -146,11 +168,23 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 // held.
 func (s *slot) settle(now time.Time, g grant) (over int64) {
 	s.failure = nil
-	s.leased += g.leased
-	s.left.Store(g.left)
+	begun := g.leased - g.kept
+	s.leased += begun
+	s.journal = g.journal
+	s.reserve += g.kept
+	if s.pace != nil {
+		defer func() { s.pace.at, s.pace.spent = now, s.spent() }()
+	}
+	have := begun + s.tokens.Swap(0)
+	if g.unseen {
+		s.left.Add(-begun)
+		s.serve(have, false)
+		s.low.Store(s.tokens.Load() / 4)
+		return 0
+	}
+	s.left.Store(g.left + s.reserve)
 	s.exhausted, s.exhaustedAt = g.left == 0, now
-
-	have := g.leased + s.tokens.Swap(0)
+	s.ebb = s.reserve / 4
 	paid := min(s.ahead, have)
 	s.ahead -= paid
 	have -= paid
@@ -159,9 +193,9 @@ func (s *slot) settle(now time.Time, g grant) (over int64) {
 		s.leased += over
 		s.ahead = 0
 	}
-	s.serve(have, g.left == 0)
+	s.serve(have, g.left == 0 && s.reserve == 0)
 	s.demand.leased(now, g.leased, s.spent(), g.before)
-	if g.left > 0 {
+	if g.left > 0 || s.reserve > 0 {
 		s.low.Store(s.tokens.Load() / 4)
 	} else {
 		s.low.Store(0)
@@ -218,31 +252,41 @@ func (s *slot) leave(w *waiter) {
 
 // reclaim takes back what this instance will not spend: all of it with all set.
 // It looks once in a horizon, which is how long unspent units stay here.
-func (s *slot) reclaim(now time.Time, all bool) int64 {
+func (s *slot) reclaim(now time.Time, all bool) refund {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	while := now.Sub(s.sampledAt)
 	spent := s.spent()
 	if !all && s.sampled && while >= 0 && while < horizon(s.period) {
-		return 0
+		return refund{}
 	}
 	sampled, before := s.sampled, s.sampleSpent
 	s.sampled, s.sampledAt, s.sampleSpent = true, now, spent
-	if s.filling || s.period.end().Sub(now) < shortestHorizon {
-		return 0
+	if s.filling || s.pace == nil && s.period.end().Sub(now) < shortestHorizon {
+		return refund{}
 	}
-	back := s.tokens.Load()
+	back := s.tokens.Load() + s.settleReserve()
 	if !all {
 		if !sampled {
-			return 0
+			return refund{}
 		}
 		back = surplus(s.period, s.limit, back, spent-before, while, now)
 	}
-	back = s.withdraw(back)
-	if back > 0 {
-		s.left.Add(back)
+	r := s.giveUp(back)
+	if r.n+r.unbegun > 0 {
+		s.left.Add(r.n)
 		s.low.Store(0)
 		s.exhausted = false
 	}
-	return back
+	return r
+}
+
+// giveUp takes up to n units out of what this instance may spend, those first that
+// are not begun. The lock is held.
+func (s *slot) giveUp(n int64) refund {
+	r := refund{period: s.period, unbegun: min(n, s.settleReserve()), journal: s.journal}
+	s.reserve -= r.unbegun
+	s.ebb = min(s.ebb, s.reserve/4)
+	r.n = s.withdraw(n - r.unbegun)
+	return r
 }

@@ -1,11 +1,8 @@
 package allowance
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -50,7 +47,7 @@ func (pl *Pool) sweepWhenDue(ctx context.Context) {
 func (pl *Pool) sweep(ctx context.Context) error {
 	pl.swept.Store(pl.now().UnixNano())
 	pl.collect(ctx, false)
-	return pl.flushReturns(ctx)
+	return errors.Join(pl.flushReturns(ctx), pl.books.keep(ctx))
 }
 
 // Drain gives everything back. The Pool can still be used, and leases only what
@@ -82,7 +79,7 @@ func (pl *Pool) collect(ctx context.Context, all bool) {
 		}
 		sh.mu.Unlock()
 		for _, s := range live {
-			pl.enqueueReturn(s.period, s.reclaim(now, all))
+			pl.owe(s.reclaim(now, all))
 			s.mu.Lock()
 			if s.ahead > 0 { // its lease failed before
 				pl.fill(ctx, s)
@@ -123,7 +120,7 @@ func (pl *Pool) remove(s *slot) bool {
 		return false
 	}
 	s.evicted = true
-	pl.enqueueReturn(s.period, s.withdraw(s.tokens.Load()))
+	pl.owe(s.giveUp(s.tokens.Load() + s.settleReserve()))
 	return true
 }
 
@@ -133,20 +130,19 @@ type pendingReturns struct {
 	refunds []refund
 }
 
-const (
-	// maxPendingReturns bounds the memory of an instance whose table does not answer;
-	// beyond it parts of leases are lost, which costs their period units and
-	// nothing else.
-	maxPendingReturns = 4096
-	// refundsPerCommit is half of what a transaction may hold: each is two items.
-	refundsPerCommit = 25
-)
+// maxPendingReturns bounds the memory of an instance whose table does not answer;
+// beyond it parts of leases are lost, which costs their period units and
+// nothing else.
+const maxPendingReturns = 4096
 
-func (pl *Pool) enqueueReturn(p period, n int64) {
-	if n <= 0 {
+func (pl *Pool) enqueueReturn(p period, n int64) { pl.owe(refund{period: p, n: n}) }
+
+// owe has units given back with the next flush.
+func (pl *Pool) owe(r refund) {
+	if r.n+r.unbegun <= 0 {
 		return
 	}
-	r := refund{period: p, n: n, id: pl.ids.Digits(20)}
+	r.id = pl.ids.Digits(20)
 	pl.pending.mu.Lock()
 	defer pl.pending.mu.Unlock()
 	if len(pl.pending.refunds) < maxPendingReturns {
@@ -161,52 +157,10 @@ func (pl *Pool) flushReturns(ctx context.Context) error {
 	pl.pending.refunds = nil
 	pl.pending.mu.Unlock()
 
-	// In a fixed order, so that a simulated run can be repeated.
-	slices.SortFunc(due, func(x, y refund) int {
-		return cmp.Or(strings.Compare(x.period.name, y.period.name), cmp.Compare(x.period.from, y.period.from), cmp.Compare(x.n, y.n))
-	})
-	now := pl.now()
-	for len(due) > 0 {
-		var batch []refund
-		batch, due = nextBatch(due, now)
-		if len(batch) == 0 {
-			continue
-		}
-		err := pl.ledger.release(ctx, batch...)
-		if errors.Is(err, errReturned) && len(batch) > 1 {
-			// One of them was applied by an earlier attempt whose reply was
-			// lost: the others have to go one by one.
-			for _, r := range batch {
-				if err = pl.ledger.release(ctx, r); err != nil && !errors.Is(err, errReturned) {
-					due = append(due, r)
-				}
-			}
-		} else if err != nil && !errors.Is(err, errReturned) {
-			due = append(due, batch...)
-		}
-		if err != nil && !errors.Is(err, errReturned) {
-			pl.pending.mu.Lock()
-			pl.pending.refunds = append(due, pl.pending.refunds...)
-			pl.pending.refunds = pl.pending.refunds[:min(len(pl.pending.refunds), maxPendingReturns)]
-			pl.pending.mu.Unlock()
-			return err
-		}
-	}
-	return nil
-}
-
-// nextBatch splits off refunds of different allowances whose periods still run.
-func nextBatch(due []refund, now time.Time) (batch, rest []refund) {
-	seen := map[period]bool{}
-	for i, r := range due {
-		switch {
-		case !now.Before(r.period.end()):
-		case seen[r.period] || len(batch) == refundsPerCommit:
-			return batch, due[i:]
-		default:
-			seen[r.period] = true
-			batch = append(batch, r)
-		}
-	}
-	return batch, nil
+	owed, err := pl.books.giveBack(ctx, pl.now(), due)
+	pl.pending.mu.Lock()
+	defer pl.pending.mu.Unlock()
+	pl.pending.refunds = append(owed, pl.pending.refunds...)
+	pl.pending.refunds = pl.pending.refunds[:min(len(pl.pending.refunds), maxPendingReturns)]
+	return err
 }
