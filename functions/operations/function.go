@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -23,7 +24,8 @@ import (
 // Function declares what calls the function, and what it and the tasks of all
 // kinds of operations use: a build that the builder left (whole, from the upload
 // on) or that is a redeploy, the cleaning of the bucket, the cascades of keys, the
-// deletion of projects, truststores.
+// deletion of projects, truststores; and what gives back what gateways that are gone
+// had leased of quotas.
 //
 // Of the stream it needs only operations that nobody works on: the others'
 // records would be calls for nothing.
@@ -55,7 +57,8 @@ func Open(p installation.Parts) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Handler(engine, p.Log), nil
+	reclaim := func(ctx context.Context) error { return allowance.Reclaim(ctx, p.Table, p.Now()) }
+	return Handler(engine, reclaim, p.Log), nil
 }
 
 // Engine advances operations.
@@ -91,8 +94,9 @@ type listed struct {
 
 // Handler makes the function's handler, as lambda.Start takes it. To a batch of
 // the stream it answers which records failed; the event source has to be set
-// up for that (ReportBatchItemFailures).
-func Handler(e Engine, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+// up for that (ReportBatchItemFailures). The schedule calls reclaim too, first: it is
+// quick, and what waits for it are customers that are refused.
+func Handler(e Engine, reclaim func(context.Context) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
 		if err := json.Unmarshal(payload, &in); err != nil {
@@ -102,7 +106,8 @@ func Handler(e Engine, log *slog.Logger) func(context.Context, json.RawMessage) 
 		case in.Records != nil:
 			return stream.Handle(ctx, log, in.Records, e.HandleStream), nil
 		case in.Schedule != "":
-			if err := e.Sweep(ctx); err != nil {
+			err := reclaim(ctx)
+			if err = errors.Join(err, e.Sweep(ctx)); err != nil {
 				return nil, fmt.Errorf("sweep: %w", err)
 			}
 			return nil, nil

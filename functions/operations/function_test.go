@@ -25,6 +25,9 @@ type engine struct {
 	sweeps int
 	failed []int
 	swept  error
+	// reclaims is how often it was asked to give back, reclaimed how that is answered.
+	reclaims  int
+	reclaimed error
 	// resumed is which operation was, refused how that is answered.
 	resumed string
 	refused error
@@ -46,6 +49,11 @@ func (e *engine) HandleStream(_ context.Context, records []store.StreamRecord) [
 	return e.failed
 }
 
+func (e *engine) reclaim(context.Context) error {
+	e.reclaims++
+	return e.reclaimed
+}
+
 func (e *engine) Sweep(context.Context) error {
 	e.sweeps++
 	return e.swept
@@ -54,7 +62,11 @@ func (e *engine) Sweep(context.Context) error {
 func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string, err error) {
 	t.Helper()
 	var lines bytes.Buffer
-	out, err := operations.Handler(e, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
+	none := func(context.Context) error { return nil }
+	if e, ok := e.(*engine); ok {
+		none = e.reclaim
+	}
+	out, err := operations.Handler(e, none, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
 	text, encodeErr := json.Marshal(out)
 	if encodeErr != nil {
 		t.Fatal(encodeErr)
@@ -100,6 +112,11 @@ func TestScheduleSweeps(t *testing.T) {
 	e.swept = errors.New("no store")
 	if _, _, err := call(t, e, []byte(`{"schedule":"sweep"}`)); !errors.Is(err, e.swept) {
 		t.Errorf("a sweep that fails answers %v", err)
+	}
+	// One that fails keeps the other from nothing.
+	e.swept, e.reclaimed = nil, errors.New("no journals")
+	if _, _, err := call(t, e, []byte(`{"schedule":"sweep"}`)); !errors.Is(err, e.reclaimed) || e.sweeps != 3 || e.reclaims != 3 {
+		t.Errorf("%d sweeps, %d times given back, %v", e.sweeps, e.reclaims, err)
 	}
 }
 
