@@ -68,7 +68,7 @@ func (b direct) giveBack(ctx context.Context, now time.Time, due []refund) ([]re
 // sortRefunds puts them in a fixed order, so that a simulated run can be repeated.
 func sortRefunds(due []refund) {
 	slices.SortFunc(due, func(x, y refund) int {
-		return cmp.Or(strings.Compare(x.period.name, y.period.name), cmp.Compare(x.period.from, y.period.from), cmp.Compare(x.n, y.n))
+		return cmp.Or(strings.Compare(x.period.name, y.period.name), cmp.Compare(x.period.from, y.period.from), cmp.Compare(x.n, y.n), cmp.Compare(x.unbegun, y.unbegun))
 	})
 }
 

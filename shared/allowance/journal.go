@@ -227,11 +227,9 @@ func (j *journal) commit(ctx context.Context, batch []*order) {
 	}
 }
 
-// refusedByAll reports whether a commit had no effect, and can have none later.
+// refusedByAll reports whether a commit had no effect, and can have none later. Where
+// the journal is not as it was, this very commit may be why.
 func refusedByAll(err error) bool {
-	if errors.Is(err, errMoved) {
-		return true
-	}
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return true
 	}

@@ -18,6 +18,8 @@ type journals struct {
 	ids     *ids.Source
 	now     func() time.Time
 	timeout time.Duration
+	// room is how many entries a journal takes.
+	room int
 
 	mu  sync.Mutex
 	all []*journal
@@ -33,7 +35,7 @@ func (b *journals) current() *journal {
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(b.all, func(j *journal) bool { return j.gone.Load() })
 	for _, j := range b.all {
-		if j.size() < maxEntries {
+		if j.size() < b.room {
 			return j
 		}
 	}

@@ -38,7 +38,7 @@ const lastUnits = 500
 // NewQuotas makes Quotas that hold nothing.
 func NewQuotas(o Options) *Quotas {
 	pl := New(o)
-	pl.books = &journals{table: o.Table, ids: pl.ids, now: o.Now, timeout: pl.leaseTimeout}
+	pl.books = &journals{table: o.Table, ids: pl.ids, now: o.Now, timeout: pl.leaseTimeout, room: maxEntries}
 	pl.quota, pl.singly = true, lastUnits
 	return &Quotas{pool: pl, table: o.Table, now: o.Now}
 }

@@ -35,6 +35,8 @@ type simulation struct {
 	sabotage sabotage
 	// pools reads the records without anybody's permission.
 	pools ledger
+	// quotas is what a run of Quotas has besides, nil for one of Pools.
+	quotas *quotaRun
 
 	mu        sync.Mutex
 	instances []*instance
@@ -48,10 +50,11 @@ type sabotage func(limit int64, writes []store.Write)
 
 type instance struct {
 	*Pool
-	run   *simulation
-	index int
-	skew  time.Duration
-	dead  bool
+	quotas *Quotas // of a run of Quotas
+	run    *simulation
+	index  int
+	skew   time.Duration
+	dead   bool
 	// repeats counts, for each kind of call, those in a row that were not let
 	// through at once.
 	repeats map[string]int
@@ -101,6 +104,7 @@ func (i *instance) gate(ctx context.Context, what string, apply func(token strin
 	case <-ctx.Done():
 		i.run.mu.Lock()
 		i.run.calls = slices.DeleteFunc(i.run.calls, func(o *call) bool { return o == c })
+		i.run.quotas.linger(what, apply)
 		i.run.mu.Unlock()
 		return fmt.Errorf("%w: %w", store.ErrLost, context.Cause(ctx))
 	}
@@ -134,8 +138,12 @@ func (i *instance) Read(ctx context.Context, keys []store.Key) (items []store.It
 	return items, err
 }
 
-func (i *instance) Query(context.Context, store.Query) ([]store.Item, string, error) {
-	return nil, "", errors.New("allowances query nothing")
+func (i *instance) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
+	err = i.gate(ctx, "query "+q.PK, func(string) (err error) {
+		items, next, err = i.run.memory.Query(ctx, q)
+		return err
+	})
+	return items, next, err
 }
 
 func (i *instance) Transact(ctx context.Context, token string, writes []store.Write) error {
@@ -154,17 +162,22 @@ func (r *simulation) join() *instance {
 	source := func(salt byte) *rand.ChaCha8 {
 		return rand.NewChaCha8([32]byte{byte(i.index), byte(r.random.Uint32()), salt})
 	}
-	patience := time.Hour
+	patience := 24 * time.Hour
 	if r.harsh {
 		patience = 2 * time.Second
 	}
-	i.Pool = New(Options{
+	o := Options{
 		Table: store.New(i, store.Options{
 			Random: source(1), Now: i.now,
 			Pause: func(ctx context.Context, _ int) error { return context.Cause(ctx) },
 		}),
 		Now: i.now, Random: source(2), Log: slog.New(slog.DiscardHandler), LeaseTimeout: patience,
-	})
+	}
+	i.Pool = New(o)
+	if r.quotas != nil {
+		i.quotas = r.quotas.open(i, o)
+		i.Pool = i.quotas.pool
+	}
 	r.instances = append(r.instances, i)
 	return i
 }
@@ -175,6 +188,10 @@ func (r *simulation) living() []*instance {
 
 // request has an instance ask for units in the window that its clock shows.
 func (r *simulation) request(i *instance) {
+	if r.quotas != nil {
+		r.quotas.request(i)
+		return
+	}
 	name, n := "strict", int64(1)
 	if r.random.IntN(4) == 0 {
 		name = "async"
@@ -318,6 +335,7 @@ func (r *simulation) check() error {
 			return err
 		}
 		if p.name == "strict" {
+			n += r.quotas.unbegun(p)
 			if n > r.limit {
 				return fmt.Errorf("%d units were admitted, the limit is %d", n, r.limit)
 			}
