@@ -30,6 +30,7 @@ require (
 	github.com/klauspost/compress v1.19.2
 	github.com/letsencrypt/challtestsrv v1.3.2
 	github.com/letsencrypt/pebble/v2 v2.8.0
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2

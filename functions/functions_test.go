@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/trigger/timetable"
 )
 
 // TestOperationsAreListed shows a review what a change does to the surface of
@@ -107,6 +108,26 @@ func TestEveryChangeNeedsAWriteScope(t *testing.T) {
 			if writes := strings.HasSuffix(string(d.Scope), ":write"); writes != d.Mutates() {
 				t.Errorf("%s has the scope %q and the audit action %q: one says that it changes something, the other that it does not", d.ID, d.Scope, d.Audit)
 			}
+		}
+	}
+}
+
+// TestSchedulesAreOnesThatEveryPlatformKeeps: the local process refuses the
+// others when it starts, and the infrastructure when it is synthesised.
+func TestSchedulesAreOnesThatEveryPlatformKeeps(t *testing.T) {
+	for _, f := range functions.Triggered() {
+		seen := map[string]bool{}
+		for _, e := range f.On {
+			if e.Schedule == nil {
+				continue
+			}
+			if _, err := timetable.Of(*e.Schedule); err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+			if e.Schedule.Name == "" || seen[e.Schedule.Name] {
+				t.Errorf("%s: its schedules have to have names of their own, %q is none", f.Name, e.Schedule.Name)
+			}
+			seen[e.Schedule.Name] = true
 		}
 	}
 }

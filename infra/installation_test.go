@@ -256,9 +256,13 @@ func TestTemplateNamesNoAccount(t *testing.T) {
 // of trigger: both of a kind have to be called.
 func TestFunctionAddedLaterIsCalled(t *testing.T) {
 	s := settingsFor(t, needed(nil))
-	before := len(synthesise(t, needed(nil)).all("AWS::Lambda::EventSourceMapping"))
+	without := synthesise(t, needed(nil))
+	before, schedules := len(without.all("AWS::Lambda::EventSourceMapping")), len(without.all("AWS::Scheduler::Schedule"))
 	added := declared{name: "added", timeout: time.Minute, memory: 128, on: []trigger.Event{
-		{ObjectCreated: "truststore/"}, {StreamRecords: true}, {Schedule: &trigger.Schedule{Name: "nightly", Every: 24 * time.Hour}},
+		{ObjectCreated: "truststore/"},
+		{StreamRecords: true},
+		{Schedule: &trigger.Schedule{Name: "daily", Every: 24 * time.Hour}},
+		{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}},
 	}}
 	if err := os.MkdirAll(s.asset(added.name), 0o700); err != nil {
 		t.Fatal(err)
@@ -271,8 +275,15 @@ func TestFunctionAddedLaterIsCalled(t *testing.T) {
 	if n := len(a.all("AWS::Lambda::EventSourceMapping")); n != before+1 {
 		t.Errorf("the stream calls %d functions, want %d", n, before+1)
 	}
-	if n := len(a.all("AWS::Scheduler::Schedule")); n != 2 {
-		t.Errorf("there are %d schedules, want 2", n)
+	if n := len(a.all("AWS::Scheduler::Schedule")); n != schedules+2 {
+		t.Errorf("there are %d schedules, want %d", n, schedules+2)
+	}
+	for id, want := range map[string]string{"AddedDailySchedule": "rate(1440 minutes)", "AddedNightlySchedule": "cron(30 2 ? * 2,3,4,5,6 *)"} {
+		p := a.find(id).Properties
+		// Without a time zone, UTC is meant.
+		if p["ScheduleExpression"] != want || p["ScheduleExpressionTimezone"] != nil {
+			t.Errorf("%s is %v in %v, want %s", id, p["ScheduleExpression"], p["ScheduleExpressionTimezone"], want)
+		}
 	}
 	if a.all("AWS::IAM::Role")["AddedRole"].Type == "" || a.all("AWS::CloudWatch::Alarm")["AddedErrors"].Type == "" {
 		t.Error("it has no role or no alarm")

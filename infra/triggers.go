@@ -14,6 +14,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/timetable"
 )
 
 // Bounds of the stream's calls.
@@ -117,13 +118,9 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger
 
 // newSchedule calls the function regularly, under a role that may do just that.
 func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
-	minutes := int(e.Every / time.Minute)
-	if e.Every <= 0 || e.Every%time.Minute != 0 {
-		return fmt.Errorf("schedule %s of function %s has to run every whole number of minutes", e.Name, f.name)
-	}
-	rate := fmt.Sprintf("rate(%d minutes)", minutes)
-	if minutes == 1 {
-		rate = "rate(1 minute)"
+	table, err := timetable.Of(e)
+	if err != nil {
+		return fmt.Errorf("function %s: %w", f.name, err)
 	}
 	id := exported(f.name) + exported(e.Name)
 	role := awsiam.NewCfnRole(scope, jsii.String(id+"ScheduleRole"), &awsiam.CfnRoleProps{
@@ -145,7 +142,7 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 	})
 	awsscheduler.NewCfnSchedule(scope, jsii.String(id+"Schedule"), &awsscheduler.CfnScheduleProps{
 		Name:               jsii.Sprintf("gatewright-%s-%s-%s", s.Stage, f.name, e.Name),
-		ScheduleExpression: &rate,
+		ScheduleExpression: jsii.String(table.Expression()),
 		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
 		Target: &awsscheduler.CfnSchedule_TargetProperty{
 			Arn: f.resource.AttrArn(), RoleArn: role.AttrArn(),

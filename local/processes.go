@@ -77,10 +77,14 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 		called = append(called, triggers.Function{Function: t.Function, Handler: f})
 	}
 	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
+	runner, err := o.runner(called)
+	if err != nil {
+		return nil, err
+	}
 	return &product{
 		api:      o.front(front, o.accounts, apiAddr),
 		gateway:  o.front(whole, nil, gatewayAddr),
-		triggers: o.runner(called),
+		triggers: runner,
 		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
 		close:    w.host.Close,
 	}, nil

@@ -182,11 +182,15 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
+	runner, err := o.runner(called)
+	if err != nil {
+		return nil, err
+	}
 	return &product{
 		api:      o.bucket.serve(o.front(front, o.accounts, apiAddr)),
 		gateway:  data,
 		hosts:    data.Hosts,
-		triggers: o.runner(called),
+		triggers: runner,
 		drain:    data.Drain,
 		tracer:   o.parts.Telemetry.Tracer,
 		close:    func() {},
@@ -203,22 +207,26 @@ func (o *opened) front(functions []apigateway.Function, callers api.Authenticato
 
 // runner calls functions that events call, from the table's changes, uploads and
 // schedules.
-func (o *opened) runner(called []triggers.Function) *triggers.Runner {
+func (o *opened) runner(called []triggers.Function) (*triggers.Runner, error) {
 	feed, checkpoints := triggers.Shards(triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName)), triggers.InDirectory(o.dir, o.parts.Log)
 	if engine := o.database.engine; engine != nil {
 		feed, checkpoints = triggers.Embedded(engine), triggers.InEngine(engine, o.parts.Log)
 	}
-	runner := triggers.New(triggers.Options{
+	runner, err := triggers.New(triggers.Options{
 		Functions:   called,
 		Feed:        feed,
 		Checkpoints: checkpoints,
 		Objects:     o.bucket.Bucket,
 		Polled:      o.bucket.silent(),
 		IDs:         o.parts.IDs,
+		Now:         time.Now,
 		Log:         o.parts.Log,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("call functions: %w", err)
+	}
 	o.bucket.uploaded.to.Store(runner)
-	return runner
+	return runner, nil
 }
 
 // triggered gives the functions that the table, the bucket or a clock calls, with

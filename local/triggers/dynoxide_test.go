@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -73,7 +74,7 @@ func key(pk string) map[string]types.AttributeValue {
 func listen(t *testing.T, stream triggers.Stream, checkpoints triggers.Checkpoints, told chan<- events.DynamoDBEventRecord) (stop func()) {
 	t.Helper()
 	w := &world{}
-	r := triggers.New(triggers.Options{
+	r, err := triggers.New(triggers.Options{
 		Functions: []triggers.Function{{
 			Function: trigger.Function{Name: "operations", On: []trigger.Event{{StreamRecords: true}}},
 			Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
@@ -87,8 +88,11 @@ func listen(t *testing.T, stream triggers.Stream, checkpoints triggers.Checkpoin
 				return []byte(`{}`), nil
 			}),
 		}},
-		Feed: triggers.Shards(stream), Checkpoints: checkpoints, Objects: &w.objects, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+		Feed: triggers.Shards(stream), Checkpoints: checkpoints, Objects: &w.objects, IDs: idSource(t), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

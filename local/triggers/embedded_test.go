@@ -59,10 +59,13 @@ func TestEngineDrivesFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runner := triggers.New(triggers.Options{
+		runner, err := triggers.New(triggers.Options{
 			Functions: []triggers.Function{function}, Feed: triggers.Embedded(engine), Checkpoints: triggers.InEngine(engine, slog.New(slog.DiscardHandler)),
-			Objects: &fakeObjects{}, IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+			Objects: &fakeObjects{}, IDs: idSource(t), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

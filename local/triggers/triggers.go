@@ -5,7 +5,7 @@
 // What it is not: exact. Like AWS it calls at least once, and an event may be
 // repeated or late; what must happen once is the functions' own care.
 //
-// Read triggers.go first, then stream.go, filter.go and uploads.go; shards.go and
+// Read triggers.go first, then schedules.go, stream.go, filter.go and uploads.go; shards.go and
 // embedded.go are where changes come from. What calls what is declared in package
 // trigger.
 package triggers
@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/timetable"
 )
 
 // Function is a declared function and its Lambda handler.
@@ -45,19 +46,35 @@ type Options struct {
 	// each second.
 	Polled bool
 	IDs    *ids.Source
-	Log    *slog.Logger
+	// Now is the wall clock, which schedules go by.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Runner calls functions. Make it with New, start it with Run.
 type Runner struct {
-	o       Options
-	uploads chan upload
-	jobs    sync.WaitGroup
+	o         Options
+	schedules []schedule
+	uploads   chan upload
+	jobs      sync.WaitGroup
 }
 
-// New makes a Runner.
-func New(o Options) *Runner {
-	return &Runner{o: o, uploads: make(chan upload, queuedUploads)}
+// New makes a Runner. It fails for a schedule that package timetable refuses.
+func New(o Options) (*Runner, error) {
+	r := &Runner{o: o, uploads: make(chan upload, queuedUploads)}
+	for _, f := range o.Functions {
+		for _, on := range f.On {
+			if on.Schedule == nil {
+				continue
+			}
+			table, err := timetable.Of(*on.Schedule)
+			if err != nil {
+				return nil, fmt.Errorf("function %s: %w", f.Name, err)
+			}
+			r.schedules = append(r.schedules, schedule{f, *on.Schedule, table})
+		}
+	}
+	return r, nil
 }
 
 // Run calls functions until ctx ends, and then waits for the running calls.
@@ -67,35 +84,18 @@ func (r *Runner) Run(ctx context.Context) {
 			switch {
 			case on.StreamRecords:
 				r.jobs.Go(func() { r.followStream(ctx, f, on.FilterPattern) })
-			case on.Schedule != nil:
-				r.jobs.Go(func() { r.keepSchedule(ctx, f, *on.Schedule) })
 			case on.ObjectCreated != "":
 				r.jobs.Go(func() { r.catchUp(ctx, f, on.ObjectCreated) })
 			}
 		}
 	}
+	for _, s := range r.schedules {
+		r.jobs.Go(func() { r.keep(ctx, s) })
+	}
 	for range parallelUploads {
 		r.jobs.Go(func() { r.takeUploads(ctx) })
 	}
 	r.jobs.Wait()
-}
-
-// keepSchedule calls the function at once, because a call may have been missed
-// while this process was not there, and then at every interval. A call that
-// takes longer than the interval delays the next one.
-func (r *Runner) keepSchedule(ctx context.Context, f Function, s trigger.Schedule) {
-	ticker := time.NewTicker(s.Every)
-	defer ticker.Stop()
-	for {
-		if _, err := r.invoke(ctx, f, s); err != nil && ctx.Err() == nil {
-			r.o.Log.ErrorContext(ctx, "scheduled call failed", "function", f.Name, "schedule", s.Name, "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // defaultTimeout is for functions that declare none.

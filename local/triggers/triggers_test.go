@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,15 +37,22 @@ type world struct {
 	stream      fakeStream
 	checkpoints fakeCheckpoints
 	objects     fakeObjects
+	// ahead is by how much the wall clock is ahead of the bubble's.
+	ahead atomic.Int64
 }
+
+func (w *world) clock() time.Time { return time.Now().Round(0).Add(time.Duration(w.ahead.Load())) }
 
 // start runs functions until the test's bubble has done what it wants.
 func (w *world) start(t *testing.T, polled bool, functions ...triggers.Function) (*triggers.Runner, func()) {
 	t.Helper()
-	r := triggers.New(triggers.Options{
+	r, err := triggers.New(triggers.Options{
 		Functions: functions, Feed: triggers.Shards(&w.stream), Checkpoints: &w.checkpoints, Objects: &w.objects, Polled: polled,
-		IDs: idSource(t), Log: slog.New(slog.DiscardHandler),
+		IDs: idSource(t), Now: w.clock, Log: slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -410,30 +418,6 @@ func TestUploadsAreLookedForEachSecondWhereNoEventsCome(t *testing.T) {
 		stop()
 		if want := []string{"uploads/a"}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
-		}
-	})
-}
-
-func TestScheduleCallsAtOnceAndThenAtItsInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var calls []time.Duration
-		start := time.Now()
-		f := triggers.Function{
-			Function: trigger.Function{Name: "f", On: []trigger.Event{{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}}}},
-			Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
-				if string(payload) != `{"schedule":"sweep"}` {
-					t.Errorf("event %s", payload)
-				}
-				calls = append(calls, time.Since(start))
-				return nil, errors.New("a failure does not end the schedule")
-			}),
-		}
-		_, stop := w.start(t, false, f)
-		time.Sleep(150 * time.Second)
-		stop()
-		if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(calls, want) {
-			t.Errorf("called at %v", calls)
 		}
 	})
 }

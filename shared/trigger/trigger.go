@@ -55,10 +55,15 @@ type Event struct {
 	Invoked bool
 }
 
-// Schedule is a regular call.
+// Schedule is a regular call. Exactly one of Every and Cron is set; package
+// timetable refuses the others, and says when one is due.
 type Schedule struct {
 	// Name tells schedules of a function apart; the function's event carries it.
 	Name string `json:"schedule"`
-	// Every is the time between calls, whole minutes.
+	// Every is the time between calls, whole minutes, counted from the deployment.
 	Every time.Duration `json:"-"`
+	// Cron is when it calls by the clock of UTC: the five fields of crontab(5),
+	// minute, hour, day of the month, month and day of the week, as in
+	// "1 * * * *". One of the days is "*".
+	Cron string `json:"-"`
 }
