@@ -12,8 +12,9 @@
 //	}
 //
 // It is no JSON Schema library: it knows the kinds that options have, which are
-// strings, booleans, whole and other numbers, structs, pointers to structs,
-// slices of these and raw JSON. It runs at builds and when an artifact is
+// strings, booleans, whole and other numbers, structs, pointers to these,
+// slices of these, raw JSON and maps to raw JSON, whose members are read by
+// ReadMember. It runs at builds and when an artifact is
 // loaded, never for a request.
 //
 // Why our own: values of variables are strings, so "100" has to do for 100, and a
@@ -55,6 +56,18 @@ func Read(raw json.RawMessage, target any) []project.Problem {
 	return r.problems
 }
 
+// ReadMember is Read for a part of the options, at a pointer such as Member makes: the
+// member of a map, which may be of several kinds. target points to any kind that options
+// have, and tag says what holds of it, as a field's tag does.
+func ReadMember(pointer string, raw json.RawMessage, target any, tag reflect.StructTag) []project.Problem {
+	r := reader{}
+	r.value(raw, reflect.ValueOf(target).Elem(), Root+pointer, tag)
+	return r.problems
+}
+
+// Member is the pointer of a member of the map at another one, such as "/meters".
+func Member(pointer, name string) string { return pointer + "/" + escape(name) }
+
 // Problem makes a problem with one option, such as "/requestsAllowed".
 func Problem(pointer, format string, args ...any) project.Problem {
 	return project.Problem{Path: Root + pointer, Message: fmt.Sprintf(format, args...)}
@@ -82,6 +95,13 @@ func (r *reader) value(raw json.RawMessage, v reflect.Value, pointer string, tag
 		r.value(raw, v.Elem(), pointer, tag)
 	case reflect.Slice:
 		r.array(raw, v, pointer, tag)
+	case reflect.Map:
+		members := map[string]json.RawMessage{}
+		if json.Unmarshal(raw, &members) != nil || isNull(raw) {
+			r.report(pointer, "Write an object.")
+			return
+		}
+		v.Set(reflect.ValueOf(members))
 	case reflect.String:
 		r.text(raw, v, pointer, tag)
 	case reflect.Bool:

@@ -80,6 +80,7 @@ type Exchange struct {
 	withheld []string
 	secrets  []string
 	told     []field
+	after    []func(response *http.Response, handled bool)
 }
 
 // field is a header field of the response.
@@ -159,6 +160,23 @@ func (x *Exchange) tell(response *http.Response) *http.Response {
 		response.Header[f.name] = append(response.Header[f.name], f.value)
 	}
 	return response
+}
+
+// After has f called once with the exchange's response, before an outbound policy sees
+// it: that of the handler, or, where handled is false, that of an inbound policy which came
+// later and ended the exchange before the handler was asked. f may put another reader in
+// place of the body, which has to close the one that was there, but not for a response that
+// switches protocols. Everybody who gets a response closes its body in the end. f is
+// not called for a response that the policy answers itself which calls After, and not after
+// a panic.
+func (x *Exchange) After(f func(response *http.Response, handled bool)) {
+	x.after = append(x.after, f) //nolint:bodyclose // who gets the response closes it
+}
+
+func (x *Exchange) settle(response *http.Response, handled bool) {
+	for _, f := range x.after {
+		f(response, handled)
+	}
 }
 
 // Problem returns a problem document about this exchange.

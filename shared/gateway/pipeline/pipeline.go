@@ -61,6 +61,7 @@ type Info struct {
 func (r *Route) Run(x *Exchange) *http.Response {
 	for _, policy := range r.Inbound {
 		if response := policy.Inbound(x); response != nil {
+			x.settle(response, false)
 			return x.tell(response)
 		}
 	}
@@ -78,6 +79,7 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	if response == nil {
 		panic(fmt.Sprintf("pipeline: the handler %T of %s %s answered nothing", r.Handler, r.Info.Method, r.Info.Path))
 	}
+	x.settle(response, true)
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		// From here on the bytes are the peers' own.
 		return response
