@@ -56,11 +56,15 @@ type Config struct {
 	Keys        *policy.KeyCache
 	Allowances  policy.Allowances
 	// Clients verifies clients' certificates, nil to trust none.
-	Clients  policy.Clients
-	Upstream *upstream.Client
-	IDs      IDs
-	Now      func() time.Time
-	Log      *slog.Logger
+	Clients policy.Clients
+	// Subscriptions and Quotas are what quota-inbound counts by, nil for a gateway that
+	// cannot.
+	Subscriptions policy.Subscriptions
+	Quotas        policy.Quotas
+	Upstream      *upstream.Client
+	IDs           IDs
+	Now           func() time.Time
+	Log           *slog.Logger
 
 	// TrustedProxies are the load balancers whose forwarding headers and request
 	// ids are believed.
@@ -293,7 +297,11 @@ func isUUID(text string) bool {
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, installation{
 		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID)},
-		policy:  policy.Setup{Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients},
+		policy: policy.Setup{
+			Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients,
+			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
+			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
+		},
 	})
 	for _, p := range s.problems {
 		g.config.Log.Error("deployment can't be served",

@@ -10,9 +10,10 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-func TestALimitByAUserWhomNobodyKnowsIsDoubted(t *testing.T) {
+func TestWhatNeedsAUserWhomNobodyKnowsIsDoubted(t *testing.T) {
 	key := project.Policy{Type: "api-key-inbound"}
 	header := project.Policy{Type: "query-param-to-header-inbound"}
+	quota := project.Policy{Type: "quota-inbound"}
 	limit := func(by string) project.Policy {
 		return project.Policy{Type: "rate-limit-inbound", Handler: project.Component{Options: json.RawMessage(`{"rateLimitBy":"` + by + `","requestsAllowed":1,"timeWindowMinutes":1}`)}}
 	}
@@ -25,6 +26,9 @@ func TestALimitByAUserWhomNobodyKnowsIsDoubted(t *testing.T) {
 		"before the key":     {[]project.Policy{header, limit("user"), key}, []int{1}},
 		"before and after":   {[]project.Policy{limit("user"), key, limit("user")}, []int{0}},
 		"by address":         {[]project.Policy{limit("ip"), limit("all")}, nil},
+		"a quota alone":      {[]project.Policy{header, quota}, []int{1}},
+		"a quota behind":     {[]project.Policy{{Type: "mtls-auth-inbound"}, quota, limit("user")}, nil},
+		"a quota before":     {[]project.Policy{quota, key}, []int{0}},
 		"without policies":   {nil, nil},
 		"of an unknown type": {[]project.Policy{{Type: "mystery-inbound"}}, nil},
 	} {

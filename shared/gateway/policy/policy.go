@@ -6,17 +6,20 @@
 // policy of this kind: it is a property of the route (package gateway).
 //
 // Read this file first; apikey.go and keycache.go are the key checks,
-// ratelimit.go the limits, mtls.go clients' certificates. The interfaces that policies
-// need of the installation are declared where they are used: Keys, Allowances and
-// Clients.
+// ratelimit.go the limits, mtls.go clients' certificates. quota.go counts what callers have
+// bought, by way of claims.go (what is counted, and once) and amount.go (what an answer
+// says it has used). The interfaces that policies need of the installation are declared where
+// they are used: Keys, Allowances, Clients, Subscriptions and Quotas.
 package policy
 
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/project"
@@ -36,6 +39,14 @@ type Setup struct {
 	Allowances Allowances
 	// Clients verifies clients' certificates; without it none is trusted.
 	Clients Clients
+	// Subscriptions and Quotas say what callers have bought, and count it; without them
+	// nobody can.
+	Subscriptions Subscriptions
+	Quotas        Quotas
+	// Log hears of what could not be counted, Metrics has it counted instead, at Now.
+	Log     *slog.Logger
+	Metrics bool
+	Now     func() time.Time
 }
 
 // Provisioned is a policy that is ready to serve: one of its fields is set.
@@ -69,6 +80,7 @@ func builtins() map[string]kind {
 	return map[string]kind{
 		apiKeyType:                      {direction: Inbound, module: RuntimeModule, identifies: true, provision: newAPIKey},
 		mtlsType:                        {direction: Inbound, module: RuntimeModule, identifies: true, provision: newMTLS},
+		quotaType:                       {direction: Inbound, module: RuntimeModule, provision: newQuota},
 		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
 		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
 	}
@@ -89,6 +101,9 @@ func DoubtInbound(all []project.Policy) map[int]string {
 		identified = identified || kinds[p.Type].identifies
 		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
 			doubts[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's address counts instead. Put a policy before it that does (%s), or limit by ip.", strings.Join(identifying(), ", "))
+		}
+		if p.Type == quotaType && !identified {
+			doubts[i] = fmt.Sprintf("This counts for customers, and no policy before it says who the user is: each request is answered 401. Put a policy before it that does (%s).", strings.Join(identifying(), ", "))
 		}
 	}
 	return doubts
