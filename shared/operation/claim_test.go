@@ -87,3 +87,21 @@ func TestClaimThatCannotBeStoredFailsItsCommit(t *testing.T) {
 		}
 	})
 }
+
+func TestEndedOperationIsReadAndNeverRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, steps("a"))
+		w.commit(operation.Ended(operation.Start{ID: "op", Kind: "steps", Subject: "it"}, "There was nothing to do.", time.Now()))
+		w.sweep()
+		r := w.run("op")
+		if r.Status != operation.Success || r.Message != "There was nothing to do." || r.Subject != "it" || r.FinishedOn == nil || w.counter("a") != 0 {
+			t.Errorf("it is %+v", r)
+		}
+		if left := time.Unix(r.TTL, 0).Sub(time.Now()); left < 29*24*time.Hour {
+			t.Errorf("it is kept for %s", left)
+		}
+		if listed, err := w.engine.List(t.Context()); err != nil || len(listed) > 0 {
+			t.Errorf("listed %+v, %v", listed, err)
+		}
+	})
+}

@@ -81,6 +81,19 @@ func begin(s Start, now time.Time) (Record, error) {
 	return r, nil
 }
 
+// Ended is the write that creates the record of an operation for which there is
+// nothing to do, as one that has succeeded: for a request that promises its client
+// an operation to poll. No worker hears of it.
+func Ended(s Start, message string, now time.Time) store.Write {
+	r, err := begin(s, now)
+	if err != nil {
+		return refuse(s.ID, err)
+	}
+	r.Message = clip(message)
+	r.finish(Success, now, retention)
+	return create(r)
+}
+
 func create(r Record) store.Write { return store.Create(Key(r.ID), r) }
 
 // refuse is a write that cannot happen: the commit it is in answers err.
