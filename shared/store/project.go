@@ -25,15 +25,30 @@ func ProjectStands() Condition { return And(Exists(), Lacks(At(projectDeletedOn)
 
 // ProjectThere answers missing unless there is a project that is not being deleted.
 func (t *Table) ProjectThere(ctx context.Context, accountID, project string, missing error) error {
-	var r struct {
+	gone, err := t.ProjectsMissing(ctx, accountID, project)
+	if err == nil && len(gone) > 0 {
+		err = missing
+	}
+	return err
+}
+
+// ProjectsMissing gives those of an account's projects, at most MaxKeys, that are not there
+// or being deleted.
+func (t *Table) ProjectsMissing(ctx context.Context, accountID string, projects ...string) (missing []string, err error) {
+	records := make([]struct {
 		DeletedOn string `dynamodbav:"deletedOn"`
+	}, len(projects))
+	wanted := make([]*Wanted, len(projects))
+	for i, project := range projects {
+		wanted[i] = Want(ProjectKey(accountID, project), &records[i])
 	}
-	there := Want(ProjectKey(accountID, project), &r)
-	if err := t.Load(ctx, there); err != nil {
-		return err
+	if err := t.Load(ctx, wanted...); err != nil {
+		return nil, err
 	}
-	if !there.Found || r.DeletedOn != "" {
-		return missing
+	for i, project := range projects {
+		if !wanted[i].Found || records[i].DeletedOn != "" {
+			missing = append(missing, project)
+		}
 	}
-	return nil
+	return missing, nil
 }
