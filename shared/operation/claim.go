@@ -63,7 +63,7 @@ func (c *Claim) Succeed() store.Write {
 	}
 	now := c.engine.now()
 	next := c.record.changed(now)
-	next.finish(Success, now, retention)
+	next.finish(Success, now)
 	return next.put(c.record.Version)
 }
 

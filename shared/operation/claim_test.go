@@ -97,7 +97,7 @@ func TestEndedOperationIsReadAndNeverRun(t *testing.T) {
 		if r.Status != operation.Success || r.Message != "There was nothing to do." || r.Subject != "it" || r.FinishedOn == nil || w.counter("a") != 0 {
 			t.Errorf("it is %+v", r)
 		}
-		if left := time.Unix(r.TTL, 0).Sub(time.Now()); left < 29*24*time.Hour {
+		if left := time.Until(time.Unix(r.TTL, 0)); left < 29*24*time.Hour {
 			t.Errorf("it is kept for %s", left)
 		}
 		if listed, err := w.engine.List(t.Context()); err != nil || len(listed) > 0 {

@@ -90,7 +90,7 @@ func Ended(s Start, message string, now time.Time) store.Write {
 		return refuse(s.ID, err)
 	}
 	r.Message = clip(message)
-	r.finish(Success, now, retention)
+	r.finish(Success, now)
 	return create(r)
 }
 

@@ -149,7 +149,7 @@ func (r *Record) enter(state string, now time.Time) {
 }
 
 // finish ends the operation. The record stays readable for retention.
-func (r *Record) finish(status Status, now time.Time, retention time.Duration) {
+func (r *Record) finish(status Status, now time.Time) {
 	r.Status = status
 	r.Lease = nil
 	r.FinishedOn = new(instant(now))

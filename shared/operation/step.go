@@ -160,13 +160,13 @@ func (e *Engine) moved(next *Record, target string, now time.Time) {
 			next.Message, next.Details = "", ""
 		}
 		next.enter(next.State, now)
-		next.finish(Success, now, retention)
+		next.finish(Success, now)
 	case Fail:
 		if next.Details == "" {
 			next.Details = next.where()
 		}
 		next.enter(next.State, now)
-		next.finish(Failure, now, retention)
+		next.finish(Failure, now)
 	default:
 		next.enter(target, now)
 	}
