@@ -150,11 +150,11 @@ func TestWhatWasSeenIsBelievedForAWhile(t *testing.T) {
 	}
 	s := newSlot(aMinute(), 10, 0)
 	s.exhaustedAt, s.failedAt = at(0), at(0)
-	if s.refuses(at(0)) || s.fails(at(0)) != nil {
+	if s.refuses(at(0), 1) || s.fails(at(0)) != nil {
 		t.Error("a slot that knows nothing refuses or fails")
 	}
 	s.exhausted, s.failure = true, errSimulated
-	if !s.refuses(at(3*time.Second)) || s.refuses(at(4*time.Second)) {
+	if !s.refuses(at(3*time.Second), 1) || s.refuses(at(4*time.Second), 1) {
 		t.Error("an empty record is believed to be so for 3.75 s in a minute")
 	}
 	if s.fails(at(failurePause-1)) == nil || s.fails(at(failurePause)) != nil {

@@ -19,9 +19,10 @@ type request struct {
 	// Of a quota: what is leased and not begun, and where that is written down.
 	journal *journal
 	reserve int64
-	paced   bool  // it is one of a quota
-	begin   int64 // useful to begin now
-	ample   bool  // the reserve is enough
+	paced   bool    // it is one of a quota
+	begin   int64   // useful to begin now
+	ample   bool    // the reserve is enough
+	asks    []int64 // what each of those who wait needs
 }
 
 // grant is what the table answered.
@@ -32,6 +33,7 @@ type grant struct {
 	kept    int64
 	journal *journal
 	unseen  bool  // nothing is known of the record: nothing was leased
+	short   bool  // there is too little for somebody who waits
 	left    int64 // in the record after it; at most this when before is unknown
 	before  int64 // granted before it, -1 if unknown
 }
@@ -138,22 +140,38 @@ func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
 			return grant{}, err
 		}
 		left := max(q.limit-before, 0)
+		short := q.paced && left < need
+		if short {
+			need = q.servable(left)
+		}
 		slice := min(q.demand.maxSlice(q.limit, left), max(left-pl.singly, 0))
 		n := max(min(max(need, min(q.want, slice)), left), 0)
 		if n == 0 && q.reserve == 0 {
-			return grant{left: left, before: before}, nil
+			return grant{left: left, before: before, short: short}, nil
 		}
 		g, err := pl.take(ctx, q, n)
 		switch {
 		case err == nil:
-			g.left, g.before = left-n, before
+			g.left, g.before, g.short = left-n, before, short
 			return g, nil
 		case !errors.Is(err, errSpent):
 			return grant{}, err
 		}
 		// Others were quicker, so little is left: take no more than is waited for.
-		q.want = 0
+		q.want, need = 0, max(q.need-q.reserve, 0)
 	}
+}
+
+// servable is how many of the units that are left somebody can be admitted with: those
+// that are too few for anybody stay there for others.
+func (q request) servable(left int64) int64 {
+	have := q.reserve + left
+	for _, n := range q.asks {
+		if n <= have {
+			have -= n
+		}
+	}
+	return min(max(left-have, 0), left)
 }
 
 // take leases n units and begins what is useful of all that is there then.

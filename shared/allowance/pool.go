@@ -202,7 +202,7 @@ func (pl *Pool) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict
 	if _, ok := s.spend(n); ok { // a lease came in between
 		return nil, admitted, nil
 	}
-	if s.refuses(now) && s.settleReserve() == 0 {
+	if s.refuses(now, n) && s.settleReserve() == 0 {
 		return nil, refused, nil
 	}
 	if err := s.fails(now); err != nil {
@@ -226,7 +226,7 @@ func (pl *Pool) admitAhead(ctx context.Context, s *slot, n int64) verdict {
 		return admitted
 	}
 	if s.exhausted {
-		if !s.refuses(now) && s.fails(now) == nil {
+		if !s.refuses(now, n) && s.fails(now) == nil {
 			s.recheck = true
 			pl.fill(ctx, s)
 		}

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type slot struct {
 	journal *journal
 	reserve int64
 	ebb     int64 // less in reserve asks for the next slice
+	short   int64 // at least so many units were not to be had at exhaustedAt, 0 for none
 	pace    *pace
 
 	exhausted   bool // the record had nothing left at exhaustedAt
@@ -112,10 +114,10 @@ func recent(then, now time.Time, d time.Duration) bool {
 	return age >= 0 && age < d
 }
 
-// refuses reports whether the record is known to have nothing left, so recently
+// refuses reports whether the record is known to have no n units left, so recently
 // that asking again is not worth it. The lock is held.
-func (s *slot) refuses(now time.Time) bool {
-	return s.exhausted && recent(s.exhaustedAt, now, recheck(s.period))
+func (s *slot) refuses(now time.Time, n int64) bool {
+	return (s.exhausted || s.short > 0 && n >= s.short) && recent(s.exhaustedAt, now, recheck(s.period))
 }
 
 // recheck is how long a record that was seen empty is taken to be so: others
@@ -138,7 +140,7 @@ const failurePause = 250 * time.Millisecond
 // plan says what the slot needs of the table now; ok is false for nothing. The
 // lock is held.
 func (s *slot) plan(now time.Time) (q request, ok bool) {
-	s.serve(s.tokens.Swap(0), false)
+	s.serve(s.tokens.Swap(0), math.MaxInt64)
 	need := s.ahead
 	for _, w := range s.queue {
 		need += w.n
@@ -156,6 +158,9 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 		journal: s.journal, reserve: reserve, paced: s.pace != nil,
 	}
 	if s.pace != nil {
+		for _, w := range s.queue {
+			q.asks = append(q.asks, w.n)
+		}
 		q.begin = s.pace.want(now, need, s.spent())
 		q.ample = reserve > 0 && need <= reserve && reserve-max(need, q.begin) >= s.ebb
 	}
@@ -178,7 +183,7 @@ func (s *slot) settle(now time.Time, g grant) (over int64) {
 	have := begun + s.tokens.Swap(0)
 	if g.unseen {
 		s.left.Add(-begun)
-		s.serve(have, false)
+		s.serve(have, math.MaxInt64)
 		s.low.Store(s.tokens.Load() / 4)
 		return 0
 	}
@@ -193,7 +198,15 @@ func (s *slot) settle(now time.Time, g grant) (over int64) {
 		s.leased += over
 		s.ahead = 0
 	}
-	s.serve(have, g.left == 0 && s.reserve == 0)
+	most := int64(math.MaxInt64)
+	if (g.left == 0 || g.short) && s.reserve == 0 {
+		most = g.left
+	}
+	s.serve(have, most)
+	s.short = 0
+	if g.short {
+		s.short = g.left + 1
+	}
 	s.demand.leased(now, g.leased, s.spent(), g.before)
 	if g.left > 0 || s.reserve > 0 {
 		s.low.Store(s.tokens.Load() / 4)
@@ -204,15 +217,15 @@ func (s *slot) settle(now time.Time, g grant) (over int64) {
 }
 
 // serve admits the waiters that have units suffice for, oldest first, and keeps
-// the rest as tokens. With last set there is nothing more to come, and the
-// others are refused. The lock is held.
-func (s *slot) serve(have int64, last bool) {
+// the rest as tokens. Of the others those are refused that need more than the most that
+// is still to come. The lock is held.
+func (s *slot) serve(have, most int64) {
 	s.queue = slices.DeleteFunc(s.queue, func(w *waiter) bool {
 		switch {
 		case w.n <= have:
 			have -= w.n
 			w.done <- outcome{admitted: true}
-		case last:
+		case w.n > most:
 			w.done <- outcome{}
 		default:
 			return false
@@ -276,7 +289,7 @@ func (s *slot) reclaim(now time.Time, all bool) refund {
 	if r.n+r.unbegun > 0 {
 		s.left.Add(r.n)
 		s.low.Store(0)
-		s.exhausted = false
+		s.exhausted, s.short = false, 0
 	}
 	return r
 }
