@@ -26,9 +26,11 @@ type fakeMetering struct {
 	err       error
 	// fails are the meters that nobody can count, stalls those that wait for the request's end.
 	fails, stalls string
-	used          map[string]int64
-	receipts      map[string]bool // by meter and receipt
-	calls         int
+	// unsure loses the answer to the next receipt.
+	unsure   bool
+	used     map[string]int64
+	receipts map[string]bool // by meter and receipt
+	calls    int
 }
 
 func (f *fakeMetering) Standing(_ context.Context, accountID, bucketID, customerKey string) (policy.Standing, error) {
@@ -74,25 +76,23 @@ func (f *fakeMetering) Give(ctx context.Context, c policy.Counter, n int64) {
 }
 
 func (f *fakeMetering) Once(ctx context.Context, c policy.Counter, n int64, receipt string) (policy.Decision, bool, error) {
-	if counted, err := f.Counted(ctx, c, receipt); counted || err != nil {
-		return policy.Decision{Admitted: true, Ends: 90 * time.Second}, counted, err
+	f.mu.Lock()
+	counted := f.receipts[c.Meter+" "+receipt]
+	f.mu.Unlock()
+	if counted && f.fails != c.Meter {
+		return policy.Decision{Admitted: true, Ends: 90 * time.Second}, true, nil
 	}
 	d, err := f.Take(ctx, c, n)
-	if d.Admitted {
+	if f.unsure || d.Admitted {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.receipts[c.Meter+" "+receipt] = true
 	}
-	return d, false, err
-}
-
-func (f *fakeMetering) Counted(_ context.Context, c policy.Counter, receipt string) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.fails == c.Meter {
-		return false, errTableAway
+	if f.unsure {
+		f.unsure = false
+		return policy.Decision{}, false, errTableAway
 	}
-	return f.receipts[c.Meter+" "+receipt], nil
+	return d, false, err
 }
 
 // quotaHouse is a gateway with one route, /x, which has the policies key and quota, and

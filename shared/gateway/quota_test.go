@@ -154,10 +154,23 @@ func TestAllMetersAreCountedOrNone(t *testing.T) {
 				q.fails = test.fails
 				response := q.ask(t, "POST", "/x", idempotent(key))
 				wantProblem(t, response, test.status, "")
+				if test.fails == "b" && key != "" {
+					test.want = map[string]int64{"a": 1} // nobody knows whether there is a receipt
+				}
 				q.wantUsed(t, test.want)
 			})
 		}
 	}
+}
+
+// TestARequestOfWhichNobodyKnowsIsPaidForByAllMeters: its repeat finds the receipt.
+func TestARequestOfWhichNobodyKnowsIsPaidForByAllMeters(t *testing.T) {
+	q := newQuotaHouse(t, echo, map[string]int64{"a": 9, "b": 9}, map[string]any{"meters": map[string]any{"a": 1, "b": 2}})
+	q.unsure = true
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		wantProblem(t, q.ask(t, "POST", "/x", idempotent("key")), want, "can't be checked now")
+	}
+	q.wantUsed(t, map[string]int64{"a": 1, "b": 2})
 }
 
 // idempotent gives a request a key, none for "".

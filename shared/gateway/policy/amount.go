@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,11 +70,7 @@ func newAmount(pointer string, raw json.RawMessage) (*amount, int64, []project.P
 // upstream was not asked, and of amounts what the answer leaves of them.
 func (c *claims) settle(response *http.Response, handled bool) {
 	if !handled {
-		// Of what stays counted, repeats are free; they take amounts anew.
-		if c.kept {
-			c.held = slices.DeleteFunc(c.held, func(h taken) bool { return h.meter.amount == nil })
-		}
-		c.giveBack(true)
+		c.release()
 		return
 	}
 	var inBody []*taken

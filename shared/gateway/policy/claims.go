@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,17 +14,18 @@ import (
 )
 
 // Quotas count units of meters over all instances: shared/allowance does. An error means that
-// nobody can tell, and that nothing was counted or what was comes back by itself.
+// nobody can tell.
 type Quotas interface {
-	// Take asks for n units, at least 1, all or none.
+	// Take asks for n units, at least 1, all or none. After an error none is counted, or
+	// what is comes back by itself.
 	Take(ctx context.Context, c Counter, n int64) (Decision, error)
 	// Give hands back n units that were admitted and are not used.
 	Give(ctx context.Context, c Counter, n int64)
-	// Once is Take that counts once for a receipt: repeated says that it was counted
-	// before, and that nothing was counted now.
+	// Once is Take that counts once for a receipt: repeated says that the units were counted
+	// for it before, and none now, and that the receipt may be repeated again. A repeat is one also
+	// where the limit has no room for n. After an error the units may be counted, and then
+	// the receipt is there.
 	Once(ctx context.Context, c Counter, n int64, receipt string) (d Decision, repeated bool, err error)
-	// Counted reports whether a receipt was counted.
-	Counted(ctx context.Context, c Counter, receipt string) (bool, error)
 }
 
 // Counter is a meter of a subscription in a period, [From, To).
@@ -45,8 +47,8 @@ type claims struct {
 	p    *quota
 	x    *pipeline.Exchange
 	held []taken
-	// kept says that the increments stay counted, whatever becomes of the request: its
-	// repeats count none.
+	// kept says that the increments stay counted, whatever becomes of the request: there is
+	// a receipt, or may be, and its repeats count none.
 	kept bool
 }
 
@@ -56,8 +58,8 @@ type claims struct {
 // A request with a receipt is counted by the last of its increments: the receipt
 // and its units are one write, and all others are taken before and handed back if the
 // receipt was counted already. So no crash and no refusal in between leaves a receipt for
-// a request that was not counted, which its repeats would then get for nothing; at worst an
-// instance dies with units that it had leased, which come back. A receipt of each meter would
+// a request that was not counted, which its repeats would then get for nothing; at worst a
+// request that failed is counted for the others. A receipt of each meter would
 // leave a request half counted when the second one refuses.
 func (c *claims) take(standing Standing, receipt string) (refused *taken, err error) {
 	decider := c.p.decider()
@@ -73,13 +75,15 @@ func (c *claims) take(standing Standing, receipt string) (refused *taken, err er
 		repeated := false
 		if receipt != "" && m == decider {
 			next.decision, repeated, err = c.p.quotas.Once(c.x.Context, next.counter, m.units, receipt)
-			c.kept = !repeated
+			c.kept = err != nil || next.decision.Admitted && !repeated
 		} else {
 			next.decision, err = c.p.quotas.Take(c.x.Context, next.counter, m.units)
 		}
 		if err == nil && !repeated && !next.decision.Admitted && receipt != "" && m.amount == nil && m != decider {
-			// Used up, but a repeat costs nothing.
-			repeated, err = c.p.quotas.Counted(c.x.Context, c.p.counter(standing, decider.name), receipt)
+			// Used up, but a repeat costs nothing. Without room only a repeat is admitted.
+			full := c.p.counter(standing, decider.name)
+			full.Limit = 0
+			_, repeated, err = c.p.quotas.Once(c.x.Context, full, decider.units, receipt)
 		}
 		switch {
 		case err != nil:
@@ -107,6 +111,15 @@ func (p *quota) decider() *quotaMeter {
 
 func (p *quota) counter(s Standing, meter string) Counter {
 	return Counter{AccountID: p.accountID, Subscription: s.Subscription, Meter: meter, Limit: s.Quotas[meter], From: s.From, To: s.To}
+}
+
+// release hands back what a request has taken that goes no further. Amounts are taken anew by a
+// repeat.
+func (c *claims) release() {
+	if c.kept {
+		c.held = slices.DeleteFunc(c.held, func(h taken) bool { return h.meter.amount == nil })
+	}
+	c.giveBack(true)
 }
 
 // giveBack hands back the increments, and what is taken for answers' amounts where all is said.

@@ -217,10 +217,10 @@ func (p *quota) take(x *pipeline.Exchange, standing Standing, receipt string) *h
 	refused, err := c.take(standing, receipt)
 	switch {
 	case err != nil:
-		c.giveBack(true)
+		c.release()
 		return p.unknown(x, err)
 	case refused != nil:
-		c.giveBack(true)
+		c.release()
 		p.tell(x, refused)
 		response := x.Problem(http.StatusTooManyRequests, fmt.Sprintf("Of the meter %s the caller's subscription has fewer units left in this period than the request counts for. Repeat it after the time in Retry-After, or change to a larger plan.", refused.meter.name))
 		if p.tells {
