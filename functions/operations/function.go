@@ -24,8 +24,8 @@ import (
 // Function declares what calls the function, and what it and the tasks of all
 // kinds of operations use: a build that the builder left (whole, from the upload
 // on) or that is a redeploy, the cleaning of the bucket, the cascades of keys, the
-// deletion of projects, truststores; and what gives back what gateways that are gone
-// had leased of quotas.
+// deletion of projects, truststores, the services of tunnels; and what gives back what
+// gateways that are gone had leased of quotas.
 //
 // Of the stream it needs only operations that nobody works on: the others'
 // records would be calls for nothing.
@@ -38,7 +38,7 @@ var Function = trigger.Function{
 		{Invoked: true}, // by who runs the installation: make operations
 	},
 	Uses: []api.Use{
-		api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
+		api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects,
 		api.ReadSource, api.WriteSource, api.DeleteSource, api.WriteArtifact, api.DeleteArtifact,
 		api.WriteTruststore, api.DeleteTruststore,

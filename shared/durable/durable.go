@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/removal"
+	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
 // Engine makes the engine of an installation.
@@ -33,7 +34,7 @@ func Definitions(p installation.Parts) []operation.Definition {
 		builds.Open(p).Definitions(), keys.NewCascades(p.Table).Definitions(),
 		removal.Open(p).Definitions(),
 		metering.NewRemover(p).Definitions(),
-		customdomains.Open(p).Definitions(),
+		customdomains.Open(p).Definitions(), tunnels.Open(p).Definitions(),
 		[]operation.Definition{customdomains.Open(p).Issue(issuance.Open(p, nil))},
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
 	)

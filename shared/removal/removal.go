@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/tunnels"
 	"github.com/gatewright/gatewright/shared/variables"
 )
 
@@ -32,11 +33,12 @@ type Remover struct {
 	table        *store.Table
 	keys         *keys.Service
 	certificates *mtlscertificates.Service
+	forgets      *tunnels.Service
 }
 
 // Open makes the Remover of an installation.
 func Open(p installation.Parts) *Remover {
-	return &Remover{p.Table, keys.Open(p), mtlscertificates.Open(p, nil)}
+	return &Remover{p.Table, keys.Open(p), mtlscertificates.Open(p, nil), tunnels.Open(p)}
 }
 
 // Definitions returns the operation's definition. Every state has to happen: what it
@@ -51,7 +53,8 @@ func (r *Remover) Definitions() []operation.Definition {
 			},
 			"variables":    {Does: "deletes the variables of all branches", Task: r.variables(), Next: "certificates", Must: true},
 			"certificates": {Does: "deletes the mTLS certificates with their keys", Task: r.mtls, Next: "buckets", Must: true},
-			"buckets":      {Does: "deletes the project's own key buckets, whose keys open nothing from then on", Task: r.buckets, Next: "release", Must: true},
+			"buckets":      {Does: "deletes the project's own key buckets, whose keys open nothing from then on", Task: r.buckets, Next: "tunnels", Must: true},
+			"tunnels":      {Does: "takes the project out of what the services of tunnels may be called by", Task: r.tunnels, Next: "release", Must: true},
 			"release":      {Does: "frees the project's name", Task: deployments.Release, Next: operation.Succeed, Must: true},
 		},
 	}}
@@ -91,4 +94,13 @@ func (r *Remover) buckets(ctx context.Context, s operation.Step) (operation.Resu
 	}
 	writes, err := r.keys.RemoveDefaultBuckets(ctx, in.AccountID, in.Project, s.ID)
 	return operation.Result{Writes: writes}, err
+}
+
+func (r *Remover) tunnels(ctx context.Context, s operation.Step) (operation.Result, error) {
+	var in deployments.DeletionInput
+	if err := s.Input(&in); err != nil {
+		return operation.Result{}, err
+	}
+	writes, more, err := r.forgets.Forget(ctx, in.AccountID, in.Project)
+	return operation.Result{Writes: writes, Again: more}, err
 }

@@ -2,6 +2,7 @@ package removal_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/tunnels"
 	"github.com/gatewright/gatewright/shared/variables"
 )
 
@@ -45,6 +47,7 @@ type services struct {
 	deployments *deployments.Service
 	variables   *variables.Service
 	keys        *keys.Service
+	tunnels     *tunnels.Service
 }
 
 func servicesOf(table *store.Table, source *ids.Source, now func() time.Time) services {
@@ -52,7 +55,7 @@ func servicesOf(table *store.Table, source *ids.Source, now func() time.Time) se
 		Config: config.Config{DeploymentURL: "https://{deployment}.example.com"},
 		Table:  table, Bucket: blob.NewMemory(now), Key: root{}, IDs: source, Now: now,
 	}
-	return services{parts, deployments.Open(parts), variables.Open(parts), keys.Open(parts)}
+	return services{parts, deployments.Open(parts), variables.Open(parts), keys.Open(parts), tunnels.Open(parts)}
 }
 
 // request is the context of one request, whose record is the same in each run.
@@ -65,7 +68,8 @@ func branch(name string) variables.Branch {
 }
 
 // fill makes the project shop with two environments, variables of three branches,
-// of which one has no environment, and a consumer with a key in a bucket of its own.
+// of which one has no environment, a consumer with a key in a bucket of its own, and a
+// tunnel whose service it may call, and another project too.
 func (s services) fill(ctx context.Context) error {
 	n := 0
 	next := func() context.Context {
@@ -84,12 +88,66 @@ func (s services) fill(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := s.keys.CreateConsumer(next(), keys.BucketAt{Owner: owner, Bucket: "shop-production"}, keys.NewConsumer{Name: "ada", WithKey: true})
+	if _, err := s.keys.CreateConsumer(next(), keys.BucketAt{Owner: owner, Bucket: "shop-production"}, keys.NewConsumer{Name: "ada", WithKey: true}); err != nil {
+		return err
+	}
+	blog := store.Put(store.ProjectKey(account, "blog"), deployments.Project{ID: "p-blog", AccountID: account, Name: "blog"})
+	if err := s.parts.Table.Commit(ctx, blog); err != nil {
+		return err
+	}
+	made, err := s.tunnels.Create(next(), owner, "office")
+	if err != nil {
+		return err
+	}
+	begun, err := s.tunnels.Configure(next(), owner, made.ID, []tunnels.Spec{stock("shop", "blog")})
+	if err != nil {
+		return err
+	}
+	engine, err := operation.New(s.parts.Table, s.tunnels.Definitions(), operation.Options{Now: s.parts.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = engine.Run(ctx, begun.ID)
 	return err
+}
+
+// stock is a service that the production of projects may call.
+func stock(projects ...string) tunnels.Spec {
+	s := tunnels.Spec{Name: "stock", Endpoint: "http://localhost"}
+	for _, p := range projects {
+		s.Configurations = append(s.Configurations, tunnels.Configuration{Project: p, AccessibleBy: environment.Kinds()})
+	}
+	return s
+}
+
+// callable lists what the project may call of the services of tunnels, as they are configured
+// and as they are provisioned.
+func (s services) callable(ctx context.Context) (out []string, err error) {
+	all, err := s.tunnels.List(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := store.Collect[tunnels.Spec](ctx, s.parts.Table, store.Query{PK: "tunnel-service#" + account})
+	for _, t := range all {
+		configured, err := s.tunnels.Configured(ctx, owner, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, configured...)
+	}
+	for _, spec := range specs {
+		if slices.ContainsFunc(spec.Configurations, func(c tunnels.Configuration) bool { return c.Project == "shop" }) {
+			out = append(out, "a call of "+spec.Name)
+		}
+	}
+	return out, err
 }
 
 // found lists what of a project can be found.
 func (s services) found(ctx context.Context) (out []string, err error) {
+	if out, err = s.callable(ctx); err != nil {
+		return nil, err
+	}
 	list, err := s.deployments.ListEnvironments(ctx, owner, "shop")
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
@@ -133,7 +191,7 @@ func definitions(s services) []operation.Definition {
 	clean := operation.Definition{Kind: deployments.Clean, First: "x", States: map[string]operation.State{
 		"x": {Task: nothing, Next: operation.Succeed, Must: true},
 	}}
-	return slices.Concat(removal.Open(s.parts).Definitions(), keys.NewCascades(s.parts.Table).Definitions(), []operation.Definition{clean})
+	return slices.Concat(removal.Open(s.parts).Definitions(), s.tunnels.Definitions(), keys.NewCascades(s.parts.Table).Definitions(), []operation.Definition{clean})
 }
 
 // runs is how many seeds `make test` plays.
@@ -144,15 +202,43 @@ const runs = 100
 // the project is found.
 func TestDeletionSurvivesEverything(t *testing.T) {
 	t.Parallel()
+	simulate(t, runs, func(context.Context, services) error { return nil }, func(ctx context.Context, s services) error {
+		_, err := s.deployments.DeleteProject(request(ctx, "delete"), owner, "shop")
+		return err
+	})
+}
+
+// TestDeletionOvertakesAProvisioning of services that the project may call, which was begun before.
+func TestDeletionOvertakesAProvisioning(t *testing.T) {
+	t.Parallel()
+	simulate(t, runs/5, func(ctx context.Context, s services) error {
+		all, err := s.tunnels.List(ctx, owner)
+		if err != nil {
+			return err
+		}
+		moved, fresh := stock("blog", "shop"), stock("shop")
+		moved.Endpoint, fresh.Name = "http://elsewhere", "fresh"
+		if _, err := s.tunnels.Configure(request(ctx, "configure"), owner, all[0].ID, []tunnels.Spec{fresh, moved}); err != nil {
+			return err
+		}
+		_, err = s.deployments.DeleteProject(request(ctx, "delete"), owner, "shop")
+		return err
+	}, nil)
+}
+
+// simulate plays the deletion of a project that was filled.
+func simulate(t *testing.T, runs int, arrange, act func(context.Context, services) error) {
+	t.Helper()
 	operationtest.Simulate(t, func() operationtest.Scenario {
 		source := ids.NewSource(storetest.Random(t), now)
 		of := func(w *operationtest.Worker) services { return servicesOf(w.Table, source, w.Now) }
-		return operationtest.Scenario{
+		out := operationtest.Scenario{
 			Definitions: func(w *operationtest.Worker) []operation.Definition { return definitions(of(w)) },
-			Arrange:     func(ctx context.Context, w *operationtest.Worker) error { return of(w).fill(ctx) },
-			Act: func(ctx context.Context, w *operationtest.Worker) error {
-				_, err := of(w).deployments.DeleteProject(request(ctx, "delete"), owner, "shop")
-				return err
+			Arrange: func(ctx context.Context, w *operationtest.Worker) error {
+				if err := of(w).fill(ctx); err != nil {
+					return err
+				}
+				return arrange(ctx, of(w))
 			},
 			Always: func(ctx context.Context, table *store.Table) error {
 				there := store.Want(store.ProjectKey(account, "shop"), nil)
@@ -166,6 +252,10 @@ func TestDeletionSurvivesEverything(t *testing.T) {
 			},
 			Ignore: []string{"createdOn", "updatedOn", "deletedOn", "version", "token", "sealed", "timestamp", "ttl"},
 		}
+		if act != nil {
+			out.Act = func(ctx context.Context, w *operationtest.Worker) error { return act(ctx, of(w)) }
+		}
+		return out
 	}, runs)
 }
 
@@ -209,6 +299,13 @@ func waysBack() map[string]way {
 		}, append([]string{"environment other"}, whole...)},
 		"an environment": {func(ctx context.Context, s services) error {
 			_, err := s.deployments.CreateEnvironment(ctx, owner, "shop", "new", "preview")
+			return err
+		}, nil},
+		"a tunnel's service": {func(ctx context.Context, s services) error {
+			all, err := s.tunnels.List(ctx, owner)
+			if err == nil {
+				_, err = s.tunnels.Configure(ctx, owner, all[0].ID, []tunnels.Spec{stock("blog", "shop")})
+			}
 			return err
 		}, nil},
 		"a variable": {func(ctx context.Context, s services) error {
