@@ -1,0 +1,213 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// forwarder sends requests from a relay to services.
+type forwarder struct {
+	known     *known
+	transport http.RoundTripper
+	log       *slog.Logger
+	buffers   sync.Pool // of *[]byte, for what is copied
+}
+
+func newForwarder(k *known, transport http.RoundTripper, log *slog.Logger) *forwarder {
+	return &forwarder{known: k, transport: transport, log: log, buffers: sync.Pool{New: func() any {
+		b := make([]byte, copyBytes)
+		return &b
+	}}}
+}
+
+// serviceTransport asks services: over HTTP/1.1, or HTTP/2 with TLS where they speak it.
+func serviceTransport() *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		// What the service has compressed stays so.
+		DisableCompression: true, MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConnsPerHost: 256, MaxIdleConns: 4096, IdleConnTimeout: 55 * time.Second,
+		ReadBufferSize: copyBytes, WriteBufferSize: copyBytes,
+	}
+}
+
+// ServeHTTP sends a request to its service, and copies the answer as it comes.
+func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s, ok := f.known.of(r.Header.Get(fieldService))
+	switch {
+	case !ok:
+		fail(w, UnknownService)
+		return
+	case !s.Allows(Caller{r.Header.Get(fieldProject), r.Header.Get(fieldEnvironment)}):
+		fail(w, NotAllowed)
+		return
+	}
+	upgrade := r.Header.Get(fieldUpgrade)
+	out := f.request(w, r, s.endpoint, upgrade)
+	response, err := f.transport.RoundTrip(out)
+	if err != nil {
+		if r.Context().Err() == nil {
+			f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service did not answer", slog.String("service", s.Name), slog.Any("error", err))
+		}
+		fail(w, failureOf(err))
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		f.switched(w, r, response)
+		return
+	}
+	takeOff(response.Header)
+	f.answerAll(w, response)
+}
+
+// request is r as its service gets it.
+func (f *forwarder) request(w http.ResponseWriter, r *http.Request, endpoint *url.URL, upgrade string) *http.Request {
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			h := w.Header()
+			for name, values := range header {
+				h[name] = values
+			}
+			w.WriteHeader(code)
+			clear(h)
+			return nil
+		},
+	})
+	out := r.Clone(ctx)
+	out.RequestURI = ""
+	out.URL = endpoint.JoinPath() // a copy
+	out.URL.Path, out.URL.RawPath = joined(endpoint, r.URL)
+	out.URL.RawQuery = r.URL.RawQuery
+	out.Host = endpoint.Host
+	out.Trailer = r.Trailer // which is filled at the body's end
+	takeOff(out.Header)
+	if _, named := out.Header["User-Agent"]; !named {
+		out.Header["User-Agent"] = []string{""} // net/http would name itself
+	}
+	if upgrade != "" {
+		out.Body, out.ContentLength = nil, 0
+		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	} else if r.ContentLength == 0 {
+		out.Body = nil // so that the transport may repeat it on a connection that was idle for too long
+	}
+	return out
+}
+
+// joined appends a request's path to an endpoint's, as both are written.
+func joined(endpoint, r *url.URL) (path, raw string) {
+	path = strings.TrimSuffix(endpoint.Path, "/") + r.Path
+	raw = strings.TrimSuffix(endpoint.EscapedPath(), "/") + r.EscapedPath()
+	return path, raw
+}
+
+// answerAll copies an answer: head, body as it comes, trailer.
+func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
+	h := w.Header()
+	for name, values := range response.Header {
+		if !slices.Contains(hopByHop, name) {
+			h[name] = values
+		}
+	}
+	for name := range response.Trailer {
+		h.Add("Trailer", name)
+	}
+	w.WriteHeader(response.StatusCode)
+	controller := http.NewResponseController(w)
+	if response.ContentLength != 0 {
+		buffer, _ := f.buffers.Get().(*[]byte)
+		defer f.buffers.Put(buffer)
+		for {
+			n, err := response.Body.Read(*buffer)
+			if n > 0 {
+				if _, err := w.Write((*buffer)[:n]); err != nil {
+					return
+				}
+				// What the service has sent so far is on its way before more is waited for.
+				if n < len(*buffer) && controller.Flush() != nil {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				panic(http.ErrAbortHandler) // the stream is reset: the answer is not whole
+			}
+		}
+	}
+	for name, values := range response.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// hopByHop belong to the connection with the service.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+const copyBytes = 32 << 10
+
+// switched copies both ways between the relay and a service that has switched protocols.
+func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *http.Response) {
+	service, ok := response.Body.(io.ReadWriteCloser)
+	if !ok {
+		fail(w, Unreachable)
+		return
+	}
+	h := w.Header()
+	for name, values := range response.Header {
+		if !slices.Contains(hopByHop, name) {
+			h[name] = values
+		}
+	}
+	h[fieldSwitched] = []string{response.Header.Get("Upgrade")}
+	w.WriteHeader(http.StatusOK)
+	controller := http.NewResponseController(w)
+	if controller.Flush() != nil {
+		return
+	}
+	go func() {
+		// The relay's half ends with the stream; what the service still says is nobody's.
+		_, _ = io.Copy(service, r.Body)
+		_ = service.Close()
+	}()
+	buffer, _ := f.buffers.Get().(*[]byte)
+	defer f.buffers.Put(buffer)
+	for {
+		n, err := service.Read(*buffer)
+		if n > 0 {
+			if _, err := w.Write((*buffer)[:n]); err != nil || controller.Flush() != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// fail answers in the service's place.
+func fail(w http.ResponseWriter, f Failure) {
+	w.Header()[fieldFailure] = []string{string(f)}
+	w.WriteHeader(http.StatusBadGateway)
+}
+
+func failureOf(err error) Failure {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return Late
+	}
+	return Unreachable
+}

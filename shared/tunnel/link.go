@@ -1,0 +1,228 @@
+package tunnel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Link is a relay's end of one connection to an agent. It is safe for concurrent use.
+type Link struct {
+	conn   net.Conn
+	client *http.ClientConn
+
+	mu       sync.Mutex
+	ready    bool // the agent knows its services
+	draining bool
+	busy     int           // requests, each until its answer's body has ended
+	idle     chan struct{} // closed when draining and nothing is left
+
+	done chan struct{} // closed when the connection has ended
+	end  sync.Once
+}
+
+// newLink makes the Link of a connection that an agent has dialled and that has
+// switched to Protocol.
+func newLink(ctx context.Context, conn net.Conn) (*Link, error) {
+	l := &Link{conn: conn, idle: make(chan struct{}), done: make(chan struct{})}
+	transport := &http.Transport{
+		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+		Protocols:              new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: pingEvery + pingTimeout,
+			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+		},
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true) // within TLS
+	client, err := transport.NewClientConn(ctx, "http", controlHost+":80")
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("begin HTTP/2 with the agent: %w", err)
+	}
+	l.client = client
+	client.SetStateHook(func(c *http.ClientConn) {
+		if c.Err() != nil {
+			l.ended()
+		}
+	})
+	return l, nil
+}
+
+// Done is closed when the connection has ended.
+func (l *Link) Done() <-chan struct{} { return l.done }
+
+func (l *Link) ended() { l.end.Do(func() { close(l.done) }) }
+
+// Close ends the connection at once, with what is under way on it.
+func (l *Link) Close() {
+	_ = l.client.Close()
+	_ = l.conn.Close()
+	l.ended()
+}
+
+// Configure tells the agent which services there are. Those that it knew and that are
+// not named any more are gone.
+func (l *Link) Configure(ctx context.Context, services []Service) error {
+	text, err := json.Marshal(services)
+	if err != nil {
+		return fmt.Errorf("encode the services: %w", err)
+	}
+	if err := l.control(ctx, http.MethodPut, "/services", text); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ready = true
+	return nil
+}
+
+// Drain has the agent dial another connection, and returns when nothing is under way on
+// this one any more, or ctx has ended. New requests are refused from now on.
+func (l *Link) Drain(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.draining {
+		l.draining = true
+		if l.busy == 0 {
+			close(l.idle)
+		}
+	}
+	l.mu.Unlock()
+	if err := l.control(ctx, http.MethodPost, "/drain", nil); err != nil {
+		return err
+	}
+	select {
+	case <-l.idle:
+	case <-l.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (l *Link) control(ctx context.Context, method, path string, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+controlHost+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask the agent: %w", err)
+	}
+	response, err := l.client.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("ask the agent: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("ask the agent for %s %s: it answers %s", method, path, response.Status)
+	}
+	return nil
+}
+
+// inFlight is how many requests are under way, -1 for a link that takes no more.
+func (l *Link) inFlight() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready || l.draining || l.client.Err() != nil || l.client.Available() <= 0 {
+		return -1
+	}
+	return l.busy
+}
+
+// take counts a request; false for a link that takes no more.
+func (l *Link) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready || l.draining || l.client.Reserve() != nil {
+		return false
+	}
+	l.busy++
+	return true
+}
+
+func (l *Link) giveBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy--
+	if l.draining && l.busy == 0 {
+		close(l.idle)
+	}
+}
+
+// errNotTaken says that a link did not take a request: it never left.
+var errNotTaken = errors.New("tunnel: the connection takes no more requests")
+
+// roundTrip sends a request for a service and answers its response, or an *Error for
+// one that is the agent's own. r's header belongs to it from then on.
+func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Response, error) {
+	if !l.take() {
+		return nil, errNotTaken
+	}
+	over := sync.OnceFunc(l.giveBack)
+	takeOff(r.Header)
+	r.Header[fieldService] = []string{service}
+	r.Header[fieldProject], r.Header[fieldEnvironment] = []string{c.Project}, []string{c.Environment}
+	if _, named := r.Header["User-Agent"]; !named {
+		r.Header["User-Agent"] = []string{""} // net/http would name itself
+	}
+	var up *upward
+	if protocol := r.Header.Get("Upgrade"); protocol != "" {
+		r, up = sendUpgrade(r, protocol)
+	}
+	response, err := l.client.RoundTrip(r)
+	if err != nil {
+		up.abort()
+		over()
+		return nil, l.explain(r.Context(), err)
+	}
+	if failure := response.Header.Get(fieldFailure); failure != "" {
+		up.abort()
+		_ = response.Body.Close()
+		over()
+		return nil, &Error{Failure(failure)}
+	}
+	switched := response.Header.Get(fieldSwitched)
+	takeOff(response.Header)
+	response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/1.1", 1, 1
+	if up != nil && switched != "" {
+		return up.switched(response, switched, over), nil
+	}
+	up.abort()
+	response.Body = &answer{response.Body, over}
+	return response, nil
+}
+
+func (l *Link) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// answer is a body that tells its end.
+type answer struct {
+	io.ReadCloser
+	over func()
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err != nil {
+		a.over()
+	}
+	return n, err
+}
+
+func (a *answer) Close() error {
+	a.over()
+	return a.ReadCloser.Close()
+}
+
+// keepAlive is how often TCP itself looks after a connection, for those who cut what
+// they hold to be idle.
+const keepAlive = 30 * time.Second

@@ -1,0 +1,137 @@
+package tunnel
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// RelayOptions are what a Relay takes from outside. All but Changed and Gone are needed.
+type RelayOptions struct {
+	// Authorize says which tunnel a token is of.
+	Authorize Authorizer
+	// Services are what a tunnel leads to now.
+	Services func(ctx context.Context, tunnelID string) ([]Service, error)
+	// Changed is called when a tunnel's first connection is there, Gone when the last one
+	// has ended; nil for nobody.
+	Changed, Gone func(ctx context.Context, tunnelID string)
+	Log           *slog.Logger
+}
+
+// Relay is where agents connect, and through which their services are asked. It is an
+// http.Handler for ConnectPath, and safe for concurrent use.
+type Relay struct {
+	Links
+	options  RelayOptions
+	draining chan struct{}
+}
+
+var _ http.Handler = (*Relay)(nil)
+
+// NewRelay makes a Relay that no agent is connected to.
+func NewRelay(o RelayOptions) *Relay {
+	return &Relay{options: o, draining: make(chan struct{})}
+}
+
+// retryAfter is when an agent may ask again that was turned away, in seconds.
+const retryAfter = "1"
+
+// ServeHTTP takes an agent's connection, and returns when that has ended. A token that
+// is no tunnel's is answered 401, a relay that drains 503.
+func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-rl.draining:
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w, "This relay ends. Connect again: another one is there.", http.StatusServiceUnavailable)
+		return
+	default:
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		unauthorized(w)
+		return
+	}
+	tunnelID, err := rl.options.Authorize(r.Context(), token)
+	switch {
+	case err != nil:
+		rl.options.Log.LogAttrs(r.Context(), slog.LevelError, "tunnel: a token can't be looked up", slog.Any("error", err))
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w, "The token can't be looked up now. Connect again in a moment.", http.StatusServiceUnavailable)
+		return
+	case tunnelID == "":
+		unauthorized(w)
+		return
+	}
+	conn, err := accept(w, r)
+	if err != nil {
+		rl.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "tunnel: an agent was not connected", slog.Any("error", err))
+		return
+	}
+	ctx := context.WithoutCancel(r.Context()) // a connection that was taken over has none
+	if err := rl.serve(ctx, tunnelID, conn); err != nil {
+		rl.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: a connection has failed", slog.String("tunnel", tunnelID), slog.Any("error", err))
+	}
+}
+
+func unauthorized(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, "The token is no tunnel's, or it was rotated. Take the present one from the management API.", http.StatusUnauthorized)
+}
+
+// configureTimeout bounds what an agent is told before its first request.
+const configureTimeout = 10 * time.Second
+
+// serve keeps an agent's connection until it ends.
+func (rl *Relay) serve(ctx context.Context, tunnelID string, conn net.Conn) error {
+	starting, cancel := context.WithTimeout(ctx, configureTimeout)
+	defer cancel()
+	l, err := newLink(starting, conn)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	// First it hears of changes, then of what there is: none is missed.
+	rl.add(tunnelID, l)
+	defer func() {
+		if rl.remove(tunnelID, l) && rl.options.Gone != nil {
+			rl.options.Gone(ctx, tunnelID)
+		}
+	}()
+	if err := rl.Configure(starting, tunnelID, l); err != nil {
+		return err
+	}
+	rl.usableNow()
+	if rl.options.Changed != nil {
+		rl.options.Changed(ctx, tunnelID)
+	}
+	<-l.Done()
+	return nil
+}
+
+// Configure tells the agents of a tunnel which services there are: of links, or of all
+// that are connected when none are named.
+func (rl *Relay) Configure(ctx context.Context, tunnelID string, links ...*Link) error {
+	services, err := rl.options.Services(ctx, tunnelID)
+	if err != nil {
+		return err
+	}
+	if len(links) == 0 {
+		links = rl.Of(tunnelID)
+	}
+	for _, l := range links {
+		if err := l.Configure(ctx, services); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drain refuses agents from now on, has those that are connected connect elsewhere, and
+// returns when nothing is under way any more or ctx has ended.
+func (rl *Relay) Drain(ctx context.Context) {
+	close(rl.draining)
+	rl.Links.Drain(ctx)
+}
