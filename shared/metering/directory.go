@@ -45,7 +45,7 @@ func NewDirectory(p installation.Parts) *Directory {
 	return &Directory{table: p.Table, now: p.Now, customers: map[customerID]*customer{}}
 }
 
-var errNoCustomer = fault.New(fault.NotFound, "The customer has no subscription in the metering bucket.")
+var errNoCustomer = fault.New(fault.NotFound, "The customer has no subscription in the metering bucket. Make one with its customerKey.")
 
 // Standing gives the standing of a customer, by the subscription that counts (Status.rank). It answers
 // NotFound for one without a subscription and for a bucket that is not the account's. After any other
