@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/functions/environments"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/functions/metering"
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
 	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/functions/platform"
@@ -51,6 +52,7 @@ func Groups() []Group {
 		{certificates.Group, certificates.Bind},
 		{mtlscertificates.Group, mtlscertificates.Bind},
 		{customdomains.Group, customdomains.Bind},
+		{metering.Group, metering.Bind},
 	}
 }
 

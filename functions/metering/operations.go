@@ -1,0 +1,94 @@
+package metering
+
+import (
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/auth"
+)
+
+const (
+	bucketsPath = "/v1/metering"
+	bucketPath  = bucketsPath + "/{bucketId}"
+)
+
+// Group is what this function answers.
+var Group = api.Group{
+	Name:        "metering",
+	Title:       "Metering",
+	Description: "What an account sells by the unit: plans with quotas, and the subscriptions of its customers to them.",
+	Operations: []api.Declared{
+		listBuckets, createBucket, readBucket, removeBucket,
+		listPlans, createPlan, readPlan, updatePlan, removePlan,
+		listSubscriptions, createSubscription, readSubscription, updateSubscription, removeSubscription,
+		readQuotas,
+	},
+}
+
+var (
+	absent   = []int{http.StatusNotFound}
+	conflict = []int{http.StatusNotFound, http.StatusConflict}
+)
+
+var listBuckets = api.Operation[listBucketsIn, bucketsOut]{
+	ID: "MeteringBucketsService_list", Method: http.MethodGet, Path: bucketsPath,
+	Summary:     "List metering buckets",
+	Description: "Those of the account of the account key, the newest first. An account key that is limited to some projects or environments sees none.",
+	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsLeftOut,
+	Uses: []api.Use{api.Query},
+}
+
+var createBucket = api.Operation[createBucketIn, bucketOut]{
+	ID: "MeteringBucketsService_create", Method: http.MethodPost, Path: bucketsPath,
+	Summary:     "Create a metering bucket",
+	Description: "It takes no body. An account has at most 100. Account keys that are limited to some projects or environments may not make one.",
+	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "metering-bucket.create", Resources: []string{"metering-bucket"},
+	Errors: absent,
+	Uses:   []api.Use{api.PutItem, api.UpdateItem},
+}
+
+var readBucket = api.Operation[bucketIn, bucketOut]{
+	ID: "MeteringBucketsService_read", Method: http.MethodGet, Path: bucketPath,
+	Summary: "Read a metering bucket",
+	Scope:   auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: absent,
+	Uses:   []api.Use{api.GetItem},
+}
+
+var removeBucket = api.Operation[bucketIn, api.NoContent]{
+	ID: "MeteringBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
+	Summary:     "Delete a metering bucket",
+	Description: "Its plans, subscriptions and their history are gone with it at once. Gateways refuse its customers a few seconds later.",
+	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Audit: "metering-bucket.delete", Resources: []string{"metering-bucket"},
+	Errors: absent,
+	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
+}
+
+type listBucketsIn struct {
+	api.Page
+}
+
+type bucketsOut = api.Body[api.List[bucket]]
+
+type createBucketIn struct{}
+
+// BucketPath is embedded in what the operations take, and exported because huma skips what is
+// not.
+type BucketPath struct {
+	BucketID string `path:"bucketId" maxLength:"64" doc:"The metering bucket's id."`
+}
+
+type bucketIn struct {
+	BucketPath
+}
+
+type bucketOut = api.Body[bucket]
+
+type bucket struct {
+	ID          string `json:"id" doc:"The bucket's id." example:"mtr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
+	AccountName string `json:"accountName" doc:"Whose it is."`
+	CreatedOn   string `json:"createdOn" format:"date-time" doc:"When it was made."`
+	UpdatedOn   string `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
+}
