@@ -20,6 +20,8 @@ import (
 type counting struct {
 	*memory.Backend
 	reads, failing atomic.Int64
+	// delay is how long a query takes, in a synctest bubble.
+	delay time.Duration
 }
 
 var errDown = errors.New("the table is down")
@@ -34,6 +36,7 @@ func (c *counting) Read(ctx context.Context, keys []store.Key) ([]store.Item, er
 
 func (c *counting) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	c.reads.Add(1)
+	time.Sleep(c.delay)
 	return c.Backend.Query(ctx, q)
 }
 
@@ -90,6 +93,7 @@ func TestManyWhoAskAtOnceAreOneLook(t *testing.T) {
 		at := w.bucket(acme)
 		w.subscribe(at, of(w.plan(at, "pro", 10)))
 		d, reads := w.gateway()
+		reads.delay = time.Second
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() { standing(t, d, at, "ada") })
@@ -99,6 +103,19 @@ func TestManyWhoAskAtOnceAreOneLook(t *testing.T) {
 			t.Errorf("they cost %d reads", n)
 		}
 	})
+}
+
+// TestCustomersAreForgotten before they fill the memory, whoever asks for how many names.
+func TestCustomersAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	at := w.bucket(acme)
+	d, _ := w.gateway()
+	for i := range metering.MaxCustomers + 10 {
+		standing(t, d, at, fmt.Sprint(i))
+	}
+	if n := d.Remembered(); n != metering.MaxCustomers {
+		t.Errorf("%d are remembered", n)
+	}
 }
 
 func TestChangeIsSeenWithinStaleness(t *testing.T) {
