@@ -17,8 +17,8 @@ import (
 // begun, which the journal then has no more. So whatever becomes of the instance, all in its
 // journal is unspent, and is given back when the journal was not written to for
 // a minute (Reclaim): two to three minutes after a crash. What it had begun counts as spent:
-// a quarter of a second of its own traffic, and where that is fewer than 32 units, as many,
-// though no more than a second of it. docs/decisions/0039-quotas-with-journals.md.
+// a third of a second of its own traffic at most, and where that is fewer than 40 units, as
+// many, though no more than a second of it. docs/decisions/0039-quotas-with-journals.md.
 //
 // The last 500 units of a quota are leased one request at a time, so that none is refused at its end
 // because another instance holds some ahead. Before that, one that holds them for half a

@@ -215,6 +215,66 @@ func TestQuotasAreSparing(t *testing.T) {
 	}
 }
 
+// TestCrashCostsAFractionOfASecond of the instance's own traffic, and few units where
+// that is slow.
+func TestCrashCostsAFractionOfASecond(t *testing.T) {
+	for rate, most := range map[int]int64{2: 3, 20: 28, 100: 45, 400: 150, 1000: 350} {
+		synctest.Test(t, func(t *testing.T) {
+			table, a := newBackend(), month(10_000_000)
+			q := table.quotas(1)
+			var lost int64
+			for range 40 * rate {
+				mustTake(t, q.pool, a, 1)
+				synctest.Wait()
+				begun, _ := q.held(a)
+				lost = max(lost, begun)
+				time.Sleep(time.Second / time.Duration(rate))
+			}
+			t.Logf("%d a second: at most %d are lost", rate, lost)
+			if lost > most || lost == 0 {
+				t.Errorf("%d a second: %d units are lost, at most %d should be", rate, lost, most)
+			}
+		})
+	}
+}
+
+// TestQuotaIsUsedUpWhileInstancesCrash every five seconds, each in the middle of traffic.
+func TestQuotaIsUsedUpWhileInstancesCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 20_000
+		f := newFleet(t, limit, 30*24*time.Hour)
+		f.quota = true
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Minute)
+		defer stop()
+		sweeper := store.New(f.table, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(time.Minute)
+				if err := Reclaim(t.Context(), sweeper, time.Now()); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		crashed := 0
+		for time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) < 10*time.Minute {
+			life, end := context.WithTimeout(ctx, 25*time.Second)
+			defer end()
+			go f.serve(life, 10, true)
+			crashed++
+			time.Sleep(5 * time.Second)
+		}
+		go f.serve(ctx, 100, false)
+		go f.serve(ctx, 100, false)
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+		lost := limit - f.admitted.Load()
+		t.Logf("%d crashes: %d of %d are lost, %v", crashed, lost, limit, f)
+		if lost < 0 || lost > int64(crashed)*14 {
+			t.Errorf("%d units are lost by %d crashes, %v", lost, crashed, f)
+		}
+	})
+}
+
 func BenchmarkTakeQuotaFromMemory(b *testing.B) {
 	q := newBackend().quotas(1)
 	a := month(1 << 40)
