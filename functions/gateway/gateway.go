@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
@@ -32,6 +33,7 @@ import (
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/serving"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -56,6 +58,7 @@ type Service struct {
 	http.Handler
 	*Hosts
 	allowances *allowance.Pool
+	quotas     *allowance.Quotas
 }
 
 // Hosts knows the names that deployments are served at, and whose clients they have,
@@ -109,13 +112,16 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
 	}
-	pool := allowance.New(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
+	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
 	hosts := NewHosts(p)
 	handler := gateway.New(gateway.Config{
-		Deployments: hosts.deployments,
-		Clients:     hosts.clients,
-		Keys:        policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
-		Allowances:  &limiter{pool, p.Now},
+		Deployments:   hosts.deployments,
+		Clients:       hosts.clients,
+		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
+		Allowances:    &limiter{pool, p.Now},
+		Subscriptions: customers{metering.NewDirectory(p)},
+		Quotas:        counters{quotas, p.Now},
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),
@@ -124,16 +130,23 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool}, nil
+	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas}, nil
 }
 
 // Run gives back, as it goes, what the gateway has leased and does not spend,
 // until ctx ends, and then all of it. It is for processes that live long; a
 // Lambda sweeps as it leases.
-func (s *Service) Run(ctx context.Context) { s.allowances.Run(ctx, sweepInterval) }
+func (s *Service) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { s.allowances.Run(ctx, sweepInterval) })
+	both.Go(func() { s.quotas.Run(ctx, sweepInterval) })
+	both.Wait()
+}
 
 // Drain gives back all that is leased.
-func (s *Service) Drain(ctx context.Context) error { return s.allowances.Drain(ctx) }
+func (s *Service) Drain(ctx context.Context) error {
+	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx))
+}
 
 const sweepInterval = time.Second
 
