@@ -47,6 +47,8 @@ type claims struct {
 	p    *quota
 	x    *pipeline.Exchange
 	held []taken
+	// first is room for the one that most have.
+	first [1]taken
 	// kept says that the increments stay counted, whatever becomes of the request: there is
 	// a receipt, or may be, and its repeats count none.
 	kept bool
@@ -66,8 +68,7 @@ func (c *claims) take(standing Standing, receipt string) (refused *taken, err er
 	if decider == nil {
 		receipt = "" // amounts are what each answer says, a repeat's too
 	}
-	for i := range c.p.meters {
-		m := &c.p.meters[i]
+	for _, m := range c.p.meters {
 		if m.units == 0 {
 			continue
 		}
@@ -101,8 +102,8 @@ func (c *claims) take(standing Standing, receipt string) (refused *taken, err er
 
 // decider is the last meter with an increment, nil for none: it tells repeats.
 func (p *quota) decider() *quotaMeter {
-	for i := len(p.meters) - 1; i >= 0; i-- {
-		if m := &p.meters[i]; m.amount == nil && m.units > 0 {
+	for _, m := range slices.Backward(p.meters) {
+		if m.amount == nil && m.units > 0 {
 			return m
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -75,7 +76,7 @@ type quota struct {
 	bucketID    string
 	customerKey jsonPointer // nil for the user's sub
 	statuses    []string
-	meters      []quotaMeter
+	meters      []*quotaMeter
 	open        bool // to requests that nobody can count
 	tells       bool // the quotas, in headers
 	once        bool // for an Idempotency-Key
@@ -96,6 +97,25 @@ type quotaMeter struct {
 	// most of one.
 	units  int64
 	amount *amount
+	// last is the RateLimit-Policy of a limit and a length: nearly always the next one's too.
+	last atomic.Pointer[toldPolicy]
+}
+
+// toldPolicy is what RateLimit-Policy says of a quota.
+type toldPolicy struct {
+	limit, seconds int64
+	text           string
+}
+
+// policyText is a quota as RateLimit-Policy tells it.
+func (m *quotaMeter) policyText(limit int64, length time.Duration) string {
+	seconds := wholeSeconds(length)
+	if t := m.last.Load(); t != nil && t.limit == limit && t.seconds == seconds {
+		return t.text
+	}
+	t := &toldPolicy{limit, seconds, m.quoted + ";q=" + strconv.FormatInt(limit, 10) + ";w=" + strconv.FormatInt(seconds, 10)}
+	m.last.Store(t)
+	return t.text
 }
 
 var _ pipeline.Inbound = (*quota)(nil)
@@ -144,7 +164,7 @@ func (p *quota) read(meters map[string]json.RawMessage) []project.Problem {
 			problems = append(problems, options.Problem(pointer, "Name a meter by 1 to %d bytes, as its plans do.", maxMeterBytes))
 			continue
 		}
-		m := quotaMeter{name: name, quoted: quote(p.policy + "-" + name)}
+		m := &quotaMeter{name: name, quoted: quote(p.policy + "-" + name)}
 		var wrong []project.Problem
 		if strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
 			m.amount, m.units, wrong = newAmount(pointer, raw)
@@ -157,7 +177,7 @@ func (p *quota) read(meters map[string]json.RawMessage) []project.Problem {
 		p.meters = append(p.meters, m)
 	}
 	slices.SortStableFunc(problems, func(a, b project.Problem) int { return strings.Compare(a.Path, b.Path) })
-	slices.SortFunc(p.meters, func(a, b quotaMeter) int {
+	slices.SortFunc(p.meters, func(a, b *quotaMeter) int {
 		if (a.amount == nil) != (b.amount == nil) {
 			if a.amount != nil {
 				return -1
@@ -197,9 +217,9 @@ func (p *quota) Inbound(x *pipeline.Exchange) *http.Response {
 	case !slices.Contains(p.statuses, standing.Status):
 		return x.Problem(http.StatusForbidden, fmt.Sprintf("The caller's subscription is %s, and this route is for those that are %s. Have the owner of the API change that.", standing.Status, alternatives(p.statuses)))
 	}
-	for i := range p.meters {
-		if _, sold := standing.Quotas[p.meters[i].name]; !sold {
-			return x.Problem(http.StatusForbidden, fmt.Sprintf("The plans of the caller's subscription have no meter %s, for which this route counts. Subscribe to one that has.", p.meters[i].name))
+	for _, m := range p.meters {
+		if _, sold := standing.Quotas[m.name]; !sold {
+			return x.Problem(http.StatusForbidden, fmt.Sprintf("The plans of the caller's subscription have no meter %s, for which this route counts. Subscribe to one that has.", m.name))
 		}
 	}
 	receipt := ""
@@ -213,7 +233,8 @@ var errNoQuotas = errors.New("this gateway counts no quotas")
 
 // take counts for all meters or, where one refuses, for none.
 func (p *quota) take(x *pipeline.Exchange, standing Standing, receipt string) *http.Response {
-	c := claims{p: p, x: x, held: make([]taken, 0, len(p.meters))}
+	c := &claims{p: p, x: x}
+	c.held = c.first[:0]
 	refused, err := c.take(standing, receipt)
 	switch {
 	case err != nil:
@@ -250,7 +271,7 @@ func (p *quota) tell(x *pipeline.Exchange, c *taken) {
 		return
 	}
 	// Lists, to which each limit of a route adds its own, and the upstream may too.
-	x.Tell("Ratelimit-Policy", c.meter.quoted+";q="+strconv.FormatInt(c.counter.Limit, 10)+";w="+strconv.FormatInt(wholeSeconds(c.counter.To.Sub(c.counter.From)), 10))
+	x.Tell("Ratelimit-Policy", c.meter.policyText(c.counter.Limit, c.counter.To.Sub(c.counter.From)))
 	x.Tell("Ratelimit", c.meter.quoted+";r="+strconv.FormatInt(c.decision.Remaining, 10)+";t="+strconv.FormatInt(wholeSeconds(c.decision.Ends), 10))
 }
 
