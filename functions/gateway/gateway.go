@@ -33,7 +33,6 @@ import (
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/serving"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -114,14 +113,15 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 	}
 	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
+	subscriptions, counters := Counting(p, quotas)
 	hosts := NewHosts(p)
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,
 		Clients:       hosts.clients,
 		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
 		Allowances:    &limiter{pool, p.Now},
-		Subscriptions: customers{metering.NewDirectory(p)},
-		Quotas:        counters{quotas, p.Now},
+		Subscriptions: subscriptions,
+		Quotas:        counters,
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
 		}),

@@ -6,9 +6,15 @@ import (
 
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/meter"
 	"github.com/gatewright/gatewright/shared/metering"
 )
+
+// Counting is what a gateway counts what callers have bought by.
+func Counting(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
+	return customers{metering.NewDirectory(p)}, counters{quotas, p.Now}
+}
 
 // customers lets the gateway ask package metering, which knows no gateway.
 type customers struct{ directory *metering.Directory }

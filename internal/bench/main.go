@@ -7,9 +7,10 @@
 // that a busy machine slows both; the median of the rounds' ratios counts.
 //
 // Read this file first; proxies.go has the two proxies, load.go the client, crowd.go
-// what 11,000 connections cost that wait.
+// what 11,000 connections cost that wait, quota.go what counting costs.
 // `make bench` runs it; it fails when the gateway costs more than -limit times
-// the ReverseProxy (issue 3, "Figures").
+// the ReverseProxy (issue 3, "Figures"), or more than -quota times itself where it counts
+// what callers have bought.
 package main
 
 import (
@@ -39,11 +40,12 @@ func main() {
 
 func run(ctx context.Context) error {
 	limit := flag.Float64("limit", 1.25, "the most that the gateway may cost, times the ReverseProxy")
+	quotaLimit := flag.Float64("quota", 1.1, "the most that a gateway with a quota may cost, times one with a key check alone")
 	memory := flag.Int("memory", 150, "the most MB that the gateway may have with 10,000 idle and 1,000 stalled connections")
 	rounds := flag.Int("rounds", 7, "how often both are measured")
 	requests := flag.Int("requests", 20_000, "requests in a round")
 	connections := flag.String("connections", "16,64", "connections of the client at once")
-	role := flag.String("role", "", "upstream, reverse or gateway: what a child process does")
+	role := flag.String("role", "", "upstream, reverse, gateway or quota: what a child process does")
 	profile := flag.String("cpuprofile", "", "where the gateway's process writes a CPU profile")
 	flag.Parse()
 	if *role != "" {
@@ -56,7 +58,7 @@ func run(ctx context.Context) error {
 	}
 	defer upstream.stop()
 	proxies := map[string]*child{}
-	for _, name := range []string{"reverse", "gateway"} {
+	for _, name := range []string{"reverse", "gateway", "quota"} {
 		path := ""
 		if name == "gateway" {
 			path = *profile
@@ -70,16 +72,23 @@ func run(ctx context.Context) error {
 	fmt.Println("| connections | ReverseProxy, µs CPU | gateway, µs CPU | ratio |")
 	fmt.Println("|---|---|---|---|")
 	worst := 0.0
+	var all []int
 	for text := range strings.SplitSeq(*connections, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			return fmt.Errorf("read -connections: %w", err)
 		}
-		ratio, err := compare(ctx, proxies["reverse"], proxies["gateway"], n, *requests, *rounds)
+		costs, ratio, err := compare(ctx, proxies["reverse"], proxies["gateway"], n, *requests, *rounds)
 		if err != nil {
 			return err
 		}
+		fmt.Printf("| %d | %.1f | %.1f | %.2f |\n", n, costs[0], costs[1], ratio)
+		all = append(all, n)
 		worst = max(worst, ratio)
+	}
+	counting, err := count(ctx, proxies["gateway"], proxies["quota"], all, *requests, *rounds)
+	if err != nil {
+		return err
 	}
 	if err := crowd(ctx, proxies["gateway"], *memory); err != nil {
 		return err
@@ -87,26 +96,30 @@ func run(ctx context.Context) error {
 	if worst > *limit {
 		return fmt.Errorf("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", worst, *limit)
 	}
+	if counting > *quotaLimit {
+		return fmt.Errorf("a quota costs %.2f times a key check alone, the limit is %.2f", counting, *quotaLimit)
+	}
 	return nil
 }
 
-// compare measures both in turn and prints a line of the table.
-func compare(ctx context.Context, reverse, gateway *child, connections, requests, rounds int) (float64, error) {
+// compare measures both in turn, and gives the median cost of a request of each and that of
+// the rounds' ratios.
+func compare(ctx context.Context, one, other *child, connections, requests, rounds int) (medians [2]float64, ratio float64, err error) {
 	var costs [2][]float64
 	var ratios []float64
 	for round := range rounds + 1 {
 		var cost [2]float64
-		for i, proxy := range []*child{reverse, gateway} {
+		for i, proxy := range []*child{one, other} {
 			before, err := proxy.usage()
 			if err != nil {
-				return 0, err
+				return medians, 0, err
 			}
 			if err := load(ctx, proxy.address, connections, requests); err != nil {
-				return 0, fmt.Errorf("load %s: %w", proxy.role, err)
+				return medians, 0, fmt.Errorf("load %s: %w", proxy.role, err)
 			}
 			after, err := proxy.usage()
 			if err != nil {
-				return 0, err
+				return medians, 0, err
 			}
 			cost[i] = (after - before).Seconds() * 1e6 / float64(requests)
 		}
@@ -118,9 +131,7 @@ func compare(ctx context.Context, reverse, gateway *child, connections, requests
 		}
 		ratios = append(ratios, cost[1]/cost[0])
 	}
-	ratio := median(ratios)
-	fmt.Printf("| %d | %.1f | %.1f | %.2f |\n", connections, median(costs[0]), median(costs[1]), ratio)
-	return ratio, nil
+	return [2]float64{median(costs[0]), median(costs[1])}, median(ratios), nil
 }
 
 func median(values []float64) float64 {

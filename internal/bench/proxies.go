@@ -39,14 +39,22 @@ const answerBytes = 1024
 
 // serve plays a role until its input ends.
 func serve(ctx context.Context, role, address, profile string) error {
-	var handler http.Handler
+	var (
+		handler http.Handler
+		counted *sold
+		err     error
+	)
 	switch role {
 	case "upstream":
 		handler = answers()
 	case "reverse":
 		handler = reverseProxy(address)
 	case "gateway":
-		handler = newGateway(address)
+		handler = newGateway(address, nil)
+	case "quota":
+		if handler, counted, err = countingGateway(ctx, address); err != nil {
+			return err
+		}
 	default:
 		return fmt.Errorf("%s is no role", role)
 	}
@@ -68,11 +76,15 @@ func serve(ctx context.Context, role, address, profile string) error {
 		Serve(net.Listener) error
 		Close() error
 	} = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	if role == "gateway" { // as the product serves it
+	if role == "gateway" || counted != nil { // as the product serves it
 		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
 	}
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			if lines.Text() == "items" && counted != nil {
+				fmt.Println(counted.table.items.Load())
+				continue
+			}
 			var used syscall.Rusage
 			if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
 				fmt.Println(used.Utime.Nano() + used.Stime.Nano())
@@ -117,8 +129,9 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 
-// newGateway serves a project of a thousand routes, each with a key check.
-func newGateway(address string) http.Handler {
+// newGateway serves a project of a thousand routes, each with a key check, and with a quota where
+// one is sold.
+func newGateway(address string, s *sold) http.Handler {
 	a := &project.Artifact{
 		Format:   project.ArtifactFormat,
 		Identity: project.Identity{AccountID: "a", Project: "bench", Environment: "production", Deployment: "bench-main-0000000", BuildID: "b"},
@@ -136,14 +149,24 @@ func newGateway(address string) http.Handler {
 	upload := route("/upload", forward)
 	upload.Method = http.MethodPost
 	a.Routes = append(a.Routes, upload)
-	return gateway.New(gateway.Config{
+	config := gateway.Config{
 		Deployments: one{&gateway.Deployment{Digest: "d", Artifact: a}},
 		Keys:        policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),
 		Upstream:    upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
 		IDs:         ids.NewSource(rand.Reader, time.Now),
 		Now:         time.Now,
 		Log:         slog.Default(),
-	})
+	}
+	if s != nil {
+		a.Policies["quota"] = project.Policy{
+			Name: "quota", Type: "quota-inbound", Handler: component("quotaInbound", map[string]any{"bucketId": s.bucketID, "meters": map[string]int{"requests": 1}}),
+		}
+		for i := range a.Routes {
+			a.Routes[i].Inbound = append(a.Routes[i].Inbound, "quota")
+		}
+		config.Subscriptions, config.Quotas = s.subscriptions, s.quotas
+	}
+	return gateway.New(config)
 }
 
 func route(path string, handler project.Component) project.Route {

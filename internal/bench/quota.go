@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/allowance"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/meter"
+	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+)
+
+// written counts the items that a table in memory is written.
+type written struct {
+	store.Backend
+	items atomic.Int64
+}
+
+// Transact implements store.Backend.
+func (w *written) Transact(ctx context.Context, token string, writes []store.Write) error {
+	w.items.Add(int64(len(writes)))
+	return w.Backend.Transact(ctx, token, writes)
+}
+
+// sold is a customer who has bought more than is asked for.
+type sold struct {
+	table         *written
+	bucketID      string
+	subscriptions policy.Subscriptions
+	quotas        policy.Quotas
+}
+
+// sell makes one, as the product does, over a table in memory.
+func sell(ctx context.Context) (*sold, error) {
+	s := &sold{table: &written{Backend: memory.New()}}
+	source := ids.NewSource(rand.Reader, time.Now)
+	p := installation.Parts{
+		Table: store.New(s.table, store.Options{Random: rand.Reader, Now: time.Now}), Random: rand.Reader, Now: time.Now,
+		IDs: source, Log: slog.Default(),
+	}
+	owner := auth.Owner{AccountID: "a", Account: "a", Viewer: auth.Principal{Permissions: auth.Full()}}
+	request := func(ctx context.Context) context.Context {
+		return store.Decide(audit.With(ctx, &audit.Request{AccountID: "a", Action: "plan.create", Time: time.Now(), RequestID: source.UUID()}))
+	}
+	service := metering.Open(p)
+	bucket, err := service.CreateBucket(request(ctx), owner)
+	if err != nil {
+		return nil, fmt.Errorf("make a metering bucket: %w", err)
+	}
+	at := metering.BucketAt{Owner: owner, Bucket: bucket.ID}
+	plan, err := service.CreatePlan(request(ctx), at, metering.Terms{Label: "bench", ExternalID: "plan", Meters: map[string]metering.Meter{"requests": {Max: 1 << 40}}})
+	if err != nil {
+		return nil, fmt.Errorf("make a plan: %w", err)
+	}
+	_, err = service.CreateSubscription(request(ctx), at, metering.NewSubscription{
+		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active, Renewal: meter.Monthly,
+		Region: "us-east1", CustomerKey: "acme", ExternalID: "subscription", CustomerExternalID: "customer",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a subscription: %w", err)
+	}
+	s.bucketID = bucket.ID
+	quotas := allowance.NewQuotas(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	s.subscriptions, s.quotas = gateway.Counting(p, quotas)
+	go quotas.Run(ctx, time.Second)
+	return s, nil
+}
+
+// countingGateway is newGateway with a quota behind each key check.
+func countingGateway(ctx context.Context, address string) (http.Handler, *sold, error) {
+	s, err := sell(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newGateway(address, s), s, nil
+}
+
+// items asks the child how many items it has written.
+func (c *child) items() (int64, error) {
+	if _, err := io.WriteString(c.in, "items\n"); err != nil {
+		return 0, fmt.Errorf("ask %s: %w", c.role, err)
+	}
+	text, err := c.line()
+	if err != nil {
+		return 0, fmt.Errorf("ask %s: %w", c.role, err)
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// count compares a gateway that checks keys with one that counts too, and prints what
+// counting costs: in the CPU of a request, and in writes.
+func count(ctx context.Context, key, quota *child, connections []int, requests, rounds int) (worst float64, err error) {
+	fmt.Println("\n| connections | a key, µs CPU | a key and a quota, µs CPU | ratio | items written, a request |")
+	fmt.Println("|---|---|---|---|---|")
+	for _, n := range connections {
+		before, err := quota.items()
+		if err != nil {
+			return 0, err
+		}
+		costs, ratio, err := compare(ctx, key, quota, n, requests, rounds)
+		if err != nil {
+			return 0, err
+		}
+		after, err := quota.items()
+		if err != nil {
+			return 0, err
+		}
+		fmt.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, costs[0], costs[1], ratio, float64(after-before)/float64(requests*(rounds+1)))
+		worst = max(worst, ratio)
+	}
+	return worst, nil
+}
