@@ -7,6 +7,7 @@ package durable
 import (
 	"slices"
 
+	"github.com/gatewright/gatewright/shared/boundaries"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/customdomains"
@@ -36,6 +37,7 @@ func Definitions(p installation.Parts) []operation.Definition {
 		metering.NewRemover(p).Definitions(),
 		customdomains.Open(p).Definitions(), tunnels.Open(p).Definitions(),
 		[]operation.Definition{customdomains.Open(p).Issue(issuance.Open(p, nil))},
+		boundaries.Open(p).Definitions(),
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
 	)
 }
