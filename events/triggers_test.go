@@ -44,6 +44,7 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 		"operations/stream-records.json": `{"batchItemFailures":[]}`,
 		"auditchain/stream-records.json": `{"batchItemFailures":[]}`,
 		"operations/sweep.json":          "null",
+		"quotareset/hourly.json":         "null",
 		"gateway/http.json":              `"statusCode":200`,
 	}
 	for _, f := range functions.Triggered() {

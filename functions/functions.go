@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/functions/platform"
 	"github.com/gatewright/gatewright/functions/projects"
+	"github.com/gatewright/gatewright/functions/quotareset"
 	"github.com/gatewright/gatewright/functions/variables"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -78,6 +79,7 @@ func Triggered() []Function {
 		{builder.Function, builder.Open},
 		{operations.Function, operations.Open},
 		{auditchain.Function, auditchain.Open},
+		{quotareset.Function, quotareset.Open},
 		{gateway.Function, gateway.Open},
 		{accounts.Function, accounts.Open},
 	}

@@ -55,6 +55,9 @@ type Settings struct {
 	OTLPEndpoint string
 	// UsesFile has functions of an emulator record what they ask of AWS.
 	UsesFile string
+	// Cron takes the place of every schedule by cron of an emulator's functions: a
+	// test does not wait an hour.
+	Cron string
 }
 
 const (
@@ -110,6 +113,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		HeaderUnderscores: text("headerUnderscores", "false") == "true",
 		OTLPEndpoint:      text("otlpEndpoint", ""),
 		UsesFile:          text("usesFile", ""),
+		Cron:              text("cron", ""),
 	}
 	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
 	s.Assets = text("assets", filepath.Join("dist", arch))
@@ -125,6 +129,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(slices.Contains(emulators, s.Emulator), "-c emulator is localstack or ministack, or not given")
 	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
+	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")

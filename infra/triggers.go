@@ -118,6 +118,9 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger
 
 // newSchedule calls the function regularly, under a role that may do just that.
 func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
+	if e.Cron != "" && s.Cron != "" {
+		e.Cron = s.Cron
+	}
 	table, err := timetable.Of(e)
 	if err != nil {
 		return fmt.Errorf("function %s: %w", f.name, err)

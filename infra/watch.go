@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // metric is what an alarm looks at.
@@ -55,7 +57,12 @@ func newAlarms(scope constructs.Construct, f *function) {
 	of := func(name, statistic string) metric {
 		return metric{"AWS/Lambda", name, map[string]*string{"FunctionName": f.resource.Ref()}, statistic}
 	}
-	newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, 3)
+	// Of a function that is called once an hour, no three minutes on end have a failure.
+	failing := 3
+	if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.Schedule != nil && e.Schedule.Cron != "" }) {
+		failing = 1
+	}
+	newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, failing)
 	newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise its concurrency", f.name), of("Throttles", "Sum"), 0, time.Minute, 3)
 	if len(f.routes) > 0 {
 		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s", f.name, slowRequest),

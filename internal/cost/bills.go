@@ -1,6 +1,10 @@
 package cost
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gatewright/gatewright/shared/metering"
+)
 
 // item is a line of a month's bill.
 type item struct {
@@ -27,9 +31,9 @@ func bill(items []item) (total float64) {
 // idle is what an installation costs that nobody calls.
 func idle(m measured) []item {
 	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"], m.resources["AWS::CloudWatch::Dashboard"]
-	sweeps := m.resources["AWS::Scheduler::Schedule"] * hoursPerMonth * 60
+	const sweeps, resets = hoursPerMonth * 60.0, hoursPerMonth * 1.0 // as they are scheduled
 	calls := float64(tableKeyCalls * hoursPerMonth)
-	const due = 4 * 0.5 // four queries of an index, each half a unit
+	const due, ended = 4 * 0.5, metering.DueShards * 0.5 // queries of an index, each half a unit
 	return []item{
 		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
 		{"dashboard", fmt.Sprintf("%g × $%g", boards, dollars(dashboard, 1)), dollars(dashboard, boards)},
@@ -38,6 +42,11 @@ func idle(m measured) []item {
 			"the sweep, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(sweeps), float64(sweepMS), m.memoryMB["operations"], due),
 			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, sweepMS, m.memoryMB["operations"]) +
 				dollars(readUnit, sweeps*due) + dollars(logIntake, sweeps*platformLog/1e9),
+		},
+		{
+			"the look for quota periods that have ended, each hour", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(resets), float64(resetMS), m.memoryMB["quotareset"], ended),
+			dollars(scheduleCall, resets) + dollars(lambdaRequest, resets) + lambdaTime(resets, resetMS, m.memoryMB["quotareset"]) +
+				dollars(readUnit, resets*ended) + dollars(logIntake, resets*platformLog/1e9),
 		},
 		{"its traces", quantity(sweeps) + ", all of them: they are the first of their second", dollars(trace, sweeps)},
 		{"DynamoDB's calls to the table's key", quantity(calls), dollars(kmsRequest, calls)},

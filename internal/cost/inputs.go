@@ -17,6 +17,7 @@ const (
 	readMS           = 15 // a management request that reads
 	changeMS         = 30 // one that changes something
 	sweepMS          = 20
+	resetMS          = 200  // a cold start each time, and 16 queries one after the other
 	buildMS          = 3000 // one second of it waits for the gateways
 	platformLog      = 500  // bytes: what Lambda itself logs of a call
 	managementLog    = 1400 // with our line, which has metrics in it

@@ -1,14 +1,15 @@
 // Command emulators tests the product on emulators of AWS: it starts one,
 // deploys the CDK app with the real bootstraps, makes an account and passes the
 // scenario suite through its API Gateway, S3, DynamoDB streams and KMS. On
-// MiniStack it also waits for the schedule that sweeps stalled operations, and
-// compares what every function asked of AWS with what its role grants.
+// MiniStack it also waits for the schedules that sweep stalled operations and
+// close quota periods, and compares what every function asked of AWS with what its
+// role grants.
 //
 // What it is not: AWS. Neither emulator enforces a role, a quota or the size of
 // an answer; docs/emulators.md says what is proven how.
 //
 // Read main.go first, then ministack.go and localstack.go for what is installed
-// and started, suite.go for the tests, and sweep.go. `make test-ministack` and
+// and started, suite.go for the tests, sweep.go and boundary.go. `make test-ministack` and
 // `make test-localstack` run it in the repository's folder.
 package main
 

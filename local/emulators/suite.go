@@ -109,7 +109,7 @@ func (s *suite) deploy(ctx context.Context) error {
 	file := filepath.Join(s.dir, "outputs.json")
 	settings := []string{
 		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
-		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(),
+		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
 	}
 	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
 	for _, setting := range settings {

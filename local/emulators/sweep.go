@@ -26,18 +26,31 @@ const sweepTimeout = 3 * time.Minute
 // abandoned is a deployment that nobody knows, with an object of each kind.
 const abandoned = "abandoned-by-the-suite"
 
-// schedules begins the removal of a deployment's objects as a worker that dies
-// at once, and waits until they are gone all the same: the stream does not
-// deliver what somebody holds, so that only the sweep that its schedule starts
-// can have taken it up. LocalStack accepts schedules and never fires them: there
-// is nothing to wait for.
+// schedules waits until each schedule has done what it is there for. LocalStack
+// accepts schedules and never fires them: there is nothing to wait for.
 func (s *suite) schedules(ctx context.Context) error {
 	if s.emulator != miniStack {
 		return nil
 	}
-	sdk := aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	table := store.New(store.NewDynamoDB(store.Connect(sdk, s.endpoint), s.out.Table), store.Options{Random: rand.Reader, Now: time.Now})
-	bucket := blob.New(sdk, blob.Options{Name: s.out.Bucket, Endpoint: s.endpoint})
+	table := s.table()
+	return errors.Join(s.sweeps(ctx, table), s.boundaries(ctx, table))
+}
+
+// table is the installation's.
+func (s *suite) table() *store.Table {
+	return store.New(store.NewDynamoDB(store.Connect(s.sdk(), s.endpoint), s.out.Table), store.Options{Random: rand.Reader, Now: time.Now})
+}
+
+func (s *suite) sdk() aws.Config {
+	return aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+}
+
+// sweeps begins the removal of a deployment's objects as a worker that dies
+// at once, and waits until they are gone all the same: the stream does not
+// deliver what somebody holds, so that only the sweep that its schedule starts
+// can have taken it up.
+func (s *suite) sweeps(ctx context.Context, table *store.Table) error {
+	bucket := blob.New(s.sdk(), blob.Options{Name: s.out.Bucket, Endpoint: s.endpoint})
 	for _, key := range []string{blob.SourceKey(abandoned + "/x"), blob.ArtifactKey(abandoned + "/x")} {
 		if err := bucket.Put(ctx, key, strings.NewReader("x")); err != nil {
 			return err

@@ -1,0 +1,57 @@
+// Package quotareset has what is due for metering subscriptions done once an
+// hour: periods that have ended are written down, and trials that are over get
+// their end status (specification 4.9, design, section 8).
+//
+// No route leads here. It begins durable operations, which the function
+// operations carries out, and does no more: a call that is late, missed or
+// doubled changes nothing. What is due, and what a gateway or a reader goes by
+// meanwhile, are packages boundaries and metering in shared.
+package quotareset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/boundaries"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// Function declares what calls the function, and what it uses.
+//
+// Periods end at midnight in UTC and are due metering.Settle later, at ten past. A
+// schedule that counts from the deployment could come an hour after that.
+var Function = trigger.Function{
+	Name:    "quotareset",
+	Does:    "Begins the operations that close the quota periods and trials which have ended.",
+	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "hourly", Cron: "11 * * * *"}}},
+	Uses:    []api.Use{api.QueryDue, api.PutItem},
+	Timeout: time.Minute,
+}
+
+// Open makes the function's handler, as lambda.Start takes it.
+func Open(p installation.Parts) (any, error) { return Handler(boundaries.Open(p), p.Now, p.Log), nil }
+
+// Boundaries begins what is due.
+type Boundaries interface {
+	Begin(ctx context.Context, now time.Time) (begun int, err error)
+}
+
+var _ Boundaries = (*boundaries.Service)(nil)
+
+// Handler makes the function's handler, as lambda.Start takes it. An error asks
+// for the call again, which is safe.
+func Handler(b Boundaries, now func() time.Time, log *slog.Logger) func(context.Context, json.RawMessage) error {
+	return func(ctx context.Context, _ json.RawMessage) error {
+		begun, err := b.Begin(ctx, now())
+		log.InfoContext(ctx, "quota periods and trials were looked at", "operations", begun)
+		if err != nil {
+			return fmt.Errorf("begin to close what is due: %w", err)
+		}
+		return nil
+	}
+}
