@@ -29,19 +29,19 @@ func (s *suite) boundaries(ctx context.Context, table *store.Table) error {
 	past := func() time.Time { return then }
 	service := metering.Open(installation.Parts{Table: table, IDs: ids.NewSource(rand.Reader, past), Now: past})
 	owner := auth.Owner{AccountID: abandoned, Account: abandoned, Viewer: auth.Principal{AccountID: abandoned, Permissions: auth.Full()}}
-	request := func(id string) context.Context {
+	request := func(ctx context.Context, id string) context.Context {
 		return audit.With(ctx, &audit.Request{AccountID: abandoned, Action: "metering-bucket.create", Time: then, RequestID: id})
 	}
-	b, err := service.CreateBucket(request("bucket"), owner)
+	b, err := service.CreateBucket(request(ctx, "bucket"), owner)
 	if err != nil {
 		return fmt.Errorf("make a metering bucket: %w", err)
 	}
 	at := metering.BucketAt{Owner: owner, Bucket: b.ID}
-	plan, err := service.CreatePlan(request("plan"), at, metering.Terms{Label: "x", ExternalID: "x", Meters: map[string]metering.Meter{"requests": {Max: 1}}})
+	plan, err := service.CreatePlan(request(ctx, "plan"), at, metering.Terms{Label: "x", ExternalID: "x", Meters: map[string]metering.Meter{"requests": {Max: 1}}})
 	if err != nil {
 		return fmt.Errorf("make a metering plan: %w", err)
 	}
-	made, err := service.CreateSubscription(request("subscription"), at, metering.NewSubscription{
+	made, err := service.CreateSubscription(request(ctx, "subscription"), at, metering.NewSubscription{
 		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active, Renewal: meter.Monthly,
 		Region: "us-east1", CustomerKey: "x", ExternalID: "x", CustomerExternalID: "x",
 	})
