@@ -145,9 +145,10 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 
 // auditMetadata are what records say of resources beside their ids: names, and
 // of many keys at once how many and which; of CAs which certificate; of custom domains
-// what they lead to; of plans and subscriptions the metering bucket they are in.
+// what they lead to; of plans and subscriptions the metering bucket they are in; of
+// tunnels how many of their services.
 func auditMetadata() []string {
-	return []string{"name", "fingerprint", "project", "branch", "deployment", "bucket", "keys", "firstKeyId", "lastKeyId"}
+	return []string{"name", "fingerprint", "project", "branch", "deployment", "bucket", "keys", "firstKeyId", "lastKeyId", "created", "updated", "deleted"}
 }
 
 // tellsNames fails where a record tells more of what its request's body held:

@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/functions/platform"
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/functions/quotareset"
+	"github.com/gatewright/gatewright/functions/tunnels"
 	"github.com/gatewright/gatewright/functions/variables"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -54,6 +55,7 @@ func Groups() []Group {
 		{mtlscertificates.Group, mtlscertificates.Bind},
 		{customdomains.Group, customdomains.Bind},
 		{metering.Group, metering.Bind},
+		{tunnels.Group, tunnels.Bind},
 	}
 }
 
