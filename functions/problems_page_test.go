@@ -27,6 +27,7 @@ var answerers = map[string]string{
 	"shared/listen":     "both addresses",
 	"shared/blob/files": "upload address",
 	"shared/issuance":   "a certificate's `message`",
+	"shared/tunnel":     "", // which answers agents, in words of their log
 	"shared/operation":  "", "functions/accounts": "", "local": "", "internal": "", "events": "", "examples": "",
 }
 

@@ -160,6 +160,12 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		})
 	}
 	work.Go(func() error { return p.runTriggers(ctx) })
+	if p.keep != nil {
+		work.Go(func() error {
+			p.keep(ctx)
+			return nil
+		})
+	}
 	work.Go(func() error {
 		o.bucket.keepHouse(ctx, log)
 		return nil

@@ -159,6 +159,9 @@ type product struct {
 	// hosts are the gateway's, nil where it runs elsewhere.
 	hosts    *gateway.Hosts
 	triggers *triggers.Runner
+	// keep gives back, as it goes, what the gateway has leased and does not spend, until
+	// its context ends; nil where the functions do.
+	keep func(context.Context)
 	// drain gives back what the gateway has leased. Without it nothing is lost
 	// but what was leased, until its window ends.
 	drain func(context.Context) error
@@ -191,6 +194,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		gateway:  data,
 		hosts:    data.Hosts,
 		triggers: runner,
+		keep:     data.Run,
 		drain:    data.Drain,
 		tracer:   o.parts.Telemetry.Tracer,
 		close:    func() {},

@@ -58,8 +58,8 @@ func (w *World) Call(key, method, path, body string, headers ...string) Answer {
 // of the request's operation.
 func (w *World) asDeclared(r *http.Request, status int, done []api.Use) {
 	w.Helper()
-	_, pattern := w.routes.Handler(r)
-	d, ok := w.declared[pattern]
+	_, pattern := w.routing.mux.Handler(r)
+	d, ok := w.routing.declared[pattern]
 	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped {
 		return // it leads to no operation
 	}

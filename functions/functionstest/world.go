@@ -57,13 +57,10 @@ type World struct {
 	// Uses is what has been done outside the process since it was last cleared.
 	Uses *Uses
 
-	binds   []Bind
+	routing *routing
 	handler http.Handler
-	// routes finds the declaration of a request, in declared by its pattern.
-	routes   *http.ServeMux
-	declared map[string]api.Declaration
-	live     bool
-	asides   bool
+	live    bool
+	asides  bool
 }
 
 // rootKey is the root key of every world.
@@ -77,12 +74,12 @@ func (rootKey) Root(context.Context) ([]byte, error) {
 // random numbers of two worlds of one test are the same.
 func New(t testing.TB, binds ...Bind) *World {
 	t.Helper()
-	return newWorld(t, memory.New(), nil, storetest.Epoch, storetest.Random(t), binds)
+	return newWorld(t, memory.New(), nil, storetest.Epoch, storetest.Random(t), &routing{binds: binds})
 }
 
-func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, binds []Bind) *World {
+func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, routing *routing) *World {
 	t.Helper()
-	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), binds: binds}
+	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), routing: routing}
 	clock := func() time.Time {
 		if w.live {
 			return time.Now()
@@ -99,6 +96,7 @@ func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now tim
 		DNS:    names{w}, Bucket: w.Uses.bucket(w.Objects), Key: w.Uses.key(rootKey{}), Random: random, Now: clock,
 		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
+	routing.learn(w.Parts)
 	w.Restart()
 	return w
 }
@@ -123,7 +121,7 @@ func (w *World) Asides() *World {
 // same in every copy of one test.
 func (w *World) Copy(t testing.TB) *World {
 	t.Helper()
-	return newWorld(t, w.Items.Clone(), w.Objects, w.Parts.Now().Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.binds)
+	return newWorld(t, w.Items.Clone(), w.Objects, w.Parts.Now().Add(time.Hour), rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), w.routing)
 }
 
 // Restart ends the processes of the world and starts them anew: nothing is
@@ -131,20 +129,6 @@ func (w *World) Copy(t testing.TB) *World {
 // different pasts answer the same request with the same bytes.
 func (w *World) Restart() {
 	parts := w.Parts
-	var routes []api.Route
-	for _, bind := range w.binds {
-		routes = append(routes, bind(parts)...)
-	}
-	w.routes, w.declared = http.NewServeMux(), map[string]api.Declaration{}
-	var declared []api.Declaration
-	for _, r := range routes {
-		declared = append(declared, r.Declaration)
-	}
-	for _, d := range api.Related(declared) {
-		pattern := d.Method + " " + d.Path
-		w.routes.Handle(pattern, http.NotFoundHandler())
-		w.declared[pattern] = d
-	}
 	var callers api.Authenticator = accounts.Open(parts)
 	if w.asides {
 		parts.Rates = allowance.NewRates(parts.Table, parts.Now)
@@ -152,7 +136,7 @@ func (w *World) Restart() {
 		callers = struct{ api.Authenticator }{callers}
 	}
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
-	w.handler = api.Open(parts, callers, routes)
+	w.handler = w.routing.serve(w.Parts, parts, callers)
 }
 
 // Account makes an account and gives its full-access key.

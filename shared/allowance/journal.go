@@ -139,7 +139,7 @@ func (j *journal) wait(ctx context.Context, o *order) error {
 	if i := slices.Index(j.queue, o); i >= 0 {
 		j.queue = slices.Delete(j.queue, i, i+1)
 		j.mu.Unlock()
-		return fault.New(fault.Throttled, "The service is busy, and nothing was done.").Because(context.Cause(ctx))
+		return fault.New(fault.Throttled, "The service is busy, and nothing was done. Repeat the request in a few seconds.").Because(context.Cause(ctx))
 	}
 	j.mu.Unlock()
 	return <-o.done
