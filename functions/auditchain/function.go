@@ -24,12 +24,13 @@ import (
 // Function declares what calls the function, and what it uses.
 //
 // A batch is gathered for a second: what is chained together shares the writes of
-// the chain's end and of the counters, and nobody waits for it.
+// the chain's end and of the counters, and nobody waits for it. A batch of nothing but records
+// that were told before leaves the end as it is, and checks it.
 var Function = trigger.Function{
 	Name:    "auditchain",
 	Does:    "Chains and counts the audit records that changes have written.",
 	On:      []trigger.Event{{StreamRecords: true, FilterPattern: fresh, Gather: time.Second}},
-	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey},
+	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
 	Timeout: time.Minute,
 }
 
