@@ -152,8 +152,8 @@ func (r *quotaRun) step() {
 		_ = apply("")
 	case n < 14:
 		i := r.instances[r.random.IntN(len(r.instances))]
-		i.skew = time.Duration(r.random.IntN(600)-300) * time.Second
-		r.note("clock of %d jumps to %v", i.index, i.skew)
+		i.skew.Store(int64(time.Duration(r.random.IntN(600)-300) * time.Second))
+		r.note("clock of %d jumps to %v", i.index, time.Duration(i.skew.Load()))
 	default:
 		r.simulation.step()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,22 +168,24 @@ func TestUnitsThatServeNobodyStayForOthers(t *testing.T) {
 // TestQuotasAreTheSameOnBoth tables.
 func TestQuotasAreTheSameOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l ledger) {
-		now := storetest.Epoch
+		var passed atomic.Int64 // of the clock, which sweeps read meanwhile
+		clock := func() time.Time { return storetest.Epoch.Add(time.Duration(passed.Load())) }
+		pass := func(d time.Duration) { passed.Add(int64(d)) }
 		open := func(nth byte) *Quotas {
-			return NewQuotas(Options{Table: l.table, Now: func() time.Time { return now }, Random: rand.NewChaCha8([32]byte{nth}), Log: slog.New(slog.DiscardHandler)})
+			return NewQuotas(Options{Table: l.table, Now: clock, Random: rand.NewChaCha8([32]byte{nth}), Log: slog.New(slog.DiscardHandler)})
 		}
 		dead, q := open(1), open(2)
-		a := Allowance{Name: "a", Limit: 10_000, From: now, To: now.AddDate(0, 1, 0)}
+		a := Allowance{Name: "a", Limit: 10_000, From: storetest.Epoch, To: storetest.Epoch.AddDate(0, 1, 0)}
 		for range 20 {
 			mustTake(t, dead.pool, a, 1)
-			now = now.Add(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		for range 100 { // the lease that nobody waits for
 			if _, reserve := dead.held(a); reserve > 0 {
 				break
 			}
 			mustTake(t, dead.pool, a, 1)
-			now = now.Add(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		s := dead.pool.find(a.period(), a.Limit)
 		for filling := true; filling; {
@@ -196,9 +199,9 @@ func TestQuotasAreTheSameOnBoth(t *testing.T) {
 		if got := used(t, q, a); reserve == 0 || got != spent+begun+reserve {
 			t.Fatalf("%d are used, %d spent, it holds %d and %d", got, spent, begun, reserve)
 		}
-		now = now.Add(2 * time.Minute)
+		pass(2 * time.Minute)
 		for range 2 {
-			if err := Reclaim(t.Context(), l.table, now); err != nil {
+			if err := Reclaim(t.Context(), l.table, clock()); err != nil {
 				t.Fatal(err)
 			}
 		}

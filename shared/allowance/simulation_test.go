@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +54,7 @@ type instance struct {
 	quotas *Quotas // of a run of Quotas
 	run    *simulation
 	index  int
-	skew   time.Duration
+	skew   atomic.Int64
 	dead   bool
 	// repeats counts, for each kind of call, those in a row that were not let
 	// through at once.
@@ -90,7 +91,7 @@ const (
 
 var errSimulated = errors.New("simulated failure")
 
-func (i *instance) now() time.Time { return time.Now().Add(i.skew) }
+func (i *instance) now() time.Time { return time.Now().Add(time.Duration(i.skew.Load())) }
 
 // gate waits for permission to do what a backend call does.
 func (i *instance) gate(ctx context.Context, what string, apply func(token string) error) error {
@@ -158,7 +159,7 @@ func (i *instance) Transact(ctx context.Context, token string, writes []store.Wr
 
 func (r *simulation) join() *instance {
 	i := &instance{run: r, index: len(r.instances), admitted: map[period]int64{}, repeats: map[string]int{}}
-	i.skew = time.Duration(r.random.IntN(5000)-2500) * time.Millisecond
+	i.skew.Store(int64(time.Duration(r.random.IntN(5000)-2500) * time.Millisecond))
 	source := func(salt byte) *rand.ChaCha8 {
 		return rand.NewChaCha8([32]byte{byte(i.index), byte(r.random.Uint32()), salt})
 	}
@@ -286,8 +287,8 @@ func (r *simulation) step() {
 		r.note("sweep %d", i.index)
 		go func() { _ = i.sweep(r.t.Context()) }()
 	case n < 93:
-		i.skew = time.Duration(r.random.IntN(8000)-4000) * time.Millisecond
-		r.note("clock of %d jumps to %v", i.index, i.skew)
+		i.skew.Store(int64(time.Duration(r.random.IntN(8000)-4000) * time.Millisecond))
+		r.note("clock of %d jumps to %v", i.index, time.Duration(i.skew.Load()))
 	case n < 95:
 		if len(r.takes) > 0 {
 			r.takes[r.random.IntN(len(r.takes))].cancel()

@@ -2,6 +2,7 @@ package boundaries_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -153,9 +154,11 @@ func TestRunsAtTheSameTimeCloseOnce(t *testing.T) {
 		w.must(err)
 	}
 	w.now = w.now.Add(2 * time.Minute)
+	parts := w.parts
+	parts.Random = rand.Reader // which three may read at once
 	var all sync.WaitGroup
 	for range 3 {
-		all.Go(func() { w.sweep(w.parts) })
+		all.Go(func() { w.sweep(parts) })
 	}
 	all.Wait()
 	for _, r := range w.operations() {
