@@ -50,8 +50,9 @@ var createBucket = api.Operation[createBucketIn, bucketOut]{
 
 var readBucket = api.Operation[bucketIn, bucketOut]{
 	ID: "MeteringBucketsService_read", Method: http.MethodGet, Path: bucketPath,
-	Summary: "Read a metering bucket",
-	Scope:   auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
+	Summary:     "Read a metering bucket",
+	Description: "When it was made, and whose it is: its plans and subscriptions are lists of their own.",
+	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: absent,
 	Uses:   []api.Use{api.GetItem},
 }

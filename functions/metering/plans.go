@@ -33,8 +33,9 @@ var createPlan = api.Operation[createPlanIn, planOut]{
 
 var readPlan = api.Operation[planIn, planOut]{
 	ID: "MeteringPlansService_read", Method: http.MethodGet, Path: planPath,
-	Summary: "Read a metering plan",
-	Scope:   auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
+	Summary:     "Read a metering plan",
+	Description: "With its meters, and whether any subscription is to it.",
+	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: absent,
 	Uses:   []api.Use{api.BatchGetItem},
 }
