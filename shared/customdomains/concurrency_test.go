@@ -1,7 +1,6 @@
 package customdomains_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,25 +14,11 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// interrupted has something happen before its next change, once.
-type interrupted struct {
-	store.Backend
-	first func()
-}
-
-func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if first := i.first; first != nil {
-		i.first = nil
-		first()
-	}
-	return i.Backend.Transact(ctx, token, writes)
-}
-
 // meanwhile gives the service over a table in which something happens between what the next
 // operation reads and what it commits.
 func (w *world) meanwhile(f func()) *customdomains.Service {
 	p := w.parts
-	p.Table = storetest.Over(w.T, &interrupted{w.items, f}, storetest.Pause(storetest.AtOnce))
+	p.Table = storetest.Over(w.T, &storetest.Interrupted{Backend: w.items, First: f}, storetest.Pause(storetest.AtOnce))
 	return customdomains.Open(p)
 }
 

@@ -2,7 +2,6 @@ package issuance_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -73,7 +72,7 @@ func TestInstallationHasOneAccount(t *testing.T) {
 	second, _ := h.process()
 	var others customdomains.Order
 	table := h.parts.Table
-	h.parts.Table = storetest.Over(t, &interrupted{h.items, func() { others = h.order(second, "b.example.com", false) }})
+	h.parts.Table = storetest.Over(t, &storetest.Interrupted{Backend: h.items, First: func() { others = h.order(second, "b.example.com", false) }})
 	first, b := h.process()
 	h.parts.Table = table
 	own := h.order(first, "api.example.com", true)
@@ -114,20 +113,6 @@ func TestInstallationHasOneAccount(t *testing.T) {
 	if _, err := none.Order(t.Context(), "e.example.com", false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "no certificate authority") {
 		t.Errorf("without an authority: %v", err)
 	}
-}
-
-// interrupted has something happen before its next change, once.
-type interrupted struct {
-	store.Backend
-	first func()
-}
-
-func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if first := i.first; first != nil {
-		i.first = nil
-		first()
-	}
-	return i.Backend.Transact(ctx, token, writes)
 }
 
 // TestWhatAnAuthorityRefusesIsTold, and what is wrong with it is not: that is tried again.

@@ -53,9 +53,9 @@ type Agent struct {
 	known   known
 	server  *http.Server
 
-	mu    sync.Mutex
-	open  int
-	again chan struct{} // a relay drains: another connection is wanted
+	mu      sync.Mutex
+	open    int
+	serving sync.WaitGroup // of connections, those included that drain
 }
 
 // NewAgent makes an Agent.
@@ -69,13 +69,14 @@ func NewAgent(o AgentOptions) *Agent {
 	if o.Transport == nil {
 		o.Transport = serviceTransport()
 	}
-	a := &Agent{options: o, again: make(chan struct{}, 1)}
+	a := &Agent{options: o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT "+controlHost+"/services", a.configure)
-	mux.HandleFunc("POST "+controlHost+"/drain", a.drain)
+	mux.HandleFunc("POST "+controlHost+"/drain", drain)
 	mux.Handle("/", newForwarder(&a.known, o.Transport, o.Log))
 	a.server = &http.Server{
 		Handler: mux, Protocols: new(http.Protocols),
+		ConnContext:    func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
@@ -98,17 +99,6 @@ func (a *Agent) Run(ctx context.Context, grace time.Duration) error {
 	for range a.options.Connections {
 		work.Go(func() { a.keep(ctx, cancel) })
 	}
-	work.Go(func() {
-		for {
-			select {
-			case <-a.again:
-				// Beside the connection that drains, which ends by itself.
-				work.Go(func() { _ = a.once(ctx) })
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
 	<-ctx.Done()
 	down, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer stop()
@@ -116,6 +106,7 @@ func (a *Agent) Run(ctx context.Context, grace time.Duration) error {
 		_ = a.server.Close()
 	}
 	work.Wait()
+	a.serving.Wait()
 	return context.Cause(ctx)
 }
 
@@ -144,7 +135,8 @@ func (a *Agent) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 // first one again.
 const settled = time.Minute
 
-// once opens a connection and serves on it until it ends.
+// once opens a connection and serves on it until it ends, or until its relay drains: then it
+// is served on beside the one that takes its place.
 func (a *Agent) once(ctx context.Context) error {
 	conn, err := a.connect(ctx)
 	if err != nil {
@@ -152,12 +144,18 @@ func (a *Agent) once(ctx context.Context) error {
 		return err
 	}
 	a.count(1)
-	defer a.count(-1)
 	a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: connected", slog.String("relay", a.options.Relay.Host))
 	l := serveOne(conn)
-	_ = a.server.Serve(l)
-	l.wait()
-	a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: a connection has ended", slog.String("relay", a.options.Relay.Host))
+	a.serving.Go(func() {
+		_ = a.server.Serve(l)
+		<-l.ended
+		a.count(-1)
+		a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: a connection has ended", slog.String("relay", a.options.Relay.Host))
+	})
+	select {
+	case <-l.ended:
+	case <-l.draining:
+	}
 	return nil
 }
 
@@ -187,11 +185,13 @@ func (a *Agent) configure(w http.ResponseWriter, r *http.Request) {
 // maxConfiguration bounds what a relay tells of services, in bytes.
 const maxConfiguration = 1 << 20
 
-// drain opens another connection beside the one that the relay will end.
-func (a *Agent) drain(w http.ResponseWriter, _ *http.Request) {
-	select {
-	case a.again <- struct{}{}:
-	default:
+// connKey is where a request has the connection that it came on.
+type connKey struct{}
+
+// drain has another connection take the place of this one, which the relay will end.
+func drain(w http.ResponseWriter, r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*told); ok {
+		c.drains()
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -216,20 +216,20 @@ func pause(ctx context.Context, attempt int) error {
 
 // oneConn is a listener that accepts one connection: what http.Server serves on.
 type oneConn struct {
-	conn  chan net.Conn
-	ended chan struct{}
-	addr  net.Addr
+	conn chan net.Conn
+	// ended is closed when the connection has ended, draining when its relay takes no more.
+	ended, draining chan struct{}
+	addr            net.Addr
 }
 
 // serveOne makes the listener of a connection.
 func serveOne(conn net.Conn) *oneConn {
-	l := &oneConn{conn: make(chan net.Conn, 1), ended: make(chan struct{}), addr: conn.LocalAddr()}
-	l.conn <- &told{Conn: conn, ended: sync.OnceFunc(func() { close(l.ended) })}
+	l := &oneConn{conn: make(chan net.Conn, 1), ended: make(chan struct{}), draining: make(chan struct{}), addr: conn.LocalAddr()}
+	l.conn <- &told{
+		Conn: conn, ended: sync.OnceFunc(func() { close(l.ended) }), drains: sync.OnceFunc(func() { close(l.draining) }),
+	}
 	return l
 }
-
-// wait returns when the connection has ended.
-func (l *oneConn) wait() { <-l.ended }
 
 // Accept gives the connection, and then waits for its end.
 func (l *oneConn) Accept() (net.Conn, error) {
@@ -247,7 +247,7 @@ func (l *oneConn) Addr() net.Addr { return l.addr }
 // told is a connection that tells of its end.
 type told struct {
 	net.Conn
-	ended func()
+	ended, drains func()
 }
 
 func (c *told) Close() error {

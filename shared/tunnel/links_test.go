@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -98,6 +100,27 @@ func TestDrainingLosesNothing(t *testing.T) {
 	}
 	<-drained
 	w.until(func() bool { return len(w.relay.Of(tunnelID)) == 0 })
+}
+
+// TestDrainedConnectionIsReplacedByOne counts connections over many drains of a relay that
+// goes on: an agent keeps as many as it was asked for.
+func TestDrainedConnectionIsReplacedByOne(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo))
+	w.run(w.options())
+	for range 6 {
+		drained := w.relay.Of(tunnelID)[0]
+		text(t, first(w.ask(http.MethodGet, "/", nil)), nil)
+		if err := drained.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.until(func() bool { return len(w.relay.Of(tunnelID)) >= 3 }) // beside the one that drains
+		drained.Close()
+		w.until(func() bool { return !slices.Contains(w.relay.Of(tunnelID), drained) })
+	}
+	time.Sleep(100 * time.Millisecond) // ten times what an agent waits before it dials
+	if n := len(w.relay.Of(tunnelID)); n != 2 {
+		t.Errorf("there are %d connections, want 2", n)
+	}
 }
 
 // TestRepeatableRequestSurvivesItsConnection cuts the connections under it.

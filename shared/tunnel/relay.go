@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,13 +28,16 @@ type Relay struct {
 	Links
 	options  RelayOptions
 	draining chan struct{}
+	drain    func() // closes draining, once
 }
 
 var _ http.Handler = (*Relay)(nil)
 
 // NewRelay makes a Relay that no agent is connected to.
 func NewRelay(o RelayOptions) *Relay {
-	return &Relay{options: o, draining: make(chan struct{})}
+	rl := &Relay{options: o, draining: make(chan struct{})}
+	rl.drain = sync.OnceFunc(func() { close(rl.draining) })
+	return rl
 }
 
 // retryAfter is when an agent may ask again that was turned away, in seconds.
@@ -132,6 +136,6 @@ func (rl *Relay) Configure(ctx context.Context, tunnelID string, links ...*Link)
 // Drain refuses agents from now on, has those that are connected connect elsewhere, and
 // returns when nothing is under way any more or ctx has ended.
 func (rl *Relay) Drain(ctx context.Context) {
-	close(rl.draining)
+	rl.drain()
 	rl.Links.Drain(ctx)
 }

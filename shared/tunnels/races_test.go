@@ -1,7 +1,6 @@
 package tunnels_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -10,25 +9,11 @@ import (
 	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
-// interrupted has something happen before its next change, once.
-type interrupted struct {
-	store.Backend
-	first func()
-}
-
-func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if first := i.first; first != nil {
-		i.first = nil
-		first()
-	}
-	return i.Backend.Transact(ctx, token, writes)
-}
-
 // meanwhile gives the service over a table in which something happens between what the next
 // operation reads and what it commits.
 func (w *world) meanwhile(f func()) *tunnels.Service {
 	p := w.parts
-	p.Table = storetest.Over(w.T, &interrupted{w.items, f}, storetest.Pause(storetest.AtOnce), storetest.Clock(epoch))
+	p.Table = storetest.Over(w.T, &storetest.Interrupted{Backend: w.items, First: f}, storetest.Pause(storetest.AtOnce), storetest.Clock(epoch))
 	return tunnels.Open(p)
 }
 
