@@ -74,10 +74,13 @@ test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no e
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=10m $(TESTED)
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
 
+# The tests of files that play simulations, and no others of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
-	GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m $(call users,shared/operation/simulations) $(call users,shared/operation/operationtest)
+	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' functions internal local shared); \
+		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
+		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
-# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about 15 minutes.
+# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about ten minutes.
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=45m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 

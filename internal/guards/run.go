@@ -44,10 +44,15 @@ func (t Tree) Check(ctx context.Context, d Defect) error {
 	if err != nil {
 		return fmt.Errorf("plant %s: %w", d.Name, err)
 	}
-	o, err := t.run(ctx, d.Guard.Package, d.Guard.Test, "-overlay="+overlay)
+	o, err := t.run(ctx, d.Guard.Package, d.Guard.Test, "-overlay="+overlay, "-failfast")
 	if err != nil {
 		return fmt.Errorf("run the guard of %s: %w", d.Name, err)
 	}
+	return o.verdict(d)
+}
+
+// verdict is nil when the guard of a defect failed with it.
+func (o outcome) verdict(d Defect) error {
 	switch o.of(d.Guard.Test) {
 	case fail:
 		return nil
@@ -63,20 +68,35 @@ func (t Tree) Check(ctx context.Context, d Defect) error {
 // CheckUnplanted runs guards of one package on the tree as it is. It answers an
 // error unless all of them pass.
 func (t Tree) CheckUnplanted(ctx context.Context, guards []Guard) error {
+	names, err := topLevel(guards)
+	if err != nil {
+		return err
+	}
+	o, err := t.run(ctx, guards[0].Package, names)
+	if err != nil {
+		return fmt.Errorf("run the guards of %s: %w", guards[0].Package, err)
+	}
+	return o.passed(guards)
+}
+
+// topLevel gives the tests that guards of one package are, or are of, as run
+// takes them.
+func topLevel(guards []Guard) (names string, err error) {
 	var tops []string
 	for _, g := range guards {
 		top, _, _ := strings.Cut(g.Test, "/")
 		if g.Package != guards[0].Package {
-			return fmt.Errorf("%s and %s are of two packages", guards[0], g)
+			return "", fmt.Errorf("%s and %s are of two packages", guards[0], g)
 		}
 		if !slices.Contains(tops, top) {
 			tops = append(tops, top)
 		}
 	}
-	o, err := t.run(ctx, guards[0].Package, strings.Join(tops, "|"))
-	if err != nil {
-		return fmt.Errorf("run the guards of %s: %w", guards[0].Package, err)
-	}
+	return strings.Join(tops, "|"), nil
+}
+
+// passed is nil when all guards passed.
+func (o outcome) passed(guards []Guard) (err error) {
 	for _, g := range guards {
 		if is := o.of(g.Test); is != pass {
 			err = errors.Join(err, fmt.Errorf("%s without any defect: want pass, got %s", g, is))
@@ -134,21 +154,26 @@ func (o outcome) of(test string) state {
 	return absent
 }
 
-// run runs tests of a package; names are alternatives between "|", a subtest's
-// stand behind "/".
-func (t Tree) run(ctx context.Context, pkg, names string, flags ...string) (outcome, error) {
-	var run []string
+// pattern is what -run takes for tests of a package; names are alternatives
+// between "|", a subtest's stand behind "/".
+func pattern(names string) string {
+	var levels []string
 	for level := range strings.SplitSeq(names, "/") {
 		all := strings.Split(level, "|")
 		for i := range all {
 			all[i] = regexp.QuoteMeta(all[i])
 		}
-		run = append(run, "^("+strings.Join(all, "|")+")$")
+		levels = append(levels, "^("+strings.Join(all, "|")+")$")
 	}
+	return strings.Join(levels, "/")
+}
+
+// run compiles the tests of a package and runs those that pattern describes.
+func (t Tree) run(ctx context.Context, pkg, names string, flags ...string) (outcome, error) {
 	// What a vet analysis says of a defect is no guard's verdict, and a result
 	// from the cache may be of another run.
 	args := append([]string{
-		"test", "-json", "-vet=off", "-count=1", "-timeout=" + t.Timeout.String(), "-run=" + strings.Join(run, "/"),
+		"test", "-json", "-vet=off", "-count=1", "-timeout=" + t.Timeout.String(), "-run=" + pattern(names),
 	}, flags...)
 	quiet, err := t.quiet(pkg)
 	if err != nil {
@@ -157,18 +182,7 @@ func (t Tree) run(ctx context.Context, pkg, names string, flags ...string) (outc
 	args = append(append(args, pkg), quiet...)
 	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the list of defects is ours
 	command.Dir = t.Root
-	command.WaitDelay = 10 * time.Second
-	var out, complaints bytes.Buffer
-	command.Stdout, command.Stderr = &out, &complaints
-	err = command.Run()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && (!ended || ctx.Err() != nil) {
-		return outcome{}, errors.Join(err, ctx.Err())
-	}
-	o := read(out.Bytes())
-	if len(o.tests) == 0 && o.why == "" && err != nil {
-		return outcome{}, fmt.Errorf("%w\n%s%s", err, complaints.String(), o.output)
-	}
-	return o, nil
+	return output(ctx, command)
 }
 
 // quiet gives the flags that keep a package's tests from writing into the tree:

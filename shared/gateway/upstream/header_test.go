@@ -263,7 +263,7 @@ func TestNamesAreReservedByTheirLettersAndDigits(t *testing.T) {
 // TestTheFilterIsLinear: to list as many names as there are fields costs about
 // what the fields cost. Work for each pair of them would cost some 200 times as much.
 func TestTheFilterIsLinear(t *testing.T) {
-	const n = 16_000
+	const n = 4_000
 	in, list := make(http.Header, n), make([]string, n)
 	for i := range n {
 		list[i] = fmt.Sprintf("x-hop-%d", i)
