@@ -3,8 +3,6 @@ package tunnels
 import (
 	"context"
 	"slices"
-
-	"github.com/gatewright/gatewright/shared/store"
 )
 
 // InPortions has a service's operations change so few services in a step.
@@ -16,17 +14,6 @@ func (s *Service) InPortions(n int) *Service {
 // Provisioned are an account's services as a call would find them, by their names.
 func (s *Service) Provisioned(ctx context.Context, accountID string) (map[string]serviceRecord, error) {
 	return s.services(ctx, accountID)
-}
-
-// TunnelOf is the tunnel that a token leads to, "" for none.
-func (s *Service) TunnelOf(ctx context.Context, token string) (accountID, tunnelID string, err error) {
-	hash, err := s.tokens.Hash(ctx, token)
-	if err != nil {
-		return "", "", err
-	}
-	var r tokenRecord
-	err = s.parts.Table.Load(ctx, store.Want(tokenKey(hash), &r))
-	return r.AccountID, r.TunnelID, err
 }
 
 // Claims are the names of an account's services that are a tunnel's, in their order.
@@ -41,3 +28,9 @@ func (s *Service) Claims(ctx context.Context, accountID, tunnelID string) ([]str
 	slices.Sort(out)
 	return out, err
 }
+
+// MaxRemembered is how many answers of a kind a directory remembers.
+const MaxRemembered = maxRemembered
+
+// Remembered is how many services a directory remembers, and those that are none.
+func (d *Directory) Remembered() int { return len(d.services.answers) }

@@ -19,6 +19,9 @@ type token struct {
 	Secret  string `json:"s"`
 }
 
+// tokenPurpose is what tokens are hashed for.
+const tokenPurpose = "tunnel-token"
+
 // secretDigits of base62 are 256 random bits.
 const secretDigits = 43
 

@@ -2,17 +2,17 @@
 // the account's own machines reach, which its projects may call by their names
 // (specification "Tunnel" and 4.8; contract 2.8).
 //
-// A tunnel has a token, by which an agent will prove whose it is, and a configuration:
+// A tunnel has a token, by which an agent proves whose it is, and a configuration:
 // the services behind it, and which projects' environments may call each. Names of
 // tunnels and of services are an account's, once each.
 //
-// What it is not: nothing here carries a request. What will, finds a tunnel by the hash
-// of its token (tokenKey), and a service by the account and its name (serviceKey): each
-// is one read of one item.
+// What it is not: nothing here carries a request. Package tunnel does, and what it asks is
+// the Directory's: a tunnel by the hash of its token, and a service by the account and its
+// name, each by one read of one item.
 //
 // Read this file first, then configuration.go (what is put), check.go (what may be),
 // provision.go and teardown.go (the durable operations), project.go (projects that are
-// deleted), token.go and table.go.
+// deleted), token.go and table.go; directory.go is for those who carry traffic.
 package tunnels
 
 import (
@@ -51,7 +51,7 @@ type Service struct {
 // Open makes the Service of an installation.
 func Open(p installation.Parts) *Service {
 	return &Service{
-		parts: p, sealer: p.Sealer(), tokens: p.Hasher("tunnel-token"), accounts: p.Hasher("tunnel-account"),
+		parts: p, sealer: p.Sealer(), tokens: p.Hasher(tokenPurpose), accounts: p.Hasher("tunnel-account"),
 		portion: operation.MaxWrites - 2, // the check of the configuration, or the tunnel's own record, besides
 	}
 }

@@ -169,28 +169,32 @@ func TestTokenLeadsToItsTunnelUntilItIsRotated(t *testing.T) {
 	if err != nil || inside.T != made.ID || strings.Contains(made.Token, "a-1") || inside.A == "" || !regexp.MustCompile(`^[A-Za-z0-9]{43}$`).MatchString(inside.S) {
 		t.Errorf("the token has %+v, %v", inside, err)
 	}
-	leads := func(token, account, tunnel string) {
+	directory := tunnels.OpenDirectory(w.parts)
+	leads := func(token, want string) {
 		t.Helper()
-		if a, id, err := w.TunnelOf(t.Context(), token); a != account || id != tunnel || err != nil {
-			t.Errorf("the token leads to %q %q, %v, want %q %q", a, id, err, account, tunnel)
+		if ref, err := directory.Authorize(t.Context(), token); ref != want || err != nil {
+			t.Errorf("the token leads to %q, %v, want %q", ref, err, want)
 		}
 	}
-	leads(made.Token, "a-1", made.ID)
-	leads(other.Token, "a-2", other.ID)
+	leads(made.Token, "a-1/"+made.ID)
+	leads(other.Token, "a-2/"+other.ID)
 	rotated, err := w.Rotate(w.request(), acme, made.ID)
 	if err != nil || rotated.Token == made.Token || rotated.Name != "office" || rotated.ID != made.ID {
 		t.Fatalf("rotated to %+v, %v", rotated, err)
 	}
-	leads(made.Token, "", "")
-	leads(rotated.Token, "a-1", made.ID)
+	leads(made.Token, "")
+	leads(rotated.Token, "a-1/"+made.ID)
 	if read, err := w.Read(t.Context(), acme, made.ID); err != nil || read != rotated {
 		t.Errorf("it is read as %+v, %v, want %+v", read, err, rotated)
 	}
 	if _, err := w.Delete(w.request(), acme, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	leads(rotated.Token, "", "")
-	leads(other.Token, "a-2", other.ID)
+	leads(rotated.Token, "")
+	leads(other.Token, "a-2/"+other.ID)
+	for _, none := range []string{"", "x", made.Token + "=", strings.Repeat("x", 1<<20)} {
+		leads(none, "")
+	}
 }
 
 // TestSealedTokenOpensForItsTunnelAlone: whoever writes to the table gives no tunnel another's token.
