@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // Bounds of a configuration. Together they keep one below the 400 KB of an item.
@@ -28,8 +29,8 @@ const (
 	maxProjectChars = 63
 )
 
-// nameForm says what tunnels and services may be called.
-const nameForm = "has to be 3 to 24 of the characters a-z, A-Z, 0-9 and -"
+// nameForm says what tunnels may be called, which is what services may be.
+const nameForm = "has to be " + tunnel.NameForm
 
 // check says what is wrong with services in themselves, as an Invalid fault.
 func check(services []Spec) error {
@@ -44,7 +45,7 @@ func check(services []Spec) error {
 		at := fmt.Sprintf("services[%d]", i)
 		before, twice := first[s.Name]
 		switch {
-		case !namePattern.MatchString(s.Name):
+		case !tunnel.IsName(s.Name):
 			wrong.Add(at+".name", "%s", nameForm)
 		case twice:
 			wrong.Add(at+".name", "is the name of services[%d] too: a service is named once", before)

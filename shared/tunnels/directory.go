@@ -2,7 +2,6 @@ package tunnels
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,10 +24,12 @@ const (
 )
 
 var (
-	// ErrNoService says that an account has no service of a name, exactly as it is written.
-	ErrNoService = errors.New("tunnels: the account has no service of this name")
-	// ErrNotAllowed says that a service is there, and not for the caller.
-	ErrNotAllowed = errors.New("tunnels: the service is not for the caller")
+	// ErrNoService says that an account has no service of a name, exactly as it is written. It is
+	// the *tunnel.Error that an agent answers which knows none.
+	ErrNoService = fmt.Errorf("tunnels: the account has no service of this name: %w", &tunnel.Error{Failure: tunnel.UnknownService})
+	// ErrNotAllowed says that a service is there, and not for the caller: the *tunnel.Error of
+	// an agent that lets the caller not in.
+	ErrNotAllowed = fmt.Errorf("tunnels: the service is not for the caller: %w", &tunnel.Error{Failure: tunnel.NotAllowed})
 )
 
 // Directory is what carrying traffic asks of tunnels, for gateways and relays. It is safe
@@ -107,7 +108,7 @@ func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service,
 // a name that is no service of the account's, whatever other accounts have, and ErrNotAllowed for a
 // caller that the service is not for; after any other nothing is remembered.
 func (d *Directory) Find(ctx context.Context, accountID, service string, c tunnel.Caller) (ref string, err error) {
-	if accountID == "" || !namePattern.MatchString(service) {
+	if accountID == "" || !tunnel.IsName(service) {
 		return "", ErrNoService
 	}
 	its, err := d.services.get(ctx, refOf(accountID, service), func(ctx context.Context) (found, error) {

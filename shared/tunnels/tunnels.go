@@ -19,7 +19,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
@@ -30,13 +29,11 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // MaxTunnels is how many tunnels an account has at most.
 const MaxTunnels = 100
-
-// namePattern is what tunnels and services may be called (contract 1.4).
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9-]{3,24}$`)
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct {
@@ -156,7 +153,7 @@ func (s *Service) List(ctx context.Context, owner auth.Owner) ([]Tunnel, error) 
 // Create makes a tunnel with a token. A name in use is a Conflict; a name that is none, and
 // an account that has MaxTunnels, are Invalid; a caller with limits is NotFound.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, name string) (Tunnel, error) {
-	if !namePattern.MatchString(name) {
+	if !tunnel.IsName(name) {
 		return Tunnel{}, fault.InvalidField("name", "%s", nameForm)
 	}
 	if !visible(owner) {
