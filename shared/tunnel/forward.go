@@ -5,13 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +71,6 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.switched(w, r, response)
 		return
 	}
-	takeOff(response.Header)
 	f.answerAll(w, response)
 }
 
@@ -80,9 +79,7 @@ func (f *forwarder) request(w http.ResponseWriter, r *http.Request, endpoint *ur
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			h := w.Header()
-			for name, values := range header {
-				h[name] = values
-			}
+			passOn(h, http.Header(header))
 			w.WriteHeader(code)
 			clear(h)
 			return nil
@@ -118,16 +115,19 @@ func joined(endpoint, r *url.URL) (path, raw string) {
 // answerAll copies an answer: head, body as it comes, trailer.
 func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 	h := w.Header()
-	for name, values := range response.Header {
-		if !slices.Contains(hopByHop, name) {
-			h[name] = values
-		}
+	passOn(h, response.Header)
+	if _, typed := h["Content-Type"]; !typed {
+		h["Content-Type"] = nil // the server would guess one
 	}
 	for name := range response.Trailer {
 		h.Add("Trailer", name)
 	}
 	w.WriteHeader(response.StatusCode)
 	controller := http.NewResponseController(w)
+	// A client may wait for the head of a stream before anything of it comes.
+	if response.ContentLength < 0 && controller.Flush() != nil {
+		return
+	}
 	if response.ContentLength != 0 {
 		buffer, _ := f.buffers.Get().(*[]byte)
 		defer f.buffers.Put(buffer)
@@ -158,6 +158,21 @@ func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 // hopByHop belong to the connection with the service.
 var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
+// passOn puts the fields of an answer into h that mean something beyond the connection with
+// the service (RFC 9110, section 7.6.1), and none of the tunnel's, which are ours to write.
+func passOn(h, answer http.Header) {
+	maps.Copy(h, answer)
+	takeOff(h)
+	for _, value := range answer["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			delete(h, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)))
+		}
+	}
+	for _, name := range hopByHop {
+		delete(h, name)
+	}
+}
+
 const copyBytes = 32 << 10
 
 // switched copies both ways between the relay and a service that has switched protocols.
@@ -168,11 +183,7 @@ func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *h
 		return
 	}
 	h := w.Header()
-	for name, values := range response.Header {
-		if !slices.Contains(hopByHop, name) {
-			h[name] = values
-		}
-	}
+	passOn(h, response.Header)
 	h[fieldSwitched] = []string{response.Header.Get("Upgrade")}
 	w.WriteHeader(http.StatusOK)
 	controller := http.NewResponseController(w)

@@ -1,0 +1,58 @@
+package tunnel_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+)
+
+// TestFieldsOfTheConnectionStayWithTheService, and those of the tunnel are nobody's to write:
+// of answers, of hints before them and of answers that switch protocols. A type that the service has not
+// given is guessed by nobody.
+func TestFieldsOfTheConnectionStayWithTheService(t *testing.T) {
+	const listed = "Connection: x-listed%s\r\nX-Listed: 1\r\nKeep-Alive: 1\r\nGatewright-Tunnel-Failure: late\r\nX-Kept: 1\r\n"
+	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		if r.Header.Get("Upgrade") != "" {
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: odd\r\n"+listed+"\r\n", ", upgrade")
+			return
+		}
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 103 Early Hints\r\n"+listed+"\r\nHTTP/1.1 200 OK\r\n"+listed+"Content-Length: 6\r\n\r\n<html>", "", "")
+	}))
+	w.run(w.options())
+	check := func(what string, h http.Header) {
+		t.Helper()
+		if h.Get("X-Kept") != "1" || h.Get("X-Listed")+h.Get("Keep-Alive")+h.Get("Gatewright-Tunnel-Failure")+h.Get("Content-Type") != "" {
+			t.Errorf("%s has %v", what, h)
+		}
+	}
+	hints := http.Header{}
+	response, err := w.ask(http.MethodGet, "/", nil, func(r *http.Request) {
+		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {
+				maps.Copy(hints, header)
+				return nil
+			},
+		}))
+	})
+	if got := text(t, response, err); got != "<html>" {
+		t.Errorf("it answers %q", got)
+	}
+	check("the answer", response.Header)
+	check("the hint", hints)
+	response, err = w.ask(http.MethodGet, "/", nil, func(r *http.Request) { r.Header.Set("Upgrade", "odd") })
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(response.Header.Get("Upgrade"), "odd") {
+		t.Fatalf("it answers %v, %v", response, err)
+	}
+	_ = response.Body.Close()
+	check("the switch", response.Header)
+}
