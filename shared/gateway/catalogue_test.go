@@ -21,6 +21,8 @@ func TestEveryMistakeInOptionsSaysWhatToDo(t *testing.T) {
 		{"urlForwardHandler", `{"baseUrl":"up.example","follow":true,"followRedirects":"yes"}`},
 		{"urlForwardHandler", `{"baseUrl":"https://up/${param.id}${x}","mtlsCertificate":"cert"}`},
 		{"urlForwardHandler", `{"baseUrl":"${env.UPSTREAM}/v1"}`},
+		{"urlForwardHandler", `{"baseUrl":"service://Stock/v1","upgrades":["websocket"]}`},
+		{"urlForwardHandler", `{"baseUrl":"service://stock:80"}`},
 		{"urlForwardHandler", `{"baseUrl":"https://up.example","upgrades":["websocket","Tcp/1"]}`},
 		{"urlForwardHandler", `{"baseUrl":"https://up.example","upgrades":["H2C","HTTP/2.0","TLS/1.0","two words",""]}`},
 		{"urlRewriteHandler", `{"rewritePattern":"https://up.example","upgrades":["1","2","3","4","5","6","7","8","9"]}`},
@@ -30,6 +32,7 @@ func TestEveryMistakeInOptionsSaysWhatToDo(t *testing.T) {
 		{"urlRewriteHandler", `{}`},
 		{"urlRewriteHandler", `{"rewritePattern":7}`},
 		{"urlRewriteHandler", `{"rewritePattern":"https://${query.host}/"}`},
+		{"urlRewriteHandler", `{"rewritePattern":"service://${query.service}/"}`},
 		{"urlForwardHandler", `{"baseUrl":"https://up.example.com","userHeaders":{"sub":"X-User"}}`},
 		{"urlForwardHandler", `{"baseUrl":"https://up.example.com","userHeaders":{}}`},
 		{"urlRewriteHandler", `{"baseUrl":"https://up.example.com","userHeaders":{"sub":"X_User","data":"x-user"}}`},
@@ -114,9 +117,14 @@ func TestVerifyFindsWhatWouldFailTheGateway(t *testing.T) {
 		route("GET /./__gatewright/mine", forward("https://up")),
 		route("GET /{a}{b}", forward("https://up")),
 		route("GET /unknown", forward("https://up"), "nothing"),
+		route("GET /service", forward("service://Stock")),
+		route("GET /redirects", component("urlForwardHandler", map[string]any{"baseUrl": "service://Stock", "followRedirects": true})),
+		route("GET /rewritten-redirects", component("urlRewriteHandler", map[string]any{"rewritePattern": "${env.SERVICE}/x", "followRedirects": true})),
+		route("GET /certificate", component("urlRewriteHandler", map[string]any{"baseUrl": "service://Stock", "mtlsCertificate": "mine"})),
+		route("GET /secret-service", forward("service://${env.TOKEN}.example")),
 		route("GET /bad-policy", forward("https://up"), "bad"),
 	)
-	a.Variables = map[string]string{"UPSTREAM": "https://up.example", "TOKEN": "s3cret"}
+	a.Variables = map[string]string{"UPSTREAM": "https://up.example", "TOKEN": "s3cret", "SERVICE": "service://Stock"}
 	wrongSide := route("GET /side", forward("https://up"))
 	wrongSide.Outbound = []string{"key"}
 	wrongSide.CORSPolicy = "nothing"

@@ -30,6 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/handler"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
@@ -40,6 +41,7 @@ import (
 	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // IDs makes identifiers that nobody can guess: package ids' Source.
@@ -296,7 +298,7 @@ func isUUID(text string) bool {
 
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, installation{
-		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID)},
+		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID).Calling(callerOf(a.Identity))},
 		policy: policy.Setup{
 			Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
@@ -309,6 +311,16 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			slog.String("file", p.File), slog.String("pointer", p.Path), slog.String("problem", p.Message))
 	}
 	return s
+}
+
+// callerOf is who a deployment's routes ask services as, in the words of tunnels (contract 3.10).
+// An environment of no known kind may ask none.
+func callerOf(i project.Identity) tunnel.Caller {
+	kind, known := environment.Parse(i.Environment)
+	if !known {
+		return tunnel.Caller{}
+	}
+	return tunnel.Caller{Project: i.Project, Environment: kind.Slug()}
 }
 
 // initializationError is known to clients by its title (contract 3.1).

@@ -235,7 +235,7 @@ func (w *writer) upgrade(response *http.Response) error {
 	}
 	defer func() { _ = client.Close() }()
 	response.Header = header
-	response.Body = nil // only the head is written
+	response.Body, response.ContentLength = nil, 0 // only the head is written
 	if err := response.Write(buffered); err != nil {
 		return fmt.Errorf("write the response's head: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // errOutside is what Resolve answers when values of the request would lead out
@@ -20,8 +21,8 @@ import (
 var errOutside = errors.New("expression: the values of the request lead out of the upstream's path")
 
 // Address is an upstream address with values of the request in its path and
-// query. Scheme and host are fixed when it is compiled: whatever a request
-// holds, it goes to them. It is immutable.
+// query. Scheme and host, or the service behind a tunnel, are fixed when it is
+// compiled: whatever a request holds, it goes to them. It is immutable.
 //
 // A value fills one path segment or one query value and is escaped for it. In
 // the runtimes that this syntax comes from the whole is a JavaScript template
@@ -62,10 +63,10 @@ func (t *Text) Compile(variables map[string]string) (*Address, error) {
 		return nil, fmt.Errorf("set the variable %s, then deploy again: without it the address has no host", missing[0])
 	}
 	if len(parts) == 0 || parts[0].value != nil {
-		return nil, errors.New(`begin the address with "https://" or "http://" and a host: they can't come from the request`)
+		return nil, errors.New(begin + ": they can't come from the request")
 	}
 	if len(parts) > 1 && strings.HasSuffix(parts[0].literal, "://") {
-		return nil, errors.New("write the host of the address, or a variable that holds it: it can't come from the request")
+		return nil, errors.New("write the host of the address or the name of the service, or a variable that holds it: it can't come from the request")
 	}
 	authority, rest, err := origins(parts[0].literal)
 	if err != nil {
@@ -74,7 +75,7 @@ func (t *Text) Compile(variables map[string]string) (*Address, error) {
 	parts[0].literal = rest
 	if rest == "" {
 		if parts = parts[1:]; len(parts) > 0 && parts[0].value.from != pathname && parts[0].value.from != search {
-			return nil, errors.New(`put a "/" between the host and the first value of the request: a host can't come from the request`)
+			return nil, errors.New(`put a "/" between the host or service and the first value of the request: they can't come from the request`)
 		}
 	}
 	a := &Address{scheme: authority.Scheme, host: authority.Host}
@@ -84,6 +85,13 @@ func (t *Text) Compile(variables map[string]string) (*Address, error) {
 	return a, nil
 }
 
+// begin is what to do about an address that begins otherwise.
+const begin = `begin the address with "https://" or "http://" and a host, or with "service://" and the name of a service`
+
+// OfService reports whether it is that of a service behind a tunnel (contract 2.8), which is
+// the host of what Resolve returns.
+func (a *Address) OfService() bool { return a.scheme == tunnel.Scheme }
+
 // Secure reports whether it is spoken to by TLS.
 func (a *Address) Secure() bool { return a.scheme == "https" }
 
@@ -92,18 +100,24 @@ func hasHost(literal string) bool {
 	return err == nil && u.Host != ""
 }
 
-// origins cuts the scheme and host off the beginning of an address.
+// origins cuts the scheme and host off the beginning of an address, or the scheme and the
+// name of a service, which stays as it is written.
 func origins(literal string) (origin *url.URL, rest string, err error) {
-	begin := errors.New(`begin the address with "https://" or "http://" and a host`)
 	scheme, after, found := strings.Cut(literal, "://")
 	if !found {
-		return nil, "", begin
+		return nil, "", errors.New(begin)
 	}
-	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
-		return nil, "", begin
+	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" && scheme != tunnel.Scheme {
+		return nil, "", errors.New(begin)
 	}
 	end := strings.IndexAny(after+"/", "/?#\\")
 	host, rest := after[:end], after[end:]
+	if scheme == tunnel.Scheme {
+		if !tunnel.IsName(host) {
+			return nil, "", errors.New(`write the name of a service behind "service://", and nothing but it before the path: ` + tunnel.NameForm)
+		}
+		return &url.URL{Scheme: scheme, Host: host}, rest, nil
+	}
 	if strings.Contains(host, "@") {
 		return nil, "", errors.New("take the user and password out of the address and send them as a header")
 	}

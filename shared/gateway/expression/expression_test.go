@@ -57,7 +57,7 @@ func compile(t fataler, text string, variables map[string]string) *Address {
 
 func TestValuesOfTheRequestArePutIn(t *testing.T) {
 	x := exchange(t, "/todos/{id}/{rest}", project.OpenAPIPath, "/todos/a%2Fb/c?q=x%20y&r=%2F&r=2")
-	variables := map[string]string{"BASE": "https://up.example/v1", "HOST": "up.example", "TOKEN": "a b"}
+	variables := map[string]string{"BASE": "https://up.example/v1", "HOST": "up.example", "TOKEN": "a b", "SERVICE": "Stock", "ORDERS": "service://ORDERS/v1"}
 	for text, want := range map[string]string{
 		"https://up.example":                                  "https://up.example/",
 		"HTTPS://up.example/":                                 "https://up.example/",
@@ -98,6 +98,12 @@ func TestValuesOfTheRequestArePutIn(t *testing.T) {
 		"https://up.example?a=b":                              "https://up.example/?a=b",
 		"https://up.example/?\"=!~\x7f é":                     "https://up.example/?%22=!~%7F%20%C3%A9",
 		"http://[::1]:8080/x":                                 "http://[::1]:8080/x",
+		"service://Stock":                                     "service://Stock/",
+		"SERVICE://Stock-2/v1":                                "service://Stock-2/v1",
+		"service://Stock${pathname}":                          "service://Stock/todos/a%2Fb/c",
+		"service://Stock?a=b":                                 "service://Stock/?a=b",
+		"service://${env.SERVICE}/${params.id}":               "service://Stock/a%2Fb",
+		"${env.ORDERS}/todos":                                 "service://ORDERS/v1/todos",
 	} {
 		u, err := compile(t, text, variables).Resolve(x, "", false)
 		if err != nil {
@@ -325,7 +331,10 @@ func TestNoValueChangesSchemeOrHost(t *testing.T) {
 		value := nasty.Draw(r, "value")
 		x := &pipeline.Exchange{Scheme: "https", Host: nasty.Draw(r, "host"), Path: "/x", Header: http.Header{"A": {value}}}
 		x.SetQuery(url.Values{"q": {value}}.Encode())
-		for _, text := range []string{"https://up.example/a/${query.q}/b?k=${headers.a}&h=${host}", "https://up.example/a/${headers.a}/b?k=${query.q}&h=${url}"} {
+		for _, text := range []string{
+			"https://up.example/a/${query.q}/b?k=${headers.a}&h=${host}", "https://up.example/a/${headers.a}/b?k=${query.q}&h=${url}",
+			"service://Stock/a/${query.q}/b?k=${headers.a}&h=${host}",
+		} {
 			u, err := compile(r, text, nil).Resolve(x, "", false)
 			if errors.Is(err, errOutside) {
 				continue
@@ -337,7 +346,7 @@ func TestNoValueChangesSchemeOrHost(t *testing.T) {
 			if err != nil {
 				r.Fatalf("%q is no URL: %v", u, err)
 			}
-			if again.Scheme != "https" || again.Host != "up.example" || again.User != nil || again.Fragment != "" {
+			if origin := again.Scheme + "://" + again.Host; origin != "https://up.example" && origin != "service://Stock" || again.User != nil || again.Fragment != "" {
 				r.Fatalf("the request would go to %q", again)
 			}
 			if strings.Count(again.EscapedPath(), "/") != 3 || again.Path != "/a/"+value+"/b" {
@@ -408,6 +417,7 @@ func TestAnUnsetVariableIsNamedWhereTheHostNeedsIt(t *testing.T) {
 	for text, want := range map[string]string{
 		"${env.UPSTREAM}/x":         "set the variable UPSTREAM",
 		"https://${env.UPSTREAM}/x": "set the variable UPSTREAM",
+		"service://${env.STOCK}/x":  "set the variable STOCK",
 		"https://up/${env.PATH}/x":  "",
 	} {
 		if err := Check(text); err != nil {

@@ -27,6 +27,9 @@ func (p *proxy) show(name string, s *Setup) []project.Problem {
 	if name == "" || s == nil || p.address == nil {
 		return nil
 	}
+	if p.address.OfService() {
+		return []project.Problem{options.Problem(certificatePointer, `Remove "mtlsCertificate": a service is asked by its tunnel's agent, which shows no certificate.`)}
+	}
 	if !p.address.Secure() {
 		return []project.Problem{options.Problem(certificatePointer, `Begin the address with "https://", or remove "mtlsCertificate": a certificate is shown in a TLS handshake alone.`)}
 	}

@@ -72,6 +72,7 @@ func newForward(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 		problems = append(problems, p.compile("/baseUrl", o.BaseURL, s)...)
 	}
 	problems = append(problems, p.show(o.MTLSCertificate, s)...)
+	problems = append(problems, p.stay()...)
 	p.wait(o.TimeoutSeconds)
 	return p, problems
 }
@@ -96,6 +97,7 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 	problems = append(problems, p.tell(o.UserHeaders)...)
 	problems = append(problems, upgrades...)
 	problems = append(problems, p.show(o.MTLSCertificate, s)...)
+	problems = append(problems, p.stay()...)
 	p.wait(o.TimeoutSeconds)
 	return p, problems
 }
@@ -131,6 +133,15 @@ func explain(pointer string, err error) []project.Problem {
 		problems = append(problems, options.Problem(pointer, "%s", strings.ToUpper(line[:1])+line[1:]+"."))
 	}
 	return problems
+}
+
+// stay refuses to go after the redirects of a service behind a tunnel: what they name is seen from
+// its own network.
+func (p *proxy) stay() []project.Problem {
+	if p.address == nil || !p.follow || !p.address.OfService() {
+		return nil
+	}
+	return []project.Problem{options.Problem("/followRedirects", `Remove "followRedirects": where a service redirects to is an address of its own network, which is not reached from here. Its redirects are passed on.`)}
 }
 
 // wait has responses begin in a time of the route's own; 0 leaves them theirs.

@@ -14,12 +14,19 @@ import (
 
 // Failure is what a failed round trip means for the client.
 type Failure struct {
-	// Status is 502 or 504, or 0 when the client itself went away and nobody
+	// Status is 502, 503 or 504, or 0 when the client itself went away and nobody
 	// waits for an answer.
 	Status int
 	// Detail says what to do about it and names no address.
 	Detail string
 }
+
+// tooLate is what an upstream is that does not answer in time.
+func tooLate() Failure {
+	return Failure{Status: http.StatusGatewayTimeout, Detail: "The upstream did not answer in time. Try again later; if this goes on, its operator has to be told."}
+}
+
+func bad(detail string) Failure { return Failure{Status: http.StatusBadGateway, Detail: detail} }
 
 // Explain turns the error of a round trip into a Failure. ctx is that of the
 // client's request.
@@ -27,7 +34,9 @@ func Explain(ctx context.Context, err error) Failure {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Failure{}
 	}
-	bad := func(detail string) Failure { return Failure{Status: http.StatusBadGateway, Detail: detail} }
+	if service, ok := errors.AsType[*serviceError](err); ok {
+		return service.explain(ctx)
+	}
 	if errors.Is(err, errAddressRefused) {
 		return bad("The upstream's host leads to an address that this installation does not allow. Use one that is reachable publicly: who runs the installation can allow private addresses, but never link-local ones and those where a cloud answers its machines.")
 	}
@@ -35,7 +44,7 @@ func Explain(ctx context.Context, err error) Failure {
 		return bad("The upstream's host name can't be resolved. Check the host of the route's upstream address.")
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return Failure{Status: http.StatusGatewayTimeout, Detail: "The upstream did not answer in time. Try again later; if this goes on, its operator has to be told."}
+		return tooLate()
 	}
 	if socket.Refused(err) {
 		return bad("The upstream refuses connections. Check that it is running and that the port of the route's upstream address is right.")

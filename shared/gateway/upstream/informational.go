@@ -13,7 +13,7 @@ type informational struct {
 	mu     sync.Mutex
 	over   bool
 	count  int
-	handle func(status int, header http.Header)
+	handle func(status int, header http.Header) // nil for nobody: they are counted
 	tap    *tap
 }
 
@@ -31,7 +31,7 @@ func (e *informational) watch(r *http.Request) *http.Request {
 			}
 			e.tap.restore(http.Header(header))
 			// The server says 100 itself when the body is read.
-			if !e.over && code != http.StatusContinue {
+			if !e.over && code != http.StatusContinue && e.handle != nil {
 				e.handle(code, http.Header(header))
 			}
 			return nil

@@ -23,7 +23,7 @@ const maxRedirects = 10
 // that does not come, and has errors in place of redirects that it can't follow.
 // Nor does a client certificate, which says who we are: it is the first origin's.
 func (a *Account) Follow(r *http.Request) (*http.Response, error) {
-	stranger := a.client.Account(a.way.account).Waiting(a.wait)
+	stranger := a.client.Account(a.way.account).Waiting(a.wait) // no caller of services either
 	return follow(r, func(r *http.Request, strayed bool) (*http.Response, error) {
 		if strayed {
 			return stranger.RoundTrip(r)

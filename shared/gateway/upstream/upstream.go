@@ -7,7 +7,8 @@
 // without its users (design, section 7).
 //
 // Read this file, then direct.go, pool.go and silence.go (the short way for
-// requests without a body), transports.go and wait.go (the long way), guard.go (which
+// requests without a body), transports.go and wait.go (the long way), service.go (the way to
+// what is behind tunnels), guard.go (which
 // addresses), header.go (which fields pass), redirect.go (which of them pass on)
 // and failure.go (which status a failure is).
 package upstream
@@ -28,12 +29,15 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/socket"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // Options are what a Client takes from its installation. The zero value has the
 // defaults that are given with each field.
 type Options struct {
 	Guard Guard
+	// Services carries requests to services behind tunnels, nil where there are none.
+	Services Services
 	// Resolver looks names up, nil for the system's.
 	Resolver *net.Resolver
 	// TLS is for roots of one's own; nil trusts the system's.
@@ -66,6 +70,7 @@ const idleTimeout = 55 * time.Second
 type Client struct {
 	direct     direct
 	transports transports
+	services   Services
 	http1      http1Hosts
 	wait       time.Duration // until a response begins
 }
@@ -76,6 +81,7 @@ type Account struct {
 	client *Client
 	way    way
 	wait   time.Duration
+	caller tunnel.Caller // who services are asked by
 }
 
 // way is what connections have in common that one request may be sent on and another
@@ -105,13 +111,17 @@ func (w way) configured(config *tls.Config) *tls.Config {
 
 // Account returns the way of an account's requests, which may be made anew for
 // each of them: connections belong to the id.
-func (c *Client) Account(id string) *Account { return &Account{c, way{account: id}, c.wait} }
+func (c *Client) Account(id string) *Account {
+	return &Account{client: c, way: way{account: id}, wait: c.wait}
+}
 
 // Showing returns the way of those of the account's requests that show a client
 // certificate, over connections of their own. Its Leaf has to be set.
 func (a *Account) Showing(c *tls.Certificate) *Account {
 	sum := sha256.Sum256(c.Leaf.Raw)
-	return &Account{a.client, way{account: a.way.account, shown: string(sum[:]), certificate: c}, a.wait}
+	out := *a
+	out.way = way{account: a.way.account, shown: string(sum[:]), certificate: c}
+	return &out
 }
 
 // maxHTTP1Hosts bounds what upstreams can make a gateway remember by redirects.
@@ -176,6 +186,7 @@ func New(o Options) *Client {
 	c := &Client{
 		transports: transports{dial: dialer.DialContext, options: o},
 		direct:     direct{maxHeaderBytes: o.MaxHeaderBytes},
+		services:   o.Services,
 		wait:       o.ResponseTimeout,
 	}
 	c.direct.pool = pool{dial: dialer.DialContext, tls: onlyHTTP1(o.TLS), tlsTime: o.TLSTimeout, perHost: o.MaxIdlePerHost, most: o.MaxIdle}
@@ -200,9 +211,13 @@ func onlyHTTP1(config *tls.Config) *tls.Config {
 // Send sends one request and answers its response, redirects included. It calls
 // onInformational, if that is not nil, for each 1xx response but 100 before it
 // returns. A response of status 101 answers a request that asked for the same
-// protocol; its body is an io.ReadWriteCloser.
+// protocol; its body is an io.ReadWriteCloser. A request for a service behind a tunnel, by an address
+// of tunnel.Scheme, is on behalf of Calling's caller.
 func (a *Account) Send(r *http.Request, onInformational func(status int, header http.Header)) (*http.Response, error) {
 	c := a.client
+	if r.URL.Scheme == tunnel.Scheme {
+		return a.serve(r, onInformational)
+	}
 	if c.isDirect(r) {
 		response, err := c.direct.send(a.way, a.wait, r, onInformational)
 		if _, unsent := errors.AsType[*handshakeError](err); !unsent {
@@ -210,9 +225,6 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 		}
 		// It may speak something else by now: it is asked again.
 		c.http1.set(r.URL.Host, false)
-	}
-	if onInformational == nil {
-		onInformational = func(int, http.Header) {} // they are counted
 	}
 	var t tap
 	e := informational{handle: onInformational, tap: &t}
@@ -232,6 +244,11 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	if r.URL.Scheme == "https" && response.ProtoMajor == 1 {
 		c.http1.set(r.URL.Host, true)
 	}
+	return checked(response, r)
+}
+
+// checked is the response to r, or an error in place of one that is none.
+func checked(response *http.Response, r *http.Request) (_ *http.Response, err error) {
 	switch {
 	case !validStatus(response.StatusCode):
 		err = errStatus
