@@ -184,7 +184,7 @@ func (s *squatters) check(t *testing.T) {
 	t.Helper()
 	parts := s.Parts
 	parts.Log = slog.New(slog.DiscardHandler) // an upstream that is not reached is a warning
-	g, err := gateway.New(parts)
+	g, err := gateway.New(parts, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	for _, g := range functions.Groups() {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
-	data, err := gateway.New(o.parts)
+	data, err := gateway.New(o.parts, gateway.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // Open makes the function's handler, as lambda.Start takes it: one that streams
 // its answers where the installation is set up for that.
 func Open(p installation.Parts) (any, error) {
-	service, err := New(p, RuntimeAPI(os.Getenv)...)
+	service, err := New(p, Options{Refused: RuntimeAPI(os.Getenv)})
 	if err != nil {
 		return nil, err
 	}

@@ -102,11 +102,20 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 	return h.clients.Hints(ctx, served.Artifact.Identity.AccountID)
 }
 
+// Options are what a gateway takes from the process that it is a part of.
+type Options struct {
+	// Refused are addresses that no project may reach even where private ones are allowed: our
+	// own. Those of emulators are among them in any case.
+	Refused []netip.AddrPort
+	// Services carries requests to services behind tunnels, nil for an installation without a
+	// relay.
+	Services upstream.Services
+}
+
 // New makes the gateway of an installation. Emulators that it uses in place of
 // AWS ask nobody for a key, so that no project may reach around the gateway to
-// them. refused are further addresses that no
-// project may reach even where private ones are allowed: our own.
-func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
+// them.
+func New(p installation.Parts, o Options) (*Service, error) {
 	var secret [32]byte
 	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
@@ -123,7 +132,8 @@ func New(p installation.Parts, refused ...netip.AddrPort) (*Service, error) {
 		Subscriptions: subscriptions,
 		Quotas:        counters,
 		Upstream: upstream.New(upstream.Options{
-			Guard: upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), refused...)},
+			Guard:    upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), o.Refused...)},
+			Services: o.Services,
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Access: p.Log, Telemetry: p.Telemetry,

@@ -67,7 +67,7 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 	if _, err := domains.Verify(request(), owner, host); err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(p)
+	g, err := gateway.New(p, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

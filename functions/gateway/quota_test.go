@@ -122,7 +122,7 @@ func (s *shop) pass(d time.Duration) { s.now.Store(new(s.now.Load().Add(d))) }
 // gateway starts another instance.
 func (s *shop) gateway() *gateway.Service {
 	s.Helper()
-	g, err := gateway.New(s.parts)
+	g, err := gateway.New(s.parts, gateway.Options{})
 	s.must(err)
 	return g
 }
