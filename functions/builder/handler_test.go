@@ -19,7 +19,9 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	sharedinstallation "github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 func TestUploadedExampleIsServed(t *testing.T) {
@@ -347,6 +349,7 @@ func TestFindingsRepeatNoVariable(t *testing.T) {
 				simple("$env(UPSTREAM)"), simple("https://${env.UPSTREAM}/"), simple("${env.UPSTREAM}"),
 				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", "authScheme": ["$env(UPSTREAM)"], "bucketName": "$env(UPSTREAM)"`),
 				withPolicy(`"bucketName": "$env(UPSTREAM)"`), withPolicy(`"bucketId": "of-$env(UPSTREAM)"`),
+				metered("mtr_$env(UPSTREAM)"), metered("$env(UPSTREAM)"), simple("service://$env(UPSTREAM)"), simple("service://${env.UPSTREAM}"),
 			} {
 				s := i.deploy("main", pack(i, project))
 				told, err := json.Marshal([]any{s.Errors, s.Warnings, s.Steps})
@@ -367,6 +370,34 @@ func withPolicy(options string) map[string]string {
 	files["config/routes.oas.json"] = strings.Replace(files["config/routes.oas.json"], `{"handler"`, `{"policies": {"inbound": ["key"]}, "handler"`, 1)
 	files["config/policies.json"] = `{"policies": [{"name": "key", "policyType": "api-key-inbound", "handler": {"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)", "options": {` + options + `}}}]}`
 	return files
+}
+
+// metered is a project whose only route counts in a metering bucket.
+func metered(bucket string) map[string]string {
+	return replacing(withPolicy(`"bucketId": "`+bucket+`", "meters": {"requests": 1}`), "api-key-inbound", "quota-inbound")
+}
+
+// replacing replaces a text in a project's policies.
+func replacing(files map[string]string, old, with string) map[string]string {
+	files["config/policies.json"] = strings.ReplaceAll(files["config/policies.json"], old, with)
+	return files
+}
+
+// TestBuildNeedsTheMeteringBucketThatItCountsIn: without it, each request would be refused.
+func TestBuildNeedsTheMeteringBucketThatItCountsIn(t *testing.T) {
+	bubble(t, func(i *installation) {
+		s := i.deploy("main", pack(i, metered("mtr_none")))
+		if s.Status == deployments.Success || len(s.Errors) != 1 || !strings.Contains(s.Errors[0].Message, `no metering bucket "mtr_none"`) {
+			i.Errorf("status %+v", s)
+		}
+		b, err := metering.Open(i.Parts).CreateBucket(store.Decide(i.ctx()), i.owner)
+		if err != nil {
+			i.Fatal(err)
+		}
+		if s := i.deploy("main", pack(i, metered(b.ID))); s.Status != deployments.Success {
+			i.Errorf("status %+v", s)
+		}
+	})
 }
 
 // TestGitHubDescriptionIsDeployed builds the largest public description, with a

@@ -20,14 +20,8 @@ import (
 // it; the environment's own one is its project's. variables are what the options
 // were resolved with: no problem repeats one's value.
 func (b *Builder) bindBuckets(ctx context.Context, in deployments.BuildInput, a *project.Artifact, variables map[string]string) ([]project.Problem, error) {
-	used := map[string]bool{}
-	for _, r := range a.Routes {
-		for _, name := range r.Inbound {
-			used[name] = true
-		}
-	}
 	var problems []project.Problem
-	for _, name := range slices.Sorted(maps.Keys(used)) {
+	for _, name := range slices.Sorted(maps.Keys(inboundOf(a))) {
 		p := a.Policies[name]
 		wanted, option, ok := policy.WantedBucket(p)
 		if !ok {

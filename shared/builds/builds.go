@@ -30,6 +30,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/project"
@@ -77,6 +78,8 @@ type Options struct {
 	Artifacts Artifacts
 	Variables Variables
 	Buckets   Buckets
+	// Metering is asked where a policy counts in a metering bucket.
+	Metering MeteringBuckets
 	// Certificates are asked where a route names one.
 	Certificates Certificates
 	Compiler     *project.Compiler
@@ -115,6 +118,7 @@ type compiled struct {
 func Open(p installation.Parts) *Builder {
 	return New(Options{
 		Table: p.Table, Objects: p.Bucket, Artifacts: artifacts.Open(p), Variables: variables.Open(p), Buckets: keys.Open(p),
+		Metering:     metering.Open(p),
 		Certificates: mtlscertificates.Open(p, nil),
 		Compiler:     project.NewCompiler(), Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
 		Sandbox: p.Sandbox,

@@ -212,11 +212,15 @@ func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.
 	if c.result.Errors, err = b.bindBuckets(ctx, in, c.artifact, variables); err != nil {
 		return nil, err
 	}
+	unmetered, err := b.findMeteringBuckets(ctx, in, c.artifact, variables)
+	if err != nil {
+		return nil, err
+	}
 	more, err := b.bindCertificates(ctx, in, c.artifact, variables)
 	if err != nil {
 		return nil, err
 	}
-	c.result.Errors = append(c.result.Errors, more...)
+	c.result.Errors = slices.Concat(c.result.Errors, unmetered, more)
 	if len(c.result.Errors) > 0 {
 		c.artifact = nil
 	}

@@ -122,6 +122,19 @@ var _ pipeline.Inbound = (*quota)(nil)
 
 const quotaType = "quota-inbound"
 
+// WantedMeteringBucket returns the metering bucket that a policy counts in, and where its
+// options name it, below the policy's handler. ok is false for a policy that counts in none.
+func WantedMeteringBucket(p project.Policy) (bucketID, pointer string, ok bool) {
+	if p.Type != quotaType {
+		return "", "", false
+	}
+	var o quotaOptions
+	if problems := options.Read(p.Handler.Options, &o); len(problems) > 0 {
+		return "", "", false // the build has failed for them
+	}
+	return o.BucketID, options.Root + "/bucketId", true
+}
+
 func newQuota(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	o := quotaOptions{AllowedStatuses: []string{"active", "incomplete", "trialing"}, OnError: "closed", HeaderMode: "retry-after", IdempotencyKeys: true}
 	problems := options.Read(raw, &o)
