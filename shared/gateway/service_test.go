@@ -299,6 +299,33 @@ func TestHeadersOfServicesAreThoseOfAnyUpstream(t *testing.T) {
 	}
 }
 
+// TestServiceSwitchesProtocols, also where what carries the request has done as it likes with
+// the header.
+func TestServiceSwitchesProtocols(t *testing.T) {
+	services := &fakeServices{answer: func(r *http.Request) (*http.Response, error) {
+		clear(r.Header)
+		client, service := net.Pipe()
+		go func() {
+			_, _ = io.Copy(service, service)
+			_ = service.Close()
+		}()
+		response := answered(http.StatusSwitchingProtocols, http.Header{"Upgrade": {"websocket"}}, nil)
+		response.Body = client
+		return response, nil
+	}}
+	h := newHouse(t, artifact(route("GET /x", forward("service://Stock"))), services.with)
+	r, conn := raw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	response, err := http.ReadResponse(r, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Connection") != "Upgrade" {
+		t.Fatalf("got %+v, %v", response, err)
+	}
+	say(conn, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // ended is a body that does something at its end.
 type ended struct {
 	io.Reader
