@@ -121,7 +121,7 @@ func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T
 	}
 }
 
-// sampled accepts one in five of the operations under the race detector, for tests that
+// sampled accepts one in twelve of the operations under the race detector, for tests that
 // make many calls, one after the other: what races in few of them is seen.
 func sampled(match func(api.Declaration) bool) func(api.Declaration) bool {
 	met := 0
@@ -130,7 +130,7 @@ func sampled(match func(api.Declaration) bool) func(api.Declaration) bool {
 			return false
 		}
 		met++
-		return !simulations.Racing || met%5 == 1
+		return !simulations.Racing || met%12 == 1
 	}
 }
 
