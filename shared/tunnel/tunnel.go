@@ -130,4 +130,7 @@ var (
 	// ErrBroken says that the connection to the agent ended before the answer, and that
 	// the request may have reached the service.
 	ErrBroken = errors.New("tunnel: the connection to the agent broke")
+	// ErrUnavailable says that no relay could be asked, or none that knows who has the
+	// tunnel: the request did not reach the service, and may be sent again.
+	ErrUnavailable = errors.New("tunnel: no relay can be asked")
 )
