@@ -158,12 +158,17 @@ func (l *Link) giveBack() {
 var errNotTaken = errors.New("tunnel: the connection takes no more requests")
 
 // roundTrip sends a request for a service and answers its response, or an *Error for
-// one that is the agent's own. r's header belongs to it from then on.
+// one that is the agent's own. r and its header belong to it from then on.
 func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Response, error) {
 	if !l.take() {
 		return nil, errNotTaken
 	}
 	over := sync.OnceFunc(l.giveBack)
+	// Which server the request was for is nobody's business: the agent knows its own requests by
+	// their host.
+	u := *r.URL
+	u.Scheme, u.Host, u.User = "http", serviceHost, nil
+	r.URL, r.Host = &u, ""
 	takeOff(r.Header)
 	r.Header[fieldService] = []string{service}
 	r.Header[fieldProject], r.Header[fieldEnvironment] = []string{c.Project}, []string{c.Environment}

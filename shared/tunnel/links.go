@@ -33,8 +33,8 @@ func (ls *Links) usableNow() {
 	}
 }
 
-// wait is closed at the next such news.
-func (ls *Links) wait() <-chan struct{} {
+// News is closed when there is a link more that takes requests, of whichever tunnel.
+func (ls *Links) News() <-chan struct{} {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.news == nil {
@@ -84,12 +84,23 @@ func (ls *Links) Of(tunnelID string) []*Link {
 // where that is safe: when it never left, or when it has no body and its method may
 // be repeated (RFC 9110, section 9.2.2).
 func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) (*http.Response, error) {
+	return ls.roundTrip(r, tunnelID, service, c, reconnection)
+}
+
+// RoundTripNow is RoundTrip over the links that are there: where they broke, it waits for no
+// other. Who has other relays to ask, asks those first. A body that is ErrNoAgent's has not been
+// touched.
+func (ls *Links) RoundTripNow(r *http.Request, tunnelID, service string, c Caller) (*http.Response, error) {
+	return ls.roundTrip(r, tunnelID, service, c, 0)
+}
+
+func (ls *Links) roundTrip(r *http.Request, tunnelID, service string, c Caller, patience time.Duration) (*http.Response, error) {
 	var tried []*Link
 	var broke error // of an attempt that may be made again
-	repeatable := isRepeatable(r)
+	repeatable := Repeatable(r)
 	header := r.Header
 	for {
-		l, err := ls.next(r.Context(), tunnelID, tried, broke)
+		l, err := ls.next(r.Context(), tunnelID, tried, broke, patience)
 		if err != nil {
 			return nil, err
 		}
@@ -109,18 +120,20 @@ func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) 
 
 // next gives the link to try next. A request that has broken waits for one; what never
 // left need not, since nobody has promised that an agent is there.
-func (ls *Links) next(ctx context.Context, tunnelID string, tried []*Link, broke error) (*Link, error) {
+func (ls *Links) next(ctx context.Context, tunnelID string, tried []*Link, broke error, patience time.Duration) (*Link, error) {
 	var over <-chan time.Time
 	for {
-		news := ls.wait()
+		news := ls.News()
 		l := ls.pick(tunnelID, tried)
 		switch {
 		case l != nil:
 			return l, nil
 		case broke == nil:
 			return nil, ErrNoAgent
+		case patience == 0:
+			return nil, broke
 		case over == nil:
-			timer := time.NewTimer(reconnection)
+			timer := time.NewTimer(patience)
 			defer timer.Stop()
 			over = timer.C
 		}
@@ -134,8 +147,10 @@ func (ls *Links) next(ctx context.Context, tunnelID string, tried []*Link, broke
 	}
 }
 
-// isRepeatable reports whether a request that may have been seen can be sent again.
-func isRepeatable(r *http.Request) bool {
+// Repeatable reports whether a request that may have been seen can be sent again: it has no
+// body, switches no protocols, and its method is idempotent (RFC 9110, section 9.2.2). It is the one rule
+// for all who carry requests through tunnels.
+func Repeatable(r *http.Request) bool {
 	if r.Body != nil && r.Body != http.NoBody || r.Header.Get("Upgrade") != "" {
 		return false
 	}

@@ -214,3 +214,23 @@ func TestStrangersAreAnswered(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestIsForItsServiceWhateverItsHost has a request look like one to the agent itself,
+// and one of another scheme.
+func TestRequestIsForItsServiceWhateverItsHost(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.URL.Path) }))
+	w.run(w.options())
+	for _, at := range []string{"http://agent.gatewright/services", "service://agent.gatewright/services", "service://api/services"} {
+		response, err := w.ask(http.MethodPut, "/", strings.NewReader("[]"), func(r *http.Request) {
+			u, _ := url.Parse(at)
+			r.URL, r.Host = u, u.Host
+		})
+		if err != nil {
+			t.Errorf("%s answers %v", at, err)
+			continue
+		}
+		if got := text(t, response, nil); got != "PUT /base/services" {
+			t.Errorf("%s answers %q", at, got)
+		}
+	}
+}

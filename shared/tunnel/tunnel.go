@@ -75,6 +75,9 @@ func takeOff(h http.Header) {
 // controlHost is the authority of requests to the agent itself.
 const controlHost = "agent.gatewright"
 
+// serviceHost is the authority of requests for services.
+const serviceHost = "service.gatewright"
+
 // Service is one that a tunnel leads to.
 type Service struct {
 	Name string `json:"name"`
