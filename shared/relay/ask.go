@@ -1,0 +1,85 @@
+package relay
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// asked reports whether a request is one to be carried.
+func asked(r *http.Request) bool {
+	path, written := r.URL.Path, r.URL.EscapedPath()
+	return path == AskPath || strings.HasPrefix(path, AskPath+"/") && strings.HasPrefix(written, AskPath+"/")
+}
+
+// ask carries a request whose pass is good, and answers as its service does or with a
+// failure.
+func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
+	defer rl.under.begin()()
+	c, err := rl.passes.open(r)
+	if err != nil {
+		rl.options.Log.LogAttrs(r.Context(), slog.LevelWarn, "relay: a request is refused", slog.String("from", r.RemoteAddr), slog.Any("error", err))
+		fail(w, refusal(err))
+		return
+	}
+	ref, err := rl.options.Directory.Find(r.Context(), c.AccountID, c.Service, c.caller())
+	if err != nil {
+		fail(w, unfound(r.Context(), err))
+		return
+	}
+	// net/http would add them to an answer that has none.
+	w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
+	its := rl.proxy
+	its.Transport = carrier(func(out *http.Request) (*http.Response, error) { return rl.carry(out.Context(), out, ref, c) })
+	its.ServeHTTP(w, r)
+}
+
+// proxy copies requests and answers, as they come.
+func proxy(log *slog.Logger) httputil.ReverseProxy {
+	return httputil.ReverseProxy{
+		Rewrite:       rewrite,
+		FlushInterval: -1, // at once
+		BufferPool:    &buffers{},
+		ModifyResponse: func(response *http.Response) error {
+			response.Header[fieldAnswer] = []string{ofService}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, err) },
+		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func refusal(err error) error {
+	for _, reason := range []error{errNoPass, errForgedPass, errOldPass} {
+		if errors.Is(err, reason) {
+			return errRefused
+		}
+	}
+	return tunnel.ErrUnavailable // it is not known whether the pass is good
+}
+
+// rewrite takes off what is for the relay, and puts back what ReverseProxy takes off that is
+// not: it is no client's neighbour.
+func rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Path = strings.TrimPrefix(p.In.URL.Path, AskPath)
+	p.Out.URL.RawPath = strings.TrimPrefix(p.In.URL.EscapedPath(), AskPath)
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
+	p.Out.Trailer = p.In.Trailer // which is filled at the body's end
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, there := p.In.Header[name]; there {
+			p.Out.Header[name] = values
+		}
+	}
+	delete(p.Out.Header, fieldPass)
+	delete(p.Out.Header, "Expect")
+}
+
+// carrier is a http.RoundTripper.
+type carrier func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) { return c(r) }

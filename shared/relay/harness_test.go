@@ -1,0 +1,328 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/relay"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+const (
+	// balancer is where agents and gateways find relays; certificates of httptest are for it.
+	balancer = "example.com:443"
+	account  = "a-1"
+	ref      = account + "/tnl_1"
+	token    = "token-of-tnl-1"
+)
+
+var shop = tunnel.Caller{Project: "shop", Environment: "production"}
+
+type rootKey byte
+
+func (k rootKey) Root(context.Context) ([]byte, error) {
+	return bytes.Repeat([]byte{byte(k)}, 32), nil
+}
+
+// directory has one tunnel, with the services that it is given.
+type directory struct {
+	mu       sync.Mutex
+	services []tunnel.Service
+	down     error
+}
+
+var errDown = errors.New("the table is down")
+
+func (d *directory) Authorize(_ context.Context, text string) (string, error) {
+	if text == token {
+		return ref, nil
+	}
+	return "", nil
+}
+
+func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.services, d.down
+}
+
+func (d *directory) Find(_ context.Context, accountID, service string, c tunnel.Caller) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down != nil {
+		return "", d.down
+	}
+	for _, s := range d.services {
+		switch {
+		case accountID != account || s.Name != service:
+		case !s.Allows(c):
+			return "", &tunnel.Error{Failure: tunnel.NotAllowed}
+		default:
+			return ref, nil
+		}
+	}
+	return "", &tunnel.Error{Failure: tunnel.UnknownService}
+}
+
+func (d *directory) set(services ...tunnel.Service) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.services = services
+}
+
+func (d *directory) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = err
+}
+
+// world is relays over one table, behind a load balancer, with a service. It lives in a
+// synctest bubble.
+type world struct {
+	*testing.T
+	net       *network
+	directory *directory
+	items     *memory.Backend
+	log       *slog.Logger
+	logged    logged
+
+	mu    sync.Mutex
+	roots *x509.CertPool
+}
+
+// logged is what was logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// inWorld runs a test in a bubble, with a service called api.
+func inWorld(t *testing.T, service http.Handler, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, net: newNetwork(1), directory: &directory{}, items: memory.New(), roots: x509.NewCertPool()}
+		w.log = slog.New(slog.NewTextHandler(&w.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.directory.set(api("http://service.internal/base"))
+		upstream := &http.Server{Handler: service, ErrorLog: slog.NewLogLogger(w.log.Handler(), slog.LevelDebug)}
+		l := w.net.listen("service.internal:80")
+		go func() { _ = upstream.Serve(l) }()
+		defer w.net.end()
+		defer func() { _ = upstream.Close() }()
+		test(w)
+	})
+}
+
+// api is the service at an endpoint.
+func api(endpoint string) tunnel.Service {
+	return tunnel.Service{Name: "api", Endpoint: endpoint, Access: []tunnel.Access{{Project: shop.Project, Environments: []string{shop.Environment}}}}
+}
+
+// process is a relay as one process of it.
+type process struct {
+	*relay.Relay
+	world   *world
+	name    string
+	server  *httptest.Server
+	table   *mortal
+	stop    context.CancelFunc
+	stopped chan struct{}
+	asked   atomic.Int64 // requests for AskPath
+}
+
+// mortal is a table that a process reaches for as long as it lives.
+type mortal struct {
+	*memory.Backend
+	dead atomic.Bool
+}
+
+func (m *mortal) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	if m.dead.Load() {
+		return nil, "", errDown
+	}
+	return m.Backend.Query(ctx, q)
+}
+
+func (m *mortal) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if m.dead.Load() {
+		return errDown
+	}
+	return m.Backend.Transact(ctx, token, writes)
+}
+
+// relay starts a process of a relay, of which others and the balancer know.
+func (w *world) relay(name string) *process {
+	w.Helper()
+	p := &process{world: w, name: name, table: &mortal{Backend: w.items}, stopped: make(chan struct{})}
+	p.Relay = relay.New(relay.Options{
+		Directory: w.directory, Table: storetest.Over(w.T, p.table, storetest.Clock(time.Now)), Key: rootKey(1),
+		Address: "https://" + name, Now: time.Now, Random: storetest.Random(&named{w.T, name + time.Now().String()}), Log: w.log.With("on", name),
+		TLS: w.tls(), Dial: w.net.dialler(name),
+	})
+	p.server = &httptest.Server{Listener: w.net.listen(name), EnableHTTP2: true, Config: &http.Server{
+		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != tunnel.ConnectPath {
+				p.asked.Add(1)
+			}
+			p.ServeHTTP(out, r)
+		}),
+		ErrorLog: slog.NewLogLogger(w.log.Handler(), slog.LevelDebug),
+	}}
+	p.server.StartTLS()
+	w.mu.Lock()
+	w.roots.AddCert(p.server.Certificate())
+	w.mu.Unlock()
+	w.net.mu.Lock()
+	w.net.balanced[balancer] = append(w.net.balanced[balancer], name)
+	w.net.mu.Unlock()
+	ctx, cancel := context.WithCancel(w.Context())
+	p.stop = cancel
+	go func() {
+		defer close(p.stopped)
+		p.Run(ctx)
+	}()
+	w.Cleanup(p.kill)
+	return p
+}
+
+func (w *world) tls() *tls.Config {
+	return &tls.Config{RootCAs: w.roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
+}
+
+// kill ends a process as a power cut does.
+func (p *process) kill() {
+	p.table.dead.Store(true)
+	_ = p.server.Listener.Close()
+	p.world.net.each(func(w *wire) bool { return w.to == p.name || w.from == p.name }, (*wire).cut)
+	p.stop()
+	<-p.stopped
+	_ = p.server.Config.Close()
+	p.world.forget(p)
+}
+
+// end ends a process as SIGTERM does.
+func (p *process) end(grace time.Duration) {
+	ctx, cancel := context.WithTimeout(p.world.Context(), grace)
+	defer cancel()
+	p.world.forget(p) // its health check fails
+	p.Drain(ctx)
+	_ = p.server.Config.Shutdown(ctx)
+	p.kill()
+}
+
+// forget takes a process from the balancer.
+func (w *world) forget(p *process) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	var left []string
+	for _, name := range w.net.balanced[balancer] {
+		if name != p.name {
+			left = append(left, name)
+		}
+	}
+	w.net.balanced[balancer] = left
+}
+
+// agent starts an agent that finds relays by an address, the balancer's for "".
+func (w *world) agent(at string, connections int) (stop func()) {
+	w.Helper()
+	if at == "" {
+		at = balancer
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan struct{})
+	a := tunnel.NewAgent(tunnel.AgentOptions{
+		Relay: &url.URL{Scheme: "https", Host: at}, Token: func() (string, error) { return token, nil },
+		Connections: connections, Log: w.log, TLS: w.tls(), Dial: w.net.dialler("agent"),
+		Transport: &http.Transport{DialContext: w.net.dialler("agent"), DisableCompression: true, IdleConnTimeout: time.Minute},
+	})
+	go func() {
+		defer close(ended)
+		_ = a.Run(ctx, time.Second)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	w.Cleanup(stop)
+	synctest.Wait()
+	return stop
+}
+
+// client asks a relay by its address, the balancer for "".
+func (w *world) client(at string) *relay.Client {
+	if at == "" {
+		at = balancer
+	}
+	cl := relay.NewClient(relay.ClientOptions{
+		Relay: &url.URL{Scheme: "https", Host: at}, Directory: w.directory, Key: rootKey(1), Now: time.Now,
+		TLS: w.tls(), Dial: w.net.dialler("gateway"),
+	})
+	w.Cleanup(cl.Close)
+	return cl
+}
+
+// named is a test of another name, whose randomness is another.
+type named struct {
+	testing.TB
+	name string
+}
+
+func (n *named) Name() string { return n.name }
+
+// asks is who sends requests to services: a Relay or a Client.
+type asks interface {
+	RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error)
+}
+
+// request makes a request for the service.
+func (w *world) request(method, target string, body io.Reader) *http.Request {
+	w.Helper()
+	r, err := http.NewRequestWithContext(w.Context(), method, "service://api"+target, body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+// get asks for a path of the service and answers the body of its answer.
+func (w *world) get(by asks, target string) (string, error) {
+	w.Helper()
+	return read(by.RoundTrip(w.request(http.MethodGet, target, nil), account, "api", shop))
+}
+
+func read(response *http.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}

@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// maxSent is how often a request is sent at most that may be repeated, where it may have been
+// seen: one at which agents or services die takes no more of them along.
+const maxSent = 3
+
+// tries are the attempts to send one request.
+type tries struct {
+	r    *http.Request
+	body *body
+	// sent counts those that may have been seen; broke is what came of the last of them.
+	sent  int
+	broke error
+}
+
+func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r)} }
+
+// done gives the outcome of the last attempt, whose the body is from now on; of another one that may have
+// been seen, where the last was not.
+func (t *tries) done(response *http.Response, err error) (*http.Response, error) {
+	if err == nil {
+		t.body.keep()
+		return response, nil
+	}
+	t.body.end()
+	if t.broke != nil && unreached(err) {
+		err = t.broke
+	}
+	return nil, err
+}
+
+// again notes the outcome of an attempt, and reports whether there may be another one: no service
+// was reached and the body is whole, or the request may be repeated (tunnel.Repeatable).
+func (t *tries) again(err error) bool {
+	if errors.Is(err, tunnel.ErrBroken) {
+		t.sent++
+		t.broke = err
+	}
+	switch {
+	case err == nil, t.r.Context().Err() != nil:
+		return false
+	case unreached(err):
+		return !t.body.touched()
+	case errors.Is(err, tunnel.ErrBroken):
+		return t.sent < maxSent && tunnel.Repeatable(t.r)
+	}
+	return false
+}
+
+// unreached reports whether an error says that no service was reached.
+func unreached(err error) bool {
+	return errors.Is(err, tunnel.ErrNoAgent) || errors.Is(err, tunnel.ErrUnavailable)
+}
