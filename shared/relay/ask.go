@@ -31,9 +31,13 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 		fail(w, unfound(r.Context(), err))
 		return
 	}
-	// net/http would add them to an answer that has none.
-	w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
 	its := rl.proxy
+	its.ModifyResponse = func(response *http.Response) error {
+		// net/http would add them to an answer that has none.
+		w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
+		response.Header[fieldAnswer] = []string{ofService}
+		return nil
+	}
 	its.Transport = carrier(func(out *http.Request) (*http.Response, error) { return rl.carry(out.Context(), out, ref, c) })
 	its.ServeHTTP(w, r)
 }
@@ -44,12 +48,8 @@ func proxy(log *slog.Logger) httputil.ReverseProxy {
 		Rewrite:       rewrite,
 		FlushInterval: -1, // at once
 		BufferPool:    &buffers{},
-		ModifyResponse: func(response *http.Response) error {
-			response.Header[fieldAnswer] = []string{ofService}
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, err) },
-		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, err) },
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -133,7 +133,6 @@ func (a *asker) ask(r *http.Request, body *body, relay *url.URL, c claims) (*htt
 		_ = response.Body.Close()
 		return nil, err
 	}
-	delete(response.Header, fieldAnswer)
 	response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/1.1", 1, 1
 	return response, nil
 }

@@ -326,3 +326,33 @@ func read(response *http.Response, err error) (string, error) {
 	text, err := io.ReadAll(response.Body)
 	return string(text), err
 }
+
+// raw asks a relay as anybody can.
+func (w *world) raw(at, method, target string, header http.Header) *http.Response {
+	w.Helper()
+	u, err := url.Parse("https://" + at + target)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if header == nil {
+		header = http.Header{}
+	}
+	transport := &http.Transport{DialContext: w.net.dialler("stranger"), TLSClientConfig: w.tls(), ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip((&http.Request{Method: method, URL: u, Header: header}).WithContext(w.Context()))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := read(response, nil); err != nil {
+		w.Fatal(err)
+	}
+	return response
+}
+
+// claim writes a row that says that a process holds the tunnel.
+func (w *world) claim(address, id string) {
+	w.Helper()
+	relay.NewLeases(relay.Options{
+		Table: storetest.Over(w.T, w.items, storetest.Clock(time.Now)), Address: "https://" + address, Now: time.Now, Log: w.log,
+	}, id, func(string) bool { return true }).Settle(w.Context(), ref)
+}

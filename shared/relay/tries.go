@@ -26,6 +26,7 @@ func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r)} }
 // been seen, where the last was not.
 func (t *tries) done(response *http.Response, err error) (*http.Response, error) {
 	if err == nil {
+		delete(response.Header, fieldAnswer) // which a service may have written, in the same process
 		t.body.keep()
 		return response, nil
 	}

@@ -70,12 +70,20 @@ func NewAgent(o AgentOptions) *Agent {
 		o.Transport = serviceTransport()
 	}
 	a := &Agent{options: o}
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT "+controlHost+"/services", a.configure)
-	mux.HandleFunc("POST "+controlHost+"/drain", drain)
-	mux.Handle("/", newForwarder(&a.known, o.Transport, o.Log))
+	control := http.NewServeMux()
+	control.HandleFunc("PUT /services", a.configure)
+	control.HandleFunc("POST /drain", drain)
+	services := newForwarder(&a.known, o.Transport, o.Log)
 	a.server = &http.Server{
-		Handler: mux, Protocols: new(http.Protocols),
+		// Requests for services meet no mux, which redirects from paths that it would write otherwise.
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Host == controlHost {
+				control.ServeHTTP(w, r)
+				return
+			}
+			services.ServeHTTP(w, r)
+		}),
+		Protocols: new(http.Protocols),
 		ConnContext:    func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),

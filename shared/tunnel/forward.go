@@ -116,15 +116,17 @@ func joined(endpoint, r *url.URL) (path, raw string) {
 func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 	h := w.Header()
 	passOn(h, response.Header)
-	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // the server would guess one
+	for _, name := range []string{"Content-Type", "Date"} { // which net/http would add
+		if _, there := h[name]; !there {
+			h[name] = nil
+		}
 	}
 	for name := range response.Trailer {
 		h.Add("Trailer", name)
 	}
 	w.WriteHeader(response.StatusCode)
 	controller := http.NewResponseController(w)
-	// A client may wait for the head of a stream before anything of it comes.
+	// A stream may say nothing for long, and its client waits for its head.
 	if response.ContentLength < 0 && controller.Flush() != nil {
 		return
 	}

@@ -35,7 +35,7 @@ func (u *upward) switched(response *http.Response, protocol string, over func())
 	response.StatusCode, response.Status = http.StatusSwitchingProtocols, "101 Switching Protocols"
 	response.Header["Connection"], response.Header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
 	delete(response.Header, "Content-Length")
-	response.ContentLength = -1
+	response.ContentLength = 0 // as that of net/http: who writes it on would end the connection else
 	response.Body = &duplex{ReadCloser: response.Body, up: u, over: over}
 	return response
 }
