@@ -74,7 +74,6 @@ func rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[name] = values
 		}
 	}
-	delete(p.Out.Header, fieldPass)
 	delete(p.Out.Header, "Expect")
 }
 

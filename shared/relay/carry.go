@@ -101,6 +101,7 @@ func (t *trip) own(ctx context.Context) (*http.Response, error) {
 	if attempt.Header == nil {
 		attempt.Header = http.Header{}
 	}
+	delete(attempt.Header, fieldPass)
 	attempt.Body = t.body.next()
 	return t.relay.agents.RoundTripNow(attempt, t.ref, t.claims.Service, t.claims.caller())
 }

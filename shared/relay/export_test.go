@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/gatewright/gatewright/shared/store"
 )
 
 // What tests of this package see of its inside.
@@ -52,5 +50,3 @@ func (l Leases) SettleAll(ctx context.Context) { l.settleAll(ctx) }
 func (l Leases) Others(ctx context.Context, ref string) (held []Row, recent bool, err error) {
 	return l.others(ctx, ref)
 }
-
-var _ = store.Absent

@@ -277,12 +277,15 @@ func (w *world) agent(at string, connections int) (stop func()) {
 }
 
 // client asks a relay by its address, the balancer for "".
-func (w *world) client(at string) *relay.Client {
+func (w *world) client(at string) *relay.Client { return w.clientWith(at, rootKey(1)) }
+
+// clientWith is a client of another installation's key.
+func (w *world) clientWith(at string, key rootKey) *relay.Client {
 	if at == "" {
 		at = balancer
 	}
 	cl := relay.NewClient(relay.ClientOptions{
-		Relay: &url.URL{Scheme: "https", Host: at}, Directory: w.directory, Key: rootKey(1), Now: time.Now,
+		Relay: &url.URL{Scheme: "https", Host: at}, Directory: w.directory, Key: key, Now: time.Now,
 		TLS: w.tls(), Dial: w.net.dialler("gateway"),
 	})
 	w.Cleanup(cl.Close)
