@@ -29,7 +29,7 @@ type timing struct {
 
 // usual is what connections to relays are held to outside tests.
 func usual() timing {
-	return timing{dial: 5 * time.Second, ping: 10 * time.Second, pong: 5 * time.Second, idle: 55 * time.Second}
+	return timing{dial: 2 * time.Second, ping: 10 * time.Second, pong: 5 * time.Second, idle: 55 * time.Second}
 }
 
 // asker asks relays, over connections that are kept and shared. Each carries whole

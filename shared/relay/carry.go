@@ -38,30 +38,15 @@ func (rl *Relay) carry(ctx context.Context, r *http.Request, ref string, c claim
 // run tries until the request is answered, or nothing is left to try and no agent is to be
 // expected.
 func (t *trip) run(ctx context.Context) (*http.Response, error) {
-	var over <-chan time.Time
 	for {
 		news := t.relay.agents.News()
 		response, expected, err := t.round(ctx)
-		switch {
-		case !expected:
+		if !expected {
 			return response, err
-		case over == nil:
-			timer := time.NewTimer(patience)
-			defer timer.Stop()
-			over = timer.C
 		}
-		look := time.NewTimer(poll)
-		select {
-		case <-news:
-		case <-look.C:
-		case <-over:
-			look.Stop()
+		if err := t.wait(ctx, poll, news, err); err != nil {
 			return nil, err
-		case <-ctx.Done():
-			look.Stop()
-			return nil, context.Cause(ctx)
 		}
-		look.Stop()
 	}
 }
 

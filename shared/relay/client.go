@@ -43,11 +43,11 @@ func NewClient(o ClientOptions) *Client {
 }
 
 const (
-	// maxAttempts is how often relays are asked at most for a request that did not get through to one,
-	// or may be repeated: a load balancer leads to one that died for some seconds.
-	maxAttempts = 6
-	// firstPause is how long the second attempt waits at most, twice as long each further one.
-	firstPause = 50 * time.Millisecond
+	// firstPause is how long the second attempt waits at most, twice as long each further one until it is
+	// longestPause. Attempts end after patience: a load balancer leads to a relay that died for some
+	// seconds, and every second time to one that did not.
+	firstPause   = 20 * time.Millisecond
+	longestPause = 250 * time.Millisecond
 )
 
 // RoundTrip is as that of a Relay.
@@ -62,31 +62,27 @@ func (cl *Client) ask(t *tries, accountID, service string, c tunnel.Caller) (*ht
 		return nil, unfound(ctx, err)
 	}
 	its := claims{AccountID: accountID, Service: service, Project: c.Project, Environment: c.Environment}
-	for attempt := 1; ; attempt++ {
+	for limit := firstPause; ; limit = min(2*limit, longestPause) {
 		response, err := cl.asker.ask(t.r, t.body, cl.options.Relay, its)
-		// A relay has waited for an agent already.
-		if !t.again(err) || attempt == maxAttempts || errors.Is(err, tunnel.ErrNoAgent) {
+		if !t.again(err) || settled(err) {
 			return response, err
 		}
-		if err := pause(ctx, attempt); err != nil {
+		// A random time, so that those whose relay died do not come to another all at once.
+		pause := limit/4 + rand.N(limit*3/4) //nolint:gosec // no secret
+		if err := t.wait(ctx, pause, nil, err); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// settled reports whether an error is of a relay that has done what can be done: it has waited for
+// an agent, and sent again what may be.
+func settled(err error) bool {
+	if _, relayed := errors.AsType[*relayedError](err); !relayed {
+		return false
+	}
+	return errors.Is(err, tunnel.ErrNoAgent) || errors.Is(err, tunnel.ErrBroken)
+}
+
 // Close closes connections that carry nothing.
 func (cl *Client) Close() { cl.asker.close() }
-
-// pause waits before an attempt after the first: a random time, so that those whose relay
-// died do not come to another all at once.
-func pause(ctx context.Context, attempt int) error {
-	limit := firstPause << (attempt - 1)
-	timer := time.NewTimer(limit/4 + rand.N(limit*3/4)) //nolint:gosec // no secret
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -53,6 +53,14 @@ func fail(w http.ResponseWriter, err error) {
 	w.WriteHeader(status)
 }
 
+// relayedError is a failure of which a relay has told.
+type relayedError struct{ err error }
+
+// Error implements error.
+func (e *relayedError) Error() string { return "a relay answers: " + e.err.Error() }
+
+func (e *relayedError) Unwrap() error { return e.err }
+
 // failed gives the failure that an answer tells of, nil for one that is the service's.
 func failed(response *http.Response) error {
 	code := response.Header.Get(fieldAnswer)
@@ -61,7 +69,7 @@ func failed(response *http.Response) error {
 	}
 	for _, f := range failures {
 		if code == f.code {
-			return f.err
+			return &relayedError{f.err}
 		}
 	}
 	if slices.Contains(tunnelFailures, tunnel.Failure(code)) {

@@ -216,11 +216,16 @@ func (w *world) tls() *tls.Config {
 	return &tls.Config{RootCAs: w.roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 }
 
-// kill ends a process as a power cut does.
-func (p *process) kill() {
+// die has a process fall silent as in a power cut: its balancer does not know yet.
+func (p *process) die() {
 	p.table.dead.Store(true)
 	_ = p.server.Listener.Close()
 	p.world.net.each(func(w *wire) bool { return w.to == p.name || w.from == p.name }, (*wire).cut)
+}
+
+// kill ends a process that died, or has it die.
+func (p *process) kill() {
+	p.die()
 	p.stop()
 	<-p.stopped
 	_ = p.server.Config.Close()

@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -18,6 +20,9 @@ type tries struct {
 	// sent counts those that may have been seen; broke is what came of the last of them.
 	sent  int
 	broke error
+	// over ends the patience that began when the request had been sent so often as since says.
+	over  *time.Timer
+	since int
 }
 
 func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r)} }
@@ -25,6 +30,7 @@ func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r)} }
 // done gives the outcome of the last attempt, whose the body is from now on; of another one that may have
 // been seen, where the last was not.
 func (t *tries) done(response *http.Response, err error) (*http.Response, error) {
+	t.stop()
 	if err == nil {
 		delete(response.Header, fieldAnswer) // which a service may have written, in the same process
 		t.body.keep()
@@ -53,6 +59,34 @@ func (t *tries) again(err error) bool {
 		return t.sent < maxSent && tunnel.Repeatable(t.r)
 	}
 	return false
+}
+
+// wait waits before the next attempt, for pause or until there is news. It answers err, that of the last
+// attempt, when patience is over since the request was last sent or first failed, and the
+// cause of ctx when that has ended.
+func (t *tries) wait(ctx context.Context, pause time.Duration, news <-chan struct{}, err error) error {
+	if t.over == nil || t.since != t.sent {
+		t.stop()
+		t.over, t.since = time.NewTimer(patience), t.sent
+	}
+	look := time.NewTimer(pause)
+	defer look.Stop()
+	select {
+	case <-news:
+	case <-look.C:
+	case <-t.over.C:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// stop ends the timer.
+func (t *tries) stop() {
+	if t.over != nil {
+		t.over.Stop()
+	}
 }
 
 // unreached reports whether an error says that no service was reached.

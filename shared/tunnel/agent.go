@@ -83,7 +83,7 @@ func NewAgent(o AgentOptions) *Agent {
 			}
 			services.ServeHTTP(w, r)
 		}),
-		Protocols: new(http.Protocols),
+		Protocols:      new(http.Protocols),
 		ConnContext:    func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
