@@ -21,7 +21,7 @@ import (
 
 // listenTLS opens the listener for deployments by TLS, nil where there is to be none.
 func listenTLS(ctx context.Context, s settings) (net.Listener, error) {
-	if s.tlsAddr == config.NoTLSAddr {
+	if s.tlsAddr == config.NoAddr {
 		return nil, nil // none is what the setting says
 	}
 	return listen.On(ctx, s.tlsAddr, "the gateway by TLS", config.VarTLSAddr)

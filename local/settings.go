@@ -18,7 +18,7 @@ const (
 // settings are what the environment says about a local run.
 type settings struct {
 	apiAddr, gatewayAddr string
-	// tlsAddr is config.NoTLSAddr for none.
+	// tlsAddr is config.NoAddr for none.
 	tlsAddr            string
 	dataDir, readyFile string
 	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
@@ -57,7 +57,7 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
 	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}} {
-		if a.name == config.VarTLSAddr && a.addr == config.NoTLSAddr {
+		if a.name == config.VarTLSAddr && a.addr == config.NoAddr {
 			continue
 		}
 		_, port, err := net.SplitHostPort(a.addr)

@@ -37,7 +37,12 @@ const (
 	VarDecodedPaths     = "GATEWRIGHT_DECODED_PATHS"
 	VarStreaming        = "GATEWRIGHT_STREAMING"
 	VarUnderscores      = "GATEWRIGHT_HEADER_UNDERSCORES"
+	VarRelay            = "GATEWRIGHT_RELAY"
 )
+
+// VarRelayCertificate has the relay's certificate chain and private key, as PEM. It is
+// no part of a Config, which holds no secret.
+const VarRelayCertificate = "GATEWRIGHT_RELAY_CERTIFICATE"
 
 // VarUsesFile names a file to which a function appends what it asks of AWS, for
 // the test that compares that with its role. It is no part of a Config.
@@ -81,6 +86,10 @@ type Config struct {
 	// Streaming has the gateway's function answer as a stream, which API Gateway
 	// has to be set up for.
 	Streaming bool
+	// Relay is the public origin of the relay, which agents of tunnels connect to and
+	// through which a gateway in another process asks the services behind them, such as
+	// https://relay.example.com; "" where there is none.
+	Relay string
 	// HeaderUnderscores lets header fields whose names have "_" pass to upstreams,
 	// which may take them for fields of the gateway's.
 	HeaderUnderscores bool
@@ -104,6 +113,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
 		S3Endpoint:       getenv(VarS3Endpoint),
 		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
+		Relay:            getenv(VarRelay),
 	}
 	var wrong []error
 	for _, v := range []struct {
@@ -145,6 +155,9 @@ func (c Config) Validate() error {
 		if v.value != "" && !isOrigin(strings.TrimSuffix(v.value, "/")) {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
 		}
+	}
+	if c.Relay != "" && !isOrigin(c.Relay) {
+		wrong = append(wrong, fmt.Errorf("%s is no address such as https://relay.example.com", VarRelay))
 	}
 	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://acme.example.com/directory", VarACMEDirectory))

@@ -29,6 +29,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarStreaming] = "true"
 	env[config.VarUnderscores] = "true"
 	env[config.VarHeaderFields] = "300"
+	env[config.VarRelay] = "https://relay.example.com"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 		PrivateUpstreams: true,
 		DecodedPaths:     true,
 		Streaming:        true,
+		Relay:            "https://relay.example.com",
 
 		HeaderUnderscores: true,
 		HeaderBytes:       64 << 10, HeaderFields: 300,
@@ -67,6 +69,8 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"upstreams":            {config.VarPrivateUpstreams, "secret-value"},
 		"paths":                {config.VarDecodedPaths, "secret-value"},
 		"streaming":            {config.VarStreaming, "secret-value"},
+		"relay":                {config.VarRelay, "wss://secret-value"},
+		"relay with a path":    {config.VarRelay, "https://secret-value/x"},
 		"underscores":          {config.VarUnderscores, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	VarAPIAddr     = "GATEWRIGHT_API_ADDR"
 	VarGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
 	VarTLSAddr     = "GATEWRIGHT_TLS_ADDR"
+	VarRelayAddr   = "GATEWRIGHT_RELAY_ADDR"
 	VarDataDir     = "GATEWRIGHT_DATA_DIR"
 	VarReadyFile   = "GATEWRIGHT_READY_FILE"
 	VarFunctions   = "GATEWRIGHT_FUNCTIONS"
@@ -27,8 +28,10 @@ const (
 	DefaultAPIAddr     = "127.0.0.1:9000"
 	DefaultGatewayAddr = "127.0.0.1:9001"
 	DefaultTLSAddr     = "127.0.0.1:9443"
-	// NoTLSAddr is written for no listener by TLS.
-	NoTLSAddr      = "none"
+	// DefaultRelayAddr is not 9002, which the upstream of examples/hello has.
+	DefaultRelayAddr = "127.0.0.1:9003"
+	// NoAddr is written for no listener, by TLS or for tunnels.
+	NoAddr         = "none"
 	DefaultDataDir = ".gatewright"
 	// DefaultFunctionsDataDir holds where functions run as processes of their own.
 	DefaultFunctionsDataDir = ".gatewright-lambda"
@@ -72,6 +75,7 @@ func Settings() []Setting {
 		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
 		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
 		{VarTLSAddr, Run, DefaultTLSAddr, "host:port, or none", "where deployments are served by TLS", ", as `https://<deployment>.localhost:<port>`, with [certificates of a CA of its own](client-certificates.md#tls-on-this-machine); port 0 is any free one"},
+		{VarRelayAddr, Run, DefaultRelayAddr, "host:port, or none", "where agents of tunnels connect", ", at `http://<address>`; port 0 is any free one"},
 		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
 		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
 		{VarACMEDirectory, Run, "", "an https address", "the ACME directory of the authority that custom domains get their certificates from", ", such as `https://acme-v02.api.letsencrypt.org/directory`: whoever sets it agrees to its terms; it has to reach this machine at port 443 or 80 of [their hostnames](custom-domains.md#by-tls)"},
@@ -89,6 +93,8 @@ func Settings() []Setting {
 		{VarDeploymentURL, Function, "", "an origin with {deployment}", "where deployments are served", ""},
 		{VarAPIDomain, Function, "", "a domain name", "the management API's own, which is nobody's custom domain", ""},
 		{VarDNSRecords, Function, "", "a file", "has records that are asked before the DNS is", ""},
+		{VarRelay, Function, "", "an origin", "the relay, which services behind tunnels are asked through", ""},
+		{VarRelayCertificate, Function, "", "PEM", "the relay's certificate chain and private key", ""},
 		{VarPrivateUpstreams, Function, "false", "true or false", "lets projects call private addresses", ""},
 		{VarDecodedPaths, Function, "false", "true or false", "is for emulators that decode paths", ""},
 		{VarStreaming, Function, "false", "true or false", "has the gateway answer as a stream", ""},
