@@ -1,6 +1,7 @@
 // Package functions lists the installation's functions: the groups of operations
-// that they answer, and the functions that events call. Each folder below is a group of operations (or a function that no route calls)
-// with its Lambda main; these lists are what the local process, the description
+// that they answer, the functions that events call, and beside them the services that run
+// all the time. Each folder below is a group of operations (or a function that no route calls)
+// with its Lambda main, or a service with its container's main; these lists are what the local process, the description
 // of the infrastructure, the OpenAPI document and the MCP server read.
 //
 // It holds no logic. A group added here appears everywhere.
@@ -25,10 +26,12 @@ import (
 	"github.com/gatewright/gatewright/functions/platform"
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/functions/quotareset"
+	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/functions/tunnels"
 	"github.com/gatewright/gatewright/functions/variables"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -85,4 +88,14 @@ func Triggered() []Function {
 		{gateway.Function, gateway.Open},
 		{accounts.Function, accounts.Open},
 	}
+}
+
+// Service is one that runs for as long as the installation does.
+type Service struct {
+	service.Service
+}
+
+// Services lists the long-lived services beside the functions.
+func Services() []Service {
+	return []Service{{relay.Service}}
 }

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/trigger/timetable"
 )
 
@@ -128,6 +131,30 @@ func TestSchedulesAreOnesThatEveryPlatformKeeps(t *testing.T) {
 				t.Errorf("%s: its schedules have to have names of their own, %q is none", f.Name, e.Schedule.Name)
 			}
 			seen[e.Schedule.Name] = true
+		}
+	}
+}
+
+// TestServicesAreOnesThatEveryPlatformRuns: what is declared wrong here would be a
+// task that its load balancer never calls healthy, or that is killed while it drains.
+func TestServicesAreOnesThatEveryPlatformRuns(t *testing.T) {
+	for _, s := range functions.Services() {
+		if s.Name == "" || s.Does == "" || len(s.Uses) == 0 {
+			t.Errorf("%+v lacks a name, what it does or what it uses", s.Service)
+		}
+		if slices.ContainsFunc(functions.Described(), func(g api.Group) bool { return g.Name == s.Name }) ||
+			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool { return f.Name == s.Name }) {
+			t.Errorf("%s is a function's name too: both have a role of that name", s.Name)
+		}
+		if !strings.HasPrefix(s.Health, "/") {
+			t.Errorf("%s: its health is no path but %q", s.Name, s.Health)
+		}
+		// ECS kills a task after 120 s; below 1024 a port needs rights that no task has.
+		if s.Drain <= 0 || s.Drain >= 2*time.Minute || s.Copies < 1 || s.Port.Public < 1 || s.Port.Listens < 1024 || s.Port.Listens > 65535 {
+			t.Errorf("%s: %+v cannot be run", s.Name, s.Service)
+		}
+		if (s.Port.Protocol == service.TLS) != (s.Certificate != "") {
+			t.Errorf("%s speaks %s with the certificate of %q: TLS needs one, and nothing else has one", s.Name, s.Port.Protocol, s.Certificate)
 		}
 	}
 }

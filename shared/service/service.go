@@ -1,0 +1,95 @@
+// Package service declares the installation's services: processes that run for as
+// long as it does, because somebody keeps a connection to them open. The
+// infrastructure, the local run and the tests derive from these declarations, as
+// they do from those of operations and of triggers.
+//
+// It holds data only, and what a process of a service can do (Process); the
+// service's folder holds its declaration and its wiring. What is called and
+// answers, with nothing in between, is no service: it is a function (packages api
+// and trigger), which costs nothing while nobody asks.
+//
+// A declaration names one port, at which everything is asked, its health too:
+//
+//	var Service = service.Service{
+//		Name:   "relay",
+//		Does:   "Carries requests to services behind tunnels.",
+//		Port:   service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
+//		Health: "/health",
+//		Copies: 2,
+//		Drain:  110 * time.Second,
+//		Uses:   []api.Use{api.GetItem, api.RootKey},
+//		Certificate: config.VarRelayCertificate,
+//	}
+//
+// Its rules are those of design, sections 2 and 7.
+package service
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+)
+
+// Service is a long-lived process of an installation.
+type Service struct {
+	// Name is the folder's, and the service's.
+	Name string
+	// Does says what it is for, in one line.
+	Does string
+	// Port is where it is asked.
+	Port Port
+	// Health is the path that answers 200 for as long as the process takes new work,
+	// and 503 from when it drains: a load balancer sends new connections elsewhere.
+	// Nobody needs a credential for it, and it asks nothing of the table.
+	Health string
+	// Copies is how many run at once in an installation that has to survive the loss
+	// of one. They reach each other at Port.Listens, each under an address of its own.
+	Copies int
+	// Drain is how long a process goes on after SIGTERM, with what is under way: what
+	// stops it has to wait for a little longer. ECS waits for 120 s at most
+	// (https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html,
+	// stopTimeout).
+	Drain time.Duration
+	// Uses is what it does outside its process, which is what it will be granted.
+	// That it is asked by its clients, and by its other copies, is no use.
+	Uses []api.Use
+	// Certificate is the variable with the certificate chain and the private key that
+	// Port's TLS is spoken with, both as PEM. It is a secret: the platform puts it
+	// there from where it keeps such, and no template has its text.
+	Certificate string
+}
+
+// Port is where a service is asked.
+type Port struct {
+	// Public is the port of the installation's address, that clients know.
+	Public int
+	// Listens is the port of a process.
+	Listens int
+	// Protocol is what goes over TCP.
+	Protocol Protocol
+}
+
+// Protocol is what goes over a port's TCP connections, below HTTP.
+type Protocol string
+
+// The protocols.
+const (
+	// TLS ends in the process itself: what stands before it passes on bytes, and ends no
+	// TLS, so that connections stay as the client made them, upgraded ones too.
+	TLS Protocol = "tls"
+	// Plain is HTTP by itself.
+	Plain Protocol = "plain"
+)
+
+// Process is a service that runs, opened of an installation's parts.
+type Process interface {
+	// ServeHTTP answers what is asked at the port.
+	http.Handler
+	// Run does what has to be done from time to time, until ctx ends.
+	Run(ctx context.Context)
+	// Drain takes no new work from now on, and returns when none is under way any more or
+	// ctx has ended. It is called while Run still runs.
+	Drain(ctx context.Context)
+}
