@@ -15,8 +15,9 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 ARCH      := $(or $(GOARCH),arm64)
 HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
 FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
+SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/container/main.go))
 # What runs on this machine: its own architecture's.
-BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap)
+BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) $(SERVICES:%=dist/$(HOST)/%/container)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
 PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
@@ -169,7 +170,7 @@ goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=vari
 	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
 	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
-build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) ## build every function's binary into dist/, arm64 unless GOARCH says otherwise
+build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
@@ -236,6 +237,10 @@ $(PRODUCT): FORCE
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
+
+# Static, and so all that its image needs.
+dist/%/container: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/container
 
 # Tools are built from source, at the version in the file's name: a new version above is a new file, and the checksum database verifies
 # it as it does every module. golangci-lint's own project prefers its prebuilt binaries, but they come from a host that not every network

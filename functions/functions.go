@@ -93,9 +93,12 @@ func Triggered() []Function {
 // Service is one that runs for as long as the installation does.
 type Service struct {
 	service.Service
+	// Open makes its process. address is where its other copies reach it, "" where there
+	// are none.
+	Open func(p installation.Parts, address string) service.Process
 }
 
 // Services lists the long-lived services beside the functions.
 func Services() []Service {
-	return []Service{{relay.Service}}
+	return []Service{{relay.Service, relay.Open}}
 }

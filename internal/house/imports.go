@@ -139,7 +139,7 @@ func (g Graph) Functions() []string {
 
 // Dependencies lists what a function links beyond the standard library: our
 // packages, then modules of others without their versions, which go.mod has.
-// First for its package, then what its Lambda adds to that.
+// First for its package, then what its Lambda or its container adds to that.
 func (g Graph) Dependencies(function string) string {
 	var b strings.Builder
 	b.WriteString("# What this function links; `make goldens` writes it (internal/house).\n")
@@ -148,6 +148,7 @@ func (g Graph) Dependencies(function string) string {
 	for _, part := range []struct{ title, importPath string }{
 		{"the package", folder},
 		{"its Lambda adds", path.Join(folder, "lambda")},
+		{"its container adds", path.Join(folder, "container")},
 	} {
 		p := g[part.importPath]
 		if p == nil {

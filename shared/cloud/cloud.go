@@ -4,8 +4,8 @@
 // it makes of the parts.
 //
 // What it is not: for the local process, which opens the same parts over its
-// emulators, or for anything with credentials that change while it runs. It
-// reads what Lambda gives each function in its environment and nothing else: no
+// emulators, or for anything with credentials that change while it runs, which
+// package container opens with OpenAs. It reads what Lambda gives each function in its environment and nothing else: no
 // profile, no file, no metadata service, whose readers would make every binary
 // larger and every start slower (docs/decisions/0016-one-package-opens-aws.md).
 //
@@ -54,16 +54,22 @@ const (
 // getenv (os.Getenv outside tests). It makes no request: an error says which
 // variable is wrong. log is written as one JSON object a line.
 func Open(getenv func(string) string, log io.Writer) (installation.Parts, error) {
+	return OpenAs(getenv(varFunctionName), nil, getenv, log)
+}
+
+// OpenAs is Open for a process that goes by a name, and whose credentials by gives: nil
+// for those of the environment, which stay the same for as long as it lives.
+func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string, log io.Writer) (installation.Parts, error) {
 	c, err := config.FromEnvironment(getenv)
 	if err != nil {
 		return installation.Parts{}, fmt.Errorf("read the environment: %w", err)
 	}
-	sdk, err := sdkConfig(getenv)
+	sdk, err := sdkConfig(by, getenv)
 	if err != nil {
 		return installation.Parts{}, err
 	}
 	if path := getenv(config.VarUsesFile); path != "" {
-		r := &recorder{path: path, function: getenv(varFunctionName), seen: make(map[Use]bool)}
+		r := &recorder{path: path, function: name, seen: make(map[Use]bool)}
 		r.record(&sdk)
 	}
 	if sdk.BaseEndpoint != nil { // an emulator, which is all of AWS at one address
@@ -78,7 +84,7 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 		key = seal.OpenFile(c.KeyFile)
 	}
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	tracer, err := telemetry.Open(getenv, or(getenv(varFunctionName), "gatewright"), logger)
+	tracer, err := telemetry.Open(getenv, or(name, "gatewright"), logger)
 	if err != nil {
 		return installation.Parts{}, err
 	}
@@ -105,18 +111,20 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// sdkConfig is the SDK's configuration in a Lambda: the credentials of its role
-// stay the same for as long as the process lives.
-func sdkConfig(getenv func(string) string) (aws.Config, error) {
-	c := aws.Config{
-		Region:      getenv(varRegion),
-		Credentials: credentials.NewStaticCredentialsProvider(getenv(varAccessKeyID), getenv(varSecretKey), getenv(varSessionToken)),
+// sdkConfig is the SDK's configuration in a process whose credentials by gives, nil for
+// those of a Lambda's role, which are in its environment.
+func sdkConfig(by aws.CredentialsProvider, getenv func(string) string) (aws.Config, error) {
+	needed := []string{varRegion}
+	if by == nil {
+		by = credentials.NewStaticCredentialsProvider(getenv(varAccessKeyID), getenv(varSecretKey), getenv(varSessionToken))
+		needed = append(needed, varAccessKeyID, varSecretKey)
 	}
-	for _, name := range []string{varRegion, varAccessKeyID, varSecretKey} {
+	for _, name := range needed {
 		if getenv(name) == "" {
-			return aws.Config{}, fmt.Errorf("read the environment: %s is not set; Lambda sets it", name)
+			return aws.Config{}, fmt.Errorf("read the environment: %s is not set; the platform sets it", name)
 		}
 	}
+	c := aws.Config{Region: getenv(varRegion), Credentials: by}
 	if endpoint := getenv(varEndpoint); endpoint != "" {
 		if u, err := url.Parse(endpoint); err != nil || u.Host == "" {
 			return aws.Config{}, fmt.Errorf("read the environment: %s is no address such as http://127.0.0.1:4566", varEndpoint)

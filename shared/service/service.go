@@ -18,6 +18,7 @@
 //		Copies: 2,
 //		Drain:  110 * time.Second,
 //		Uses:   []api.Use{api.GetItem, api.RootKey},
+//		Listen:      config.VarRelayAddr,
 //		Certificate: config.VarRelayCertificate,
 //	}
 //
@@ -55,6 +56,9 @@ type Service struct {
 	// Uses is what it does outside its process, which is what it will be granted.
 	// That it is asked by its clients, and by its other copies, is no use.
 	Uses []api.Use
+	// Listen is the variable with the address to listen on, host:port, where that is not
+	// Port.Listens of all addresses: outside containers.
+	Listen string
 	// Certificate is the variable with the certificate chain and the private key that
 	// Port's TLS is spoken with, both as PEM. It is a secret: the platform puts it
 	// there from where it keeps such, and no template has its text.

@@ -1,0 +1,110 @@
+// Package container runs a long-lived service (package service) as a process of its
+// own: a task of ECS, or a process beside an emulator of AWS. A service's main is
+// Serve with its declaration and what it makes of the installation's parts.
+//
+// It differs from package cloud, which is for functions, in three things: the
+// credentials of a task's role change while it runs, so that they are asked for again and
+// again; its TLS ends here; and it is told before it is ended, by SIGTERM.
+//
+// What it is not: for services that take no requests, or for the local process, which
+// runs services within itself (package host).
+//
+// Read container.go first, then task.go for what the platform says of a task. The
+// platform's rules are those of "Amazon ECS task IAM role" and "Amazon ECS task metadata
+// endpoint version 4" (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/).
+package container
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
+
+	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/service/host"
+)
+
+// Open makes a service's process of an installation's parts. address is where its other
+// copies reach it, as an absolute URL without a path, "" where there are none.
+type Open func(p installation.Parts, address string) service.Process
+
+// Serve runs a service until ctx ends, which a main has end at SIGTERM, and drains it then.
+// What goes wrong is logged too, so that a main answers an error with the status 1.
+func Serve(ctx context.Context, s service.Service, open Open) error {
+	err := run(ctx, s, open, os.Getenv, os.Stdout)
+	if err != nil {
+		slog.New(slog.NewJSONHandler(os.Stdout, nil)).ErrorContext(ctx, "the service ends", "service", s.Name, "error", err)
+	}
+	return err
+}
+
+func run(ctx context.Context, s service.Service, open Open, getenv func(string) string, log io.Writer) error {
+	parts, err := cloud.OpenAs("gatewright-"+s.Name, credentials(agentOrigin, getenv), getenv, log)
+	if err != nil {
+		return err
+	}
+	secure, err := secured(s, parts.Config, getenv)
+	if err != nil {
+		return err
+	}
+	settings, err := settingsOf(getenv)
+	if err != nil {
+		return fmt.Errorf("read the environment: %w", err)
+	}
+	if err := config.CheckNames(os.Environ(), false); err != nil {
+		parts.Log.WarnContext(ctx, "a setting is not read", "error", err)
+	}
+	address, err := addressOf(ctx, s, getenv)
+	if err != nil {
+		return err
+	}
+	l, err := listen.On(ctx, cmp.Or(getenv(s.Listen), ":"+strconv.Itoa(s.Port.Listens)), "the service "+s.Name, s.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", l.Addr().String(), "copy", address, "tls", secure != nil)
+	err = host.Serve(ctx, l, open(parts, address), listen.Options{
+		Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure,
+	}, s.Drain)
+	parts.Telemetry.Tracer.Close(context.WithoutCancel(ctx))
+	return err
+}
+
+// settingsOf are the bounds of a listener whose clients come by a load balancer: its
+// addresses are many clients', so that none is bounded unless that is asked for.
+func settingsOf(getenv func(string) string) (config.Listener, error) {
+	settings, err := config.ListenerFromEnvironment(getenv)
+	if getenv(config.VarConnectionsPerAddress) == "" {
+		settings.ConnectionsPerAddress = 0
+	}
+	return settings, err
+}
+
+// secured is the TLS that a service speaks, nil for none: over an emulator alone, which is on
+// this machine.
+func secured(s service.Service, c config.Config, getenv func(string) string) (*tls.Config, error) {
+	text := getenv(s.Certificate)
+	if s.Port.Protocol != service.TLS || text == "" && c.DynamoDBEndpoint != "" {
+		return nil, nil // which is an answer
+	}
+	if text == "" {
+		return nil, fmt.Errorf("read the environment: %s is not set: it has the certificate chain and the private key of %s, as PEM", s.Certificate, s.Name)
+	}
+	own, err := tls.X509KeyPair([]byte(text), []byte(text)) // each takes the blocks that it is for
+	if err != nil {
+		// Not why: what cannot be read is a secret.
+		return nil, fmt.Errorf("read the environment: %s has no certificate chain with its private key, both as PEM", s.Certificate)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{own}}, nil
+}
