@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -183,6 +184,7 @@ func (a *Agent) configure(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no services", http.StatusBadRequest)
 		return
 	}
+	services = slices.DeleteFunc(services, func(s Service) bool { return LeadsTo(s.Endpoint, a.options.Relay) })
 	if err := a.known.set(services); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

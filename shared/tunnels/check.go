@@ -32,8 +32,9 @@ const (
 // nameForm says what tunnels may be called, which is what services may be.
 const nameForm = "has to be " + tunnel.NameForm
 
-// check says what is wrong with services in themselves, as an Invalid fault.
-func check(services []Spec) error {
+// check says what is wrong with services in themselves, as an Invalid fault. relay is the
+// installation's, nil for none.
+func check(services []Spec, relay *url.URL) error {
 	var wrong fault.Fields
 	if len(services) > MaxServices {
 		wrong.Add("services", "a tunnel has at most %d services: put the others on another tunnel", MaxServices)
@@ -54,6 +55,8 @@ func check(services []Spec) error {
 		}
 		if text := wrongEndpoint(s.Endpoint); text != "" {
 			wrong.Add(at+".endpoint", "%s", text)
+		} else if tunnel.LeadsTo(s.Endpoint, relay) {
+			wrong.Add(at+".endpoint", "is the address of the relay itself, so that requests would go round in a circle: write the address of the service")
 		}
 		projects = append(projects, s.checkConfigurations(at, &wrong)...)
 		entries += len(s.Configurations)
@@ -95,7 +98,7 @@ func (s Spec) checkConfigurations(at string, wrong *fault.Fields) (projects []st
 
 // wrongEndpoint says what is wrong with the address of a service, "" for nothing. Paths are
 // appended to it, so it has neither query nor fragment; what it names is the owner's network, so that
-// no host is refused here.
+// no host is refused but the relay's own (check).
 func wrongEndpoint(text string) string {
 	if len(text) > MaxEndpointBytes {
 		return fmt.Sprintf("has more than %d bytes", MaxEndpointBytes)

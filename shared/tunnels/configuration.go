@@ -68,7 +68,7 @@ func (s *Service) Configured(ctx context.Context, owner auth.Owner, id string) (
 // Services that are configured so already change nothing. While they are provisioned, the
 // operation that does it is answered again.
 func (s *Service) Configure(ctx context.Context, owner auth.Owner, id string, services []Spec) (Operation, error) {
-	if err := check(services); err != nil {
+	if err := check(services, s.relay()); err != nil {
 		return Operation{}, err
 	}
 	begun := s.start(provisioning, owner, id)

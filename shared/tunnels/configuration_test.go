@@ -61,6 +61,24 @@ func TestEndpointsAreAddressesOfServices(t *testing.T) {
 	}
 }
 
+// TestNoServiceIsTheRelay: its requests would come back to the relay, and as an agent's
+// neighbour's at that.
+func TestNoServiceIsTheRelay(t *testing.T) {
+	w := newWorld(t)
+	w.parts.Config.Relay = "https://relay.example.com"
+	w.Service = tunnels.Open(w.parts)
+	made := w.create(acme, "office")
+	for endpoint, want := range map[string]bool{
+		"https://relay.example.com": true, "https://RELAY.example.com:443/ask": true,
+		"https://stock.example.com": false, "https://relay.example.com:8443": false,
+	} {
+		_, err := w.Configure(w.request(), acme, made.ID, []tunnels.Spec{service("stock", endpoint)})
+		if refused := fault.Is(err, fault.Invalid) && strings.Contains(err.Error(), "services[0].endpoint: is the address of the relay"); refused != want {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
 // many are services that an account may have, from a number on.
 func many(from, n int) (out []tunnels.Spec) {
 	for i := range n {

@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -51,6 +52,15 @@ func Open(p installation.Parts) *Service {
 		parts: p, sealer: p.Sealer(), tokens: p.Hasher(tokenPurpose), accounts: p.Hasher("tunnel-account"),
 		portion: operation.MaxWrites - 2, // the check of the configuration, or the tunnel's own record, besides
 	}
+}
+
+// relay is the installation's relay, nil for none.
+func (s *Service) relay() *url.URL {
+	u, err := url.Parse(s.parts.Config.Relay)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return u
 }
 
 // Tunnel is a tunnel as its owner sees it.
