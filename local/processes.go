@@ -36,23 +36,28 @@ const (
 // assembleProcesses wires the product of the bootstraps below a folder, each a
 // process of its own behind the Runtime API, as in AWS: state that only one
 // process has, and wiring that only a main has, do not help here.
-func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) (_ *product, err error) {
+//
+// relayListener is closed, nil where there is to be no relay: its process takes the address.
+func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, gatewayAddr net.Addr, relayListener net.Listener) (_ *product, err error) {
 	c := o.parts.Config
 	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions have a working directory of their own
 		return nil, fmt.Errorf("find the root key: %w", err)
 	}
+	credentials := lambdahost.Credentials{AccessKeyID: o.bucket.credentials.AccessKeyID, SecretAccessKey: o.bucket.credentials.SecretAccessKey}
 	w := &bootstraps{
-		folder: folder,
-		env:    variablesOf(c, o.getenv),
+		folder:      folder,
+		env:         variablesOf(c, o.getenv),
+		credentials: credentials,
 		host: lambdahost.New(lambdahost.Options{
 			Region:      emulator.Region,
-			Credentials: lambdahost.Credentials{AccessKeyID: o.bucket.credentials.AccessKeyID, SecretAccessKey: o.bucket.credentials.SecretAccessKey},
+			Credentials: credentials,
 			IDs:         o.parts.IDs, Random: o.parts.Random, Now: o.parts.Now, Log: o.parts.Log,
 		}),
 	}
+	stop := w.host.Close
 	defer func() {
 		if err != nil {
-			w.host.Close()
+			stop()
 		}
 	}()
 	var front []apigateway.Function
@@ -81,20 +86,34 @@ func assembleProcesses(o *opened, folder string, apiAddr, gatewayAddr net.Addr) 
 	if err != nil {
 		return nil, err
 	}
+	if relayListener != nil {
+		if err := relayListener.Close(); err != nil {
+			return nil, fmt.Errorf("leave the address to the relay: %w", err)
+		}
+		child, err := w.startRelay(ctx, o, relayListener.Addr())
+		if err != nil {
+			return nil, err
+		}
+		stop = func() {
+			w.host.Close() // with the requests that are under way through the relay
+			child.Stop()
+		}
+	}
 	return &product{
 		api:      o.front(front, o.accounts, apiAddr),
 		gateway:  o.front(whole, nil, gatewayAddr),
 		triggers: runner,
 		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
-		close:    w.host.Close,
+		close:    stop,
 	}, nil
 }
 
 // bootstraps makes functions of the bootstraps in a folder.
 type bootstraps struct {
-	folder string
-	env    map[string]string
-	host   *lambdahost.Host
+	folder      string
+	env         map[string]string
+	credentials lambdahost.Credentials
+	host        *lambdahost.Host
 }
 
 func (w *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) {
@@ -132,6 +151,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,
 		config.VarDNSRecords:       c.DNSRecords,
 		config.VarACMEDirectory:    c.ACMEDirectory,
+		config.VarRelay:            c.Relay,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),

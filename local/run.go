@@ -93,6 +93,13 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		defer func() { _ = tlsListener.Close() }()
 	}
 
+	relayListener, err := listenRelay(ctx, s)
+	if err != nil {
+		return err
+	}
+	if relayListener != nil {
+		defer func() { _ = relayListener.Close() }()
+	}
 	shown := new(slog.LevelVar) // our own first requests are nobody's business
 	shown.Set(slog.LevelWarn)
 	log, closeLog, err := openLog(dir, t, shown)
@@ -105,7 +112,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		cancel(errInterrupted)
 	})
 
-	o, err := open(ctx, s, dir, t, log, at{apiListener.Addr(), gatewayListener.Addr()}, cancel)
+	o, err := open(ctx, s, dir, t, log, at{apiListener.Addr(), gatewayListener.Addr(), addr(relayListener)}, cancel)
 	if err != nil {
 		return err
 	}
@@ -117,7 +124,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	wire := assemble
 	if s.functions != "" {
 		wire = func(o *opened, api net.Addr) (*product, error) {
-			return assembleProcesses(o, s.functions, api, gatewayListener.Addr())
+			return assembleProcesses(ctx, o, s.functions, api, gatewayListener.Addr(), relayListener)
 		}
 	}
 	p, err := wire(o, apiListener.Addr())
@@ -139,7 +146,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),
-		TLS: secure.origin(), Control: commands.Endpoint,
+		TLS: secure.origin(), Relay: o.parts.Config.Relay, Control: commands.Endpoint,
 	}
 	if err := dir.SaveState(state); err != nil {
 		return err
@@ -159,6 +166,9 @@ func runProduct(ctx context.Context, s settings) (err error) {
 			})
 		})
 	}
+	if p.relay != nil {
+		work.Go(func() error { return p.serveRelay(ctx, relayListener, s, log) })
+	}
 	work.Go(func() error { return p.runTriggers(ctx) })
 	if p.keep != nil {
 		work.Go(func() error {
@@ -177,6 +187,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		t.Ready(terminal.Summary{
 			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
 			TLS: secure.deployments(o.parts.Config), CA: secure.authorityFile(s), Authority: o.parts.Config.ACMEDirectory,
+			Relay:   state.Relay,
 			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
 		})
 		shown.Set(slog.LevelInfo)
@@ -298,7 +309,7 @@ func writeReadyFile(path string, state datadir.State) error {
 	}
 	dir, err := datadir.Open(filepath.Dir(path))
 	if err == nil {
-		err = dir.Write(filepath.Base(path), []byte(strings.TrimRight(state.API+"\n"+state.Gateway+"\n"+state.TLS, "\n")+"\n"))
+		err = dir.Write(filepath.Base(path), []byte(strings.TrimRight(strings.Join([]string{state.API, state.Gateway, state.TLS, state.Relay}, "\n"), "\n")+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", config.VarReadyFile, err)

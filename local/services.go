@@ -18,6 +18,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
@@ -28,6 +29,7 @@ import (
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/embedded"
@@ -62,9 +64,9 @@ func (o *opened) close() error {
 	return err
 }
 
-// at are the two addresses of a run: of the management API, and of the gateway,
-// which has deployments.
-type at struct{ api, gateway net.Addr }
+// at are the addresses of a run: of the management API, of the gateway, which has
+// deployments, and of the relay, nil for none.
+type at struct{ api, gateway, relay net.Addr }
 
 // open opens all that the installation's data lie in. fatal is called when the
 // data directory cannot be written to any more.
@@ -101,6 +103,9 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 		return err
 	}
 	c.DNSRecords = o.dir.Path(zone.Name)
+	if served.relay != nil {
+		c.Relay = origin(served.relay)
+	}
 	var key seal.KeySource
 	if inS3 {
 		if key, err = o.openKey(ctx, c); err == nil {
@@ -159,6 +164,9 @@ type product struct {
 	// hosts are the gateway's, nil where it runs elsewhere.
 	hosts    *gateway.Hosts
 	triggers *triggers.Runner
+	ids      *ids.Source
+	// relay is this process's, nil where it runs elsewhere or there is none.
+	relay *relay.Process
 	// keep gives back, as it goes, what the gateway has leased and does not spend, until
 	// its context ends; nil where the functions do.
 	keep func(context.Context)
@@ -177,7 +185,13 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	for _, g := range functions.Groups() {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
-	data, err := gateway.New(o.parts, gateway.Options{})
+	var tunnelled *relay.Process
+	var options gateway.Options
+	if o.parts.Config.Relay != "" {
+		tunnelled = relay.New(o.parts, "")
+		options.Services = tunnelled
+	}
+	data, err := gateway.New(o.parts, options)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +207,8 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		api:      o.bucket.serve(o.front(front, o.accounts, apiAddr)),
 		gateway:  data,
 		hosts:    data.Hosts,
+		relay:    tunnelled,
+		ids:      o.parts.IDs,
 		triggers: runner,
 		keep:     data.Run,
 		drain:    data.Drain,

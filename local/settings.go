@@ -19,7 +19,9 @@ const (
 type settings struct {
 	apiAddr, gatewayAddr string
 	// tlsAddr is config.NoAddr for none.
-	tlsAddr            string
+	tlsAddr string
+	// relayAddr is config.NoAddr for none.
+	relayAddr          string
 	dataDir, readyFile string
 	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
 	// directory; of functions in processes of their own, for emulators over it.
@@ -45,6 +47,7 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 		apiAddr:     value(config.VarAPIAddr, config.DefaultAPIAddr),
 		gatewayAddr: value(config.VarGatewayAddr, config.DefaultGatewayAddr),
 		tlsAddr:     value(config.VarTLSAddr, config.DefaultTLSAddr),
+		relayAddr:   value(config.VarRelayAddr, config.DefaultRelayAddr),
 		readyFile:   getenv(config.VarReadyFile),
 		dynamoDB:    getenv(config.VarDynamoDBEndpoint),
 		s3:          getenv(config.VarS3Endpoint),
@@ -56,8 +59,8 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	if s.functions != "" {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
-	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}} {
-		if a.name == config.VarTLSAddr && a.addr == config.NoAddr {
+	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}} {
+		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr) && a.addr == config.NoAddr {
 			continue
 		}
 		_, port, err := net.SplitHostPort(a.addr)

@@ -56,6 +56,7 @@ func TestStories(t *testing.T) {
 			e.Setenv(config.VarAPIAddr, "127.0.0.1:0")
 			e.Setenv(config.VarGatewayAddr, "127.0.0.1:0")
 			e.Setenv(config.VarTLSAddr, "127.0.0.1:0")
+			e.Setenv(config.VarRelayAddr, "127.0.0.1:0")
 			e.Setenv(config.VarReadyFile, filepath.Join(e.WorkDir, "ready"))
 			hello, err := example("hello")
 			e.Setenv("HELLO", hello)
@@ -123,7 +124,7 @@ func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 		return err == nil
 	})
 	addresses := strings.Fields(string(content))
-	if len(addresses) != 3 {
+	if len(addresses) != 4 {
 		ts.Fatalf("the ready file holds %q", content)
 	}
 	ts.Setenv("API", addresses[0])

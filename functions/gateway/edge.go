@@ -4,19 +4,31 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/relay"
+	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
 // Open makes the function's handler, as lambda.Start takes it: one that streams
 // its answers where the installation is set up for that.
 func Open(p installation.Parts) (any, error) {
-	service, err := New(p, Options{Refused: RuntimeAPI(os.Getenv)})
+	o := Options{Refused: RuntimeAPI(os.Getenv)}
+	if p.Config.Relay != "" {
+		at, err := url.Parse(p.Config.Relay)
+		if err != nil {
+			return nil, fmt.Errorf("read the relay's address: %w", err)
+		}
+		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
+	}
+	service, err := New(p, o)
 	if err != nil {
 		return nil, err
 	}

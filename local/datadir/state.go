@@ -22,6 +22,7 @@ type State struct {
 	API     string `json:"api,omitempty"`
 	Gateway string `json:"gateway,omitempty"`
 	TLS     string `json:"tls,omitempty"`
+	Relay   string `json:"relay,omitempty"`
 	// Control is where it takes commands of this machine, a secret.
 	Control control.Endpoint `json:"control,omitzero"`
 }

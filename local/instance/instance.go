@@ -29,8 +29,8 @@ const startTimeout = 3 * time.Minute
 
 // Instance is a running product.
 type Instance struct {
-	// API, Gateway and TLS, its gateway by TLS, are its addresses, as URLs.
-	API, Gateway, TLS string
+	// API, Gateway, TLS, its gateway by TLS, and Relay are its addresses, as URLs.
+	API, Gateway, TLS, Relay string
 	// Key is the account key of its first start.
 	Key string
 	// Dir holds its data directory, Data.
@@ -56,7 +56,7 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 	i.cmd = exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's command, which it stops or kills
 	i.cmd.Dir = workdir
 	i.cmd.Env = append(os.Environ(),
-		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_TLS_ADDR=127.0.0.1:0",
+		"GATEWRIGHT_API_ADDR=127.0.0.1:0", "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_TLS_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0",
 		"GATEWRIGHT_DATA_DIR="+i.Data(), "GATEWRIGHT_READY_FILE="+ready)
 	i.cmd.Stdout, i.cmd.Stderr = &i.log, &i.log
 	i.cmd.SysProcAttr = processes.Group() // so that a signal reaches what make started
@@ -92,10 +92,10 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 // read takes the addresses from the ready file, and the key.
 func (i *Instance) read(ready string) error {
 	lines := strings.Fields(ready)
-	if len(lines) != 3 { // the API's address, the gateway's, and that by TLS
-		return errors.New("the ready file does not hold three addresses")
+	if len(lines) != 4 { // the API's address, the gateway's, that by TLS, and the relay's
+		return errors.New("the ready file does not hold four addresses")
 	}
-	i.API, i.Gateway, i.TLS = lines[0], lines[1], lines[2]
+	i.API, i.Gateway, i.TLS, i.Relay = lines[0], lines[1], lines[2], lines[3]
 	key, err := os.ReadFile(filepath.Join(i.Data(), datadir.AccountKey))
 	if err != nil {
 		return fmt.Errorf("read the account key: %w", err)

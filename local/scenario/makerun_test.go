@@ -36,7 +36,7 @@ func TestCtrlCEndsMakeRunWithZero(t *testing.T) {
 			dir := t.TempDir()
 			cmd := exec.CommandContext(t.Context(), "make", "run")
 			cmd.Dir = repository
-			cmd.Env = append(withoutMake(os.Environ()), "GATEWRIGHT_API_ADDR="+c.api, "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_TLS_ADDR=127.0.0.1:0",
+			cmd.Env = append(withoutMake(os.Environ()), "GATEWRIGHT_API_ADDR="+c.api, "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_TLS_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0",
 				"GATEWRIGHT_DATA_DIR="+filepath.Join(dir, "data"))
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

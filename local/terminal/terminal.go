@@ -80,6 +80,8 @@ type Summary struct {
 	// TLS is where deployments are served by TLS, and CA the file with what a client has
 	// to trust for that; "" for not.
 	TLS, CA string
+	// Relay is where agents of tunnels connect, "" for nowhere.
+	Relay string
 	// Authority is the ACME directory that custom domains get certificates from, "" for none.
 	Authority string
 	Account   string
@@ -104,6 +106,9 @@ func (t *Terminal) Ready(s Summary) {
 	row("Deployments", t.style(s.Gateway, cyan), "")
 	if s.TLS != "" {
 		row("", t.style(s.TLS, cyan), "for clients that trust "+s.CA)
+	}
+	if s.Relay != "" {
+		row("Tunnels", t.style(s.Relay, cyan), "")
 	}
 	if s.Authority != "" {
 		row("Custom domains", "certificates of "+t.style(s.Authority, cyan), "")

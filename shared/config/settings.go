@@ -79,7 +79,7 @@ func Settings() []Setting {
 		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
 		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
 		{VarACMEDirectory, Run, "", "an https address", "the ACME directory of the authority that custom domains get their certificates from", ", such as `https://acme-v02.api.letsencrypt.org/directory`: whoever sets it agrees to its terms; it has to reach this machine at port 443 or 80 of [their hostnames](custom-domains.md#by-tls)"},
-		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, and its address by TLS on the third, unless that is none"},
+		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, its address by TLS on the third, and that of agents on the fourth; an empty line, or none at the end, is for what there is not"},
 		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
 		{VarDynoxide, Run, "found", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
 		{VarDynamoDBEndpoint, Run, "files of our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
