@@ -8,6 +8,8 @@
 // (`make scenario BASE=… KEY=…`): the emulators' suites and a deployed stage use
 // the same tests. GATEWRIGHT_SCENARIO_GATEWAY is where requests to deployments
 // are sent, whatever their host names; without it they go where the names lead.
+// GATEWRIGHT_SCENARIO_RELAY is where agents of tunnels connect; without it the
+// installation has no relay, and what needs one is skipped.
 //
 // With GATEWRIGHT_FUNCTIONS, a folder of bootstraps, the product that they start
 // runs each function as a process of its own (`make test-lambda`).

@@ -30,6 +30,7 @@ const (
 	varAPI     = "GATEWRIGHT_SCENARIO_API"
 	varKey     = "GATEWRIGHT_SCENARIO_KEY"
 	varGateway = "GATEWRIGHT_SCENARIO_GATEWAY"
+	varRelay   = "GATEWRIGHT_SCENARIO_RELAY"
 )
 
 // varFunctions has the product that the tests start run its functions as
@@ -40,6 +41,8 @@ const varFunctions = "GATEWRIGHT_FUNCTIONS"
 type target struct {
 	api     string
 	gateway string // where requests to deployments are sent, "" for where their URLs lead
+	// relay is where agents connect, "" for an installation without one.
+	relay   string
 	key     string
 	account string
 	client  *http.Client
@@ -67,7 +70,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (int, error) {
-	t := &target{api: strings.TrimSuffix(os.Getenv(varAPI), "/"), gateway: os.Getenv(varGateway), key: os.Getenv(varKey)}
+	t := &target{api: strings.TrimSuffix(os.Getenv(varAPI), "/"), gateway: os.Getenv(varGateway), relay: os.Getenv(varRelay), key: os.Getenv(varKey)}
 	t.manyGateways = t.api != "" || os.Getenv(varFunctions) != ""
 	if t.api == "" {
 		p, err := start()
@@ -78,7 +81,7 @@ func run(m *testing.M) (int, error) {
 			p.Stop()
 			_ = os.RemoveAll(p.Dir)
 		}()
-		t.api, t.gateway, t.key = p.API, p.Gateway, p.Key
+		t.api, t.gateway, t.relay, t.key = p.API, p.Gateway, p.Relay, p.Key
 		t.records = filepath.Join(p.Data(), zone.Name)
 	}
 	t.client = &http.Client{
