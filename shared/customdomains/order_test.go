@@ -163,7 +163,7 @@ func TestWhatAnAuthorityDoesNotIssueIsNoted(t *testing.T) {
 					csr.DNSNames = []string{"other.example.com"}
 					return its.ca.Issue(t, csr, w.at()).PEM()
 				}
-			}, "issued is not for the custom domain"},
+			}, "issued is not for the hostname"},
 			{func() { its.slow = true }, "has not issued the certificate within 15m"},
 		} {
 			its.refused, its.issues, its.slow = "", nil, false
@@ -195,7 +195,7 @@ func TestCertificateOfALyingAuthorityIsNotServed(t *testing.T) {
 		}
 		n := 0
 		for text, issues := range map[string]func(csr *x509.CertificateRequest) string{
-			"not for the custom domain": issue(func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }),
+			"not for the hostname": issue(func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }),
 			"has expired":               issue(func(c *pkitest.Template) { c.NotAfter = w.at().Add(-time.Second) }),
 			"is not valid yet":          issue(func(c *pkitest.Template) { c.NotBefore = w.at().Add(time.Hour) }),
 			"is of a CA":                issue(func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }),

@@ -350,7 +350,7 @@ func wrongServer(chain []*x509.Certificate, host string, now time.Time) string {
 	case leaf.IsCA:
 		return "is of a CA: send the server's certificate, before its intermediates"
 	case leaf.VerifyHostname(host) != nil:
-		return "is not for the custom domain: the hostname has to be among the certificate's subject alternative names"
+		return "is not for the hostname: it has to be among the certificate's subject alternative names"
 	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return "is not for servers: its extended key usage has to include serverAuth, or be left out"

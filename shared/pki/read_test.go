@@ -280,8 +280,8 @@ func TestEveryWrongServerPairSaysWhatIsWrong(t *testing.T) {
 		{"for a use that nobody knows", server(ca, func(c *pkitest.Template) {
 			c.ExtKeyUsage, c.UnknownExtKeyUsage = nil, []asn1.ObjectIdentifier{{1, 2, 3}}
 		}), "", "not for servers"},
-		{"another host's", server(ca, func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }), "", "not for the custom domain"},
-		{"by its common name", ca.Client(t, host, now, func(c *pkitest.Template) { c.ExtKeyUsage = nil }), "", "not for the custom domain"},
+		{"another host's", server(ca, func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }), "", "not for the hostname"},
+		{"by its common name", ca.Client(t, host, now, func(c *pkitest.Template) { c.ExtKeyUsage = nil }), "", "not for the hostname"},
 		{"a CA's", server(ca, func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }), "", "is of a CA"},
 		{"for other than signatures", server(ca, func(c *pkitest.Template) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), "", "may not sign handshakes"},
 		{"no chain", other, middle.PEM(), "no chain"},
