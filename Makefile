@@ -48,7 +48,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy diff destroy account account-keys operations invoke FORCE
+.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -140,7 +140,8 @@ lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 
 lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
 	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
-	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com \
+	@for s in $(SERVICES); do mkdir -p dist/lint/assets/$$s && touch dist/lint/assets/$$s/container; done
+	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com -c relayDomain=relay.example.com \
 		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
 	$(CFN_LINT) dist/lint/cdk.out/*.template.json
 
@@ -175,8 +176,29 @@ build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/conta
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
-deploy: $(CDK) build ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
+deploy: $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
 	$(CDK) deploy --all --require-approval never -c stage=$(STAGE) $(CONTEXT)
+
+# Without Docker: docs/decisions/0041-images-without-docker.md.
+images: build ## upload the images of services to your AWS account, as make deploy does where an installation has any
+	$(call asks_aws,make run)
+	@aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text | \
+		go run ./infra/publish -assets dist/$(ARCH) -architecture $(ARCH)
+
+# The key is in no list of processes. Relays read it when they start: those that run are replaced, one after the other, without losing a request.
+relay-certificate: SHELL := bash
+relay-certificate: .SHELLFLAGS := -o pipefail -c
+relay-certificate: export RELAY_CHAIN = $(CHAIN)
+relay-certificate: export RELAY_KEY = $(KEY)
+relay-certificate: export RELAY_DOMAIN = $(DOMAIN)
+relay-certificate: ## give the relays of an installation a certificate, or the next one: DOMAIN=relay.example.com CHAIN=fullchain.pem KEY=privkey.pem [STAGE=dev]
+	@test -n "$$RELAY_DOMAIN" && test -f "$$RELAY_CHAIN" && test -f "$$RELAY_KEY" || { echo "make relay-certificate needs DOMAIN=, the relay's name, CHAIN=, the file of its certificate and those that signed it, and KEY=, the file of its private key" >&2; exit 2; }
+	$(call asks_aws,make run)
+	@text=$$(go run ./infra/certificate -domain "$$RELAY_DOMAIN" -chain "$$RELAY_CHAIN" -key "$$RELAY_KEY") && printf '%s\n' "$$text" | aws ssm put-parameter \
+		--name /gatewright/$(STAGE)/relay-certificate --type SecureString --tier Intelligent-Tiering --overwrite --value file:///dev/stdin --query Tier --output text >/dev/null
+	@if test -n "$$(aws ecs describe-clusters --clusters gatewright-$(STAGE)-relay --query "clusters[?status=='ACTIVE'].clusterName" --output text)"; then \
+		aws ecs update-service --cluster gatewright-$(STAGE)-relay --service relay --force-new-deployment --query service.status --output text >/dev/null && \
+		echo "The relays are being replaced by ones that have the certificate."; else echo "The certificate is kept. Deploy with -c relayDomain=$$RELAY_DOMAIN, and the relays have it."; fi
 
 diff: $(CDK) build ## show what make deploy would change
 	$(CDK) diff -c stage=$(STAGE) $(CONTEXT)

@@ -109,6 +109,10 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	code := awss3assets.NewAsset(scope, jsii.String(id+"Code"), &awss3assets.AssetProps{
 		Path: jsii.String(s.asset(f.name)),
 	})
+	variables := s.environment(d)
+	if f.serves() && s.relay() != "" {
+		variables[config.VarRelay] = jsii.String(s.relay())
+	}
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
 		Description:   jsii.String(f.does),
@@ -118,18 +122,10 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Code: &awslambda.CfnFunction_CodeProperty{
 			S3Bucket: code.S3BucketName(), S3Key: code.S3ObjectKey(),
 		},
-		Role:       out.role.AttrArn(),
-		MemorySize: jsii.Number(f.memory),
-		Timeout:    jsii.Number(f.timeout.Seconds()),
-		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: s.optional(map[string]*string{
-			config.VarTable:            d.table.Ref(),
-			config.VarBucket:           d.bucketName,
-			config.VarKMSKey:           d.key.AttrArn(),
-			config.VarDeploymentURL:    jsii.String(s.GatewayURL),
-			config.VarPrivateUpstreams: jsii.String(strconv.FormatBool(s.PrivateUpstreams)),
-			config.VarStreaming:        jsii.String(strconv.FormatBool(s.Streaming)),
-			config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
-		})},
+		Role:          out.role.AttrArn(),
+		MemorySize:    jsii.Number(f.memory),
+		Timeout:       jsii.Number(f.timeout.Seconds()),
+		Environment:   &awslambda.CfnFunction_EnvironmentProperty{Variables: &variables},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},
 	}
 	if s.Emulator == "" {
@@ -139,9 +135,24 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	return out
 }
 
-// optional adds to a function's variables those that most installations do
-// without: a collector's address, and what only a test sets.
-func (s Settings) optional(variables map[string]*string) *map[string]*string {
+// serves reports whether the function serves deployments.
+func (f declared) serves() bool {
+	return slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.HTTP })
+}
+
+// environment are the variables by which each process knows its installation. Those
+// that most installations do without are left out: a collector's address, and what
+// only a test sets.
+func (s Settings) environment(d data) map[string]*string {
+	variables := map[string]*string{
+		config.VarTable:            d.table.Ref(),
+		config.VarBucket:           d.bucketName,
+		config.VarKMSKey:           d.key.AttrArn(),
+		config.VarDeploymentURL:    jsii.String(s.GatewayURL),
+		config.VarPrivateUpstreams: jsii.String(strconv.FormatBool(s.PrivateUpstreams)),
+		config.VarStreaming:        jsii.String(strconv.FormatBool(s.Streaming)),
+		config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
+	}
 	if s.OTLPEndpoint != "" {
 		variables[telemetry.VarEndpoint] = &s.OTLPEndpoint
 	}
@@ -154,7 +165,7 @@ func (s Settings) optional(variables map[string]*string) *map[string]*string {
 	if s.UsesFile != "" {
 		variables[config.VarUsesFile] = &s.UsesFile
 	}
-	return &variables
+	return variables
 }
 
 // newPolicy gives the function's role all that was collected for it.

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/shared/service"
 )
 
 // The two REST APIs.
@@ -17,8 +19,8 @@ const (
 	gateway    = "gateway"
 )
 
-// newInstallation makes the stack of an installation of functions.
-func newInstallation(app awscdk.App, s Settings, declarations []declared) {
+// newInstallation makes the stack of an installation of functions and services.
+func newInstallation(app awscdk.App, s Settings, declarations []declared, services []service.Service) {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
@@ -39,6 +41,14 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared) {
 		byName[f.name] = deployed
 	}
 	newTableAlarms(stack, d)
+	var running []*deployedService
+	for _, of := range services {
+		deployed, err := newService(stack, s, d, of)
+		if err != nil {
+			panic(fmt.Sprintf("infra: %v", err)) // make build has not built it
+		}
+		running = append(running, deployed)
+	}
 	routes, err := routesOf(declarations)
 	if err != nil {
 		panic(fmt.Sprintf("infra: %v", err))
@@ -52,7 +62,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared) {
 	if served := gatewayRoutes(declarations); served != nil {
 		apis[gateway] = newAPIWithAll(stack, s, gateway, served, byName)
 	}
-	newDashboard(stack, s, d, fs, apis)
+	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 }
 

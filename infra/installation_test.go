@@ -239,7 +239,7 @@ func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
 // TestTemplateNamesNoAccount: it has to fit every account, and tell of none.
 func TestTemplateNamesNoAccount(t *testing.T) {
 	account := regexp.MustCompile(`\b[0-9]{12}\b`)
-	a := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com"})
+	a := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com", "relayDomain": "relay.example.com"})
 	for name, raw := range a.raw {
 		if found := account.Find(raw); found != nil {
 			t.Errorf("%s holds %s", name, found)
@@ -359,13 +359,13 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 	_, err := settingsOf(func(name string) any {
 		return map[string]any{
 			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
-			"apiDomain": "api.example.com",
+			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "relayUrl": "http://127.0.0.1:9003",
 		}[name]
 	})
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain"} {
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory"} {
 		if !strings.Contains(err.Error(), "-c "+name) {
 			t.Errorf("%v does not name %s", err, name)
 		}

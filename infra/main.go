@@ -16,6 +16,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "infra:", err)
 		os.Exit(1)
 	}
-	newInstallation(app, settings, declaredFunctions(settings))
+	newInstallation(app, settings, declaredFunctions(settings), declaredServices(settings))
 	app.Synth(nil)
 }

@@ -26,6 +26,15 @@ type Settings struct {
 	// GatewayURL is the origin of deployments with {deployment} in place of the
 	// name; derived from GatewayDomain unless it is given.
 	GatewayURL string
+	// RelayDomain is the relay's domain name, to which agents of tunnels connect, "" for
+	// none: without it an installation has no relay, since one costs some 46 dollars a month
+	// while nobody uses it (docs/cost.md).
+	RelayDomain string
+	// RelayMemoryMB is each relay's memory; half as many CPU units come with them, of
+	// which a processor has 1024.
+	RelayMemoryMB int
+	// RelayURL is the origin of a relay that runs beside an emulator.
+	RelayURL string
 	// MemoryMB is each function's memory; gateway and builder have their own.
 	MemoryMB, GatewayMemoryMB, BuilderMemoryMB int
 	// LogDays is how long logs are kept, one of the numbers that the log
@@ -38,7 +47,7 @@ type Settings struct {
 	Emulator string
 	// Architecture of the functions: arm64, or x86_64 for emulators.
 	Architecture string
-	// Assets is the folder with a folder for each function.
+	// Assets is the folder with a folder for each function and service.
 	Assets string
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
 	// regions where it can. It is off by default, since no emulator knows it
@@ -71,7 +80,10 @@ const (
 var (
 	emulators    = []string{"", localStack, miniStack}
 	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	logDays      = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
+	relayMemory  = []int{512, 1024, 2048, 4096, 8192}
+	// hostname is a name below a domain, as certificates name it.
+	hostname = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
+	logDays  = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
 )
 
 // settingsOf reads the context. Its error tells everything that is wrong.
@@ -100,6 +112,9 @@ func settingsOf(context func(string) any) (Settings, error) {
 		GatewayDomain:    text("gatewayDomain", ""),
 		CertificateARN:   text("certificateArn", ""),
 		GatewayURL:       text("gatewayUrl", ""),
+		RelayDomain:      text("relayDomain", ""),
+		RelayMemoryMB:    number("relayMemory", 512),
+		RelayURL:         text("relayUrl", ""),
 		MemoryMB:         number("memory", 256),
 		GatewayMemoryMB:  number("gatewayMemory", 512),
 		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
@@ -115,7 +130,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		UsesFile:          text("usesFile", ""),
 		Cron:              text("cron", ""),
 	}
-	arch := map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
+	arch := s.goArchitecture()
 	s.Assets = text("assets", filepath.Join("dist", arch))
 	if s.GatewayURL == "" && s.GatewayDomain != "" {
 		s.GatewayURL = "https://{deployment}." + s.GatewayDomain
@@ -130,6 +145,10 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
+	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")
+	check(s.RelayDomain == "" || s.Emulator == "", "-c relayDomain is not for emulators: relayUrl leads to a relay beside them")
+	check(s.RelayDomain == "" || hostname.MatchString(s.RelayDomain), "-c relayDomain is a name such as relay.example.com, in lower case")
+	check(slices.Contains(relayMemory, s.RelayMemoryMB), "-c relayMemory is one of %s", strings.Trim(fmt.Sprint(relayMemory), "[]"))
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
@@ -138,4 +157,17 @@ func settingsOf(context func(string) any) (Settings, error) {
 		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
 	}
 	return s, errors.Join(wrong...)
+}
+
+// goArchitecture is what Go calls the architecture, "" for one that is none of ours.
+func (s Settings) goArchitecture() string {
+	return map[string]string{"arm64": "arm64", "x86_64": "amd64"}[s.Architecture]
+}
+
+// relay is the origin of the installation's relay, "" where there is none.
+func (s Settings) relay() string {
+	if s.RelayDomain == "" {
+		return s.RelayURL
+	}
+	return "https://" + s.RelayDomain
 }

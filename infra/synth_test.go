@@ -13,6 +13,8 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/functions"
 )
 
 // TestMain ends the CDK's process with the tests'.
@@ -75,6 +77,14 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 			t.Fatal(err)
 		}
 	}
+	for _, of := range functions.Services() {
+		if err := os.MkdirAll(filepath.Dir(s.container(of.Name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.container(of.Name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return s
 }
 
@@ -115,7 +125,7 @@ func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.A
 	if fs == nil {
 		fs = declaredFunctions(s)
 	}
-	newInstallation(app, s, fs)
+	newInstallation(app, s, fs, declaredServices(s))
 	app.Synth(nil)
 	files, err := filepath.Glob(filepath.Join(a.dir, "*.template.json"))
 	if err != nil {

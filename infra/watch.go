@@ -25,27 +25,37 @@ type metric struct {
 // newAlarm tells that a metric was above a bound for several periods on end. It
 // has no action of its own: who is told is for the installation's owner.
 func newAlarm(scope constructs.Construct, id, why string, m metric, above float64, period time.Duration, periods int) {
+	props := alarmOf(why, m, period, periods)
+	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("GreaterThanThreshold"), &above, jsii.String("notBreaching")
+	awscloudwatch.NewCfnAlarm(scope, &id, props)
+}
+
+// newLowAlarm is newAlarm for a metric that was below a bound, or was not there at all.
+func newLowAlarm(scope constructs.Construct, id, why string, m metric, below float64, period time.Duration, periods int) {
+	props := alarmOf(why, m, period, periods)
+	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("LessThanThreshold"), &below, jsii.String("breaching")
+	awscloudwatch.NewCfnAlarm(scope, &id, props)
+}
+
+func alarmOf(why string, m metric, period time.Duration, periods int) *awscloudwatch.CfnAlarmProps {
 	var dimensions []any
 	for _, name := range sortedKeys(m.dimensions) {
 		dimensions = append(dimensions, &awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(name), Value: m.dimensions[name]})
 	}
 	props := &awscloudwatch.CfnAlarmProps{
-		AlarmDescription:   &why,
-		Namespace:          &m.namespace,
-		MetricName:         &m.name,
-		Dimensions:         &dimensions,
-		ComparisonOperator: jsii.String("GreaterThanThreshold"),
-		Threshold:          &above,
-		Period:             jsii.Number(period.Seconds()),
-		EvaluationPeriods:  jsii.Number(periods),
-		TreatMissingData:   jsii.String("notBreaching"),
+		AlarmDescription:  &why,
+		Namespace:         &m.namespace,
+		MetricName:        &m.name,
+		Dimensions:        &dimensions,
+		Period:            jsii.Number(period.Seconds()),
+		EvaluationPeriods: jsii.Number(periods),
 	}
 	if m.statistic[0] == 'p' {
 		props.ExtendedStatistic = &m.statistic
 	} else {
 		props.Statistic = &m.statistic
 	}
-	awscloudwatch.NewCfnAlarm(scope, &id, props)
+	return props
 }
 
 // p99 of a management request that people notice.
@@ -95,9 +105,27 @@ func newTableAlarms(scope constructs.Construct, d data) {
 		metric{telemetry.Namespace, telemetry.StuckOperations, map[string]*string{"table": d.table.Ref()}, "Sum"}, 0, 15*time.Minute, 1)
 }
 
-// newDashboard shows requests, errors and durations of all functions, and what
-// the table is asked.
-func newDashboard(scope constructs.Construct, s Settings, d data, fs []*function, apis map[string]awsapigateway.CfnRestApi) {
+// newServiceAlarms watches a service by what is left of it and of what it has.
+func newServiceAlarms(scope constructs.Construct, s *deployedService) {
+	newLowAlarm(scope, "Missing", fmt.Sprintf("Of %s fewer than %d tasks answer: look at its log, and at the events of its service", s.Name, s.Copies),
+		metric{"AWS/NetworkELB", "HealthyHostCount", s.balancer.dimensions(), "Minimum"}, float64(s.Copies), time.Minute, 10)
+	for name, what := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
+		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: give it more by -c relayMemory", s.Name, what),
+			metric{"AWS/ECS", name, s.dimensions(), "Average"}, 80, 5*time.Minute, 3)
+	}
+}
+
+func (b balancer) dimensions() map[string]*string {
+	return map[string]*string{"LoadBalancer": b.resource.AttrLoadBalancerFullName(), "TargetGroup": b.targets.AttrTargetGroupFullName()}
+}
+
+func (s *deployedService) dimensions() map[string]*string {
+	return map[string]*string{"ClusterName": s.cluster.Ref(), "ServiceName": s.resource.AttrName()}
+}
+
+// newDashboard shows requests, errors and durations of all functions, what services
+// have to do, and what the table is asked.
+func newDashboard(scope constructs.Construct, s Settings, d data, fs []*function, services []*deployedService, apis map[string]awsapigateway.CfnRestApi) {
 	var widgets []any
 	place := 0
 	add := func(title, statistic string, rows ...[]any) {
@@ -125,6 +153,16 @@ func newDashboard(scope constructs.Construct, s Settings, d data, fs []*function
 	add("Duration of functions", "p99", each("Duration")...)
 	add("Errors of functions", "Sum", each("Errors")...)
 	add("Throttles of functions", "Sum", each("Throttles")...)
+	for _, of := range services {
+		balancer := func(metric string) []any {
+			return []any{"AWS/NetworkELB", metric, "LoadBalancer", of.balancer.resource.AttrLoadBalancerFullName()}
+		}
+		task := func(metric string) []any {
+			return []any{"AWS/ECS", metric, "ClusterName", of.cluster.Ref(), "ServiceName", of.resource.AttrName()}
+		}
+		add("Connections of "+of.Name, "Average", balancer("ActiveFlowCount"))
+		add("Use of "+of.Name, "Average", task("CPUUtilization"), task("MemoryUtilization"))
+	}
 	table := func(metric string) []any { return []any{"AWS/DynamoDB", metric, "TableName", d.table.Ref()} }
 	add("Capacity of the table", "Sum", table("ConsumedReadCapacityUnits"), table("ConsumedWriteCapacityUnits"))
 	awscloudwatch.NewCfnDashboard(scope, jsii.String("Dashboard"), &awscloudwatch.CfnDashboardProps{

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awselasticloadbalancingv2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/shared/service"
+)
+
+// network is where a service's tasks run: two public subnets in two zones, and
+// nothing else. Why public: docs/decisions/0040-relays-in-public-subnets.md.
+type network struct {
+	vpc     awsec2.CfnVPC
+	subnets []*string
+	// gate is there once the subnets reach the internet.
+	gate awscdk.CfnResource
+	// balancers and tasks are the security groups of the two.
+	balancers, tasks awsec2.CfnSecurityGroup
+}
+
+// Addresses of the network. No other network is ever joined to it, so that they may
+// be anybody's else too.
+var (
+	addresses       = "10.0.0.0/24"
+	subnetAddresses = []string{"10.0.0.0/26", "10.0.0.64/26"}
+)
+
+const (
+	everywhere = "0.0.0.0/0"
+	https      = 443
+)
+
+// newNetwork makes the network of a service, in which nothing but its port is open:
+// to everybody at the load balancer, to the load balancer and other tasks at a task.
+func newNetwork(scope constructs.Construct, name string, s Settings, port service.Port) network {
+	n := network{vpc: awsec2.NewCfnVPC(scope, jsii.String("Network"), &awsec2.CfnVPCProps{
+		CidrBlock: &addresses, EnableDnsSupport: jsii.Bool(true), EnableDnsHostnames: jsii.Bool(true), Tags: named(name),
+	})}
+	internet := awsec2.NewCfnInternetGateway(scope, jsii.String("Internet"), &awsec2.CfnInternetGatewayProps{Tags: named(name)})
+	attached := awsec2.NewCfnVPCGatewayAttachment(scope, jsii.String("InternetAttachment"), &awsec2.CfnVPCGatewayAttachmentProps{
+		VpcId: n.vpc.Ref(), InternetGatewayId: internet.Ref(),
+	})
+	table := awsec2.NewCfnRouteTable(scope, jsii.String("Routes"), &awsec2.CfnRouteTableProps{VpcId: n.vpc.Ref(), Tags: named(name)})
+	route := awsec2.NewCfnRoute(scope, jsii.String("RouteToInternet"), &awsec2.CfnRouteProps{
+		RouteTableId: table.Ref(), DestinationCidrBlock: jsii.String(everywhere), GatewayId: internet.Ref(),
+	})
+	route.AddDependency(attached)
+	n.gate = route
+	for i, of := range subnetAddresses {
+		zone := string(rune('A' + i))
+		subnet := awsec2.NewCfnSubnet(scope, jsii.String("Subnet"+zone), &awsec2.CfnSubnetProps{
+			VpcId: n.vpc.Ref(), CidrBlock: &of, Tags: named(name),
+			AvailabilityZone: awscdk.Fn_Select(jsii.Number(i), awscdk.Fn_GetAzs(nil)),
+			// Whoever needs an address asks for one: the tasks do.
+			MapPublicIpOnLaunch: jsii.Bool(false),
+		})
+		awsec2.NewCfnSubnetRouteTableAssociation(scope, jsii.String("Routes"+zone), &awsec2.CfnSubnetRouteTableAssociationProps{
+			SubnetId: subnet.Ref(), RouteTableId: table.Ref(),
+		})
+		n.subnets = append(n.subnets, subnet.Ref())
+	}
+	n.open(scope, name, s, port)
+	return n
+}
+
+// open makes the security groups. Their rules are resources of their own, since
+// the groups name each other.
+func (n *network) open(scope constructs.Construct, name string, s Settings, port service.Port) {
+	group := func(id, what string) awsec2.CfnSecurityGroup {
+		return awsec2.NewCfnSecurityGroup(scope, &id, &awsec2.CfnSecurityGroupProps{
+			VpcId: n.vpc.Ref(), GroupDescription: jsii.String(what), Tags: named(name),
+			// Without one the service writes a rule that lets everything out.
+			SecurityGroupEgress: &[]any{nothing()},
+		})
+	}
+	n.balancers = group("BalancerGroup", "The load balancer of "+name)
+	n.tasks = group("TaskGroup", "The tasks of "+name)
+	in := func(id, why string, to awsec2.CfnSecurityGroup, port int, cidr, from *string) {
+		awsec2.NewCfnSecurityGroupIngress(scope, &id, &awsec2.CfnSecurityGroupIngressProps{
+			GroupId: to.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(port), ToPort: jsii.Number(port),
+			CidrIp: cidr, SourceSecurityGroupId: from, Description: &why,
+		})
+	}
+	out := func(id, why string, from awsec2.CfnSecurityGroup, port int, cidr, to *string) {
+		awsec2.NewCfnSecurityGroupEgress(scope, &id, &awsec2.CfnSecurityGroupEgressProps{
+			GroupId: from.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(port), ToPort: jsii.Number(port),
+			CidrIp: cidr, DestinationSecurityGroupId: to, Description: &why,
+		})
+	}
+	in("BalancerFromEverybody", "agents and gateways anywhere", n.balancers, port.Public, jsii.String(everywhere), nil)
+	out("BalancerToTasks", "connections and health checks", n.balancers, port.Listens, nil, n.tasks.AttrGroupId())
+	in("TasksFromBalancer", "connections and health checks", n.tasks, port.Listens, nil, n.balancers.AttrGroupId())
+	in("TasksFromTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
+	out("TasksToTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
+	out("TasksToServices", "AWS and collectors of spans", n.tasks, https, jsii.String(everywhere), nil)
+	if port := s.collectorPort(); port != 0 && port != https {
+		out("TasksToCollector", "collectors of spans", n.tasks, port, jsii.String(everywhere), nil)
+	}
+}
+
+// collectorPort is the port of the collector that spans are sent to, 0 for none.
+func (s Settings) collectorPort() int {
+	u, err := url.Parse(s.OTLPEndpoint)
+	if err != nil || u.Host == "" {
+		return 0 // what the address should be, the process says
+	}
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		return port
+	}
+	if u.Scheme == "http" {
+		return 80
+	}
+	return https
+}
+
+// nothing is a rule that lets out nothing: to no address but that of the machine itself.
+func nothing() *awsec2.CfnSecurityGroup_EgressProperty {
+	return &awsec2.CfnSecurityGroup_EgressProperty{
+		IpProtocol: jsii.String("icmp"), FromPort: jsii.Number(252), ToPort: jsii.Number(86),
+		CidrIp: jsii.String("255.255.255.255/32"), Description: jsii.String("nothing but what other rules say"),
+	}
+}
+
+func named(name string) *[]*awscdk.CfnTag {
+	return &[]*awscdk.CfnTag{{Key: jsii.String("Name"), Value: &name}}
+}
+
+// balancer is what is before a service's tasks.
+type balancer struct {
+	resource awselasticloadbalancingv2.CfnLoadBalancer
+	targets  awselasticloadbalancingv2.CfnTargetGroup
+	listener awselasticloadbalancingv2.CfnListener
+}
+
+// Times of the load balancer, in seconds.
+const (
+	// healthEvery and two answers make a task healthy in 20 s, unhealthy in 30.
+	healthEvery, healthyAfter, unhealthyAfter = 10, 2, 3
+	// leavingFirst is how long a task is known to leave before it is told to. New
+	// connections still reach it meanwhile, for as long as the load balancer takes to spread
+	// the word; those that are there stay.
+	leavingFirst = 60
+	// idleAfter is twelve of the tunnel's pings (shared/tunnel, pingEvery).
+	idleAfter = 360
+)
+
+// newBalancer makes a Network Load Balancer that passes TCP on. TLS ends in the tasks
+// (design, section 7), so that connections stay as clients made them.
+func newBalancer(scope constructs.Construct, s service.Service, n network) balancer {
+	attribute := func(key, value string) *awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty {
+		return &awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty{Key: &key, Value: &value}
+	}
+	health := "HTTP"
+	if s.Port.Protocol == service.TLS {
+		health = "HTTPS" // whose certificate it does not look at
+	}
+	var subnets []any
+	for _, subnet := range n.subnets {
+		subnets = append(subnets, subnet)
+	}
+	var b balancer
+	b.resource = awselasticloadbalancingv2.NewCfnLoadBalancer(scope, jsii.String("Balancer"), &awselasticloadbalancingv2.CfnLoadBalancerProps{
+		Type: jsii.String("network"), Scheme: jsii.String("internet-facing"), IpAddressType: jsii.String("ipv4"),
+		Subnets: &subnets, SecurityGroups: &[]any{n.balancers.AttrGroupId()},
+		LoadBalancerAttributes: &[]any{&awselasticloadbalancingv2.CfnLoadBalancer_LoadBalancerAttributeProperty{
+			// Each of its addresses leads to a task for as long as there is one.
+			Key: jsii.String("load_balancing.cross_zone.enabled"), Value: jsii.String("true"),
+		}},
+	})
+	b.resource.AddDependency(n.gate)
+	b.targets = awselasticloadbalancingv2.NewCfnTargetGroup(scope, jsii.String("Targets"), &awselasticloadbalancingv2.CfnTargetGroupProps{
+		VpcId: n.vpc.Ref(), TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listens),
+		HealthCheckEnabled: jsii.Bool(true), HealthCheckProtocol: &health, HealthCheckPath: &s.Health,
+		Matcher:                    &awselasticloadbalancingv2.CfnTargetGroup_MatcherProperty{HttpCode: jsii.String("200")},
+		HealthCheckIntervalSeconds: jsii.Number(healthEvery), HealthCheckTimeoutSeconds: jsii.Number(healthEvery / 2),
+		HealthyThresholdCount: jsii.Number(healthyAfter), UnhealthyThresholdCount: jsii.Number(unhealthyAfter),
+		TargetGroupAttributes: &[]any{
+			attribute("deregistration_delay.timeout_seconds", strconv.Itoa(leavingFirst)),
+			attribute("deregistration_delay.connection_termination.enabled", "false"),
+			// A task that drains calls itself unhealthy, and its connections are what it
+			// drains: by default they would be cut.
+			attribute("target_health_state.unhealthy.connection_termination.enabled", "false"),
+			attribute("target_health_state.unhealthy.draining_interval_seconds", "0"),
+			attribute("preserve_client_ip.enabled", "false"),
+			attribute("proxy_protocol_v2.enabled", "false"),
+		},
+	})
+	b.listener = awselasticloadbalancingv2.NewCfnListener(scope, jsii.String("Listener"), &awselasticloadbalancingv2.CfnListenerProps{
+		LoadBalancerArn: b.resource.Ref(), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Public),
+		DefaultActions: &[]any{&awselasticloadbalancingv2.CfnListener_ActionProperty{
+			Type: jsii.String("forward"), TargetGroupArn: b.targets.Ref(),
+		}},
+		ListenerAttributes: &[]any{&awselasticloadbalancingv2.CfnListener_ListenerAttributeProperty{
+			Key: jsii.String("tcp.idle_timeout.seconds"), Value: jsii.String(strconv.Itoa(idleAfter)),
+		}},
+	})
+	return b
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/infra/image"
+	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/service"
+)
+
+// relayed is needed with a relay.
+func relayed(more map[string]string) map[string]string {
+	out := needed(map[string]string{"relayDomain": "relay.example.com"})
+	maps.Copy(out, more)
+	return out
+}
+
+// of gives the assembly with the stack of a service alone.
+func (a assembly) of(t *testing.T, s service.Service) assembly {
+	t.Helper()
+	for name, stack := range a.stacks {
+		if strings.Contains(name, "gatewrightdev"+exported(s.Name)) {
+			return assembly{stacks: map[string]template{name: stack}}
+		}
+	}
+	t.Fatalf("%s has no stack of its own", s.Name)
+	return assembly{}
+}
+
+// container gives the one container of a service's tasks.
+func (a assembly) container(t *testing.T) map[string]any {
+	t.Helper()
+	all, _ := a.only(t, "AWS::ECS::TaskDefinition").Properties["ContainerDefinitions"].([]any)
+	if len(all) != 1 {
+		t.Fatalf("a task has %d containers, want one", len(all))
+	}
+	return all[0].(map[string]any)
+}
+
+// TestServicesAreListed has a file for each service: how it runs, who reaches it, what
+// it may do and what watches it.
+func TestServicesAreListed(t *testing.T) {
+	a := synthesise(t, relayed(nil))
+	listed := map[string]bool{}
+	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+		listed[s.Name+".txt"] = true
+		golden.Equal(t, filepath.Join("testdata/services", s.Name+".txt"), a.of(t, s).describeService(t, s))
+	}
+	entries, err := os.ReadDir("testdata/services")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !listed[e.Name()] {
+			t.Errorf("testdata/services/%s is of no service: remove it", e.Name())
+		}
+	}
+}
+
+// describeService writes what belongs to a service, whose stack the assembly is.
+func (a assembly) describeService(t *testing.T, s service.Service) string {
+	t.Helper()
+	var out strings.Builder
+	task, runs := a.only(t, "AWS::ECS::TaskDefinition").Properties, a.only(t, "AWS::ECS::Service").Properties
+	fmt.Fprintf(&out, "%sService %v tasks, %v CPU units, %v MB, %s, stopped after %v s\n", exported(s.Name), runs["DesiredCount"], task["Cpu"], task["Memory"],
+		get(task, "RuntimePlatform", "CpuArchitecture"), a.container(t)["StopTimeout"])
+
+	out.WriteString("\nreached\n")
+	for _, line := range a.rules() {
+		fmt.Fprintf(&out, "    %s\n", line)
+	}
+	out.WriteString("\nis told\n")
+	for _, kind := range []string{"Environment", "Secrets"} {
+		list, _ := a.container(t)[kind].([]any)
+		for _, v := range list {
+			value := get(v, "Value")
+			if kind == "Secrets" {
+				value = get(v, "ValueFrom")
+			}
+			fmt.Fprintf(&out, "    %s: %s\n", get(v, "Name"), render(value))
+		}
+	}
+	grants := a.grants()
+	for _, role := range slices.Sorted(maps.Keys(grants)) {
+		fmt.Fprintf(&out, "\n%s may\n", role)
+		for _, s := range grants[role] {
+			fmt.Fprintf(&out, "    %s\n", strings.Join(s.resources, " "))
+			for _, action := range s.actions {
+				fmt.Fprintf(&out, "        %s\n", action)
+			}
+		}
+	}
+	all := func(string) bool { return true }
+	out.WriteString("\nalarms\n")
+	a.listAlarms(&out, all, nil)
+	out.WriteString("\nresources\n")
+	a.countResources(&out, all, nil)
+	return out.String()
+}
+
+// rules lists what security groups let through, sorted.
+func (a assembly) rules() (out []string) {
+	for kind, sides := range map[string][2]string{
+		"AWS::EC2::SecurityGroupIngress": {"SourceSecurityGroupId", "from"},
+		"AWS::EC2::SecurityGroupEgress":  {"DestinationSecurityGroupId", "to"},
+	} {
+		for _, r := range a.all(kind) {
+			p := r.Properties
+			other := p["CidrIp"]
+			if other == nil {
+				other = p[sides[0]]
+			}
+			out = append(out, fmt.Sprintf("%s %s %s at %v to %v", render(p["GroupId"]), sides[1], render(other), p["FromPort"], p["ToPort"]))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestAServiceMayDoWhatItDeclares and nothing else, by another way than the one that
+// made its role: the uses' own words.
+func TestAServiceMayDoWhatItDeclares(t *testing.T) {
+	words := map[api.Use][]string{
+		api.GetItem: {"dynamodb:GetItem"}, api.BatchGetItem: {"dynamodb:BatchGetItem"}, api.Query: {"dynamodb:Query"}, api.PutItem: {"dynamodb:PutItem"},
+		api.UpdateItem: {"dynamodb:UpdateItem"}, api.DeleteItem: {"dynamodb:DeleteItem"}, api.CheckItem: {"dynamodb:ConditionCheckItem"},
+		api.RootKey: {"kms:Decrypt", "dynamodb:GetItem"},
+	}
+	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+		want := map[string]bool{}
+		for _, use := range s.Uses {
+			if words[use] == nil {
+				t.Errorf("%s declares %q: say here which actions that is", s.Name, use)
+			}
+			for _, action := range words[use] {
+				want[action] = true
+			}
+		}
+		has := map[string]bool{}
+		for _, statement := range synthesise(t, relayed(nil)).of(t, s).grants()["${TaskRole}"] {
+			for _, action := range statement.actions {
+				has[action] = true
+				if on := map[bool]string{true: "${RootKey.Arn}", false: "${Table.Arn}"}[strings.HasPrefix(action, "kms:")]; !slices.Equal(statement.resources, []string{on}) {
+					t.Errorf("%s may %s on %v, want %s", s.Name, action, statement.resources, on)
+				}
+			}
+		}
+		if !maps.Equal(has, want) {
+			t.Errorf("%s may %v, want %v", s.Name, slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(want)))
+		}
+	}
+}
+
+// TestTasksAreReachedByTheirBalancerAndEachOther, at their port, and by nobody else.
+func TestTasksAreReachedByTheirBalancerAndEachOther(t *testing.T) {
+	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+		a := synthesise(t, relayed(nil)).of(t, s)
+		want := []string{
+			fmt.Sprintf("${BalancerGroup.GroupId} from 0.0.0.0/0 at %d to %d", s.Port.Public, s.Port.Public),
+			fmt.Sprintf("${BalancerGroup.GroupId} to ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+			fmt.Sprintf("${TaskGroup.GroupId} from ${BalancerGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+			fmt.Sprintf("${TaskGroup.GroupId} from ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+			"${TaskGroup.GroupId} to 0.0.0.0/0 at 443 to 443",
+			fmt.Sprintf("${TaskGroup.GroupId} to ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+		}
+		slices.Sort(want)
+		if got := a.rules(); !slices.Equal(got, want) {
+			t.Errorf("the rules are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		for id, group := range a.all("AWS::EC2::SecurityGroup") {
+			// Without a rule in the group itself, EC2 adds one that lets out everything.
+			if in, out := group.Properties["SecurityGroupIngress"], get(group.Properties, "SecurityGroupEgress", 0, "CidrIp"); in != nil || out != "255.255.255.255/32" {
+				t.Errorf("%s has rules of its own: in %v, out %v", id, in, out)
+			}
+		}
+		network := get(a.only(t, "AWS::ECS::Service").Properties, "NetworkConfiguration", "AwsvpcConfiguration")
+		if groups := texts(get(network, "SecurityGroups")); !slices.Equal(groups, []string{"${TaskGroup.GroupId}"}) {
+			t.Errorf("tasks are in the groups %v", groups)
+		}
+		if groups := texts(a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["SecurityGroups"]); !slices.Equal(groups, []string{"${BalancerGroup.GroupId}"}) {
+			t.Errorf("the load balancer is in the groups %v", groups)
+		}
+	}
+}
+
+// TestAServiceTellsItsSpansWhereTheContextSays: its way out has the collector's port.
+func TestAServiceTellsItsSpansWhereTheContextSays(t *testing.T) {
+	for collector, want := range map[string]string{
+		"https://collector.example.com:4318": "at 4318 to 4318", "http://collector.example.com": "at 80 to 80", "https://collector.example.com": "",
+	} {
+		a := synthesise(t, relayed(map[string]string{"otlpEndpoint": collector}))
+		got := ""
+		for _, r := range a.rules() {
+			if after, ok := strings.CutPrefix(r, "${TaskGroup.GroupId} to 0.0.0.0/0 "); ok && !strings.Contains(after, "443") {
+				got = after
+			}
+		}
+		if got != want {
+			t.Errorf("with the collector %s there is a way out %q, want %q", collector, got, want)
+		}
+	}
+}
+
+// TestWhatATaskDrainsIsNotCut: not by its load balancer, which by default ends the
+// connections of a target that calls itself unhealthy, and not by ECS before its time.
+func TestWhatATaskDrainsIsNotCut(t *testing.T) {
+	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+		a := synthesise(t, relayed(nil)).of(t, s)
+		if stopped, _ := a.container(t)["StopTimeout"].(float64); stopped <= s.Drain.Seconds() || stopped > 120 {
+			t.Errorf("%s drains for %s and is killed after %v s; Fargate takes 120 at most", s.Name, s.Drain, stopped)
+		}
+		targets := a.only(t, "AWS::ElasticLoadBalancingV2::TargetGroup").Properties
+		attributes := map[string]any{}
+		list, _ := targets["TargetGroupAttributes"].([]any)
+		for _, one := range list {
+			attributes[get(one, "Key").(string)] = get(one, "Value")
+		}
+		for _, name := range []string{"deregistration_delay.connection_termination.enabled", "target_health_state.unhealthy.connection_termination.enabled"} {
+			if attributes[name] != "false" {
+				t.Errorf("%s is %v", name, attributes[name])
+			}
+		}
+		if targets["HealthCheckProtocol"] != "HTTPS" || targets["HealthCheckPath"] != s.Health || targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
+			t.Errorf("its targets are %v", targets)
+		}
+		listener := a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties
+		if listener["Protocol"] != "TCP" || listener["Port"] != float64(s.Port.Public) || listener["Certificates"] != nil {
+			t.Errorf("TLS does not end in the tasks: %v", listener)
+		}
+		runs := a.only(t, "AWS::ECS::Service").Properties
+		if d := runs["DeploymentConfiguration"]; get(d, "MinimumHealthyPercent") != 100.0 || get(d, "MaximumPercent") != 200.0 {
+			t.Errorf("a deployment takes tasks away first: %v", d)
+		}
+		if runs["DesiredCount"] != float64(s.Copies) {
+			t.Errorf("%v tasks, want %d", runs["DesiredCount"], s.Copies)
+		}
+		zones := map[string]bool{}
+		for _, subnet := range a.all("AWS::EC2::Subnet") {
+			zones[render(subnet.Properties["AvailabilityZone"])] = true
+		}
+		if len(zones) < s.Copies {
+			t.Errorf("%d tasks are in %d zones", s.Copies, len(zones))
+		}
+	}
+}
+
+// TestTasksRunOurBinaryAndKnowTheirInstallation, with nothing that they could write to.
+func TestTasksRunOurBinaryAndKnowTheirInstallation(t *testing.T) {
+	settings := settingsFor(t, relayed(nil))
+	for _, s := range declaredServices(settings) {
+		c := synthesise(t, relayed(nil)).of(t, s).container(t)
+		made, err := image.Of(settings.container(s.Name), "arm64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := made.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := render(c["Image"]); !strings.HasSuffix(name, "/cdk-hnb659fds-container-assets-${AWS::AccountId}-${AWS::Region}@"+digest.String()) {
+			t.Errorf("%s runs %s, which is not its image %s", s.Name, name, digest)
+		}
+		if c["ReadonlyRootFilesystem"] != true || c["Privileged"] != false || !slices.Equal(texts(get(c, "LinuxParameters", "Capabilities", "Drop")), []string{"ALL"}) {
+			t.Errorf("%s may do more than run: %v", s.Name, c)
+		}
+		told := map[string]string{}
+		list, _ := c["Environment"].([]any)
+		for _, v := range list {
+			told[get(v, "Name").(string)] = render(get(v, "Value"))
+		}
+		for _, name := range []string{"GATEWRIGHT_TABLE", "GATEWRIGHT_BUCKET", "GATEWRIGHT_KMS_KEY", "GATEWRIGHT_DEPLOYMENT_URL", "GATEWRIGHT_RELAY", "AWS_REGION"} {
+			if told[name] == "" {
+				t.Errorf("%s is not told %s", s.Name, name)
+			}
+		}
+		if _, ok := told[s.Certificate]; ok {
+			t.Errorf("%s is told its private key by the template", s.Name)
+		}
+		secret := get(c, "Secrets", 0)
+		if got := render(get(secret, "ValueFrom")); get(secret, "Name") != s.Certificate || !strings.HasSuffix(got, ":parameter/gatewright/dev/"+s.Name+"-certificate") {
+			t.Errorf("%s has the certificate of %s in %v", s.Name, got, get(secret, "Name"))
+		}
+	}
+}
+
+// TestWhereARelayIsIsTold, by the stack itself: outputs of nested stacks are shown to nobody.
+func TestWhereARelayIsIsTold(t *testing.T) {
+	told := synthesise(t, relayed(nil)).stacks["gatewright-dev.template.json"].Outputs["RelayTarget"].Value
+	if got := render(told); !strings.Contains(got, "Balancer") || !strings.Contains(got, "DNSName") {
+		t.Errorf("the relay's name is to lead to %s", got)
+	}
+}
+
+// TestRelayIsWhereTheContextSays: none without a name for it, and then none of what
+// it costs; beside an emulator it is somebody else's.
+func TestRelayIsWhereTheContextSays(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		context map[string]string
+		want    any
+	}{
+		{"none", needed(nil), nil},
+		{"ours", relayed(nil), "https://relay.example.com"},
+		{"an emulator's", needed(map[string]string{"emulator": miniStack, "relayUrl": "http://127.0.0.1:9003"}), "http://127.0.0.1:9003"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := synthesise(t, tt.context)
+			for id, f := range a.all("AWS::Lambda::Function") {
+				want := tt.want
+				if id != "GatewayFunction" {
+					want = nil // nobody else asks it
+				}
+				if got := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_RELAY"); got != want {
+					t.Errorf("%s asks the relay %v, want %v", id, got, want)
+				}
+			}
+			deployed := tt.context["relayDomain"] != ""
+			for _, stack := range a.stacks {
+				for id, r := range stack.Resources {
+					if strings.HasPrefix(r.Type, "AWS::EC2::") || strings.HasPrefix(r.Type, "AWS::ECS::") || strings.HasPrefix(r.Type, "AWS::ElasticLoadBalancing") {
+						if !deployed {
+							t.Errorf("%s (%s) is for a relay that is none", id, r.Type)
+						}
+						if strings.Contains(r.Type, "NatGateway") || strings.Contains(r.Type, "VPCEndpoint") || strings.Contains(r.Type, "EIP") {
+							t.Errorf("%s (%s) costs money while nobody asks: docs/decisions/0040-relays-in-public-subnets.md", id, r.Type)
+						}
+					}
+				}
+			}
+		})
+	}
+}
