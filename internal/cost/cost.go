@@ -7,8 +7,8 @@
 // It is no bill and no forecast: prices change and differ between regions, and no
 // discount, free tier or tax is in it.
 //
-// Read cost.go, which has the prices; then inputs.go, requests.go, bills.go and
-// containers.go.
+// Read cost.go, which has the prices; then inputs.go, requests.go, bills.go,
+// containers.go and relay.go.
 package cost
 
 import "slices"
@@ -50,6 +50,8 @@ const (
 	memoryHour     = "memory"
 	balancerHour   = "balancer"
 	balancerUnit   = "balancer-unit"
+	relayHour      = "network-balancer"
+	relayUnit      = "network-balancer-unit"
 	addressHour    = "address"
 	translatorHour = "translator"
 )
@@ -82,6 +84,8 @@ func prices() []price {
 		{memoryHour, "Fargate, arm64: memory", 0.00356, 1, "GB-hour"},
 		{balancerHour, "Application Load Balancer", 0.0225, 1, "hour"},
 		{balancerUnit, "Application Load Balancer: capacity", 0.008, 1, "LCU-hour"},
+		{relayHour, "Network Load Balancer", 0.0225, 1, "hour"},
+		{relayUnit, "Network Load Balancer: capacity", 0.006, 1, "NLCU-hour"},
 		{addressHour, "A public IPv4 address", 0.005, 1, "hour"},
 		{translatorHour, "A NAT gateway", 0.045, 1, "hour"},
 	}

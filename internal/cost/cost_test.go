@@ -95,6 +95,8 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 		installationSummary:                    file("alarms\n\nresources\n       2 AWS::KMS::Key\n"),
 		"infra/testdata/functions/gateway.txt": file("GatewayFunction provided.al2023 arm64, 512 MB, 29 s, tracing Active\n\nresources\n" +
 			"      30 AWS::KMS::Key\n"),
+		"infra/testdata/services/relay.txt": file("RelayService 2 tasks, 256 CPU units, 512 MB, ARM64, stopped after 120 s\n\nresources\n" +
+			"       3 AWS::CloudWatch::Alarm\n       2 AWS::EC2::Subnet\n       1 AWS::ElasticLoadBalancingV2::LoadBalancer\n"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +107,13 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 	if m.resources["AWS::KMS::Key"] != 32 || m.memoryMB["gateway"] != 512 {
 		t.Errorf("read %v", m)
 	}
+	if m.resources["AWS::CloudWatch::Alarm"] != 0 {
+		t.Error("an installation without a relay pays for the relay's alarms")
+	}
+	// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 4 × 0.005) + 3 × 0.10
+	if got := bill(relay(m)); math.Abs(got-45.7425) > 1e-4 {
+		t.Errorf("a relay costs %.5f a month", got)
+	}
 }
 
 func TestWhatIsMissingIsAnErrorAndNoZero(t *testing.T) {
@@ -113,6 +122,9 @@ func TestWhatIsMissingIsAnErrorAndNoZero(t *testing.T) {
 	}
 	if _, err := read(fstest.MapFS{keysLedger: file("another form\n")}); err == nil {
 		t.Error("a ledger in which no row is found is no error")
+	}
+	if _, err := tables(measuredHere(t, "relay")); err == nil || !strings.Contains(err.Error(), "relay") {
+		t.Errorf("a relay that is gone: %v", err)
 	}
 	if _, err := tables(measured{}); err == nil || !strings.Contains(err.Error(), "check a key") {
 		t.Errorf("a row that is gone: %v", err)
@@ -123,6 +135,17 @@ func TestWhatIsMissingIsAnErrorAndNoZero(t *testing.T) {
 		}
 	}()
 	dollars("air", 1)
+}
+
+// measuredHere is what the goldens say, without a service.
+func measuredHere(t *testing.T, without string) measured {
+	t.Helper()
+	m, err := read(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(m.services, without)
+	return m
 }
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }

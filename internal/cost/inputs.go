@@ -44,6 +44,15 @@ type measured struct {
 	resources map[string]float64
 	// memoryMB of each function.
 	memoryMB map[string]float64
+	// services are those that an installation has where its context asks for them.
+	services map[string]running
+}
+
+// running is a service: tasks, each with thousandths of a processor (of which AWS has
+// 1024) and megabytes, and what else is there for it alone.
+type running struct {
+	tasks, cpuUnits, memoryMB float64
+	resources                 map[string]float64
 }
 
 // The goldens, from the root of the repository.
@@ -53,11 +62,12 @@ const (
 	// What the templates have: the installation's own, and a file for each function.
 	installationSummary = "infra/testdata/template.txt"
 	functionSummaries   = "infra/testdata/functions/*.txt"
+	serviceSummaries    = "infra/testdata/services/*.txt"
 )
 
 // read reads the goldens.
 func read(root fs.FS) (measured, error) {
-	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}}
+	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}, services: map[string]running{}}
 	var err error
 	if m.keys, err = readLedger(root, keysLedger); err != nil {
 		return m, err
@@ -78,10 +88,7 @@ func read(root fs.FS) (measured, error) {
 		return m, fmt.Errorf("list %s: %w", functionSummaries, err)
 	}
 	for _, summary := range append(functions, installationSummary) {
-		err := eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) {
-			m.resources[groups[1]] += n[0]
-		})
-		if err != nil {
+		if err := countResources(root, summary, m.resources); err != nil {
 			return m, err
 		}
 	}
@@ -93,7 +100,29 @@ func read(root fs.FS) (measured, error) {
 			return m, err
 		}
 	}
+	services, err := fs.Glob(root, serviceSummaries)
+	if err != nil {
+		return m, fmt.Errorf("list %s: %w", serviceSummaries, err)
+	}
+	for _, summary := range services {
+		of := running{resources: map[string]float64{}}
+		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+) tasks, (\d+) CPU units, (\d+) MB`, func(groups []string, n []float64) {
+			of.tasks, of.cpuUnits, of.memoryMB = n[1], n[2], n[3]
+			m.services[strings.ToLower(groups[0])] = of
+		})
+		if err != nil {
+			return m, err
+		}
+		if err := countResources(root, summary, of.resources); err != nil {
+			return m, err
+		}
+	}
 	return m, nil
+}
+
+// countResources adds the counts of a summary's resources, by their types.
+func countResources(root fs.FS, summary string, to map[string]float64) error {
+	return eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) { to[groups[1]] += n[0] })
 }
 
 // readLedger reads the rows of a ledger: a name, three counts of calls, and the

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,7 +15,11 @@ func tables(m measured) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.services["relay"].tasks == 0 {
+		return nil, errors.New("cost: no summary of infra has the relay's tasks")
+	}
 	return map[string]string{
+		"relay":        billTable(relay(m)),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
 		"idle":         billTable(idle(m)),
