@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,23 +37,39 @@ type AgentOptions struct {
 	TLS *tls.Config
 	// Transport asks services; nil has defaults of its own.
 	Transport http.RoundTripper
-	// Log hears of connections that open and end.
+	// Log hears of connections that open and end, and as warnings of services that do
+	// not answer.
 	Log *slog.Logger
-	// Notify is called when the number of open connections changes; nil for nobody.
+	// Notify is called when the number of connections changes on which requests may come:
+	// their relay has told the services. nil for nobody.
 	Notify func(open int)
+	// Failed is called when no connection was made, and when one has ended that its relay
+	// did not drain: why, how many attempts in a row were in vain before, and how long it
+	// is until the next one. nil for nobody. Neither it nor Notify is called twice at once.
+	Failed func(err error, attempt int, wait time.Duration)
 	// Pause waits between attempts; nil waits for a random part of a time that doubles up
 	// to half a minute.
 	Pause func(ctx context.Context, attempt int) error
 }
 
-// ErrRefused says that the relay does not know the token (any more).
-var ErrRefused = errors.New("the relay refuses the token: it is no tunnel's, or it was rotated. Take the tunnel's present one from the management API")
+var (
+	// ErrCut says that requests were under way when an agent's grace was over.
+	ErrCut = errors.New("requests under way did not end in time, and were cut")
+	// ErrLost says that a connection to the relay has ended by itself.
+	ErrLost = errors.New("the connection to the relay has ended")
+	// ErrNoRelay says that what was connected to does not speak as a relay does.
+	ErrNoRelay = errors.New("what answers there is no relay")
+	// ErrRefused says that the relay does not know the token (any more).
+	ErrRefused = errors.New("the relay refuses the token: it is no tunnel's, or it was rotated. Take the tunnel's present one from the management API")
+)
 
 // Agent connects services of its network to a relay.
 type Agent struct {
 	options AgentOptions
 	known   known
 	server  *http.Server
+	busy    atomic.Int64  // requests
+	leaving chan struct{} // closed when it takes no more
 
 	mu      sync.Mutex
 	open    int
@@ -63,9 +80,6 @@ type Agent struct {
 func NewAgent(o AgentOptions) *Agent {
 	if o.Connections == 0 {
 		o.Connections = 2
-	}
-	if o.Pause == nil {
-		o.Pause = pause
 	}
 	if o.Transport == nil {
 		o.Transport = serviceTransport()
@@ -95,35 +109,89 @@ func NewAgent(o AgentOptions) *Agent {
 		},
 	}
 	a.server.Protocols.SetUnencryptedHTTP2(true) // within TLS
+	a.leaving = make(chan struct{})
+	a.server.Handler = a.counted(a.server.Handler)
 	return a
 }
 
+// counted counts requests for services, which an agent's end waits for, and answers the one
+// that asks for its end.
+func (a *Agent) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Host != controlHost:
+			a.busy.Add(1)
+			defer a.busy.Add(-1)
+		case r.URL.Path == "/leaving":
+			a.leaves(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Run keeps connections open until ctx ends, whose cause it answers then, or until the
-// relay refuses the token: ErrRefused. When ctx ends it takes no new requests, and waits
-// for those under way for as long as grace.
+// relay refuses the token: ErrRefused. Then it has the relay send no new requests, and waits
+// for those under way for as long as grace; with those that it cut then it answers ErrCut as
+// well. It is called once.
 func (a *Agent) Run(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	over, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	var work sync.WaitGroup
 	for range a.options.Connections {
-		work.Go(func() { a.keep(ctx, cancel) })
+		work.Go(func() { a.keep(ctx, over, cancel) })
 	}
 	<-ctx.Done()
-	down, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	close(a.leaving)
+	gone := make(chan struct{})
+	go func() {
+		work.Wait()
+		a.serving.Wait()
+		close(gone)
+	}()
+	down, stop := context.WithTimeout(over, grace)
 	defer stop()
-	if err := a.server.Shutdown(down); err != nil {
-		_ = a.server.Close()
+	a.drained(down, gone)
+	cut := a.busy.Load() > 0
+	end()
+	<-gone
+	if cut {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), ErrCut)
 	}
-	work.Wait()
-	a.serving.Wait()
 	return context.Cause(ctx)
 }
 
+// farewell is how long a relay may take to hear that an agent leaves. After that one that
+// sends nothing, such as one that is gone, is not waited for.
+const farewell = 2 * time.Second
+
+// drained returns when relays have ended all connections, and when nothing was under way for
+// as long as farewell, or ctx has ended.
+func (a *Agent) drained(ctx context.Context, gone <-chan struct{}) {
+	const looks = 20
+	ticker := time.NewTicker(farewell / looks)
+	defer ticker.Stop()
+	for idle := 0; idle < looks; idle++ {
+		select {
+		case <-gone:
+			return
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if a.busy.Load() > 0 {
+				idle = 0
+			}
+		}
+	}
+}
+
 // keep opens one connection after the other.
-func (a *Agent) keep(ctx context.Context, cancel context.CancelCauseFunc) {
+func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		began := time.Now()
-		err := a.once(ctx)
+		err := a.once(ctx, over)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -134,7 +202,11 @@ func (a *Agent) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 		if time.Since(began) > settled {
 			attempt = 0
 		}
-		if a.options.Pause(ctx, attempt) != nil {
+		wait := delay(attempt)
+		if err != nil {
+			a.failed(ctx, err, attempt, wait)
+		}
+		if a.pause(ctx, attempt, wait) != nil {
 			return
 		}
 	}
@@ -145,35 +217,49 @@ func (a *Agent) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 const settled = time.Minute
 
 // once opens a connection and serves on it until it ends, or until its relay drains: then it
-// is served on beside the one that takes its place.
-func (a *Agent) once(ctx context.Context) error {
+// is served on beside the one that takes its place, and there is no error. It ends with over
+// at the latest: the server does not know of one that it was given as it was shut down.
+func (a *Agent) once(ctx, over context.Context) error {
 	conn, err := a.connect(ctx)
 	if err != nil {
-		a.options.Log.LogAttrs(ctx, slog.LevelWarn, "tunnel: no connection to the relay", slog.Any("error", err))
 		return err
 	}
-	a.count(1)
-	a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: connected", slog.String("relay", a.options.Relay.Host))
-	l := serveOne(conn)
+	l := serveOne(conn, func() { a.count(ctx, 1) })
 	a.serving.Go(func() {
+		defer context.AfterFunc(over, func() { _ = l.told.Close() })()
 		_ = a.server.Serve(l)
 		<-l.ended
-		a.count(-1)
-		a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: a connection has ended", slog.String("relay", a.options.Relay.Host))
+		if l.told.over() {
+			a.count(ctx, -1)
+		}
 	})
 	select {
 	case <-l.ended:
 	case <-l.draining:
+		return nil
 	}
-	return nil
+	if !l.told.over() {
+		return ErrNoRelay
+	}
+	return ErrLost
 }
 
-func (a *Agent) count(n int) {
+func (a *Agent) count(ctx context.Context, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open += n
+	a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: connections", slog.Int("open", a.open), slog.String("relay", a.options.Relay.Host))
 	if a.options.Notify != nil {
 		a.options.Notify(a.open)
+	}
+}
+
+func (a *Agent) failed(ctx context.Context, err error, attempt int, wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: no connection to the relay", slog.Any("error", err))
+	if a.options.Failed != nil {
+		a.options.Failed(err, attempt, wait)
 	}
 }
 
@@ -188,6 +274,9 @@ func (a *Agent) configure(w http.ResponseWriter, r *http.Request) {
 	if err := a.known.set(services); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
+	}
+	if c, ok := r.Context().Value(connKey{}).(*told); ok {
+		c.knows()
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -206,15 +295,33 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// pause is the time before an attempt: a random part, so that the agents of a relay that
+// leaves answers when the agent takes no more requests. So a relay hears of it before the
+// connection ends, and nothing that nobody may send twice is on its way then: a GOAWAY of
+// HTTP/2 crosses with requests.
+func (a *Agent) leaves(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-a.leaving:
+		w.WriteHeader(http.StatusNoContent)
+	case <-r.Context().Done():
+	}
+}
+
+// delay is the time before an attempt: a random part, so that the agents of a relay that
 // was restarted do not come all at once.
-func pause(ctx context.Context, attempt int) error {
+func delay(attempt int) time.Duration {
 	const first, longest = time.Second, 30 * time.Second
 	limit := longest
 	if attempt < 5 {
 		limit = min(longest, first<<attempt)
 	}
-	timer := time.NewTimer(limit/4 + rand.N(limit*3/4)) //nolint:gosec // no secret
+	return limit/4 + rand.N(limit*3/4) //nolint:gosec // no secret
+}
+
+func (a *Agent) pause(ctx context.Context, attempt int, wait time.Duration) error {
+	if a.options.Pause != nil {
+		return a.options.Pause(ctx, attempt)
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -222,47 +329,6 @@ func pause(ctx context.Context, attempt int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// oneConn is a listener that accepts one connection: what http.Server serves on.
-type oneConn struct {
-	conn chan net.Conn
-	// ended is closed when the connection has ended, draining when its relay takes no more.
-	ended, draining chan struct{}
-	addr            net.Addr
-}
-
-// serveOne makes the listener of a connection.
-func serveOne(conn net.Conn) *oneConn {
-	l := &oneConn{conn: make(chan net.Conn, 1), ended: make(chan struct{}), draining: make(chan struct{}), addr: conn.LocalAddr()}
-	l.conn <- &told{
-		Conn: conn, ended: sync.OnceFunc(func() { close(l.ended) }), drains: sync.OnceFunc(func() { close(l.draining) }),
-	}
-	return l
-}
-
-// Accept gives the connection, and then waits for its end.
-func (l *oneConn) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conn:
-		return c, nil
-	case <-l.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *oneConn) Close() error   { return nil }
-func (l *oneConn) Addr() net.Addr { return l.addr }
-
-// told is a connection that tells of its end.
-type told struct {
-	net.Conn
-	ended, drains func()
-}
-
-func (c *told) Close() error {
-	c.ended()
-	return c.Conn.Close()
 }
 
 // known are the services that an agent was told of.

@@ -26,13 +26,14 @@ func (a *Agent) connect(ctx context.Context) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	if a.options.WebSocket {
-		return a.connectWebSocket(ctx, token)
-	}
 	var conn net.Conn
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) { conn = info.Conn },
 	})
+	if a.options.WebSocket {
+		switched, err := a.connectWebSocket(ctx, token)
+		return switched, connectFailed(err, conn != nil)
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.options.Relay.JoinPath(ConnectPath).String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask the relay: %w", err)
@@ -42,7 +43,7 @@ func (a *Agent) connect(ctx context.Context) (net.Conn, error) {
 	r.Header.Set("Upgrade", Protocol)
 	response, err := a.transport().RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the relay: %w", err)
+		return nil, connectFailed(err, conn != nil)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		defer func() { _ = response.Body.Close() }()
@@ -51,7 +52,7 @@ func (a *Agent) connect(ctx context.Context) (net.Conn, error) {
 	both, ok := response.Body.(io.ReadWriteCloser)
 	if !ok || response.Header.Get("Upgrade") != Protocol {
 		_ = response.Body.Close()
-		return nil, errors.New("connect to the relay: what answers there is no relay")
+		return nil, connectFailed(ErrNoRelay, true)
 	}
 	return &dialled{Conn: conn, both: both}, nil
 }
@@ -72,6 +73,7 @@ func (a *Agent) transport() *http.Transport {
 		Proxy: http.ProxyFromEnvironment, DialContext: a.options.Dial,
 		TLSClientConfig: a.options.TLS.Clone(), TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxHeaderBytes,
 		Protocols: new(http.Protocols), ReadBufferSize: copyBytes, WriteBufferSize: copyBytes,
+		DisableKeepAlives: true, // a refused attempt leaves no connection behind
 	}
 	if t.DialContext == nil {
 		t.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext
@@ -83,7 +85,10 @@ func (a *Agent) transport() *http.Transport {
 func (a *Agent) connectWebSocket(ctx context.Context, token string) (net.Conn, error) {
 	conn, response, err := websocket.Dial(ctx, //nolint:bodyclose // the library reads and replaces it
 		a.options.Relay.JoinPath(ConnectPath).String(), &websocket.DialOptions{
-			HTTPClient:   &http.Client{Transport: a.transport()},
+			// Elsewhere the token would be a stranger's to see.
+			HTTPClient: &http.Client{Transport: a.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}},
 			HTTPHeader:   http.Header{"Authorization": {"Bearer " + token}},
 			Subprotocols: []string{Protocol},
 		})
@@ -91,12 +96,25 @@ func (a *Agent) connectWebSocket(ctx context.Context, token string) (net.Conn, e
 	case err != nil && response != nil && response.StatusCode != http.StatusSwitchingProtocols:
 		return nil, refusal(response)
 	case err != nil:
-		return nil, fmt.Errorf("connect to the relay by WebSocket: %w", err)
+		return nil, err
 	case conn.Subprotocol() != Protocol:
 		_ = conn.CloseNow()
-		return nil, errors.New("connect to the relay by WebSocket: what answers there is no relay")
+		return nil, ErrNoRelay
 	}
 	return messages(ctx, conn), nil
+}
+
+// connectFailed says of an error whether anything was there that took the connection:
+// then it is an ErrNoRelay too, but for answers and refusals, which are told as they are.
+func connectFailed(err error, connected bool) error {
+	_, answered := errors.AsType[*AnswerError](err)
+	switch {
+	case err == nil, answered, errors.Is(err, ErrRefused):
+		return err
+	case connected && !errors.Is(err, ErrNoRelay):
+		err = fmt.Errorf("%w: %w", ErrNoRelay, err)
+	}
+	return fmt.Errorf("connect to the relay: %w", err)
 }
 
 // messages is a WebSocket as a stream of bytes.
@@ -111,7 +129,15 @@ func refusal(response *http.Response) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ErrRefused
 	}
-	return fmt.Errorf("connect to the relay: it answers %s", response.Status)
+	return &AnswerError{response.StatusCode}
+}
+
+// AnswerError says that a relay has answered otherwise than by switching protocols.
+type AnswerError struct{ Status int }
+
+// Error implements error. It has nothing that the relay has written.
+func (e *AnswerError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("the relay answers %d %s", e.Status, http.StatusText(e.Status)))
 }
 
 // Authorizer says which tunnel a token is of, "" for none.

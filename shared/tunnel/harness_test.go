@@ -21,6 +21,7 @@ const (
 	tunnelID = "tnl_1"
 	token    = "token-of-tnl-1"
 	timeout  = 60 * time.Second
+	grace    = time.Second
 )
 
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}
@@ -132,7 +133,7 @@ func (w *world) run(o tunnel.AgentOptions) *running {
 	r := &running{stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.err = tunnel.NewAgent(o).Run(ctx, time.Millisecond)
+		r.err = tunnel.NewAgent(o).Run(ctx, grace)
 	}()
 	want := before + max(o.Connections, 2)
 	w.until(func() bool { return len(w.relay.Of(tunnelID)) >= want })

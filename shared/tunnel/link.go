@@ -88,14 +88,7 @@ func (l *Link) Configure(ctx context.Context, services []Service) error {
 // Drain has the agent dial another connection, and returns when nothing is under way on
 // this one any more, or ctx has ended. New requests are refused from now on.
 func (l *Link) Drain(ctx context.Context) error {
-	l.mu.Lock()
-	if !l.draining {
-		l.draining = true
-		if l.busy == 0 {
-			close(l.idle)
-		}
-	}
-	l.mu.Unlock()
+	l.retire()
 	if err := l.control(ctx, http.MethodPost, "/drain", nil); err != nil {
 		return err
 	}
@@ -106,6 +99,32 @@ func (l *Link) Drain(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// retire has the link take no more requests.
+func (l *Link) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.draining {
+		l.draining = true
+		if l.busy == 0 {
+			close(l.idle)
+		}
+	}
+}
+
+// closeWhenLeft waits until the agent leaves, and ends the connection then, when nothing is
+// under way on it any more.
+func (l *Link) closeWhenLeft(ctx context.Context) {
+	if l.control(ctx, http.MethodGet, "/leaving", nil) != nil {
+		return // it has ended
+	}
+	l.retire()
+	select {
+	case <-l.idle:
+		l.Close()
+	case <-l.done:
+	}
 }
 
 func (l *Link) control(ctx context.Context, method, path string, body []byte) error {

@@ -108,6 +108,7 @@ func (rl *Relay) serve(ctx context.Context, tunnelID string, conn net.Conn) erro
 		return err
 	}
 	rl.usableNow()
+	go l.closeWhenLeft(ctx)
 	if rl.options.Changed != nil {
 		rl.options.Changed(ctx, tunnelID)
 	}

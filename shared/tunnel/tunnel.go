@@ -13,7 +13,7 @@
 //
 // Read this file, then link.go and links.go (the relay's end), agent.go (the other
 // end), forward.go (from the agent to the service) and switched.go (WebSockets
-// within). connect.go is how an agent dials.
+// within). connect.go is how an agent dials, served.go what its server is given.
 package tunnel
 
 import (

@@ -1,0 +1,92 @@
+package tunnel_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// TestStoppedAgentLosesNothing stops one of two agents again and again while requests are
+// sent that nobody may send twice.
+func TestStoppedAgentLosesNothing(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo))
+	w.run(w.options())
+	var over atomic.Bool
+	var asked atomic.Int64
+	var work sync.WaitGroup
+	for range 4 {
+		work.Go(func() {
+			for !over.Load() {
+				r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api.service/", strings.NewReader("x"))
+				response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
+				if err != nil {
+					t.Errorf("a request ends with %v", err)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				asked.Add(1)
+			}
+		})
+	}
+	for range 20 {
+		second := w.run(w.options())
+		before := asked.Load()
+		w.until(func() bool { return asked.Load() > before+20 })
+		_ = second.end()
+		w.until(func() bool { return len(w.relay.Of(tunnelID)) == 2 })
+	}
+	over.Store(true)
+	work.Wait()
+}
+
+// TestGraceEndsRequests stops an agent whose service does not answer.
+func TestGraceEndsRequests(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server looks for its client's end
+		close(began)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	agent := make(chan error, 1)
+	go func() { agent <- tunnel.NewAgent(w.options()).Run(ctx, time.Millisecond) }()
+	w.until(func() bool { return len(w.relay.Of(tunnelID)) == 2 })
+	answer := make(chan error, 1)
+	go func() {
+		_, err := w.ask(http.MethodPost, "/", strings.NewReader("x"))
+		answer <- err
+	}()
+	<-began
+	stop()
+	if err := <-agent; !errors.Is(err, tunnel.ErrCut) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the agent ends with %v, want ErrCut", err)
+	}
+	if err := <-answer; !errors.Is(err, tunnel.ErrBroken) {
+		t.Errorf("the request ends with %v, want ErrBroken", err)
+	}
+	<-ended
+}
+
+// TestAgentEndsWithoutItsRelay stops one whose relay is gone, and expects it not to wait for
+// an answer as long as it would for requests.
+func TestAgentEndsWithoutItsRelay(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *tunnel.Relay, ws *wires, end func()) {
+		for _, w := range ws.all() {
+			w.cut()
+		}
+		began := time.Now()
+		if end(); time.Since(began) > 10*time.Second {
+			t.Errorf("it took %v", time.Since(began))
+		}
+	})
+}
