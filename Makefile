@@ -20,6 +20,8 @@ SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/c
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) $(SERVICES:%=dist/$(HOST)/%/container)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
 PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
+# What runs beside an installation, on machines without one.
+COMMAND   := dist/gatewright$(if $(filter Windows_NT,$(OS)),.exe)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -48,13 +50,15 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
+
+cli: $(COMMAND) ## build the command gatewright, which connects tunnels, into dist/
 
 # By the environment, where no character of it means anything to a shell; few shells replace the ~ of FILE=~/x.
 backup restore: export BACKUP_FILE = $(value FILE)
@@ -123,14 +127,14 @@ check: lint lint-infra lint-openapi cross test race build clients ## do what con
 
 # The systems that `make run` is for, and the packages that know what they do differently: vet compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
-PORTABLE := ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
+PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
             ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
-cross: $(SYSTEMS:%=cross-%) ## compile the local run, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
+cross: $(SYSTEMS:%=cross-%) ## compile the local run and the command gatewright, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
 
 $(SYSTEMS:%=cross-%): cross-%: FORCE
-	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local
+	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local ./cmd/gatewright
 	$(call on,$*) go vet $(PORTABLE)
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
@@ -256,6 +260,9 @@ $(PRODUCT): FORCE
 	@test -e $@ || echo "Building Gatewright. The first time takes a minute or two."
 	@if test -t 1; then go build -v -buildvcs=false -o $@ ./local 2>&1 | { n=0 open=; while IFS= read -r line; do case $$line in \
 		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
+
+$(COMMAND): FORCE
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda

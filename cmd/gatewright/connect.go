@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// varRelay is the variable with the relay's address, for who has no flags.
+const varRelay = "TUNNEL_RELAY"
+
+// The bounds of what is typed.
+const (
+	leastConnections, mostConnections = 2, 4
+	defaultDrain, longestDrain        = 25 * time.Second, time.Hour
+	maxCABytes                        = 1 << 20
+)
+
+// connectFlags are what is typed.
+type connectFlags struct {
+	relay, tokenFile, caFile, logFormat string
+	connections                         int
+	webSocket, plainHTTP                bool
+	drain                               time.Duration
+}
+
+func connectCommand() *cobra.Command {
+	var f connectFlags
+	c := &cobra.Command{
+		Use:   "connect --relay URL",
+		Short: "Connect a tunnel's services to a relay, until it is stopped",
+		Long: `Connect a tunnel's services to a relay, until it is stopped. It dials the relay and listens nowhere: no port of this
+network is open. The tunnel's configuration says which services there are, and who may call them.
+
+The tunnel's token is in the variable ` + varToken + `, or in the file of --token-file, which is read anew for each
+connection. It is never a word of the command line, where all users of the machine see it.
+
+A connection that is lost is dialled again. Ctrl-C or SIGTERM ends it: it takes no new requests, and finishes those
+under way for as long as --drain-timeout. A second one ends it at once.
+
+Exit codes:
+  0  it was stopped, and no request was cut
+  1  it was stopped with requests under way, or anything else went wrong
+  2  the command line, the environment or a file that it names can't be followed
+  3  the relay refuses the token: it is no tunnel's, or it was rotated`,
+		Example: `  ` + varToken + `=… gatewright tunnel connect --relay http://` + defaultRelayAddr + `
+  gatewright tunnel connect --relay https://relay.example.com --token-file /run/secrets/tunnel-token`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.options(args, os.Getenv)
+			if err != nil {
+				return usageError{err}
+			}
+			return connect(cmd.Context(), o, f, os.Stdout)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.relay, "relay", "", "the relay's address, https://host[:port]; "+varRelay+" without it")
+	flags.StringVar(&f.tokenFile, "token-file", "", "the file with the tunnel's token; "+varToken+" without it")
+	flags.IntVar(&f.connections, "connections", leastConnections, "how many connections are kept open, 2 to 4: a relay that goes takes its own along")
+	flags.BoolVar(&f.webSocket, "websocket", false, "connect by WebSocket, for proxies that let nothing else through")
+	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) of the authorities that the relay's may be of, instead of the system's")
+	flags.BoolVar(&f.plainHTTP, "allow-plain-http", false, "take an http address of another machine too: whoever is in between reads the token and all requests")
+	flags.DurationVar(&f.drain, "drain-timeout", defaultDrain, "how long requests under way may take at the end")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text for people, json for machines")
+	return c
+}
+
+// defaultRelayAddr is where a relay listens that runs on this machine with make run.
+const defaultRelayAddr = "127.0.0.1:9003"
+
+// options checks what was typed. The error names everything at fault, and no value that may
+// be a secret.
+func (f connectFlags) options(args []string, getenv func(string) string) (tunnel.AgentOptions, error) {
+	o := tunnel.AgentOptions{Connections: f.connections, WebSocket: f.webSocket}
+	var wrong []error
+	note := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(args) > 0 {
+		note(fmt.Errorf("it takes nothing but flags. A token belongs into %s or --token-file: rotate it if it was typed here, where all users of this machine see it", varToken))
+	}
+	var err error
+	o.Relay, err = f.relayURL(getenv)
+	note(err)
+	source, err := tokenFrom(f.tokenFile, getenv)
+	note(err)
+	o.Token = source.read
+	if f.connections < leastConnections || f.connections > mostConnections {
+		note(fmt.Errorf("--connections is no number from %d to %d", leastConnections, mostConnections))
+	}
+	if f.drain < 0 || f.drain > longestDrain {
+		note(errors.New("--drain-timeout is no time from 0s to 1h"))
+	}
+	if f.logFormat != "text" && f.logFormat != "json" {
+		note(errors.New("--log-format is neither text nor json"))
+	}
+	o.TLS, err = f.roots()
+	note(err)
+	return o, errors.Join(wrong...)
+}
+
+// relayURL reads the relay's address. The token goes there, so it is https, but on this
+// machine itself.
+func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
+	text, name := f.relay, "--relay"
+	if text == "" {
+		text, name = getenv(varRelay), varRelay
+	}
+	if text == "" {
+		return nil, fmt.Errorf("there is no relay: name its address with --relay, such as https://relay.example.com, or in %s. With make run it is http://%s", varRelay, defaultRelayAddr)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query and fragment", name)
+	case u.Scheme == "http" && !f.plainHTTP && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("%s is an http address of another machine: whoever is in between would read the token and all requests. Write https, or add --allow-plain-http", name)
+	}
+	return u, nil
+}
+
+// loopback reports whether a host is this machine itself, without asking the DNS.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// roots are the authorities of --ca-file, nil without one.
+func (f connectFlags) roots() (*tls.Config, error) {
+	if f.caFile == "" {
+		return nil, nil
+	}
+	file, err := os.Open(f.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file %s can't be read: %w", f.caFile, disk.Cause(err))
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxCABytes))
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file %s can't be read: %w", f.caFile, disk.Cause(err))
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--ca-file %s has no certificate in PEM (-----BEGIN CERTIFICATE-----)", f.caFile)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// connect runs an agent until ctx ends or its token is refused, and tells of it on out.
+func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os.File) error {
+	var at slog.LevelVar // of what the agent says itself, beside what it tells us
+	at.Set(slog.LevelWarn)
+	p := &progress{json: f.logFormat == "json", relay: printable(o.Relay.Host), of: o.Connections}
+	if p.json {
+		p.log = slog.New(slog.NewJSONHandler(out, nil))
+		o.Log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &at}))
+	} else {
+		t := terminal.New(out, terminal.Colours(out, os.Getenv))
+		p.log = slog.New(t.Lines(slog.LevelInfo))
+		o.Log = slog.New(t.Lines(&at))
+	}
+	source := tokenSource{file: f.tokenFile}
+	p.tell(ctx, slog.LevelInfo, "connecting", fmt.Sprintf("connecting to %s with the token in %s; Ctrl-C ends it", o.Relay.Redacted(), source),
+		slog.String("relay", p.relay), slog.String("token", source.String()), slog.Int("of", p.of), slog.Bool("websocket", o.WebSocket))
+	if source.exposed() {
+		p.tell(ctx, slog.LevelWarn, "token exposed", "other users of this machine may read the token in "+source.file+": chmod 600 keeps them out", slog.String("token", source.file))
+	}
+	o.Notify = func(open int) { p.counted(ctx, open) }
+	o.Failed = func(err error, attempt int, wait time.Duration) { p.failed(ctx, err, attempt, wait) }
+	stop := context.AfterFunc(ctx, func() {
+		p.tell(ctx, slog.LevelInfo, "stopping", "stopping: it takes no new requests", slog.Float64("drainSeconds", f.drain.Seconds()))
+	})
+	defer stop()
+	err := tunnel.NewAgent(o).Run(ctx, f.drain)
+	if errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut) {
+		p.tell(ctx, slog.LevelInfo, "stopped", "stopped")
+	}
+	return err
+}

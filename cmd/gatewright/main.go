@@ -1,0 +1,131 @@
+// Command gatewright is what runs beside an installation of the product, on machines that it
+// does not know: `gatewright tunnel connect` carries requests to services that only its
+// machine reaches.
+//
+// What it is not: a part of the installation. It reads no table and no key of one, and
+// whatever may happen to it, it may happen to a service behind it alone.
+//
+// Read main.go for the commands and their exit codes, connect.go for what is typed,
+// token.go for the secret, progress.go for what a person sees of connections.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// The exit codes. docs/tunnels.md has them for users.
+const (
+	exitStopped = 0
+	exitOther   = 1
+	exitUsage   = 2
+	exitRefused = 3
+)
+
+// usageError is a command line, or an environment, that can't be followed.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errStopped ends a context that a signal ended.
+var errStopped = errors.New("stopped")
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run is main with an exit code.
+func run(args []string) int {
+	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	ctx, stop := stoppable(context.Background(), problems)
+	defer stop()
+	root := command()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	_, usage := errors.AsType[usageError](err)
+	switch {
+	case err == nil, errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
+		return exitStopped
+	case errors.Is(err, errStopped):
+		problems.Fail(tunnel.ErrCut)
+		return exitOther
+	case errors.Is(err, tunnel.ErrRefused):
+		problems.Fail(tunnel.ErrRefused)
+		return exitRefused
+	case usage:
+		problems.Fail(err)
+		return exitUsage
+	}
+	problems.Fail(err)
+	return exitOther
+}
+
+// repeatedSignal is within which time signals count as one: a launcher may pass on what
+// the terminal has sent to all.
+const repeatedSignal = 300 * time.Millisecond
+
+// stoppable returns a context that the first Ctrl-C (or SIGTERM, or the terminal's end)
+// ends. The second one ends the process at once.
+func stoppable(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		first := time.Now()
+		cancel(errStopped)
+		for range signals {
+			if time.Since(first) > repeatedSignal {
+				t.Fail(errors.New("stopped at once, with requests under way"))
+				os.Exit(exitOther)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel(nil)
+	}
+}
+
+// command is the command line.
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gatewright",
+		Short:         "What runs beside a Gatewright installation",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          needsCommand,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "shorthand") {
+			err = errors.New("there is no such flag") // the letters may be of a secret
+		}
+		return usageError{fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())}
+	})
+	group := &cobra.Command{Use: "tunnel", Short: "Let an installation's projects call services that this machine reaches", Args: cobra.ArbitraryArgs, RunE: needsCommand}
+	group.AddCommand(connectCommand())
+	root.AddCommand(group)
+	return root
+}
+
+// needsCommand names what a command can do. It does not repeat what was typed, which may be
+// a secret at a wrong place.
+func needsCommand(cmd *cobra.Command, _ []string) error {
+	return usageError{fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath())}
+}
