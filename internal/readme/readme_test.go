@@ -106,13 +106,15 @@ func TestReadmeCommandsParseAsShell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := Steps(string(document), "Five minutes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range steps {
-		if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", s.Commands).CombinedOutput(); err != nil {
-			t.Errorf("README.md:%d: %s", s.Line, out)
+	for _, heading := range []string{"Five minutes", "A service that only your machine sees"} {
+		steps, err := Steps(string(document), heading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", s.Commands).CombinedOutput(); err != nil {
+				t.Errorf("README.md:%d: %s", s.Line, out)
+			}
 		}
 	}
 }

@@ -45,6 +45,39 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	}
 }
 
+// TestReadmeTunnel types the README's section about a service behind a tunnel.
+func TestReadmeTunnel(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := readme.Steps(string(text), "A service that only your machine sees")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps[0].Commands != "make run" {
+		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
+	}
+	p := running(t, t.TempDir(), "make", "run")
+	service := freeAddress(t)
+	here := strings.NewReplacer(
+		"http://127.0.0.1:9000", p.API, "http://127.0.0.1:9003", p.Relay, "127.0.0.1:9002", service,
+		".gatewright/", p.Data()+"/",
+		"examples/hello", sampleWithUpstream(t, service),
+	)
+	steps = steps[1:]
+	for i := range steps {
+		steps[i].Commands = here.Replace(steps[i].Commands)
+	}
+	if _, err := readme.Run(t.Context(), "../..", withoutMake(os.Environ()), steps); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // sampleWithUpstream copies examples/hello for an upstream at another address.
 func sampleWithUpstream(t *testing.T, address string) (folder string) {
 	t.Helper()
