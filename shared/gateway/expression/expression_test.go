@@ -470,7 +470,7 @@ func TestALongNameIsCutInTheMessageAboutIt(t *testing.T) {
 }
 
 func FuzzParseNeverPanics(f *testing.F) {
-	for _, seed := range []string{"https://up/${params.id}", "${e(e(query.a))}", `${headers["a"]['b'](c)}`, "${", "}", "https://u/?${search}#"} {
+	for _, seed := range []string{"https://up/${params.id}", "${e(e(query.a))}", `${headers["a"]['b'](c)}`, "${", "}", "https://u/?${search}#", "service://a/../b", "service://Stock:80/${pathname}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
