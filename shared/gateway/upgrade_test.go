@@ -160,3 +160,31 @@ func TestAnOddStatusIsAProblem(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfOfASwitchedConnectionEnds by a client that has said all, and still hears the answer.
+func TestHalfOfASwitchedConnectionEnds(t *testing.T) {
+	up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		if _, err := http.ReadRequest(r); err != nil {
+			return
+		}
+		say(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp/1\r\n\r\n")
+		all, err := io.ReadAll(r)
+		say(conn, "heard %s, %v", all, err)
+	})
+	overBothWays(t, func(t *testing.T, to reach) {
+		base, set := to(up)
+		h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": base, "upgrades": []string{"tcp/1"}}))), set)
+		r, conn := raw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: tcp/1\r\n\r\n")
+		response, err := http.ReadResponse(r, nil)
+		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %+v, %v", response, err)
+		}
+		say(conn, "hello")
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(r); err != nil || string(all) != "heard hello, <nil>" {
+			t.Errorf("got %q, %v", all, err)
+		}
+	})
+}

@@ -197,10 +197,14 @@ func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *h
 	if controller.Flush() != nil {
 		return
 	}
+	// A stream that is gone has nobody to hear what the service still says.
+	defer context.AfterFunc(r.Context(), func() { _ = service.Close() })()
 	go func() {
-		// The relay's half ends with the stream; what the service still says is nobody's.
-		_, _ = io.Copy(service, r.Body)
-		_ = service.Close()
+		_, err := io.Copy(service, r.Body)
+		half, ok := service.(interface{ CloseWrite() error })
+		if err != nil || !ok || half.CloseWrite() != nil {
+			_ = service.Close()
+		}
 	}()
 	buffer, _ := f.buffers.Get().(*[]byte)
 	defer f.buffers.Put(buffer)

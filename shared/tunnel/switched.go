@@ -51,6 +51,9 @@ var _ io.ReadWriteCloser = (*duplex)(nil)
 
 func (d *duplex) Write(p []byte) (int, error) { return d.up.write.Write(p) }
 
+// CloseWrite ends the client's half: the service may still answer.
+func (d *duplex) CloseWrite() error { return d.up.write.Close() }
+
 // Close ends both halves.
 func (d *duplex) Close() error {
 	d.over()

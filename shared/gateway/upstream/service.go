@@ -58,8 +58,10 @@ func (a *Account) serve(r *http.Request, onInformational func(status int, header
 	// Until the request is written, the relay has as long as for a part of its body. One that asks
 	// for another protocol is never written to its end.
 	first := w.sending
+	switched := func() {}
 	if r.Header["Upgrade"] != nil {
 		first = w.limit
+		asked, switched = outlasting(asked)
 	}
 	w.begin(first)
 	response, err := a.client.services.RoundTrip(asked, a.way.account, r.URL.Host, a.caller)
@@ -72,11 +74,23 @@ func (a *Account) serve(r *http.Request, onInformational func(status int, header
 	if err != nil {
 		return nil, &serviceError{err}
 	}
-	if response.StatusCode != http.StatusSwitchingProtocols {
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		switched()
+	} else {
 		// It came by HTTP/2, whatever it says: trailers may follow that it does not announce.
 		response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/2.0", 2, 0
 	}
 	return checked(response, r)
+}
+
+// outlasting gives a request whose context ends with r's until it has switched protocols, which it is
+// told: from then on there is a connection, which ends by being closed. A client that has said all that it
+// has to say ends its request, and still waits for the answer.
+func outlasting(r *http.Request) (out *http.Request, switched func()) {
+	asking := r.Context()
+	ctx, end := context.WithCancelCause(context.WithoutCancel(asking))
+	stop := context.AfterFunc(asking, func() { end(context.Cause(asking)) })
+	return r.WithContext(ctx), func() { stop() }
 }
 
 // explain turns the error into a Failure. ctx is that of the client's request, which the
