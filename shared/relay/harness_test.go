@@ -157,6 +157,9 @@ type process struct {
 	asked   atomic.Int64 // requests for AskPath
 }
 
+// mostAsked is how often a process is asked at most, so that all tests have an end.
+const mostAsked = 100_000
+
 // mortal is a table that a process reaches for as long as it lives.
 type mortal struct {
 	*memory.Backend
@@ -188,8 +191,9 @@ func (w *world) relay(name string) *process {
 	})
 	p.server = &httptest.Server{Listener: w.net.listen(name), EnableHTTP2: true, Config: &http.Server{
 		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != tunnel.ConnectPath {
-				p.asked.Add(1)
+			if r.URL.Path != tunnel.ConnectPath && p.asked.Add(1) > mostAsked {
+				http.Error(out, "they go round in circles", http.StatusLoopDetected)
+				return
 			}
 			p.ServeHTTP(out, r)
 		}),
@@ -310,10 +314,12 @@ type asks interface {
 	RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error)
 }
 
-// request makes a request for the service.
+// request makes a request for the service, which ends some time.
 func (w *world) request(method, target string, body io.Reader) *http.Request {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.Context(), method, "service://api"+target, body)
+	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Minute)
+	w.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, "service://api"+target, body)
 	if err != nil {
 		w.Fatal(err)
 	}

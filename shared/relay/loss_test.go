@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,5 +166,3 @@ func (w *world) once(by asks, method, id string) error {
 	}
 	return nil
 }
-
-var _ = slices.Contains[[]string]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,6 +148,7 @@ func TestStreamsGoBothWaysAtOnce(t *testing.T) {
 			read, write := io.Pipe()
 			response, err := by.RoundTrip(w.request(http.MethodPost, "/", read), account, "api", shop)
 			if err != nil {
+				_ = write.Close()
 				w.Fatalf("%s answers %v", way, err)
 			}
 			buffer := make([]byte, 100)
@@ -364,11 +364,13 @@ func TestRelayThatIsPassedARequestKeepsIt(t *testing.T) {
 		a, b := w.relay("a:443"), w.relay("b:443")
 		w.claim(a.name, "rly_1")
 		w.claim(b.name, "rly_2")
+		a.asked.Store(mostAsked - 100)
+		b.asked.Store(mostAsked - 100)
 		if _, err := w.get(a, "/"); !errors.Is(err, tunnel.ErrNoAgent) {
 			w.Errorf("it is answered %v", err)
 		}
 		// a asks both rows in each round, itself by its address: its own row has another name here.
-		if n, m := a.asked.Load(), b.asked.Load(); n != m || n == 0 || n > 30 {
+		if n, m := a.asked.Load()-mostAsked+100, b.asked.Load()-mostAsked+100; n != m || n == 0 || n > 30 {
 			w.Errorf("the relays ask each other %d and %d times", n, m)
 		}
 	})
@@ -403,5 +405,3 @@ func TestStrangersAreAnswered(t *testing.T) {
 		}
 	})
 }
-
-var _ = slices.Contains[[]string]
