@@ -23,9 +23,9 @@ type trip struct {
 	claims claims
 }
 
-// carry sends a request, whose context ctx is, to the service of a tunnel: over connections of this relay's own,
-// and otherwise through the relays that hold the tunnel, one after the other. A request that was
-// passed on goes no further, and waits for nobody: who passed it on does.
+// carry sends a request, whose context ctx is, to the service of a tunnel: over connections of
+// this relay's own, and otherwise through the relays that hold the tunnel, one after the other.
+// A request that was passed on goes no further, and waits for nobody: who passed it on does.
 func (rl *Relay) carry(ctx context.Context, r *http.Request, ref string, c claims) (*http.Response, error) {
 	t := &trip{tries: triesOf(r), relay: rl, ref: ref, claims: c}
 	if c.Passed {

@@ -9,9 +9,12 @@
 // What it is not: it opens no port and ends no TLS, which is the service's (functions/relay),
 // and it knows no tunnel's token and no configuration, which the Directory does.
 //
-// Read this file first, then lease.go and table.go (the rows), ask.go (what is asked
-// by others), client.go (how others are asked), pass.go and failure.go (what crosses
-// the wire besides requests).
+// Read this file first, then carry.go (a request's way) with tries.go and body.go (when it is
+// sent again), lease.go and table.go (the rows), ask.go (what is asked by others), client.go and
+// asker.go (how others are asked), pass.go and failure.go (what crosses the wire besides
+// requests). told.go keeps agents up to date.
+//
+// Clocks of relays and gateways may differ by ClockDifference.
 package relay
 
 import (
@@ -121,8 +124,9 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run renews the rows that say which tunnels this relay has, and tells agents of services
-// that have changed, until ctx ends. Without it other relays find the tunnels for the time of a lease only.
+// Run renews the rows that say which tunnels this relay has, and tells agents of services that
+// have changed, until ctx ends. Without it other relays find the tunnels for the time of a
+// lease only.
 func (rl *Relay) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { rl.leases.run(ctx) })
@@ -131,9 +135,10 @@ func (rl *Relay) Run(ctx context.Context) {
 }
 
 // Drain gives the rows back, refuses agents from now on, has those that are connected connect
-// elsewhere (GOAWAY), and returns when nothing is under way any more, or when ctx has ended: agents'
-// connections have been cut then. Requests are taken on all the while, and passed on to where the
-// agents have gone. Run may go on meanwhile.
+// elsewhere, and returns when nothing is under way any more, or when ctx has ended: agents'
+// connections have been cut then. Requests are taken on all the while, and passed on to where
+// the agents have gone. Run may go on meanwhile. Other clients of the server are told by
+// http.Server.Shutdown, after it.
 func (rl *Relay) Drain(ctx context.Context) {
 	rl.leases.giveBack(ctx)
 	rl.agents.Drain(ctx)

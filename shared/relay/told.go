@@ -88,7 +88,7 @@ func (rl *Relay) tell(ctx context.Context, ref string) {
 		}
 		work.Wait()
 		rl.told.set(ref, services)
-		return nil, nil //nolint:nilnil // what there is to hear is that it is over
+		return nil, nil // what there is to hear is that it is over
 	})
 	select {
 	case <-flight:
