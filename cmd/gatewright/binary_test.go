@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -31,20 +30,6 @@ const (
 
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}
 
-// binary gives the command as it is built for users, once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gatewright-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "gatewright")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
-
 // roleCommand makes the tests' binary the command itself, so that a planted defect is in it.
 const roleCommand = "command"
 
@@ -56,11 +41,7 @@ func TestMain(m *testing.M) {
 	default:
 		os.Exit(playRole(role))
 	}
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // process is a run of the command.
