@@ -25,15 +25,13 @@ import (
 
 // Service declares the relay.
 var Service = service.Service{
-	Name:   "relay",
-	Does:   "Carries requests to services behind tunnels.",
-	Port:   service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
-	Health: "/health",
-	Copies: 2,
-	Drain:  110 * time.Second,
-	Uses: []api.Use{
-		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
-	},
+	Name:        "relay",
+	Does:        "Carries requests to services behind tunnels.",
+	Port:        service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
+	Health:      "/health",
+	Copies:      2,
+	Drain:       110 * time.Second,
+	Uses:        []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 	Listen:      config.VarRelayAddr,
 	Certificate: config.VarRelayCertificate,
 }
