@@ -116,7 +116,8 @@ test-localstack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to LocalStack (D
 scenario: export GATEWRIGHT_SCENARIO_API = $(BASE)
 scenario: export GATEWRIGHT_SCENARIO_KEY = $(KEY)
 scenario: export GATEWRIGHT_SCENARIO_GATEWAY = $(GATEWAY)
-scenario: ## run the scenario suite against any installation: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…]
+scenario: export GATEWRIGHT_SCENARIO_RELAY = $(RELAY)
+scenario: ## run the scenario suite against any installation: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…] [RELAY=…]
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
 	@go test -count=1 -timeout=15m ./local/scenario
 

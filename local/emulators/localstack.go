@@ -69,7 +69,9 @@ func testInDocker(ctx context.Context) (err error) {
 			err = downErr
 		}
 	}()
-	return newSuite(localStack, "http://127.0.0.1:"+localStackPort).run(ctx)
+	s := newSuite(localStack, "http://127.0.0.1:"+localStackPort)
+	s.apart = true
+	return s.run(ctx)
 }
 
 // runVisibly runs a command whose output is this program's.

@@ -9,7 +9,7 @@
 // an answer; docs/emulators.md says what is proven how.
 //
 // Read main.go first, then ministack.go and localstack.go for what is installed
-// and started, suite.go for the tests, sweep.go and boundary.go. `make test-ministack` and
+// and started, suite.go for the tests, sweep.go, boundary.go and relay.go. `make test-ministack` and
 // `make test-localstack` run it in the repository's folder.
 package main
 

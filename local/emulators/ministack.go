@@ -167,7 +167,11 @@ func startMiniStack(ctx context.Context, python, data string) (_ *supervise.Chil
 
 // healthy asks the address that both emulators have for it.
 func healthy(ctx context.Context, endpoint string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_localstack/health", nil)
+	return healthyAt(ctx, endpoint+"/_localstack/health")
+}
+
+func healthyAt(ctx context.Context, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}

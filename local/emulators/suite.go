@@ -27,6 +27,10 @@ type suite struct {
 	dir                string // scratch
 	out                outputs
 	key                string // of the first account
+	// apart says that functions run where this machine's loopback is not theirs.
+	apart bool
+	// relay is the origin of the relay beside the emulator, "" for none.
+	relay string
 }
 
 // outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
@@ -110,6 +114,14 @@ func (s *suite) deploy(ctx context.Context) error {
 	settings := []string{
 		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
 		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
+	}
+	if !s.apart {
+		port, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		s.relay = "http://127.0.0.1:" + port
+		settings = append(settings, "relayUrl="+s.relay)
 	}
 	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
 	for _, setting := range settings {
@@ -226,9 +238,16 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // tests runs the scenario suite and waits, meanwhile, for the schedules.
 func (s *suite) tests(ctx context.Context) error {
+	relay, err := s.startRelay(ctx)
+	if err != nil {
+		return err
+	}
+	if relay != nil {
+		defer relay.Stop()
+	}
 	env := append(os.Environ(),
 		"GATEWRIGHT_SCENARIO_API="+s.address(s.out.API), "GATEWRIGHT_SCENARIO_GATEWAY="+s.address(s.out.Gateway),
-		"GATEWRIGHT_SCENARIO_KEY="+s.key)
+		"GATEWRIGHT_SCENARIO_KEY="+s.key, "GATEWRIGHT_SCENARIO_RELAY="+s.relay)
 	if s.emulator == miniStack {
 		env = append(env, "GATEWRIGHT_SCENARIO_DECODED_PATHS=true")
 	}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/functions/relay"
+	"github.com/gatewright/gatewright/local/supervise"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// startRelay starts the relay beside the emulator, which runs no containers: with the
+// environment of the gateway's function, so that both know one installation. It gives a nil
+// child, and says why, where gateways could not ask it.
+func (s *suite) startRelay(ctx context.Context) (*supervise.Child, error) {
+	env, err := s.variables(ctx, "gateway")
+	if err != nil {
+		return nil, err
+	}
+	if s.relay == "" || env[config.VarRelay] != s.relay {
+		fmt.Fprintln(os.Stderr, s.emulator+": its gateway knows no relay on this machine, so that no request goes through a tunnel")
+		s.relay = ""
+		return nil, nil // none is the answer
+	}
+	delete(env, config.VarUsesFile) // the relay is in no template of an emulator, and so has no role there
+	env[config.VarRelayAddr] = strings.TrimPrefix(s.relay, "http://")
+	maps.Copy(env, map[string]string{
+		"AWS_ENDPOINT_URL": s.endpoint, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+	})
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	path, err := filepath.Abs(filepath.Join("dist", runtime.GOARCH, relay.Service.Name, "container"))
+	if err != nil {
+		return nil, fmt.Errorf("find the relay: %w", err)
+	}
+	return supervise.Start(ctx, supervise.Spec{
+		Name: "the relay", Path: path, Env: environ, Log: os.Stderr, StartTimeout: time.Minute,
+		Ready: func(ctx context.Context) error { return healthyAt(ctx, s.relay+relay.Service.Health) },
+	}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+}
+
+// variables are those of a function's environment.
+func (s *suite) variables(ctx context.Context, function string) (map[string]string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-"+function+"/configuration", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var of struct {
+		Environment struct{ Variables map[string]string }
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read the configuration of the function %s: it is answered %s", function, answer.Status)
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&of); err != nil {
+		return nil, fmt.Errorf("read the configuration of the function %s: %w", function, err)
+	}
+	return of.Environment.Variables, nil
+}
