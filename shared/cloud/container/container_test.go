@@ -206,7 +206,14 @@ func TestServiceThatCannotBeIsRefused(t *testing.T) {
 		"no address":         {map[string]string{config.VarRelayCertificate: good, varMetadata: nameless.URL}, "names none"},
 		"a port that is not": {map[string]string{config.VarRelayCertificate: good, listenAt: "127.0.0.1:99999"}, listenAt},
 	} {
-		err := run(t.Context(), declared(), nil, task(c.env), io.Discard)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := run(ctx, declared(), func(installation.Parts, string) service.Process {
+			cancel() // it has come too far
+			e := newEcho()
+			close(e.drained)
+			return e
+		}, task(c.env), io.Discard)
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a-secret") {
 			t.Errorf("%s: error %v, want one with %s", name, err, c.want)
 		}
