@@ -49,7 +49,7 @@ func (in *target) connect(t *testing.T, token string) (stop func()) {
 		t.Fatal(err)
 	}
 	agent := tunnel.NewAgent(tunnel.AgentOptions{
-		Relay: relay, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Relay: relay, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
