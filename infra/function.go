@@ -110,9 +110,6 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Path: jsii.String(s.asset(f.name)),
 	})
 	variables := s.environment(d)
-	if f.serves() && s.relay() != "" {
-		variables[config.VarRelay] = jsii.String(s.relay())
-	}
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
 		Description:   jsii.String(f.does),
@@ -155,6 +152,10 @@ func (s Settings) environment(d data) map[string]*string {
 	}
 	if s.OTLPEndpoint != "" {
 		variables[telemetry.VarEndpoint] = &s.OTLPEndpoint
+	}
+	// Gateways ask it, and the operations on tunnels refuse services that lead back to it.
+	if s.relay() != "" {
+		variables[config.VarRelay] = jsii.String(s.relay())
 	}
 	if s.APIDomain != "" {
 		variables[config.VarAPIDomain] = &s.APIDomain

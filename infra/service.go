@@ -15,7 +15,6 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/infra/image"
-	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/service"
 )
 
@@ -135,7 +134,6 @@ func (s Settings) containerOf(of service.Service, d data, logs awslogs.CfnLogGro
 		},
 	}
 	variables := s.environment(d)
-	variables[config.VarRelay] = jsii.String(s.relay())
 	variables["AWS_REGION"] = awscdk.Aws_REGION() // as Lambda does
 	var pairs []any
 	for _, name := range sortedKeys(variables) {

@@ -312,12 +312,8 @@ func TestRelayIsWhereTheContextSays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := synthesise(t, tt.context)
 			for id, f := range a.all("AWS::Lambda::Function") {
-				want := tt.want
-				if id != "GatewayFunction" {
-					want = nil // nobody else asks it
-				}
-				if got := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_RELAY"); got != want {
-					t.Errorf("%s asks the relay %v, want %v", id, got, want)
+				if got := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_RELAY"); got != tt.want {
+					t.Errorf("%s knows the relay %v, want %v", id, got, tt.want)
 				}
 			}
 			deployed := tt.context["relayDomain"] != ""

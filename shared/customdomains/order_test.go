@@ -196,9 +196,9 @@ func TestCertificateOfALyingAuthorityIsNotServed(t *testing.T) {
 		n := 0
 		for text, issues := range map[string]func(csr *x509.CertificateRequest) string{
 			"not for the hostname": issue(func(c *pkitest.Template) { c.DNSNames = []string{"www.example.com"} }),
-			"has expired":               issue(func(c *pkitest.Template) { c.NotAfter = w.at().Add(-time.Second) }),
-			"is not valid yet":          issue(func(c *pkitest.Template) { c.NotBefore = w.at().Add(time.Hour) }),
-			"is of a CA":                issue(func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }),
+			"has expired":          issue(func(c *pkitest.Template) { c.NotAfter = w.at().Add(-time.Second) }),
+			"is not valid yet":     issue(func(c *pkitest.Template) { c.NotBefore = w.at().Add(time.Hour) }),
+			"is of a CA":           issue(func(c *pkitest.Template) { c.IsCA, c.BasicConstraintsValid = true, true }),
 			"does not belong": func(*x509.CertificateRequest) string {
 				return its.ca.Client(t, "another key", w.at(), func(c *pkitest.Template) {
 					c.DNSNames, c.ExtKeyUsage = []string{fmt.Sprintf("n%d.example.com", n)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}

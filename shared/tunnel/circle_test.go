@@ -54,10 +54,13 @@ func TestAnAgentAsksNoRelay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := w.relay.RoundTrip(r, tunnelID, name, shop)
-		if err == nil {
-			_ = answer.Body.Close()
-		}
+		w.until(func() bool { // a link is there a moment before its agent knows its services
+			answer, asked := w.relay.RoundTrip(r, tunnelID, name, shop)
+			if err = asked; err == nil {
+				_ = answer.Body.Close()
+			}
+			return !errors.Is(err, tunnel.ErrNoAgent)
+		})
 		failure, ok := errors.AsType[*tunnel.Error](err)
 		if refused := ok && failure.Failure == tunnel.UnknownService; refused != want {
 			t.Errorf("%s is answered with the error %v", name, err)
