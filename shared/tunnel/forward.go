@@ -121,11 +121,6 @@ func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 			h[name] = nil
 		}
 	}
-	for _, name := range []string{"Content-Type", "Date"} { // which net/http would add
-		if _, there := h[name]; !there {
-			h[name] = nil
-		}
-	}
 	for name := range response.Trailer {
 		h.Add("Trailer", name)
 	}
