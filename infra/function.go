@@ -132,11 +132,6 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	return out
 }
 
-// serves reports whether the function serves deployments.
-func (f declared) serves() bool {
-	return slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.HTTP })
-}
-
 // environment are the variables by which each process knows its installation. Those
 // that most installations do without are left out: a collector's address, and what
 // only a test sets.
