@@ -19,6 +19,8 @@ import (
 func TestStoppedAgentLosesNothing(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo))
 	w.run(w.options())
+	response, err := w.ask(http.MethodGet, "/", nil) // until the agent knows its services, nobody is told that it is there
+	text(t, response, err)
 	var over atomic.Bool
 	var asked atomic.Int64
 	var work sync.WaitGroup
