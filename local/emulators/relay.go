@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,17 @@ import (
 	"github.com/gatewright/gatewright/local/supervise"
 	"github.com/gatewright/gatewright/shared/config"
 )
+
+// reserve finds an address for the relay: functions are deployed with it, long before the
+// relay can start.
+func (s *suite) reserve(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("find a port for the relay: %w", err)
+	}
+	s.reserved, s.relay = l, "http://"+l.Addr().String()
+	return nil
+}
 
 // startRelay starts the relay beside the emulator, which runs no containers: with the
 // environment of the gateway's function, so that both know one installation. It gives a nil
@@ -43,6 +55,9 @@ func (s *suite) startRelay(ctx context.Context) (*supervise.Child, error) {
 	path, err := filepath.Abs(filepath.Join("dist", runtime.GOARCH, relay.Service.Name, "container"))
 	if err != nil {
 		return nil, fmt.Errorf("find the relay: %w", err)
+	}
+	if err := s.reserved.Close(); err != nil {
+		return nil, fmt.Errorf("give the relay its port: %w", err)
 	}
 	return supervise.Start(ctx, supervise.Spec{
 		Name: "the relay", Path: path, Env: environ, Log: os.Stderr, StartTimeout: time.Minute,

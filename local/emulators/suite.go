@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ type suite struct {
 	apart bool
 	// relay is the origin of the relay beside the emulator, "" for none.
 	relay string
+	// reserved keeps relay's port from others, such as what an emulator starts by and by, until
+	// the relay takes it.
+	reserved net.Listener
 }
 
 // outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
@@ -116,11 +120,9 @@ func (s *suite) deploy(ctx context.Context) error {
 		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
 	}
 	if !s.apart {
-		port, err := freePort(ctx)
-		if err != nil {
+		if err := s.reserve(ctx); err != nil {
 			return err
 		}
-		s.relay = "http://127.0.0.1:" + port
 		settings = append(settings, "relayUrl="+s.relay)
 	}
 	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
