@@ -7,10 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 // How many connections wait, and for what.
@@ -21,19 +21,19 @@ const (
 
 // crowd opens connections that wait, prints what memory the gateway has then, and
 // serves others beside them. The memory is bounded by most, in MB.
-func crowd(ctx context.Context, gateway *child, most int) error {
+func crowd(ctx context.Context, gateway *load.Child, most int) error {
 	waiting := make([]net.Conn, 0, idle+stalled)
 	defer func() {
 		for _, c := range waiting {
 			_ = c.Close()
 		}
 	}()
-	alone, err := gateway.resident()
+	alone, err := resident(gateway)
 	if err != nil {
 		return err
 	}
 	for i := range idle + stalled {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", gateway.address)
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", gateway.Address)
 		if err != nil {
 			return fmt.Errorf("connect: %w", err)
 		}
@@ -48,13 +48,13 @@ func crowd(ctx context.Context, gateway *child, most int) error {
 		}
 	}
 	time.Sleep(3 * time.Second) // they come to rest
-	crowded, err := gateway.resident()
+	crowded, err := resident(gateway)
 	if err != nil {
 		return err
 	}
 	const requests = 20_000
 	began := time.Now()
-	if err := load(ctx, gateway.address, 16, requests); err != nil {
+	if err := load.Run(ctx, get(gateway.Address, 16, requests)); err != nil {
 		return fmt.Errorf("load the crowded gateway: %w", err)
 	}
 	fmt.Printf("\nWith %d idle connections and %d whose bodies stall the gateway has %d MB (%d MB without), and serves %.0f requests a second to 16 others.\n",
@@ -82,18 +82,7 @@ func ask(c net.Conn) error {
 }
 
 // resident is the child's memory, in MB.
-func (c *child) resident() (int, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/statm")
-	if err != nil {
-		return 0, fmt.Errorf("read the memory of %s: %w", c.role, err)
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("read the memory of %s: %q", c.role, text)
-	}
-	pages, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0, fmt.Errorf("read the memory of %s: %w", c.role, err)
-	}
-	return pages * os.Getpagesize() >> 20, nil
+func resident(c *load.Child) (int, error) {
+	m, err := instance.MemoryOf(c.PID())
+	return int(m.Now >> 20), err
 }

@@ -6,7 +6,7 @@
 // and says how much CPU it has used (getrusage). Rounds of both alternate, so
 // that a busy machine slows both; the median of the rounds' ratios counts.
 //
-// Read this file first; proxies.go has the two proxies, load.go the client, crowd.go
+// Read this file first; proxies.go has the two proxies, crowd.go
 // what 11,000 connections cost that wait, quota.go what counting costs.
 // `make bench` runs it; it fails when the gateway costs more than -limit times
 // the ReverseProxy (issue 3, "Figures"), or more than -quota times itself where it counts
@@ -14,19 +14,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/gatewright/gatewright/internal/load"
 )
 
 func main() {
@@ -56,17 +53,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer upstream.stop()
-	proxies := map[string]*child{}
+	defer upstream.Stop()
+	proxies := map[string]*load.Child{}
 	for _, name := range []string{"reverse", "gateway", "quota"} {
 		path := ""
 		if name == "gateway" {
 			path = *profile
 		}
-		if proxies[name], err = start(ctx, name, upstream.address, path); err != nil {
+		if proxies[name], err = start(ctx, name, upstream.Address, path); err != nil {
 			return err
 		}
-		defer proxies[name].stop()
+		defer proxies[name].Stop()
 	}
 
 	fmt.Println("| connections | ReverseProxy, µs CPU | gateway, µs CPU | ratio |")
@@ -104,20 +101,20 @@ func run(ctx context.Context) error {
 
 // compare measures both in turn, and gives the median cost of a request of each and that of
 // the rounds' ratios.
-func compare(ctx context.Context, one, other *child, connections, requests, rounds int) (medians [2]float64, ratio float64, err error) {
+func compare(ctx context.Context, one, other *load.Child, connections, requests, rounds int) (medians [2]float64, ratio float64, err error) {
 	var costs [2][]float64
 	var ratios []float64
 	for round := range rounds + 1 {
 		var cost [2]float64
-		for i, proxy := range []*child{one, other} {
-			before, err := proxy.usage()
+		for i, proxy := range []*load.Child{one, other} {
+			before, err := proxy.Usage()
 			if err != nil {
 				return medians, 0, err
 			}
-			if err := load(ctx, proxy.address, connections, requests); err != nil {
-				return medians, 0, fmt.Errorf("load %s: %w", proxy.role, err)
+			if err := load.Run(ctx, get(proxy.Address, connections, requests)); err != nil {
+				return medians, 0, fmt.Errorf("load %s: %w", proxy.Role(), err)
 			}
-			after, err := proxy.usage()
+			after, err := proxy.Usage()
 			if err != nil {
 				return medians, 0, err
 			}
@@ -139,64 +136,16 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// child is a process of this program in another role. It prints its address,
-// and then the CPU time it has used for each line that it is sent.
-type child struct {
-	role, address string
-	cmd           *exec.Cmd
-	in            io.WriteCloser
-	out           *bufio.Reader
+// start starts a child in a role.
+func start(ctx context.Context, role, upstream, profile string) (*load.Child, error) {
+	return load.Start(ctx, role, "-role", role, "-cpuprofile", profile, upstream)
 }
 
-func start(ctx context.Context, role, upstream, profile string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+// get is the request that every round sends, so often.
+func get(address string, connections, requests int) load.Options {
+	return load.Options{
+		Address: address, Connections: connections, Requests: requests, Answer: answerBytes,
+		Request: []byte("GET " + target + " HTTP/1.1\r\nHost: bench.test\r\nAuthorization: Bearer " + key + "\r\n" +
+			"User-Agent: bench\r\nAccept: application/json\r\nAccept-Language: en\r\nX-Client: 1\r\n\r\n"),
 	}
-	cmd := exec.CommandContext(ctx, self, "-role", role, "-cpuprofile", profile, upstream) //nolint:gosec // it is this program
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", role, err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", role, err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", role, err)
-	}
-	c := &child{role: role, cmd: cmd, in: in, out: bufio.NewReader(out)}
-	if c.address, err = c.line(); err != nil {
-		c.stop()
-		return nil, fmt.Errorf("start %s: %w", role, err)
-	}
-	return c, nil
-}
-
-func (c *child) line() (string, error) {
-	text, err := c.out.ReadString('\n')
-	return strings.TrimSpace(text), err
-}
-
-func (c *child) usage() (time.Duration, error) {
-	if _, err := io.WriteString(c.in, "usage\n"); err != nil {
-		return 0, fmt.Errorf("ask %s: %w", c.role, err)
-	}
-	text, err := c.line()
-	if err != nil {
-		return 0, fmt.Errorf("ask %s: %w", c.role, err)
-	}
-	ns, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("ask %s: %w", c.role, err)
-	}
-	return time.Duration(ns), nil
-}
-
-// stop ends the child: it ends by itself when its input does.
-func (c *child) stop() {
-	_ = c.in.Close()
-	_ = c.cmd.Wait()
 }

@@ -1,24 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"runtime/pprof"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
@@ -48,7 +42,7 @@ func serve(ctx context.Context, role, address, profile string) error {
 	case "upstream":
 		handler = answers()
 	case "reverse":
-		handler = reverseProxy(address)
+		handler = load.ReverseProxy(address)
 	case "gateway":
 		handler = newGateway(address, nil)
 	case "quota":
@@ -57,10 +51,6 @@ func serve(ctx context.Context, role, address, profile string) error {
 		}
 	default:
 		return fmt.Errorf("%s is no role", role)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
 	}
 	if profile != "" {
 		file, err := os.Create(profile) //nolint:gosec // whoever runs this chose it
@@ -72,31 +62,15 @@ func serve(ctx context.Context, role, address, profile string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var server interface {
-		Serve(net.Listener) error
-		Close() error
-	} = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	if role == "gateway" || counted != nil { // as the product serves it
 		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
 	}
-	go func() {
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			if lines.Text() == "items" && counted != nil {
-				fmt.Println(counted.table.items.Load())
-				continue
-			}
-			var used syscall.Rusage
-			if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
-				fmt.Println(used.Utime.Nano() + used.Stime.Nano())
-			}
-		}
-		_ = server.Close()
-	}()
-	fmt.Println(listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
+	var asked map[string]func() int64
+	if counted != nil {
+		asked = map[string]func() int64{"items": counted.table.items.Load}
 	}
-	return nil
+	return load.Serve(ctx, server, asked)
 }
 
 func answers() http.Handler {
@@ -106,28 +80,6 @@ func answers() http.Handler {
 		_, _ = w.Write(body)
 	})
 }
-
-// reverseProxy is the standard library's, tuned as its users do: many idle
-// connections, no compression, pooled buffers.
-func reverseProxy(address string) http.Handler {
-	to := &url.URL{Scheme: "http", Host: address}
-	return &httputil.ReverseProxy{
-		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		Transport:  &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, IdleConnTimeout: time.Minute},
-		BufferPool: &buffers{},
-	}
-}
-
-type buffers struct{ pool sync.Pool }
-
-func (b *buffers) Get() []byte {
-	if buffer, ok := b.pool.Get().(*[]byte); ok {
-		return *buffer
-	}
-	return make([]byte, 32<<10)
-}
-
-func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 
 // newGateway serves a project of a thousand routes, each with a key check, and with a quota where
 // one is sold.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/gatewright/gatewright/local/instance"
 )
 
 // managed is an attack on the management API with a good key.
@@ -36,7 +38,7 @@ func (p *product) attackManagement(ctx context.Context) ([]result, error) {
 // asked is an attack of one request.
 func asked(name, want, method, path, body string) managed {
 	return managed{name: name, want: want, do: func(ctx context.Context, p *product) (string, error) {
-		status, _, err := p.ask(ctx, p.Key, method, strings.ReplaceAll(path, "{account}", p.account), strings.ReplaceAll(body, "{account}", p.account))
+		status, _, err := p.Ask(ctx, p.Key, method, strings.ReplaceAll(path, "{account}", p.account), strings.ReplaceAll(body, "{account}", p.account))
 		return fmt.Sprint(status), err
 	}}
 }
@@ -55,11 +57,11 @@ func managedCases() []managed {
 		asked("what is no UTF-8", "400", http.MethodPost, consumers, "{\"name\":\"broken\",\"description\":\"\xff\"}"),
 		{name: "a bucket with another project's name, by a key that does not see it", want: "refused, and the project's gateway knows no key of it", do: squat},
 		{name: "an upper-case status id, which is the same", want: "200", do: func(ctx context.Context, p *product) (string, error) {
-			b, err := p.deploy(ctx, "upper-case", archive(map[string]string{}))
+			b, err := p.Deploy(ctx, p.account, "upper-case", instance.Archive(map[string]string{}))
 			if err != nil {
 				return "", err
 			}
-			status, _, err := p.ask(ctx, p.Key, http.MethodGet, "/v1/accounts/"+p.account+"/projects/upper-case/deployment-status/"+strings.ToUpper(b.id), "")
+			status, _, err := p.Ask(ctx, p.Key, http.MethodGet, "/v1/accounts/"+p.account+"/projects/upper-case/deployment-status/"+strings.ToUpper(b.DeploymentID), "")
 			return fmt.Sprint(status), err
 		}},
 		{name: "300 KB of JSON that is a mistake at each value", want: "ERROR, and the gateway serves", do: func(ctx context.Context, p *product) (string, error) {
@@ -78,7 +80,7 @@ func managedCases() []managed {
 
 // hostile deploys what cannot be built and asks the gateway for something else.
 func (p *product) hostile(ctx context.Context, files map[string]string) (string, error) {
-	b, err := p.deploy(ctx, "hostile", archive(files))
+	b, err := p.Deploy(ctx, p.account, "hostile", instance.Archive(files))
 	if err != nil {
 		return "", err
 	}
@@ -99,10 +101,10 @@ func squat(ctx context.Context, p *product) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := p.into(ctx, nil, http.MethodPost, "/v1/projects?accountName="+p.account, `{"name":"shop"}`); err != nil {
+	if err := p.Into(ctx, nil, http.MethodPost, "/v1/projects?accountName="+p.account, `{"name":"shop"}`); err != nil {
 		return "", err
 	}
-	made, raw, err := p.ask(ctx, key, http.MethodPost, "/v1/accounts/"+p.account+"/key-buckets", `{"name":"victim-production","tags":{"project":"shop","environmentType":"PRODUCTION"}}`)
+	made, raw, err := p.Ask(ctx, key, http.MethodPost, "/v1/accounts/"+p.account+"/key-buckets", `{"name":"victim-production","tags":{"project":"shop","environmentType":"PRODUCTION"}}`)
 	if err != nil {
 		return "", err
 	}

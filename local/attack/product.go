@@ -1,19 +1,13 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +40,7 @@ func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, 
 		}
 	}()
 	var caller struct{ Account string }
-	if err := p.into(ctx, &caller, http.MethodGet, "/v1/who-am-i", ""); err != nil {
+	if err := p.Into(ctx, &caller, http.MethodGet, "/v1/who-am-i", ""); err != nil {
 		return nil, err
 	}
 	p.account = caller.Account
@@ -55,7 +49,7 @@ func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, 
 		if site == patterns {
 			name = "attacked-patterns"
 		}
-		status, err := p.deploy(ctx, name, archive(files))
+		status, err := p.Deploy(ctx, p.account, name, instance.Archive(files))
 		if err != nil {
 			return nil, err
 		}
@@ -84,104 +78,6 @@ func (p *product) gateway() target {
 		address: func(string) string { return address },
 		host:    func(site string) string { return p.hosts[site] },
 	}
-}
-
-// ask makes a request to the management API with the account's key, or with
-// another one, and gives status and body.
-func (p *product) ask(ctx context.Context, key, method, path, body string) (int, []byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, p.API+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, fmt.Errorf("make a request: %w", err)
-	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	out, err := p.http.Do(r)
-	if err != nil {
-		return 0, nil, fmt.Errorf("ask the management API: %w", err)
-	}
-	defer func() { _ = out.Body.Close() }()
-	raw, err := io.ReadAll(out.Body)
-	if err != nil {
-		return 0, nil, fmt.Errorf("read an answer: %w", err)
-	}
-	return out.StatusCode, raw, nil
-}
-
-// into makes a request that has to succeed and reads its answer.
-func (p *product) into(ctx context.Context, to any, method, path, body string) error {
-	status, raw, err := p.ask(ctx, p.Key, method, path, body)
-	if err != nil {
-		return err
-	}
-	if status/100 != 2 {
-		return fmt.Errorf("%s %s is answered with %d: %s", method, path, status, raw)
-	}
-	if to == nil {
-		return nil
-	}
-	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
-	}
-	return nil
-}
-
-// build is the state of an upload.
-type build struct {
-	Status      string
-	URL         string
-	BuildResult json.RawMessage
-	id          string
-}
-
-// deploy uploads an archive and waits until its build has ended.
-func (p *product) deploy(ctx context.Context, project string, archive []byte) (build, error) {
-	var issued struct{ UploadURL, DeploymentID string }
-	err := p.into(ctx, &issued, http.MethodPost, "/v1/deployments/sources",
-		fmt.Sprintf(`{"accountName":%q,"projectName":%q,"branchName":"main"}`, p.account, project))
-	if err != nil {
-		return build{}, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, issued.UploadURL, bytes.NewReader(archive))
-	if err != nil {
-		return build{}, fmt.Errorf("make an upload: %w", err)
-	}
-	out, err := p.http.Do(r)
-	if err != nil {
-		return build{}, fmt.Errorf("upload: %w", err)
-	}
-	_ = out.Body.Close()
-	if out.StatusCode != http.StatusOK {
-		return build{}, fmt.Errorf("an upload is answered with %d", out.StatusCode)
-	}
-	path := "/v1/accounts/" + p.account + "/projects/" + project + "/deployment-status/" + issued.DeploymentID
-	for {
-		b := build{id: issued.DeploymentID}
-		if err := p.into(ctx, &b, http.MethodGet, path, ""); err != nil {
-			return b, err
-		}
-		if b.Status != "IN_PROGRESS" {
-			return b, nil
-		}
-		select {
-		case <-ctx.Done():
-			return b, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// archive packs files as clients do.
-func archive(files map[string]string) []byte {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	a := tar.NewWriter(z)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		// Writing to memory does not fail.
-		_ = a.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644})
-		_, _ = io.WriteString(a, files[name])
-	}
-	_ = a.Close()
-	_ = z.Close()
-	return out.Bytes()
 }
 
 // endpoint is an operation of a site.

@@ -48,7 +48,7 @@ func upload(name, want string, look func(conversation, []arrival) string, conver
 // issue asks for an upload's URL.
 func (p *product) issue(ctx context.Context) (*url.URL, error) {
 	var issued struct{ UploadURL string }
-	err := p.into(ctx, &issued, http.MethodPost, "/v1/deployments/sources", fmt.Sprintf(`{"accountName":%q,"projectName":"attacked","branchName":"uploads"}`, p.account))
+	err := p.Into(ctx, &issued, http.MethodPost, "/v1/deployments/sources", fmt.Sprintf(`{"accountName":%q,"projectName":"attacked","branchName":"uploads"}`, p.account))
 	if err != nil {
 		return nil, err
 	}

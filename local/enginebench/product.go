@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
@@ -95,18 +94,5 @@ func startedIn(ctx context.Context, dir, binary string) (*instance.Instance, tim
 
 // create makes a key bucket, so that the directory is one in use.
 func create(ctx context.Context, i *instance.Instance) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.API+"/v1/accounts/demo/key-buckets", strings.NewReader(`{"name":"orders-bucket"}`))
-	if err != nil {
-		return fmt.Errorf("make a request: %w", err)
-	}
-	r.Header.Set("Authorization", "Bearer "+i.Key)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("create a bucket: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("create a bucket: %s", answer.Status)
-	}
-	return nil
+	return i.Into(ctx, nil, http.MethodPost, "/v1/accounts/demo/key-buckets", `{"name":"orders-bucket"}`)
 }

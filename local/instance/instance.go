@@ -4,8 +4,8 @@
 //
 // It is not the local run, which is package main in local; it starts that.
 //
-// Read instance.go; turns.go has account keys for loads, usage.go what the process
-// takes.
+// Read instance.go; ask.go is its management API, turns.go has account keys for loads,
+// usage.go what the process takes.
 package instance
 
 import (

@@ -2,10 +2,8 @@ package instance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 )
 
@@ -34,22 +32,8 @@ func (i *Instance) Turns(ctx context.Context) (*Turns, error) {
 }
 
 func (i *Instance) newKey(ctx context.Context) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.API+"/v1/accounts/demo/account-keys",
-		strings.NewReader(`{"label":"load","scopes":["key-buckets:write"]}`))
-	if err != nil {
-		return "", err
-	}
-	r.Header.Set("Authorization", "Bearer "+i.Key)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("status %d", answer.StatusCode)
-	}
 	var made struct{ Key string }
-	err = json.NewDecoder(answer.Body).Decode(&made)
+	err := i.Into(ctx, &made, http.MethodPost, "/v1/accounts/demo/account-keys", `{"label":"load","scopes":["key-buckets:write"]}`)
 	return made.Key, err
 }
 

@@ -40,11 +40,14 @@ type Memory struct {
 	Own       int64 // of Now, without the pages of files
 }
 
-// Memory is what the product holds (proc(5); Linux alone).
-func (i *Instance) Memory() (m Memory, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.PID()))
+// Memory is what the product holds.
+func (i *Instance) Memory() (Memory, error) { return MemoryOf(i.PID()) }
+
+// MemoryOf is what a process holds (proc(5); Linux alone).
+func MemoryOf(pid int) (m Memory, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return m, fmt.Errorf("look at the product's memory: %w", err)
+		return m, fmt.Errorf("look at a process's memory: %w", err)
 	}
 	for _, f := range []struct {
 		name string

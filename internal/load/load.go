@@ -1,0 +1,75 @@
+// Package load is what programs that measure have in common: a client that costs the
+// machine little, the reverse proxy that they compare with, and children, which are their
+// own program in another role.
+//
+// It measures nothing and knows no figure of ours. Linux alone.
+//
+// Read load.go for the client; proxy.go has the proxy, child.go the children.
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// Options are one kind of request and how often it is sent. All are needed.
+type Options struct {
+	Address  string // host:port
+	Request  []byte // as it goes over the wire, HTTP/1.1
+	Answer   int64  // the bytes of the body of its answer, whose status is 200
+	Requests int    // in all
+	// Connections are how many are under way at once.
+	Connections int
+}
+
+// Run sends the requests and reads every answer. It writes bytes rather than use net/http's
+// client, so that it leaves the machine to what is measured. The error is of the first answer
+// that is not the one that was asked for.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var left atomic.Int64
+	left.Store(int64(o.Requests))
+	var wg sync.WaitGroup
+	for range o.Connections {
+		wg.Go(func() {
+			if err := o.client(ctx, &left); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// client speaks on one connection as long as there are requests left.
+func (o Options) client(ctx context.Context, left *atomic.Int64) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Address)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	r := bufio.NewReader(conn)
+	for left.Add(-1) >= 0 && ctx.Err() == nil {
+		if _, err := conn.Write(o.Request); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+		response, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		n, err := io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		if err != nil || n != o.Answer || response.StatusCode != http.StatusOK {
+			return fmt.Errorf("receive: status %d, %d bytes: %w", response.StatusCode, n, err)
+		}
+	}
+	return nil
+}

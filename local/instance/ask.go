@@ -1,0 +1,120 @@
+package instance
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// askTimeout bounds one request to the management API.
+const askTimeout = time.Minute
+
+// Ask makes a request to the management API with an account key, and gives status and body.
+func (i *Instance) Ask(ctx context.Context, key, method, path, body string) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, i.API+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, fmt.Errorf("make a request: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	out, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the management API: %w", err)
+	}
+	defer func() { _ = out.Body.Close() }()
+	raw, err := io.ReadAll(out.Body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read an answer: %w", err)
+	}
+	return out.StatusCode, raw, nil
+}
+
+// Into makes a request with the first account's key that has to succeed, and reads its answer
+// into to, nil for not to.
+func (i *Instance) Into(ctx context.Context, to any, method, path, body string) error {
+	status, raw, err := i.Ask(ctx, i.Key, method, path, body)
+	if err != nil {
+		return err
+	}
+	if status/100 != 2 {
+		return fmt.Errorf("%s %s is answered with %d: %s", method, path, status, raw)
+	}
+	if to == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// Build is what became of an upload.
+type Build struct {
+	Status       string // SUCCESS where it is served
+	URL          string
+	BuildResult  json.RawMessage
+	DeploymentID string `json:"-"`
+}
+
+// Deploy uploads an archive as the branch main of an account's project, and waits until its
+// build has ended.
+func (i *Instance) Deploy(ctx context.Context, account, project string, archive []byte) (Build, error) {
+	var issued struct{ UploadURL, DeploymentID string }
+	err := i.Into(ctx, &issued, http.MethodPost, "/v1/deployments/sources",
+		fmt.Sprintf(`{"accountName":%q,"projectName":%q,"branchName":"main"}`, account, project))
+	if err != nil {
+		return Build{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, issued.UploadURL, bytes.NewReader(archive))
+	if err != nil {
+		return Build{}, fmt.Errorf("make an upload: %w", err)
+	}
+	out, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return Build{}, fmt.Errorf("upload: %w", err)
+	}
+	_ = out.Body.Close()
+	if out.StatusCode != http.StatusOK {
+		return Build{}, fmt.Errorf("an upload is answered with %d", out.StatusCode)
+	}
+	path := "/v1/accounts/" + account + "/projects/" + project + "/deployment-status/" + issued.DeploymentID
+	for {
+		b := Build{DeploymentID: issued.DeploymentID}
+		if err := i.Into(ctx, &b, http.MethodGet, path, ""); err != nil {
+			return b, err
+		}
+		if b.Status != "IN_PROGRESS" {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return b, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Archive packs files as clients do.
+func Archive(files map[string]string) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	a := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		// Writing to memory does not fail.
+		_ = a.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644})
+		_, _ = io.WriteString(a, files[name])
+	}
+	_ = a.Close()
+	_ = z.Close()
+	return out.Bytes()
+}
