@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/local/instance"
+	gwtunnel "github.com/gatewright/gatewright/shared/tunnel"
+)
+
+const (
+	mostAgent = 40 << 10 // bytes of a relay for an agent that is idle
+	perAgent  = 2        // connections
+	perTunnel = 32       // agents: as many as a relay takes
+	perOwner  = 100      // tunnels of an account
+	makers    = 16       // clients that make tunnels, and agents that connect, at once
+	rest      = 10 * time.Second
+)
+
+// crowd connects agents that get nothing to do, and looks at what the product holds for each.
+func crowd(ctx context.Context, dir string, o options, table *bars.Table) error {
+	if err := descriptors(perAgent*o.agents + 1000); err != nil {
+		return err
+	}
+	i, err := started(ctx, filepath.Join(dir, "crowd"), o.binary)
+	if err != nil {
+		return err
+	}
+	defer i.Stop()
+	tokens, err := tokens(ctx, i, o)
+	if err != nil {
+		return err
+	}
+	relay, err := url.Parse(i.Relay)
+	if err != nil {
+		return fmt.Errorf("read the relay's address: %w", err)
+	}
+	if err := i.Quiet(ctx); err != nil {
+		return err
+	}
+	before, err := i.Memory()
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := context.WithCancel(ctx)
+	var agents sync.WaitGroup
+	defer agents.Wait()
+	defer stop()
+	var open atomic.Int64
+	began := time.Now()
+	slots := make(chan struct{}, makers)
+	for n := range o.agents {
+		slots <- struct{}{}
+		connected := sync.OnceFunc(func() { <-slots })
+		token := tokens[n/perTunnel]
+		agents.Go(func() {
+			last := 0
+			_ = gwtunnel.NewAgent(gwtunnel.AgentOptions{
+				Relay: relay, Connections: perAgent, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.DiscardHandler),
+				Notify: func(now int) {
+					open.Add(int64(now - last))
+					if last = now; now == perAgent {
+						connected()
+					}
+				},
+			}).Run(ctx, 0)
+			connected()
+		})
+	}
+	if err := until(ctx, func() (bool, error) { return open.Load() == int64(perAgent*o.agents), nil }); err != nil {
+		return fmt.Errorf("%d of %d connections: %w", open.Load(), perAgent*o.agents, err)
+	}
+	took := time.Since(began)
+	select {
+	case <-time.After(rest):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := i.Memory()
+	if err != nil {
+		return err
+	}
+	each := (after.Now - before.Now) / int64(o.agents)
+	table.Add(fmt.Sprintf("%d agents of %d tunnels, idle, with %d connections each: memory of the product for an agent", o.agents, len(tokens), perAgent),
+		fmt.Sprintf("%d KB", mostAgent>>10), fmt.Sprintf("%.1f KB", float64(each)/1024), each < mostAgent)
+	table.Add("the same: connected", "", fmt.Sprintf("in %v", took.Round(100*time.Millisecond)), true)
+	return nil
+}
+
+// descriptors has this process and its children open so many files.
+func descriptors(n int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("look at the limit of open files: %w", err)
+	}
+	if limit.Cur >= uint64(n) {
+		return nil
+	}
+	limit = syscall.Rlimit{Cur: uint64(n), Max: max(uint64(n), limit.Max)}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("open %d files (ulimit -n allows fewer; -agents asks for fewer): %w", n, err)
+	}
+	return nil
+}
+
+// tokens makes the tunnels, and the accounts that they are of.
+func tokens(ctx context.Context, i *instance.Instance, o options) ([]string, error) {
+	all := make([]string, (o.agents+perTunnel-1)/perTunnel)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(makers)
+	for first := 0; first < len(all); first += perOwner {
+		account := fmt.Sprint("owner", first/perOwner)
+		create := exec.CommandContext(ctx, o.binary, "account", "create", account) //nolint:gosec // whoever runs this chose it
+		create.Env = append(create.Environ(), "GATEWRIGHT_DATA_DIR="+i.Data())
+		out, err := create.Output()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("make the account %s: %w", account, err), group.Wait())
+		}
+		key := strings.TrimSpace(string(out))
+		for n := first; n < min(first+perOwner, len(all)); n++ {
+			group.Go(func() (err error) {
+				all[n], err = tunnel(ctx, i, key, account, fmt.Sprint("tunnel-", n), "")
+				return err
+			})
+		}
+	}
+	return all, group.Wait()
+}
