@@ -57,8 +57,10 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	upgrade := r.Header.Get(fieldUpgrade)
-	out := f.request(w, r, s.endpoint, upgrade)
+	early := &hints{to: w}
+	out := request(r, s.endpoint, upgrade, early)
 	response, err := f.transport.RoundTrip(out)
+	early.end()
 	if err != nil {
 		if r.Context().Err() == nil {
 			f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service did not answer", slog.String("service", s.Name), slog.Any("error", err))
@@ -67,24 +69,21 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode == http.StatusSwitchingProtocols {
+	switch {
+	case response.StatusCode == http.StatusSwitchingProtocols && upgrade != "":
 		f.switched(w, r, response)
+		return
+	case response.StatusCode < http.StatusOK: // it has switched unasked, or there is no such status
+		f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service answers by a status that is no answer", slog.String("service", s.Name), slog.Int("status", response.StatusCode))
+		fail(w, Unreachable)
 		return
 	}
 	f.answerAll(w, response)
 }
 
 // request is r as its service gets it.
-func (f *forwarder) request(w http.ResponseWriter, r *http.Request, endpoint *url.URL, upgrade string) *http.Request {
-	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-			h := w.Header()
-			passOn(h, http.Header(header))
-			w.WriteHeader(code)
-			clear(h)
-			return nil
-		},
-	})
+func request(r *http.Request, endpoint *url.URL, upgrade string, early *hints) *http.Request {
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got1xxResponse: early.pass})
 	out := r.Clone(ctx)
 	out.RequestURI = ""
 	out.URL = endpoint.JoinPath() // a copy
@@ -114,6 +113,7 @@ func joined(endpoint, r *url.URL) (path, raw string) {
 
 // answerAll copies an answer: head, body as it comes, trailer.
 func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
+	Unread(response)
 	h := w.Header()
 	passOn(h, response.Header)
 	for _, name := range []string{"Content-Type", "Date"} { // which net/http would add
@@ -172,6 +172,16 @@ func passOn(h, answer http.Header) {
 	}
 	for _, name := range hopByHop {
 		delete(h, name)
+	}
+}
+
+// Unread says of an answer whose status has no body (RFC 9110, sections 15.3.5 and 15.4.5)
+// that nothing is to be read. Its Content-Length is that of another answer, and a transport of
+// HTTP/2 that looks for so many bytes finds the answer broken.
+func Unread(response *http.Response) {
+	if response.StatusCode == http.StatusNotModified || response.StatusCode == http.StatusNoContent {
+		_ = response.Body.Close()
+		response.Body, response.ContentLength = http.NoBody, 0
 	}
 }
 

@@ -208,8 +208,9 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 		up.abort()
 		_ = response.Body.Close()
 		over()
-		return nil, &Error{Failure(failure)}
+		return nil, &Error{failureNamed(failure)}
 	}
+	Unread(response)
 	switched := response.Header.Get(fieldSwitched)
 	takeOff(response.Header)
 	response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/1.1", 1, 1

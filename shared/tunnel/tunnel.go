@@ -12,7 +12,7 @@
 // Link.Configure; a request names its service and is made by a gateway.
 //
 // Read this file, then link.go and links.go (the relay's end), agent.go (the other
-// end), forward.go (from the agent to the service) and switched.go (WebSockets
+// end), forward.go with hints.go (from the agent to the service) and switched.go (WebSockets
 // within). connect.go is how an agent dials, served.go what its server is given.
 package tunnel
 
@@ -120,6 +120,16 @@ const (
 	// Late: the service did not answer in time.
 	Late Failure = "late"
 )
+
+// failureNamed is the failure that an agent names. One that nobody knows is Unreachable: relays
+// have failures of their own, which no agent may tell of in their words.
+func failureNamed(text string) Failure {
+	switch f := Failure(text); f {
+	case UnknownService, NotAllowed, Unreachable, Late:
+		return f
+	}
+	return Unreachable
+}
 
 // Error is what a round trip answers that ended at the agent.
 type Error struct{ Failure Failure }
