@@ -255,6 +255,7 @@ func checked(response *http.Response, r *http.Request) (_ *http.Response, err er
 	case response.StatusCode == http.StatusSwitchingProtocols && !answersUpgrade(response, r):
 		err = errSwitched
 	default:
+		tunnel.Unread(response)
 		return response, nil
 	}
 	_ = response.Body.Close()

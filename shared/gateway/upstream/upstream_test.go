@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"syscall"
 	"testing"
 	"time"
@@ -135,5 +136,29 @@ func TestASwitchAnswersWhatWasAsked(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestWhatHasNoBodyMayHaveALength: that of the answer that it stands for (RFC 9110, section 8.6).
+func TestWhatHasNoBodyMayHaveALength(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		for _, status := range []int{http.StatusNotModified, http.StatusNoContent} {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "5")
+				w.WriteHeader(status)
+			}))
+			server.EnableHTTP2 = http2
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			c := newClient(t, Options{TLS: server.Client().Transport.(*http.Transport).TLSClientConfig})
+			response, err := c.Send(request(t, t.Context(), http.MethodGet, server.URL), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != status || response.ContentLength > 0 {
+				t.Errorf("HTTP/2 %v: got %v, %v", http2, response, err)
+			}
+			_ = response.Body.Close()
+		}
 	}
 }
