@@ -42,6 +42,7 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 		{"garbage after the switch", answering(t, switched+tunnel.Protocol+"\r\n\r\n"+strings.Repeat("gotcha\x1b", 100)), "is no relay, or a proxy in between"},
 		{"an end", answering(t, ""), "ends the connection without an answer"},
 		{"too busy", answering(t, "HTTP/1.1 503 \x1b[31mgotcha\r\nContent-Length: 0\r\n\r\n"), "takes no agents just now (503)"},
+		{"a proxy's refusal", answering(t, "HTTP/1.1 403 gotcha\r\nContent-Length: 0\r\n\r\n"), "answers 403 Forbidden; is it a relay's address? Where a proxy is in between"},
 		{"a redirect", answering(t, "HTTP/1.1 302 gotcha\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"), "answers 302 Found"},
 	} {
 		for _, flag := range []string{"--websocket=false", "--websocket"} {

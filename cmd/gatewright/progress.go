@@ -91,6 +91,8 @@ func (p *progress) explain(err error) string {
 	name, isDNS := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
+	case errors.Is(err, tunnel.ErrRefused):
+		return p.relay + " refuses the token, which was rotated, it seems; connections that are there stay. Put the present one in its place"
 	case isAnswer && answered.Status == http.StatusServiceUnavailable:
 		return p.relay + " takes no agents just now (503)"
 	case isAnswer:

@@ -61,6 +61,9 @@ var (
 	ErrNoRelay = errors.New("what answers there is no relay")
 	// ErrRefused says that the relay does not know the token (any more).
 	ErrRefused = errors.New("the relay refuses the token: it is no tunnel's, or it was rotated. Take the tunnel's present one from the management API")
+	// errRefusedBeside is ErrRefused while there is another connection, which a token that was
+	// rotated does not end (contract 2.8).
+	errRefusedBeside = fmt.Errorf("%w. Connections that are there stay", ErrRefused)
 )
 
 // Agent connects services of its network to a relay.
@@ -70,6 +73,9 @@ type Agent struct {
 	server  *http.Server
 	busy    atomic.Int64  // requests
 	leaving chan struct{} // closed when it takes no more
+
+	// held counts connections until they end, and attempts at one while they last.
+	held atomic.Int64
 
 	mu      sync.Mutex
 	open    int
@@ -131,7 +137,7 @@ func (a *Agent) counted(next http.Handler) http.Handler {
 }
 
 // Run keeps connections open until ctx ends, whose cause it answers then, or until the
-// relay refuses the token: ErrRefused. Then it has the relay send no new requests, and waits
+// relay refuses the token and no connection is left: ErrRefused. Then it has the relay send no new requests, and waits
 // for those under way for as long as grace; with those that it cut then it answers ErrCut as
 // well. It is called once.
 func (a *Agent) Run(ctx context.Context, grace time.Duration) error {
@@ -195,7 +201,7 @@ func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) 
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrRefused):
+		case errors.Is(err, ErrRefused) && !errors.Is(err, errRefusedBeside):
 			cancel(ErrRefused)
 			return
 		}
@@ -220,8 +226,13 @@ const settled = time.Minute
 // is served on beside the one that takes its place, and there is no error. It ends with over
 // at the latest: the server does not know of one that it was given as it was shut down.
 func (a *Agent) once(ctx, over context.Context) error {
+	a.held.Add(1)
 	conn, err := a.connect(ctx)
 	if err != nil {
+		// An attempt beside this one may succeed yet: the last of them decides.
+		if a.held.Add(-1) > 0 && errors.Is(err, ErrRefused) {
+			return errRefusedBeside
+		}
 		return err
 	}
 	l := serveOne(conn, func() { a.count(ctx, 1) })
@@ -229,6 +240,7 @@ func (a *Agent) once(ctx, over context.Context) error {
 		defer context.AfterFunc(over, func() { _ = l.told.Close() })()
 		_ = a.server.Serve(l)
 		<-l.ended
+		a.held.Add(-1)
 		if l.told.over() {
 			a.count(ctx, -1)
 		}

@@ -123,10 +123,10 @@ func messages(ctx context.Context, conn *websocket.Conn) net.Conn {
 	return websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary)
 }
 
-// refusal is what an answer other than 101 means.
+// refusal is what an answer other than 101 means. A relay says 401 of a token; a 403 is that of
+// a proxy in between, which knows nothing of tokens.
 func refusal(response *http.Response) error {
-	switch response.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	if response.StatusCode == http.StatusUnauthorized {
 		return ErrRefused
 	}
 	return &AnswerError{response.StatusCode}

@@ -36,6 +36,7 @@ func TestWhatIsNoRelayIsTold(t *testing.T) {
 	}{
 		{"another status", "HTTP/1.1 503 \x1b[31mGo away\r\nContent-Length: 2\r\n\r\nno", answer(http.StatusServiceUnavailable)},
 		{"a status nobody knows", "HTTP/1.1 599 x\r\nContent-Length: 0\r\n\r\n", answer(599)},
+		{"a proxy's refusal", "HTTP/1.1 403 x\r\nContent-Length: 2\r\n\r\nno", answer(http.StatusForbidden)},
 		{"a redirect", "HTTP/1.1 307 x\r\nLocation: http://elsewhere.test/connect\r\nContent-Length: 0\r\n\r\n", answer(http.StatusTemporaryRedirect)},
 		{"no HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", is(tunnel.ErrNoRelay)},
 		{"another protocol", switched + "h2c\r\n\r\n", is(tunnel.ErrNoRelay)},
