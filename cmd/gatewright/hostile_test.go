@@ -41,6 +41,7 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 		{"another protocol", answering(t, switched+"\x1b[31mh2c\r\n\r\n"), "is no relay, or a proxy in between"},
 		{"garbage after the switch", answering(t, switched+tunnel.Protocol+"\r\n\r\n"+strings.Repeat("gotcha\x1b", 100)), "is no relay, or a proxy in between"},
 		{"an end", answering(t, ""), "ends the connection without an answer"},
+		{"too many", answering(t, "HTTP/1.1 429 gotcha\r\nContent-Length: 0\r\n\r\n"), "as many connections of the tunnel as it may have (429)"},
 		{"too busy", answering(t, "HTTP/1.1 503 \x1b[31mgotcha\r\nContent-Length: 0\r\n\r\n"), "takes no agents just now (503)"},
 		{"a proxy's refusal", answering(t, "HTTP/1.1 403 gotcha\r\nContent-Length: 0\r\n\r\n"), "answers 403 Forbidden; is it a relay's address? Where a proxy is in between"},
 		{"a redirect", answering(t, "HTTP/1.1 302 gotcha\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"), "answers 302 Found"},

@@ -95,6 +95,8 @@ func (p *progress) explain(err error) string {
 		return p.relay + " refuses the token, which was rotated, it seems; connections that are there stay. Put the present one in its place"
 	case isAnswer && answered.Status == http.StatusServiceUnavailable:
 		return p.relay + " takes no agents just now (503)"
+	case isAnswer && answered.Status == http.StatusTooManyRequests:
+		return p.relay + " has as many connections of the tunnel as it may have (429); end some of its agents"
 	case isAnswer:
 		return fmt.Sprintf("%s answers %s; is it a relay's address? Where a proxy is in between, --websocket may get through", p.relay, strings.TrimPrefix(answered.Error(), "the relay answers "))
 	case isUnknown && unknown.Cert != nil, errors.As(err, new(x509.UnknownAuthorityError)):

@@ -2,7 +2,6 @@ package tunnel_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -135,27 +134,28 @@ func TestFailuresAreOfThoseThereAre(t *testing.T) {
 // pose connects as an agent does, and answers all that comes by h.
 func (w *world) pose(token string, h http.Handler) {
 	w.t.Helper()
-	conn, err := (&tls.Dialer{Config: w.options().TLS}).DialContext(w.t.Context(), "tcp", w.server.Listener.Addr().String())
-	if err != nil {
-		w.t.Fatal(err)
+	conn, status := w.connect(token)
+	if status != http.StatusSwitchingProtocols {
+		w.t.Fatalf("it is answered %d", status)
 	}
-	w.t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", tunnel.ConnectPath, token, tunnel.Protocol)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r := bufio.NewReaderSize(conn, 1) // nothing behind the head is read ahead
-	response, err := http.ReadResponse(r, nil)
-	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		w.t.Fatalf("it is answered %v, %v", response, err)
-	}
-	server := &http.Server{Handler: h, Protocols: new(http.Protocols)}
-	server.Protocols.SetUnencryptedHTTP2(true)
+	w.answer(conn, h)
+	w.until(func() bool { return len(w.relay.Of(tunnelID)) > 0 })
+}
+
+// answer answers what comes on a connection by h, until it ends.
+func (w *world) answer(conn net.Conn, h http.Handler) (ended <-chan struct{}) {
 	l := &once{conn: make(chan net.Conn, 1), over: make(chan struct{})}
-	l.conn <- &ahead{conn, r}
+	over := make(chan struct{})
+	server := &http.Server{Handler: h, Protocols: new(http.Protocols), ConnState: func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(over)
+		}
+	}}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	l.conn <- conn
 	go func() { _ = server.Serve(l) }()
 	w.t.Cleanup(func() { l.end(); _ = server.Close() })
-	w.until(func() bool { return len(w.relay.Of(tunnelID)) > 0 })
+	return over
 }
 
 // once is a listener with one connection.

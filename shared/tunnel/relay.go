@@ -2,6 +2,8 @@ package tunnel
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,6 +31,7 @@ type Relay struct {
 	options  RelayOptions
 	draining chan struct{}
 	drain    func() // closes draining, once
+	taken    taken
 }
 
 var _ http.Handler = (*Relay)(nil)
@@ -44,7 +47,7 @@ func NewRelay(o RelayOptions) *Relay {
 const retryAfter = "1"
 
 // ServeHTTP takes an agent's connection, and returns when that has ended. A token that
-// is no tunnel's is answered 401, a relay that drains 503.
+// is no tunnel's is answered 401, one connection more than maxLinks 429, a relay that drains 503.
 func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-rl.draining:
@@ -69,6 +72,12 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unauthorized(w)
 		return
 	}
+	if !rl.taken.enter(tunnelID) {
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w, fmt.Sprintf("The tunnel has %d connections to this relay, which is the most. End some of its agents.", maxLinks), http.StatusTooManyRequests)
+		return
+	}
+	defer rl.taken.leave(tunnelID)
 	conn, err := accept(w, r)
 	if err != nil {
 		rl.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "tunnel: an agent was not connected", slog.Any("error", err))
@@ -84,6 +93,42 @@ func unauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	http.Error(w, "The token is no tunnel's, or it was rotated. Take the present one from the management API.", http.StatusUnauthorized)
 }
+
+// maxLinks is how many connections of one tunnel a relay takes: those of 16 agents with 4 each.
+// All tunnels share the memory that they take, which is some 64 KB before a request comes, and
+// the descriptors.
+const maxLinks = 64
+
+// taken counts the connections of each tunnel, those included that are being made. The zero
+// value has none.
+type taken struct {
+	mu       sync.Mutex
+	byTunnel map[string]int
+}
+
+// enter counts a connection; false for one too many.
+func (t *taken) enter(tunnelID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byTunnel[tunnelID] >= maxLinks {
+		return false
+	}
+	if t.byTunnel == nil {
+		t.byTunnel = map[string]int{}
+	}
+	t.byTunnel[tunnelID]++
+	return true
+}
+
+func (t *taken) leave(tunnelID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byTunnel[tunnelID]--; t.byTunnel[tunnelID] == 0 {
+		delete(t.byTunnel, tunnelID)
+	}
+}
+
+var errDraining = errors.New("tunnel: the relay ends")
 
 // configureTimeout bounds what an agent is told before its first request.
 const configureTimeout = 10 * time.Second
@@ -104,6 +149,11 @@ func (rl *Relay) serve(ctx context.Context, tunnelID string, conn net.Conn) erro
 			rl.options.Gone(ctx, tunnelID)
 		}
 	}()
+	select {
+	case <-rl.draining:
+		return errDraining // it came while Drain looked for those that are there
+	default:
+	}
 	if err := rl.Configure(starting, tunnelID, l); err != nil {
 		return err
 	}

@@ -1,0 +1,95 @@
+package tunnel_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// TestConnectionsOfATunnelAreBounded opens as many as there may be, and expects one more to be
+// refused, one of another tunnel to be taken, and one again when one has ended.
+func TestConnectionsOfATunnelAreBounded(t *testing.T) {
+	const most = 64
+	w := newWorld(t, http.HandlerFunc(echo))
+	w.server.Config.Handler = tunnel.NewRelay(tunnel.RelayOptions{
+		Authorize: func(_ context.Context, token string) (string, error) { return token, nil },
+		Services:  func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
+		Log:       w.log,
+	})
+	first, _ := w.connect("one")
+	for i := 1; i < most; i++ {
+		if _, status := w.connect("one"); status != http.StatusSwitchingProtocols {
+			t.Fatalf("connection %d is answered %d", i+1, status)
+		}
+	}
+	if _, status := w.connect("one"); status != http.StatusTooManyRequests {
+		t.Errorf("one connection too many is answered %d", status)
+	}
+	if _, status := w.connect("two"); status != http.StatusSwitchingProtocols {
+		t.Errorf("another tunnel's is answered %d", status)
+	}
+	_ = first.Close()
+	w.until(func() bool {
+		_, status := w.connect("one")
+		return status == http.StatusSwitchingProtocols
+	})
+}
+
+// connect asks the relay for a connection, and gives it with the status of the answer.
+func (w *world) connect(token string) (net.Conn, int) {
+	w.t.Helper()
+	conn, err := (&tls.Dialer{Config: w.options().TLS}).DialContext(w.t.Context(), "tcp", w.server.Listener.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", tunnel.ConnectPath, token, tunnel.Protocol)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := bufio.NewReaderSize(conn, 1) // nothing behind the head is read ahead
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return &ahead{conn, r}, response.StatusCode
+}
+
+// TestConnectionThatComesAsTheRelayDrains is let in before, and there when nobody looks any more.
+func TestConnectionThatComesAsTheRelayDrains(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo))
+	var relay *tunnel.Relay
+	relay = tunnel.NewRelay(tunnel.RelayOptions{
+		Authorize: func(ctx context.Context, token string) (string, error) {
+			relay.Drain(ctx)
+			return token, nil
+		},
+		Services: func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
+		Log:      w.log,
+	})
+	w.server.Config.Handler = relay
+	conn, status := w.connect("one")
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("it is answered %d", status)
+	}
+	stays := make(chan struct{}, 1)
+	ended := w.answer(conn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leaving" {
+			stays <- struct{}{}
+			<-r.Context().Done()
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	select {
+	case <-ended:
+	case <-stays:
+		t.Error("the agent stays")
+	}
+}
