@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -22,7 +23,7 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 	defer rl.under.begin()()
 	c, err := rl.passes.open(r)
 	if err != nil {
-		rl.options.Log.LogAttrs(r.Context(), slog.LevelWarn, "relay: a request is refused", slog.String("from", r.RemoteAddr), slog.Any("error", err))
+		rl.refused(r, err)
 		fail(w, refusal(err))
 		return
 	}
@@ -40,6 +41,23 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 	}
 	its.Transport = carrier(func(out *http.Request) (*http.Response, error) { return rl.carry(out.Context(), out, ref, c) })
 	its.ServeHTTP(w, r)
+}
+
+// Strangers are refused for nothing, so that their lines are bounded: one in refusedEvery in the long
+// run, refusedAtOnce after a time of quiet.
+const (
+	refusedEvery  = time.Second
+	refusedAtOnce = 20
+)
+
+// refused logs that a pass was not taken.
+func (rl *Relay) refused(r *http.Request, err error) {
+	if !rl.lines.AllowN(rl.options.Now(), 1) {
+		rl.untold.Add(1)
+		return
+	}
+	rl.options.Log.LogAttrs(r.Context(), slog.LevelWarn, "relay: a request is refused",
+		slog.String("from", r.RemoteAddr), slog.Any("error", err), slog.Int64("untold", rl.untold.Swap(0)))
 }
 
 // proxy copies requests and answers, as they come.

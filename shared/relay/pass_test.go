@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,6 +115,26 @@ func TestRelayThatRefusesThePassIsNamed(t *testing.T) {
 		_, err := w.get(w.clientWith("a:443", rootKey(2)), "/")
 		if err == nil || !strings.Contains(err.Error(), "do the clocks differ, or the root keys?") {
 			w.Errorf("it answers %v", err)
+		}
+	})
+}
+
+// TestRefusalsFillNoLog has a stranger ask on and on.
+func TestRefusalsFillNoLog(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.relay("a:443")
+		const asked = 200
+		for range asked {
+			w.raw("a:443", http.MethodGet, "/ask/x", nil)
+		}
+		lines := strings.Count(w.logged.String(), "a request is refused")
+		if lines < 10 || lines > 30 {
+			w.Errorf("%d refusals have %d lines", asked, lines)
+		}
+		time.Sleep(time.Minute)
+		w.raw("a:443", http.MethodGet, "/ask/x", nil)
+		if want := fmt.Sprintf("untold=%d\n", asked-lines); !strings.Contains(w.logged.String(), want) {
+			w.Errorf("the log does not have %s:\n%s", want, w.logged.String())
 		}
 	})
 }

@@ -28,7 +28,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -85,6 +88,9 @@ type Relay struct {
 	asker   *asker
 	told    told
 	under   underWay
+	// lines bounds those of refused requests, untold counts refusals without one since the last.
+	lines  *rate.Limiter
+	untold atomic.Int64
 	// proxy is how asks are carried; each has a copy that knows its own way.
 	proxy httputil.ReverseProxy
 }
@@ -94,7 +100,7 @@ var _ http.Handler = (*Relay)(nil)
 // New makes a Relay that no agent is connected to.
 func New(o Options) *Relay {
 	p := newPasses(o.Key, o.Now)
-	rl := &Relay{options: o, passes: p, asker: newAsker(p, o.TLS, o.Dial, usual()), proxy: proxy(o.Log)}
+	rl := &Relay{options: o, passes: p, asker: newAsker(p, o.TLS, o.Dial, usual()), proxy: proxy(o.Log), lines: rate.NewLimiter(rate.Every(refusedEvery), refusedAtOnce)}
 	rl.agents = tunnel.NewRelay(tunnel.RelayOptions{
 		Authorize: o.Directory.Authorize, Services: o.Directory.Services, Log: o.Log,
 		Changed: rl.settle, Gone: rl.settle,

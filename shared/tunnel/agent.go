@@ -293,7 +293,8 @@ func (a *Agent) configure(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// maxConfiguration bounds what a relay tells of services, in bytes.
+// maxConfiguration bounds what a relay tells of services, in bytes. The largest configuration of
+// package tunnels has half as many.
 const maxConfiguration = 1 << 20
 
 // connKey is where a request has the connection that it came on.

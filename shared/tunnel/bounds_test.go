@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
@@ -92,4 +93,20 @@ func TestConnectionThatComesAsTheRelayDrains(t *testing.T) {
 	case <-stays:
 		t.Error("the agent stays")
 	}
+}
+
+// TestLargestConfigurationIsTold: as many bytes as package tunnels lets into one, of those that
+// JSON for pages spells longest.
+func TestLargestConfigurationIsTold(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(echo))
+	for i := range 99 {
+		s := tunnel.Service{Name: fmt.Sprintf("service-%d", i), Endpoint: "http://127.0.0.1/" + strings.Repeat("&", 2048-len("http://127.0.0.1/"))}
+		for range 10 {
+			s.Access = append(s.Access, tunnel.Access{Project: strings.Repeat("p", 63), Environments: []string{"working-copy", "preview", "production"}})
+		}
+		w.services = append(w.services, s)
+	}
+	w.run(w.options())
+	response, err := w.ask(http.MethodGet, "/", nil)
+	_ = text(t, response, err)
 }

@@ -20,7 +20,7 @@ func place(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	ip := net.ParseIP(host)
 	switch {
-	case ip != nil && ip.IsLoopback(), host == "localhost", strings.HasSuffix(host, ".localhost"): // RFC 6761
+	case ip != nil && (ip.IsLoopback() || ip.IsUnspecified()), host == "localhost", strings.HasSuffix(host, ".localhost"): // RFC 6761; 0.0.0.0 is dialled as 127.0.0.1
 		host = "localhost"
 	case ip != nil:
 		host = ip.String()

@@ -72,11 +72,14 @@ func (l *Link) Close() {
 // Configure tells the agent which services there are. Those that it knew and that are
 // not named any more are gone.
 func (l *Link) Configure(ctx context.Context, services []Service) error {
-	text, err := json.Marshal(services)
-	if err != nil {
+	// Escaped as for a page, the largest configuration would be more than an agent reads.
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(services); err != nil {
 		return fmt.Errorf("encode the services: %w", err)
 	}
-	if err := l.control(ctx, http.MethodPut, "/services", text); err != nil {
+	if err := l.control(ctx, http.MethodPut, "/services", text.Bytes()); err != nil {
 		return err
 	}
 	l.mu.Lock()
