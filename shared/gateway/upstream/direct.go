@@ -46,6 +46,7 @@ var (
 	errTooManyInformational = errors.New("upstream: too many 1xx responses")
 	errSwitched             = errors.New("upstream: the response switches protocols unasked")
 	errStatus               = errors.New("upstream: the response's status is outside 100 to 599")
+	errLength               = errors.New("upstream: the response's Content-Length is no one number")
 	errInvalidRequest       = errors.New("upstream: the request has a field that can't be sent")
 )
 

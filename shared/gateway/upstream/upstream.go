@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -254,12 +255,25 @@ func checked(response *http.Response, r *http.Request) (_ *http.Response, err er
 		err = errStatus
 	case response.StatusCode == http.StatusSwitchingProtocols && !answersUpgrade(response, r):
 		err = errSwitched
+	case !validLength(response.Header["Content-Length"]):
+		err = errLength
 	default:
 		tunnel.Unread(response)
 		return response, nil
 	}
 	_ = response.Body.Close()
 	return nil, err
+}
+
+// validLength reports whether a Content-Length is at most one number (RFC 9110, section 8.6).
+// net/http takes any of HTTP/2, where frames say what belongs to an answer. In HTTP/1, by which
+// it goes on, two of them are two answers to whoever goes by the other one.
+func validLength(values []string) bool {
+	if len(values) == 0 {
+		return true
+	}
+	_, err := strconv.ParseUint(values[0], 10, 63)
+	return len(values) == 1 && err == nil
 }
 
 // answersUpgrade reports whether a switch is the one that a request asked for.
