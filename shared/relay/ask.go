@@ -13,8 +13,8 @@ import (
 
 // asked reports whether a request is one to be carried.
 func asked(r *http.Request) bool {
-	path, written := r.URL.Path, r.URL.EscapedPath()
-	return path == AskPath || strings.HasPrefix(path, AskPath+"/") && strings.HasPrefix(written, AskPath+"/")
+	written := r.URL.EscapedPath()
+	return written == AskPath || strings.HasPrefix(written, AskPath+"/")
 }
 
 // ask carries a request whose pass is good, and answers as its service does or with a

@@ -93,7 +93,7 @@ func (a *asker) ask(r *http.Request, body *body, relay *url.URL, c claims) (*htt
 	out := r.WithContext(ctx)
 	out.URL = &url.URL{
 		Scheme: relay.Scheme, Host: relay.Host, Path: AskPath + r.URL.Path, RawPath: AskPath + r.URL.EscapedPath(),
-		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery,
+		RawQuery: r.URL.RawQuery,
 	}
 	out.Host, out.RequestURI, out.GetBody, out.Close = "", "", nil, false
 	out.Body = body.next()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -252,7 +251,8 @@ func TestNetHTTPRepeatsNothingByItself(t *testing.T) {
 	var seen atomic.Int64
 	var its *world
 	service := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
+		if r.URL.Path == "/base/once" {
+			_, _ = io.Copy(io.Discard, r.Body)
 			seen.Add(1)
 			its.net.each(func(wire *wire) bool { return wire.from == "gateway" }, (*wire).cut)
 		}
@@ -261,21 +261,18 @@ func TestNetHTTPRepeatsNothingByItself(t *testing.T) {
 		its = w
 		a := w.relay("a:443")
 		w.agent("a:443", 2)
-		plain := &http.Server{Handler: a.Relay}
-		l := w.net.listen("a:80")
-		go func() { _ = plain.Serve(l) }()
-		defer func() { _ = plain.Close() }()
-		by := relay.NewClient(relay.ClientOptions{
-			Relay: &url.URL{Scheme: "http", Host: "a:80"}, Directory: w.directory, Key: rootKey(1), Now: time.Now, Dial: w.net.dialler("gateway"),
-		})
-		defer by.Close()
+		by := w.plain(a)
 		if _, err := w.get(by, "/"); err != nil {
 			w.Fatal(err)
 		}
-		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		for name, r := range map[string]*http.Request{
+			"Idempotency-Key": w.request(http.MethodPost, "/once", nil), "X-Idempotency-Key": w.request(http.MethodPost, "/once", nil),
+			"a body that can be had again": w.request(http.MethodGet, "/once", strings.NewReader("text")),
+		} {
 			seen.Store(0)
-			r := w.request(http.MethodPost, "/", nil)
-			r.Header.Set(name, "k")
+			if r.Body == nil {
+				r.Header.Set(name, "k")
+			}
 			if _, err := by.RoundTrip(r, account, "api", shop); !errors.Is(err, tunnel.ErrBroken) {
 				w.Errorf("it is answered %v", err)
 			}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 )
@@ -31,6 +32,27 @@ func (cl *Client) Pass(r *http.Request, c Claims, after time.Duration) (string, 
 	p := &passes{hasher: cl.asker.passes.hasher, now: func() time.Time { return cl.asker.passes.now().Add(after) }}
 	return p.make(r.Context(), c, r.Method, r.URL.RequestURI())
 }
+
+// Body is a request's body over several attempts.
+type Body struct{ *body }
+
+// ErrOver is what an attempt reads that was overtaken.
+var ErrOver = errOver
+
+// BodyOf is the body of a request.
+func BodyOf(r *http.Request) Body { return Body{bodyOf(r)} }
+
+// Next gives the body of the next attempt.
+func (b Body) Next() io.ReadCloser { return b.next() }
+
+// Touched reports whether some of the body is gone.
+func (b Body) Touched() bool { return b.touched() }
+
+// Keep leaves the body to the attempt that was answered.
+func (b Body) Keep() { b.keep() }
+
+// End closes the body.
+func (b Body) End() { b.end() }
 
 // Leases are the rows of one relay.
 type Leases struct{ *leases }

@@ -44,6 +44,7 @@ func (k rootKey) Root(context.Context) ([]byte, error) {
 type directory struct {
 	mu       sync.Mutex
 	services []tunnel.Service
+	agents   []tunnel.Service // what agents are told, nil for services
 	down     error
 }
 
@@ -59,6 +60,9 @@ func (d *directory) Authorize(_ context.Context, text string) (string, error) {
 func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.agents != nil {
+		return d.agents, d.down
+	}
 	return d.services, d.down
 }
 
@@ -285,20 +289,42 @@ func (w *world) agent(at string, connections int) (stop func()) {
 	return stop
 }
 
-// client asks a relay by its address, the balancer for "".
-func (w *world) client(at string) *relay.Client { return w.clientWith(at, rootKey(1)) }
-
-// clientWith is a client of another installation's key.
-func (w *world) clientWith(at string, key rootKey) *relay.Client {
+// client asks a relay by its address, the balancer for "", as the changes have it.
+func (w *world) client(at string, changes ...func(o *relay.ClientOptions)) *relay.Client {
 	if at == "" {
 		at = balancer
 	}
-	cl := relay.NewClient(relay.ClientOptions{
-		Relay: &url.URL{Scheme: "https", Host: at}, Directory: w.directory, Key: key, Now: time.Now,
+	o := relay.ClientOptions{
+		Relay: &url.URL{Scheme: "https", Host: at}, Directory: w.directory, Key: rootKey(1), Now: time.Now,
 		TLS: w.tls(), Dial: w.net.dialler("gateway"),
-	})
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	cl := relay.NewClient(o)
 	w.Cleanup(cl.Close)
 	return cl
+}
+
+// clientWith is a client of another installation's key.
+func (w *world) clientWith(at string, key rootKey) *relay.Client {
+	return w.client(at, func(o *relay.ClientOptions) { o.Key = key })
+}
+
+// plain is a client of a relay's process that speaks no TLS, and so no HTTP/2.
+func (w *world) plain(p *process) *relay.Client {
+	const at = "plain:80"
+	server := &http.Server{Handler: p.Relay, ErrorLog: slog.NewLogLogger(w.log.Handler(), slog.LevelDebug)}
+	l := w.net.listen(at)
+	go func() { _ = server.Serve(l) }()
+	w.Cleanup(func() { _ = server.Close() })
+	return w.client(at, func(o *relay.ClientOptions) { o.Relay.Scheme = "http" })
+}
+
+// connections counts those that a machine has made.
+func (w *world) connections(from string) (n int) {
+	w.net.each(func(wire *wire) bool { return wire.from == from }, func(*wire) { n++ })
+	return n
 }
 
 // named is a test of another name, whose randomness is another.

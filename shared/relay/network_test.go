@@ -170,6 +170,12 @@ func (w *wire) forget() {
 	w.silent = true
 }
 
+func (w *wire) forgotten() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.silent
+}
+
 func (w *wire) idleFor(d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

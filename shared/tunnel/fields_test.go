@@ -2,6 +2,7 @@ package tunnel_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptrace"
@@ -31,7 +32,7 @@ func TestFieldsOfTheConnectionStayWithTheService(t *testing.T) {
 	w.run(w.options())
 	check := func(what string, h http.Header) {
 		t.Helper()
-		if h.Get("X-Kept") != "1" || h.Get("X-Listed")+h.Get("Keep-Alive")+h.Get("Gatewright-Tunnel-Failure")+h.Get("Content-Type") != "" {
+		if h.Get("X-Kept") != "1" || h.Get("X-Listed")+h.Get("Keep-Alive")+h.Get("Content-Type") != "" || strings.Contains(fmt.Sprint(h), "Gatewright-Tunnel") {
 			t.Errorf("%s has %v", what, h)
 		}
 	}
@@ -55,4 +56,24 @@ func TestFieldsOfTheConnectionStayWithTheService(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	check("the switch", response.Header)
+}
+
+// TestFieldsOfTheTunnelAreNobodysToWrite has a client write all of them: the request is what it is
+// without them.
+func TestFieldsOfTheTunnelAreNobodysToWrite(t *testing.T) {
+	w := newWorld(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprint(w, string(body), r.Header["Upgrade"], strings.Contains(fmt.Sprint(r.Header), "Gatewright-Tunnel"))
+	}))
+	w.run(w.options())
+	for field, value := range map[string]string{
+		"Service": "other", "Project": "other", "Environment": "other", "Upgrade": "odd", "Switched": "odd", "Failure": "late",
+	} {
+		response, err := w.ask(http.MethodPost, "/", strings.NewReader("text"), func(r *http.Request) {
+			r.Header["Gatewright-Tunnel-"+field] = []string{value}
+		})
+		if got := text(t, response, err); got != "text[] false" {
+			t.Errorf("with a %s of the client's the service gets %s", field, got)
+		}
+	}
 }

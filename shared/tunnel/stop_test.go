@@ -92,3 +92,14 @@ func TestAgentEndsWithoutItsRelay(t *testing.T) {
 		}
 	})
 }
+
+// TestIdleAgentEndsAtOnce: its relay, which hears that it leaves, ends connections on which nothing is
+// under way.
+func TestIdleAgentEndsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *tunnel.Relay, _ *wires, end func()) {
+		began := time.Now()
+		if end(); !time.Now().Equal(began) {
+			t.Errorf("it ends after %v", time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,8 @@
+package tunnel
+
+// Tunnels is how many tunnels have an entry, of connections that are there or not.
+func (ls *Links) Tunnels() int {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	return len(ls.byTunnel)
+}
