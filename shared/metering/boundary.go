@@ -33,11 +33,10 @@ const (
 func (s *Service) Close(ctx context.Context, key store.Key, now time.Time) (writes []store.Write, more bool, err error) {
 	now = store.Instant(now)
 	var before record
-	there := store.Want(key, &before)
-	if err := s.parts.Table.Load(ctx, there); err != nil {
+	if err := s.parts.Table.Load(ctx, store.Want(key, &before)); err != nil {
 		return nil, false, fmt.Errorf("read a subscription that is due: %w", err)
 	}
-	if !there.Found || before.DuePK == "" {
+	if before.DuePK == "" { // it is gone, or has ended
 		return nil, false, nil
 	}
 	after := before.at(now)

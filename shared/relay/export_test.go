@@ -54,6 +54,28 @@ func (b Body) Keep() { b.keep() }
 // End closes the body.
 func (b Body) End() { b.end() }
 
+// Tries are the attempts to send one request.
+type Tries struct{ *tries }
+
+// TriesOf are those of a request.
+func TriesOf(r *http.Request) Tries { return Tries{triesOf(r)} }
+
+// Begin gives the body of an attempt.
+func (t Tries) Begin() io.ReadCloser { return t.body.next() }
+
+// Again reports whether there may be another attempt.
+func (t Tries) Again(err error) bool { return t.again(err) }
+
+// Done gives the outcome.
+func (t Tries) Done(response *http.Response, err error) (*http.Response, error) {
+	return t.done(response, err)
+}
+
+// Wait waits before the next attempt.
+func (t Tries) Wait(ctx context.Context, pause time.Duration, news <-chan struct{}, err error) error {
+	return t.wait(ctx, pause, news, err)
+}
+
 // Leases are the rows of one relay.
 type Leases struct{ *leases }
 

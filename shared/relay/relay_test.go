@@ -301,7 +301,7 @@ func TestFailuresAreTheSameByEveryWay(t *testing.T) {
 		closed := api("http://nobody.internal")
 		closed.Name = "closed"
 		w.directory.set(append([]tunnel.Service{closed}, api("http://service.internal/base"))...)
-		_, _, by := ways(w)
+		_, other, by := ways(w)
 		preview := tunnel.Caller{Project: "shop", Environment: "preview"}
 		for way, by := range by {
 			for _, tt := range []struct {
@@ -339,6 +339,12 @@ func TestFailuresAreTheSameByEveryWay(t *testing.T) {
 			}
 			w.directory.fail(nil)
 		}
+		other.table.dead.Store(true)
+		for _, way := range []string{"another relay", "a client of another relay"} {
+			if _, err := w.get(by[way], "/"); !errors.Is(err, tunnel.ErrUnavailable) {
+				w.Errorf("by %s it is answered %v while nobody knows who has the tunnel", way, err)
+			}
+		}
 	})
 }
 
@@ -354,6 +360,10 @@ func TestNobodyIsThere(t *testing.T) {
 			if !time.Now().Equal(began) {
 				w.Errorf("%s waits for an agent that never was there", name)
 			}
+		}
+		w.claim("nobody:443", "rly_0")
+		if _, err := w.get(a, "/"); !errors.Is(err, tunnel.ErrUnavailable) || errors.Is(err, tunnel.ErrNoAgent) {
+			w.Errorf("a relay answers %v where the one that has the tunnel can't be asked", err)
 		}
 		by := w.client("")
 		a.kill()
