@@ -304,3 +304,42 @@ func TestAgentThatHearsNothingIsCut(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentsOfADeletedTunnelAreSentAway, with what is under way, and hear that their token is
+// refused; those of one whose services can't be looked up stay.
+func TestAgentsOfADeletedTunnelAreSentAway(t *testing.T) {
+	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	inWorld(t, service, func(w *world) {
+		a := w.relay("a:443")
+		_, why := w.agentTold("a:443", 2)
+		stream, err := a.RoundTrip(w.request(http.MethodGet, "/", nil), account, "api", shop)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer func() { _ = stream.Body.Close() }()
+		w.directory.fail(errDown)
+		time.Sleep(3 * relay.RenewEvery)
+		w.directory.fail(nil)
+		select {
+		case err := <-why:
+			w.Fatalf("while the table is down the agent ends with %v", err)
+		default:
+		}
+		w.directory.remove()
+		// A minute after it could have heard at the latest, on the bubble's clock.
+		select {
+		case err := <-why:
+			if !errors.Is(err, tunnel.ErrRefused) {
+				w.Errorf("the agent ends with %v", err)
+			}
+		case <-time.After(relay.RenewEvery + time.Minute):
+			w.Error("the agent stays connected")
+		}
+		if _, err := io.ReadAll(stream.Body); err == nil {
+			w.Error("the stream under way ends as if it were whole")
+		}
+	})
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
 const (
@@ -46,12 +47,15 @@ type directory struct {
 	services []tunnel.Service
 	agents   []tunnel.Service // what agents are told, nil for services
 	down     error
+	deleted  bool // the tunnel
 }
 
 var errDown = errors.New("the table is down")
 
 func (d *directory) Authorize(_ context.Context, text string) (string, error) {
-	if text == token {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if text == token && !d.deleted {
 		return ref, nil
 	}
 	return "", nil
@@ -60,6 +64,9 @@ func (d *directory) Authorize(_ context.Context, text string) (string, error) {
 func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+if d.deleted && d.down == nil {
+		return nil, tunnels.ErrNoTunnel
+	}
 	if d.agents != nil {
 		return d.agents, d.down
 	}
@@ -88,6 +95,13 @@ func (d *directory) set(services ...tunnel.Service) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.services = services
+}
+
+// remove deletes the tunnel.
+func (d *directory) remove() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.services, d.deleted = nil, true
 }
 
 func (d *directory) fail(err error) {
@@ -266,11 +280,18 @@ func (w *world) forget(p *process) {
 // agent starts an agent that finds relays by an address, the balancer's for "".
 func (w *world) agent(at string, connections int) (stop func()) {
 	w.Helper()
+	stop, _ = w.agentTold(at, connections)
+	return stop
+}
+
+// agentTold is agent, and gives what the agent ended with, when it has.
+func (w *world) agentTold(at string, connections int) (stop func(), why <-chan error) {
+	w.Helper()
 	if at == "" {
 		at = balancer
 	}
 	ctx, cancel := context.WithCancel(w.Context())
-	ended := make(chan struct{})
+	ended, told := make(chan struct{}), make(chan error, 1)
 	a := tunnel.NewAgent(tunnel.AgentOptions{
 		Relay: &url.URL{Scheme: "https", Host: at}, Token: func() (string, error) { return token, nil },
 		Connections: connections, Log: w.log, TLS: w.tls(), Dial: w.net.dialler("agent"),
@@ -278,7 +299,7 @@ func (w *world) agent(at string, connections int) (stop func()) {
 	})
 	go func() {
 		defer close(ended)
-		_ = a.Run(ctx, time.Second)
+		told <- a.Run(ctx, time.Second)
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -286,7 +307,7 @@ func (w *world) agent(at string, connections int) (stop func()) {
 	})
 	w.Cleanup(stop)
 	synctest.Wait()
-	return stop
+	return stop, told
 }
 
 // client asks a relay by its address, the balancer for "", as the changes have it.

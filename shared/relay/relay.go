@@ -48,7 +48,7 @@ const AskPath = "/ask"
 type Directory interface {
 	// Authorize tells the ref of the tunnel that a token is of, "" for none.
 	Authorize(ctx context.Context, token string) (ref string, err error)
-	// Services are what a tunnel leads to now.
+	// Services are what a tunnel leads to now, tunnels.ErrNoTunnel for one that was deleted.
 	Services(ctx context.Context, ref string) ([]tunnel.Service, error)
 	// Find gives the ref of the tunnel that has an account's service, for a caller that
 	// may ask it. The error is a *tunnel.Error where there is none, or it may not.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"sync"
@@ -10,10 +11,15 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
-// tellTimeout bounds how long agents take to hear of their services.
-const tellTimeout = 5 * time.Second
+const (
+	// tellTimeout bounds how long agents take to hear of their services.
+	tellTimeout = 5 * time.Second
+	// goneTimeout is how long requests under way may take whose tunnel was deleted.
+	goneTimeout = 30 * time.Second
+)
 
 // told are the services that the agents of each tunnel were told of last. The zero value has
 // told nobody. It is safe for concurrent use.
@@ -61,12 +67,16 @@ func (td *told) keep(refs []string) {
 // tell has the agents of a tunnel hear of services that have changed since they were told: before
 // a request is sent to them, so that a change holds as soon as the directory has it. Agents that
 // do not take it in time are cut, and hear it when they connect again. Where the directory does not
-// answer they go by what they know.
+// answer they go by what they know. Those of a tunnel that was deleted are sent away.
 func (rl *Relay) tell(ctx context.Context, ref string) {
 	if len(rl.agents.Of(ref)) == 0 {
 		return
 	}
 	services, err := rl.options.Directory.Services(ctx, ref)
+	if errors.Is(err, tunnels.ErrNoTunnel) {
+		rl.sendAway(ctx, ref)
+		return
+	}
 	if err != nil {
 		rl.options.Log.LogAttrs(ctx, slog.LevelWarn, "relay: the services of a tunnel can't be looked up", slog.String("tunnel", ref), slog.Any("error", err))
 		return
@@ -94,6 +104,18 @@ func (rl *Relay) tell(ctx context.Context, ref string) {
 	case <-flight:
 	case <-ctx.Done():
 	}
+}
+
+// sendAway has the agents of a tunnel that was deleted connect again, which its token is refused for:
+// so whoever runs them hears of it, and nobody who has had the token stays. What is under way, such as a
+// WebSocket, is cut after goneTimeout. It does not wait.
+func (rl *Relay) sendAway(ctx context.Context, ref string) {
+	rl.told.flights.DoChan("away "+ref, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneTimeout)
+		defer cancel()
+		rl.agents.DrainOf(ctx, ref)
+		return nil, nil // what there is to hear is that it is over
+	})
 }
 
 // tellAll tells agents that nobody asks, which keep what they know in memory and show it to

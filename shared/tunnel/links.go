@@ -185,8 +185,15 @@ func (ls *Links) Drain(ctx context.Context) {
 		all = append(all, of...)
 	}
 	ls.mu.RUnlock()
+	drainAll(ctx, all)
+}
+
+// DrainOf is Drain for the agents of one tunnel.
+func (ls *Links) DrainOf(ctx context.Context, tunnelID string) { drainAll(ctx, ls.Of(tunnelID)) }
+
+func drainAll(ctx context.Context, links []*Link) {
 	var work sync.WaitGroup
-	for _, l := range all {
+	for _, l := range links {
 		work.Go(func() {
 			_ = l.Drain(ctx) // what does not drain in time is cut
 			l.Close()

@@ -2,6 +2,7 @@ package tunnels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ var (
 	// ErrNotAllowed says that a service is there, and not for the caller: the *tunnel.Error of
 	// an agent that lets the caller not in.
 	ErrNotAllowed = fmt.Errorf("tunnels: the service is not for the caller: %w", &tunnel.Error{Failure: tunnel.NotAllowed})
+	// ErrNoTunnel says that a ref is no tunnel's (any more).
+	ErrNoTunnel = errors.New("tunnels: the tunnel was deleted")
 )
 
 // Directory is what carrying traffic asks of tunnels, for gateways and relays. It is safe
@@ -80,20 +83,23 @@ func (d *Directory) Authorize(ctx context.Context, token string) (ref string, er
 	return refOf(r.AccountID, r.TunnelID), nil
 }
 
-// Services are what a tunnel leads to, for its agents' end of the allow-list: none of a
-// tunnel that was deleted or is no tunnel. They are those that were put last, which is one item of the
-// tunnel's own; a gateway goes by what is provisioned (Find), which follows within
-// seconds. So an agent knows of a service before anybody is sent to it, and lets in nobody
-// who was taken out before the gateways know.
+// Services are what a tunnel leads to, for its agents' end of the allow-list. They are those
+// that were put last, which is one item of the tunnel's own; a gateway goes by what is provisioned
+// (Find), which follows within seconds. So an agent knows of a service before anybody is sent to it,
+// and lets in nobody who was taken out before the gateways know. The error is ErrNoTunnel for a tunnel
+// that was deleted, and for what is no ref: only a tunnel without services costs the read of a second item.
 func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service, error) {
 	accountID, tunnelID, ok := strings.Cut(ref, "/")
 	if !ok || accountID == "" || tunnelID == "" {
-		return nil, nil
+		return nil, ErrNoTunnel
 	}
 	return d.tunnels.get(ctx, ref, func(ctx context.Context) ([]tunnel.Service, error) {
 		var c configuration
 		if err := d.table.Load(ctx, store.Want(configurationKey(accountID, tunnelID), &c)); err != nil {
 			return nil, fmt.Errorf("read a tunnel's configuration: %w", err)
+		}
+		if len(c.Services) == 0 {
+			return nil, d.exists(ctx, accountID, tunnelID)
 		}
 		out := make([]tunnel.Service, len(c.Services))
 		for i, s := range c.Services {
@@ -101,6 +107,18 @@ func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service,
 		}
 		return out, nil
 	})
+}
+
+// exists answers ErrNoTunnel where a tunnel is not there.
+func (d *Directory) exists(ctx context.Context, accountID, tunnelID string) error {
+	var r record
+	if err := d.table.Load(ctx, store.Want(tunnelKey(accountID, tunnelID), &r)); err != nil {
+		return fmt.Errorf("read whether a tunnel is there: %w", err)
+	}
+	if r.ID == "" {
+		return ErrNoTunnel
+	}
+	return nil
 }
 
 // Find gives the ref of the tunnel that leads to a service of an account: the gateway's and the
