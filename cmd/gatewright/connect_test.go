@@ -138,6 +138,26 @@ func TestTokenIsReadAnew(t *testing.T) {
 	}
 }
 
+// TestTokenThatIsGoneIsNotTheRelaysFault: what is told is the file, while it is tried again.
+func TestTokenThatIsGoneIsNotTheRelaysFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hello)
+	w.at.Start()
+	file := tokenFile(t, token)
+	p := start(t, nil, "tunnel", "connect", "--relay", w.at.URL, "--token-file", file)
+	p.until("connected: 2 of 2")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.cut()
+	p.until("warning: " + file + " is empty: it has to hold the tunnel's token; trying again in ")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
+}
+
 func TestExposedTokenFileIsToldOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hello)

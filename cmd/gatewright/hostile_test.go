@@ -33,8 +33,8 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 	}{
 		{"nobody", "http://" + closed.Addr().String(), "warning: nothing listens at"},
 		{"a name of none", "https://relay.invalid", "relay.invalid"},
-		{"another server", plain.URL, "answers 404 Not Found; is it a relay's address?"},
-		{"plain for TLS", "https://" + host(plain), "does not speak TLS; is the port right?"},
+		{"another server", plain.URL, "answers 404 Not Found: check that it is a relay's address"},
+		{"plain for TLS", "https://" + host(plain), "does not speak TLS: check the port"},
 		{"TLS for plain", "http://" + host(secure), "answers 400 Bad Request"},
 		{"an authority of its own", secure.URL, "of an authority that this machine does not trust; if it is one of yours, name its certificate with --ca-file"},
 		{"garbage", answering(t, "\x1b]0;gotcha\x07\r\n\r\n"), "is no relay, or a proxy in between"},

@@ -57,7 +57,7 @@ func (p *progress) counted(ctx context.Context, open int) {
 	case open > p.of:
 		sentence = fmt.Sprintf("connected: %d connections to %s, while %d of them end", open, p.relay, open-p.of)
 	case !more && ctx.Err() != nil:
-		event, sentence = "disconnected", fmt.Sprintf("disconnected: %d connections to %s are left", open, p.relay)
+		event, sentence = "disconnected", fmt.Sprintf("disconnected: %d of %d connections to %s are left", open, p.of, p.relay)
 	case !more && open < p.of:
 		event, level, sentence = "disconnected", slog.LevelWarn, fmt.Sprintf("lost a connection: %d of %d to %s are left", open, p.of, p.relay)
 	}
@@ -90,21 +90,24 @@ func (p *progress) explain(err error) string {
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	name, isDNS := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
+	source, isToken := errors.AsType[tokenError](err)
 	switch {
 	case errors.Is(err, tunnel.ErrRefused):
 		return p.relay + " refuses the token, which was rotated, it seems; connections that are there stay. Put the present one in its place"
+	case isToken: // the relay was not asked
+		return printable(source.Error())
 	case isAnswer && answered.Status == http.StatusServiceUnavailable:
 		return p.relay + " takes no agents just now (503)"
 	case isAnswer && answered.Status == http.StatusTooManyRequests:
 		return p.relay + " has as many connections of the tunnel as it may have (429); end some of its agents"
 	case isAnswer:
-		return fmt.Sprintf("%s answers %s; is it a relay's address? Where a proxy is in between, --websocket may get through", p.relay, strings.TrimPrefix(answered.Error(), "the relay answers "))
+		return fmt.Sprintf("%s answers %s: check that it is a relay's address; where a proxy is in between, --websocket may get through", p.relay, strings.TrimPrefix(answered.Error(), "the relay answers "))
 	case isUnknown && unknown.Cert != nil, errors.As(err, new(x509.UnknownAuthorityError)):
 		return "the certificate of " + p.relay + " is of an authority that this machine does not trust; if it is one of yours, name its certificate with --ca-file"
 	case isCertificate:
 		return "the certificate of " + p.relay + " is not its own, or not valid now: " + printable(cause(err).Error())
 	case isPlain, errors.Is(err, http.ErrSchemeMismatch):
-		return p.relay + " does not speak TLS; is the port right?"
+		return p.relay + " does not speak TLS: check the port"
 	case isDNS && name.IsNotFound:
 		return "there is no machine of the name in " + p.relay
 	case errors.Is(err, syscall.ECONNREFUSED):

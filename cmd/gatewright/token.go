@@ -42,8 +42,19 @@ func (s tokenSource) String() string {
 	return varToken
 }
 
-// read gives the token as it is now. Its errors never hold it.
+// tokenError says what is wrong with the token's source, for whoever keeps that.
+type tokenError struct{ error }
+
+// read gives the token as it is now. Its errors are tokenErrors, and never hold it.
 func (s tokenSource) read() (string, error) {
+	token, err := s.content()
+	if err != nil {
+		return "", tokenError{err}
+	}
+	return token, nil
+}
+
+func (s tokenSource) content() (string, error) {
 	text := s.text
 	if s.file != "" {
 		f, err := os.Open(s.file)

@@ -64,7 +64,7 @@ func (d *directory) Authorize(_ context.Context, text string) (string, error) {
 func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-if d.deleted && d.down == nil {
+	if d.deleted && d.down == nil {
 		return nil, tunnels.ErrNoTunnel
 	}
 	if d.agents != nil {
