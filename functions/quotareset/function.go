@@ -48,7 +48,9 @@ var _ Boundaries = (*boundaries.Service)(nil)
 func Handler(b Boundaries, now func() time.Time, log *slog.Logger) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, _ json.RawMessage) error {
 		begun, err := b.Begin(ctx, now())
-		log.InfoContext(ctx, "quota periods and trials were looked at", "operations", begun)
+		if begun > 0 {
+			log.InfoContext(ctx, "quota periods and trials are being closed", "operations", begun)
+		}
 		if err != nil {
 			return fmt.Errorf("begin to close what is due: %w", err)
 		}
