@@ -50,7 +50,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -181,12 +181,16 @@ build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/conta
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
-deploy: $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
+# Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.
+bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for installations, once for each: AWS_REGION=eu-central-1
+	@region=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}; test -n "$$region" || { echo "make bootstrap needs AWS_REGION=, the region of the installations" >&2; exit 2; }; \
+		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
+
+deploy: asks-deploy $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
 	$(CDK) deploy --all --require-approval never -c stage=$(STAGE) $(CONTEXT)
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
-images: build ## upload the images of services to your AWS account, as make deploy does where an installation has any
-	$(call asks_aws,make run)
+images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any
 	@aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text | \
 		go run ./infra/publish -assets dist/$(ARCH) -architecture $(ARCH)
 
@@ -197,7 +201,8 @@ relay-certificate: export RELAY_CHAIN = $(CHAIN)
 relay-certificate: export RELAY_KEY = $(KEY)
 relay-certificate: export RELAY_DOMAIN = $(DOMAIN)
 relay-certificate: ## give the relays of an installation a certificate, or the next one: DOMAIN=relay.example.com CHAIN=fullchain.pem KEY=privkey.pem [STAGE=dev]
-	@test -n "$$RELAY_DOMAIN" && test -f "$$RELAY_CHAIN" && test -f "$$RELAY_KEY" || { echo "make relay-certificate needs DOMAIN=, the relay's name, CHAIN=, the file of its certificate and those that signed it, and KEY=, the file of its private key" >&2; exit 2; }
+	@test -n "$$RELAY_DOMAIN" && test -n "$$RELAY_CHAIN" && test -n "$$RELAY_KEY" || { echo "make relay-certificate needs DOMAIN=, the relay's name, CHAIN=, the file of its certificate and those that signed it, and KEY=, the file of its private key" >&2; exit 2; }
+	@for file in "$$RELAY_CHAIN" "$$RELAY_KEY"; do test -f "$$file" || { echo "make relay-certificate finds no file $$file" >&2; exit 2; }; done
 	$(call asks_aws,make run)
 	@text=$$(go run ./infra/certificate -domain "$$RELAY_DOMAIN" -chain "$$RELAY_CHAIN" -key "$$RELAY_KEY") && printf '%s\n' "$$text" | aws ssm put-parameter \
 		--name /gatewright/$(STAGE)/relay-certificate --type SecureString --tier Intelligent-Tiering --overwrite --value file:///dev/stdin --query Tier --output text >/dev/null
@@ -205,17 +210,21 @@ relay-certificate: ## give the relays of an installation a certificate, or the n
 		aws ecs update-service --cluster gatewright-$(STAGE)-relay --service relay --force-new-deployment --query service.status --output text >/dev/null && \
 		echo "The relays are being replaced by ones that have the certificate."; else echo "The certificate is kept. Deploy with -c relayDomain=$$RELAY_DOMAIN, and the relays have it."; fi
 
-diff: $(CDK) build ## show what make deploy would change
+diff: asks-diff $(CDK) build ## show what make deploy would change
 	$(CDK) diff -c stage=$(STAGE) $(CONTEXT)
 
-destroy: $(CDK) build ## remove an installation; production's table, bucket and key stay
+destroy: asks-destroy $(CDK) build ## remove an installation; production's table, bucket and key stay
 	$(CDK) destroy --all -c stage=$(STAGE) $(CONTEXT)
 
 # AWS's own words for a machine without credentials do not say what to do about it here.
 define asks_aws
-@command -v aws >/dev/null || { echo "make $@ needs the AWS command line (aws): docs/aws.md has what else an installation needs" >&2; exit 2; }
-@aws sts get-caller-identity >/dev/null 2>&1 || { echo "make $@ finds no AWS account: sign in (aws sso login) or set AWS_PROFILE, and AWS_REGION to the installation's region. On this machine it is: $(1)" >&2; exit 2; }
+@command -v aws >/dev/null || { echo "make $(@:asks-%=%) needs the AWS command line (aws): docs/aws.md has what else an installation needs" >&2; exit 2; }
+@aws sts get-caller-identity >/dev/null 2>&1 || { echo "make $(@:asks-%=%) finds no AWS account: sign in (aws sso login) or set AWS_PROFILE, and AWS_REGION to the installation's region. On this machine it is: $(1)" >&2; exit 2; }
 endef
+
+# What takes minutes asks before it builds.
+asks-%:
+	$(call asks_aws,make run)
 
 account: export ACCOUNT_NAME = $(NAME)
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]

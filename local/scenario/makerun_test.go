@@ -76,14 +76,34 @@ func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
 	for target, here := range map[string]string{
 		"operations": "go run ./local operation list", "account NAME=acme": "go run ./local account create NAME",
 		"invoke FUNCTION=platform EVENT=events/platform/openApi.json": "make run",
+		"bootstrap": "make run", "deploy": "make run", "diff": "make run", "destroy": "make run", "images": "make run",
+		"relay-certificate DOMAIN=relay.example.com CHAIN=go.mod KEY=go.sum": "make run",
 	} {
 		cmd := exec.CommandContext(t.Context(), "make", strings.Fields(target)...)
 		cmd.Dir = repository
 		cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "finds no AWS account: sign in") || !strings.Contains(string(out), here) || strings.Contains(string(out), "locate") {
+		if err == nil || !strings.Contains(string(out), "finds no AWS account: sign in") || !strings.Contains(string(out), here) || strings.Contains(string(out), "locate") || strings.Contains(string(out), "go build") {
 			t.Errorf("make %s: %v\n%s", target, err, out)
 		}
+	}
+}
+
+// TestBootstrapAsksForNoContext has an aws and a cdk that tell what they are asked: where cdk.json is,
+// the CDK would run the app, which wants to know of an installation what nobody can say yet.
+func TestBootstrapAsksForNoContext(t *testing.T) {
+	bin := t.TempDir()
+	for name, does := range map[string]string{"aws": "echo 123456789012", "cdk": "test ! -e cdk.json && echo asked: $*"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "make", "bootstrap", "CDK="+filepath.Join(bin, "cdk"))
+	cmd.Dir = repository
+	cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"), "AWS_REGION=eu-central-1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "asked: bootstrap aws://123456789012/eu-central-1\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
