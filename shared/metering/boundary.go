@@ -15,6 +15,9 @@ const (
 	// periodsPerStep is how many periods one Close writes down: an installation may have been
 	// stopped for years.
 	periodsPerStep = 12
+	// maxFrozen is how many periods keep their limits when plans change before Close has come: five years of
+	// months, and within what a transaction takes.
+	maxFrozen = 60
 )
 
 // Close gives the writes of what has passed for a subscription by now, none where nothing has: a row of history for
@@ -28,8 +31,8 @@ const (
 // quotas and periods follow from the clock; only counters are gone some time after their
 // period, and with them what was used in it, where Close has not come.
 //
-// A subscription that has ended is written down until the end of its period, and is then due no
-// more, until its status is set again.
+// A subscription that has ended is written down until the end of the period in which it did, and is then
+// due no more, until its status is set again.
 func (s *Service) Close(ctx context.Context, key store.Key, now time.Time) (writes []store.Write, more bool, err error) {
 	now = store.Instant(now)
 	var before record
@@ -53,7 +56,7 @@ func (s *Service) Close(ctx context.Context, key store.Key, now time.Time) (writ
 	if len(writes) == 0 && after.Status == before.Status {
 		return nil, false, nil
 	}
-	if after.Status.ended() && len(writes) > 0 && !more {
+	if after.Status.ended() && len(writes) > 0 && !more && after.UpdatedOn.Add(Settle).Before(after.Open) {
 		after.DuePK, after.DueSK = "", ""
 	} else {
 		after.schedule()
@@ -90,25 +93,23 @@ func (r *record) reschedule(now time.Time) {
 }
 
 // freeze gives the writes that keep the limits of the periods that have passed and are not written down
-// yet, before the plans are others. What was used, Close adds.
-func (s *Service) freeze(ctx context.Context, r record, plans []planRecord, now time.Time) ([]store.Write, error) {
-	if r.DuePK == "" {
-		return nil, nil
-	}
+// yet, before the plans are others, or before it is brought back and Close begins with a later one. What
+// was used, Close adds. open is the first period after those.
+func (s *Service) freeze(ctx context.Context, r record, plans []planRecord, now time.Time) (writes []store.Write, open time.Time, err error) {
 	var rows []history
 	var wanted []*store.Wanted
-	for p := r.period(r.Open); !p.To.After(now) && len(rows) < periodsPerStep; p = r.period(p.To) {
+	p := r.period(r.Open)
+	for ; !p.To.After(now) && len(rows) < maxFrozen; p = r.period(p.To) {
 		rows = append(rows, history{From: p.From, To: p.To, Limits: r.quotas(plans, p)})
 		wanted = append(wanted, store.Want(historyKey(r.ID, p.From), new(history)))
 	}
 	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
-		return nil, fmt.Errorf("read the periods that have passed: %w", err)
+		return nil, time.Time{}, fmt.Errorf("read the periods that have passed: %w", err)
 	}
-	var writes []store.Write
 	for i, row := range rows {
 		if !wanted[i].Found { // an earlier change of the plans has kept them otherwise
 			writes = append(writes, store.Create(historyKey(r.ID, row.From), row).Else(store.ErrStale))
 		}
 	}
-	return writes, nil
+	return writes, p.From, nil
 }

@@ -164,7 +164,8 @@ func TestEndedSubscriptionIsLookedAtNoMore(t *testing.T) {
 	if n := w.closeAll(); n != 1 {
 		t.Errorf("brought back, its period takes %d commits", n)
 	}
-	if rows := w.history(s.ID); rows != 2 {
+	// The two, and the limits of the ten between, which are those of the plans that it had then.
+	if rows := w.history(s.ID); rows != 12 {
 		t.Errorf("it has %d periods of history", rows)
 	}
 }

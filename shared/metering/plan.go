@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/meter"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -65,11 +66,54 @@ type planRecord struct {
 	ID       string `dynamodbav:"id"`
 	BucketID string `dynamodbav:"bucketId"`
 	Terms
+	// Former are the units of before its changes, the oldest first: a period that ended before a
+	// change keeps them, whenever it is written down.
+	Former []former `dynamodbav:"former,omitempty"`
 	// Subscriptions counts those that are of it.
 	Subscriptions int       `dynamodbav:"subscriptions"`
 	CreatedOn     time.Time `dynamodbav:"createdOn"`
 	UpdatedOn     time.Time `dynamodbav:"updatedOn"`
 	Version       int64     `dynamodbav:"version"`
+}
+
+// former is what a period had of each meter, of those that ended until a change.
+type former struct {
+	Until time.Time        `dynamodbav:"until"`
+	Units map[string]int64 `dynamodbav:"units"`
+}
+
+// maxFormer is how many days with a change of its meters a plan remembers. Periods are written down
+// within two hours of their ends, so that one is enough while nothing is late.
+const maxFormer = 7
+
+// remember keeps the units of before a change. Periods end at midnights, so that of several
+// changes in a day the first decides.
+func (r *planRecord) remember(before Terms, now time.Time) {
+	units := Terms.units
+	last := len(r.Former) - 1
+	if maps.Equal(units(before), units(r.Terms)) || last >= 0 && !r.Former[last].Until.Before(now.UTC().Truncate(24*time.Hour)) {
+		return
+	}
+	r.Former = append(slices.Clone(r.Former), former{Until: now, Units: units(before)})
+	r.Former = r.Former[max(0, len(r.Former)-maxFormer):]
+}
+
+func (t Terms) units() map[string]int64 {
+	out := make(map[string]int64, len(t.Meters))
+	for key, m := range t.Meters {
+		out[key] = m.Max
+	}
+	return out
+}
+
+// unitsIn are the units of a period: those of now for the current one.
+func (r planRecord) unitsIn(p meter.Period) map[string]int64 {
+	for _, f := range r.Former {
+		if !f.Until.Before(p.To) {
+			return f.Units
+		}
+	}
+	return r.units()
 }
 
 func (r planRecord) plan() Plan {
@@ -187,8 +231,8 @@ func (s *Service) loadPlan(ctx context.Context, at BucketAt, id string) (bucketR
 }
 
 // UpdatePlan changes a plan. What its meters have counts for its subscriptions from the moment on, in the
-// current period too; the terms of trials for those that are made later. It answers Invalid,
-// NotFound and Conflict as CreatePlan does.
+// current period too, and not in those that have passed; the terms of trials for those that are made
+// later. It answers Invalid, NotFound and Conflict as CreatePlan does.
 func (s *Service) UpdatePlan(ctx context.Context, at BucketAt, id string, in PlanPatch) (Plan, error) {
 	var after planRecord
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
@@ -201,6 +245,7 @@ func (s *Service) UpdatePlan(ctx context.Context, at BucketAt, id string, in Pla
 			return err
 		}
 		after.UpdatedOn, after.Version = s.now(), before.Version+1
+		after.remember(before.Terms, after.UpdatedOn)
 		writes := []store.Write{
 			store.Put(planKey(b.ID, id), after).If(store.Equal(store.At("version"), before.Version)).Else(store.ErrStale),
 			// Nothing changes in a bucket that is gone.

@@ -36,8 +36,8 @@ var errNoPeriod = fault.New(fault.NotFound, "The subscription has no such period
 func (r record) quotas(plans []planRecord, p meter.Period) map[string]int64 {
 	out := map[string]int64{}
 	for _, plan := range plans {
-		for key, m := range plan.Meters {
-			out[key] += m.Max
+		for key, units := range plan.unitsIn(p) {
+			out[key] += units
 		}
 	}
 	if r.Prorate != "" && p.From.Equal(r.Prorated) {

@@ -81,7 +81,7 @@ type record struct {
 	TrialStart         *time.Time     `dynamodbav:"trialStart,omitempty"`
 	TrialEnd           *time.Time     `dynamodbav:"trialEnd,omitempty"`
 	// TrialEndStatus is the one that was given, TrialEndsAs the one that comes: of the
-	// plans as they were when the subscription took them, where none was given.
+	// plans as they were when the subscription took them or began its trial, where none was given.
 	TrialEndStatus Status `dynamodbav:"trialEndStatus,omitempty"`
 	TrialEndsAs    Status `dynamodbav:"trialEndsAs"`
 	// Prorate is the part of the quotas that the period from Prorated on has, as a decimal number,
@@ -131,6 +131,16 @@ func (r *record) takes(plans []planRecord) {
 		if r.TrialEndsAs == "" {
 			r.TrialEndsAs = p.TrialEndStatus
 		}
+	}
+	if r.TrialEndsAs == "" {
+		r.TrialEndsAs = Canceled
+	}
+	r.endsAfter(plans)
+}
+
+// endsAfter has a trial without an end have that of the plans.
+func (r *record) endsAfter(plans []planRecord) {
+	for _, p := range plans {
 		if r.Status == Trialing && r.TrialEnd == nil && p.TrialDays > 0 {
 			from := r.CreatedOn
 			if r.TrialStart != nil {
@@ -138,9 +148,6 @@ func (r *record) takes(plans []planRecord) {
 			}
 			r.TrialEnd = new(from.AddDate(0, 0, p.TrialDays))
 		}
-	}
-	if r.TrialEndsAs == "" {
-		r.TrialEndsAs = Canceled
 	}
 }
 

@@ -63,13 +63,19 @@ func (s *Service) UpdateSubscription(ctx context.Context, at BucketAt, id string
 				after.PlanIDs = append(after.PlanIDs, p.ID)
 			}
 		}
-		if in.PlanExternalIDs != nil || in.Prorate != nil {
+		revived := before.DuePK == "" && in.Status != "" && !in.Status.ended()
+		if in.PlanExternalIDs != nil || in.Prorate != nil || revived {
 			// What has passed had the quotas of before.
-			frozen, err := s.freeze(ctx, before, before.ordered(known), now)
+			frozen, open, err := s.freeze(ctx, before, before.ordered(known), now)
 			if err != nil {
 				return err
 			}
 			writes = append(writes, frozen...)
+			if before.DuePK == "" { // Close does not come
+				after.Open = open
+			}
+		}
+		if in.PlanExternalIDs != nil || in.Prorate != nil {
 			after.Prorate, after.Prorated = c.prorate, after.period(now).From
 		}
 		after.apply(in, c.metadata)
@@ -78,8 +84,11 @@ func (s *Service) UpdateSubscription(ctx context.Context, at BucketAt, id string
 		if err := wrong.Err(); err != nil {
 			return err
 		}
-		if in.PlanExternalIDs != nil || in.Status != "" || in.TrialEnd.Set {
+		switch began := in.Status == Trialing && before.at(now).Status != Trialing; {
+		case in.PlanExternalIDs != nil || began:
 			after.takes(plans)
+		case in.TrialEnd.Set: // another end is another end, and no other terms
+			after.endsAfter(plans)
 		}
 		after.UpdatedOn, after.Version = now, before.Version+1
 		after.reschedule(now)
