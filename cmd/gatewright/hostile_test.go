@@ -43,7 +43,7 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 		{"an end", answering(t, ""), "ends the connection without an answer"},
 		{"too many", answering(t, "HTTP/1.1 429 gotcha\r\nContent-Length: 0\r\n\r\n"), "as many connections of the tunnel as it may have (429)"},
 		{"too busy", answering(t, "HTTP/1.1 503 \x1b[31mgotcha\r\nContent-Length: 0\r\n\r\n"), "takes no agents just now (503)"},
-		{"a proxy's refusal", answering(t, "HTTP/1.1 403 gotcha\r\nContent-Length: 0\r\n\r\n"), "answers 403 Forbidden; is it a relay's address? Where a proxy is in between"},
+		{"a proxy's refusal", answering(t, "HTTP/1.1 403 gotcha\r\nContent-Length: 0\r\n\r\n"), "answers 403 Forbidden: check that it is a relay's address; where a proxy is in between"},
 		{"a redirect", answering(t, "HTTP/1.1 302 gotcha\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"), "answers 302 Found"},
 	} {
 		for _, flag := range []string{"--websocket=false", "--websocket"} {

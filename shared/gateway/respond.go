@@ -133,6 +133,9 @@ func (w *writer) send(response *http.Response) error {
 		return err
 	}
 	for name, values := range response.Trailer {
+		if len(values) == 0 { // announced, and not come: net/http would never end a stream for it
+			continue
+		}
 		if len(response.Trailer) != announced {
 			// Some were not announced: the server takes those by this prefix.
 			name = http.TrailerPrefix + name

@@ -62,10 +62,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response, err := f.transport.RoundTrip(out)
 	early.end()
 	if err != nil {
-		if r.Context().Err() == nil {
-			f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service did not answer", slog.String("service", s.Name), slog.Any("error", err))
-		}
-		fail(w, failureOf(err))
+		f.unanswered(w, r, s, err)
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
@@ -78,7 +75,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, Unreachable)
 		return
 	}
-	f.answerAll(w, response)
+	f.answerAll(w, r, s, response)
 }
 
 // request is r as its service gets it.
@@ -111,15 +108,35 @@ func joined(endpoint, r *url.URL) (path, raw string) {
 	return path, raw
 }
 
+// unanswered tells of a service that did not answer, or broke off before a byte of its body.
+func (f *forwarder) unanswered(w http.ResponseWriter, r *http.Request, s service, err error) {
+	if r.Context().Err() == nil {
+		f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service did not answer", slog.String("service", s.Name), slog.Any("error", err))
+	}
+	fail(w, failureOf(err))
+}
+
 // answerAll copies an answer: head, body as it comes, trailer.
-func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
+func (f *forwarder) answerAll(w http.ResponseWriter, r *http.Request, s service, response *http.Response) {
 	Unread(response)
+	buffer, _ := f.buffers.Get().(*[]byte)
+	defer f.buffers.Put(buffer)
+	var n int
+	var err error
+	if response.ContentLength > 0 {
+		// A head is on its way with the first of its body. One that is not followed by that is an answer that
+		// the service has not given; were its stream reset for it, that would look like a connection that broke.
+		if n, err = response.Body.Read(*buffer); n == 0 && err != nil && !errors.Is(err, io.EOF) {
+			f.unanswered(w, r, s, err)
+			return
+		}
+	}
 	h := w.Header()
 	passOn(h, response.Header)
-	for _, name := range []string{"Content-Type", "Date"} { // which net/http would add
-		if _, there := h[name]; !there {
-			h[name] = nil
-		}
+	nothingElse(h)
+	if response.StatusCode == http.StatusNotModified || response.StatusCode == http.StatusNoContent {
+		// The length that a body would have: HTTP/2 of net/http waits for that body, here and at each hop.
+		delete(h, "Content-Length")
 	}
 	for name := range response.Trailer {
 		h.Add("Trailer", name)
@@ -131,10 +148,7 @@ func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 		return
 	}
 	if response.ContentLength != 0 {
-		buffer, _ := f.buffers.Get().(*[]byte)
-		defer f.buffers.Put(buffer)
 		for {
-			n, err := response.Body.Read(*buffer)
 			if n > 0 {
 				if _, err := w.Write((*buffer)[:n]); err != nil {
 					return
@@ -150,10 +164,22 @@ func (f *forwarder) answerAll(w http.ResponseWriter, response *http.Response) {
 			if err != nil {
 				panic(http.ErrAbortHandler) // the stream is reset: the answer is not whole
 			}
+			n, err = response.Body.Read(*buffer)
 		}
 	}
 	for name, values := range response.Trailer {
-		h[http.TrailerPrefix+name] = values
+		if len(values) > 0 { // net/http would never end a stream for one that has not come
+			h[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
+// nothingElse has net/http add nothing to an answer.
+func nothingElse(h http.Header) {
+	for _, name := range []string{"Content-Type", "Date"} {
+		if _, there := h[name]; !there {
+			h[name] = nil
+		}
 	}
 }
 
@@ -196,6 +222,7 @@ func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *h
 	}
 	h := w.Header()
 	passOn(h, response.Header)
+	nothingElse(h)
 	h[fieldSwitched] = []string{response.Header.Get("Upgrade")}
 	w.WriteHeader(http.StatusOK)
 	controller := http.NewResponseController(w)

@@ -217,8 +217,13 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	switched := response.Header.Get(fieldSwitched)
 	takeOff(response.Header)
 	response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/1.1", 1, 1
-	if up != nil && switched != "" {
+	switch {
+	case up != nil && switched != "":
 		return up.switched(response, switched, over), nil
+	case switched != "": // nobody has asked for it: what follows is no answer
+		_ = response.Body.Close()
+		over()
+		return nil, &Error{Unreachable}
 	}
 	up.abort()
 	response.Body = &answer{response.Body, over}

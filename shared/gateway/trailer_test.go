@@ -1,0 +1,52 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// TestTrailersThatDoNotComeEndAnAnswerAsOthersDo, whichever way leads to the upstream and whatever the client
+// speaks: to announce one is no promise (RFC 9110, section 6.6.2).
+func TestTrailersThatDoNotComeEndAnAnswerAsOthersDo(t *testing.T) {
+	overBothWays(t, func(t *testing.T, to reach) {
+		up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			w.WriteHeader(http.StatusOK)
+			_, _ = io.WriteString(w, r.URL.RawQuery)
+			if r.URL.RawQuery == "comes" {
+				w.Header().Set("X-Sum", "7")
+			}
+		})
+		base, set := to(up.URL)
+		h := newHouse(t, artifact(route("GET /x", forward(base))), set)
+		for _, framed := range []bool{false, true} {
+			server := httptest.NewUnstartedServer(h.gateway)
+			server.EnableHTTP2 = framed
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			for _, query := range []string{"comes", "stays", ""} {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/x?"+query, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Host = "shop.test"
+				response, err := server.Client().Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				sum := map[string]string{"comes": "7"}[query]
+				if err != nil || string(text) != query || response.Trailer.Get("X-Sum") != sum || (response.ProtoMajor == 2) != framed {
+					t.Errorf("by %s the client got %q, %v, and the trailer %v", response.Proto, text, err, response.Trailer)
+				}
+			}
+		}
+	})
+}
