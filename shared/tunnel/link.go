@@ -28,12 +28,13 @@ type Link struct {
 	end  sync.Once
 }
 
-// newLink makes the Link of a connection that an agent has dialled and that has
-// switched to Protocol.
-func newLink(ctx context.Context, conn net.Conn) (*Link, error) {
-	l := &Link{conn: conn, idle: make(chan struct{}), done: make(chan struct{})}
-	transport := &http.Transport{
-		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+// linkTransport makes the HTTP clients of links, over the connections that newLink gives it.
+func linkTransport() *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, _ := ctx.Value(dialledKey{}).(net.Conn)
+			return conn, nil
+		},
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 		Protocols:              new(http.Protocols),
@@ -42,7 +43,18 @@ func newLink(ctx context.Context, conn net.Conn) (*Link, error) {
 			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
 		},
 	}
-	transport.Protocols.SetUnencryptedHTTP2(true) // within TLS
+	t.Protocols.SetUnencryptedHTTP2(true) // within TLS
+	return t
+}
+
+// dialledKey is where linkTransport finds the connection that it is to take.
+type dialledKey struct{}
+
+// newLink makes the Link of a connection that an agent has dialled and that has
+// switched to Protocol. All links of a relay have one transport, of linkTransport.
+func newLink(ctx context.Context, transport *http.Transport, conn net.Conn) (*Link, error) {
+	l := &Link{conn: conn, idle: make(chan struct{}), done: make(chan struct{})}
+	ctx = context.WithValue(ctx, dialledKey{}, conn)
 	client, err := transport.NewClientConn(ctx, "http", controlHost+":80")
 	if err != nil {
 		_ = conn.Close()

@@ -28,17 +28,18 @@ type RelayOptions struct {
 // http.Handler for ConnectPath, and safe for concurrent use.
 type Relay struct {
 	Links
-	options  RelayOptions
-	draining chan struct{}
-	drain    func() // closes draining, once
-	taken    taken
+	options   RelayOptions
+	transport *http.Transport
+	draining  chan struct{}
+	drain     func() // closes draining, once
+	taken     taken
 }
 
 var _ http.Handler = (*Relay)(nil)
 
 // NewRelay makes a Relay that no agent is connected to.
 func NewRelay(o RelayOptions) *Relay {
-	rl := &Relay{options: o, draining: make(chan struct{})}
+	rl := &Relay{options: o, transport: linkTransport(), draining: make(chan struct{})}
 	rl.drain = sync.OnceFunc(func() { close(rl.draining) })
 	return rl
 }
@@ -46,8 +47,9 @@ func NewRelay(o RelayOptions) *Relay {
 // retryAfter is when an agent may ask again that was turned away, in seconds.
 const retryAfter = "1"
 
-// ServeHTTP takes an agent's connection, and returns when that has ended. A token that
-// is no tunnel's is answered 401, one connection more than maxLinks 429, a relay that drains 503.
+// ServeHTTP takes an agent's connection. A token that is no tunnel's is answered 401, one
+// connection more than maxLinks 429, a relay that drains 503. It returns when the connection has
+// switched: what a server keeps for a request is more than an idle agent takes otherwise.
 func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-rl.draining:
@@ -77,15 +79,35 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("The tunnel has %d connections to this relay, which is the most. End some of its agents.", maxLinks), http.StatusTooManyRequests)
 		return
 	}
-	defer rl.taken.leave(tunnelID)
 	conn, err := accept(w, r)
 	if err != nil {
+		rl.taken.leave(tunnelID)
 		rl.options.Log.LogAttrs(r.Context(), slog.LevelInfo, "tunnel: an agent was not connected", slog.Any("error", err))
 		return
 	}
-	ctx := context.WithoutCancel(r.Context()) // a connection that was taken over has none
-	if err := rl.serve(ctx, tunnelID, conn); err != nil {
+	ctx := context.WithoutCancel(r.Context()) // a connection that was taken over has no end of a request
+	l, err := rl.begin(ctx, tunnelID, conn)
+	if err != nil {
 		rl.options.Log.LogAttrs(ctx, slog.LevelInfo, "tunnel: a connection has failed", slog.String("tunnel", tunnelID), slog.Any("error", err))
+		rl.end(ctx, tunnelID, l)
+		return
+	}
+	go func() { // whose stack is small
+		l.closeWhenLeft(ctx)
+		<-l.Done()
+		rl.end(ctx, tunnelID, l)
+	}()
+}
+
+// end is what follows a connection that was let in, whose link is nil when it had none yet.
+func (rl *Relay) end(ctx context.Context, tunnelID string, l *Link) {
+	defer rl.taken.leave(tunnelID)
+	if l == nil {
+		return
+	}
+	l.Close()
+	if rl.remove(tunnelID, l) && rl.options.Gone != nil {
+		rl.options.Gone(ctx, tunnelID)
 	}
 }
 
@@ -95,7 +117,7 @@ func unauthorized(w http.ResponseWriter) {
 }
 
 // maxLinks is how many connections of one tunnel a relay takes: those of 16 agents with 4 each.
-// All tunnels share the memory that they take, which is some 64 KB before a request comes, and
+// All tunnels share the memory that they take, which is some 36 KB before a request comes, and
 // the descriptors.
 const maxLinks = 64
 
@@ -133,37 +155,30 @@ var errDraining = errors.New("tunnel: the relay ends")
 // configureTimeout bounds what an agent is told before its first request.
 const configureTimeout = 10 * time.Second
 
-// serve keeps an agent's connection until it ends.
-func (rl *Relay) serve(ctx context.Context, tunnelID string, conn net.Conn) error {
+// begin has requests come over an agent's connection. The link is nil where it was not one of the
+// tunnel's yet.
+func (rl *Relay) begin(ctx context.Context, tunnelID string, conn net.Conn) (*Link, error) {
 	starting, cancel := context.WithTimeout(ctx, configureTimeout)
 	defer cancel()
-	l, err := newLink(starting, conn)
+	l, err := newLink(starting, rl.transport, conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer l.Close()
 	// First it hears of changes, then of what there is: none is missed.
 	rl.add(tunnelID, l)
-	defer func() {
-		if rl.remove(tunnelID, l) && rl.options.Gone != nil {
-			rl.options.Gone(ctx, tunnelID)
-		}
-	}()
 	select {
 	case <-rl.draining:
-		return errDraining // it came while Drain looked for those that are there
+		return l, errDraining // it came while Drain looked for those that are there
 	default:
 	}
 	if err := rl.Configure(starting, tunnelID, l); err != nil {
-		return err
+		return l, err
 	}
 	rl.usableNow()
-	go l.closeWhenLeft(ctx)
 	if rl.options.Changed != nil {
 		rl.options.Changed(ctx, tunnelID)
 	}
-	<-l.Done()
-	return nil
+	return l, nil
 }
 
 // Configure tells the agents of a tunnel which services there are: of links, or of all
