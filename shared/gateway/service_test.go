@@ -138,6 +138,7 @@ func TestFailuresOfServicesAreProblems(t *testing.T) {
 		{"not for the project", failing(of(tunnel.NotAllowed)).with, 502, "not for this environment of the project"},
 		{"down", failing(of(tunnel.Unreachable)).with, 502, "agent can't reach the service"},
 		{"late", failing(of(tunnel.Late)).with, 504, "did not answer in time"},
+		{"an answer of no use", failing(of(tunnel.Unusable)).with, 502, "service's answer can't be passed on"},
 		{"a failure of later agents", failing(of("tired")).with, 502, "agent can't reach the service"},
 		{"broken", failing(fmt.Errorf("%w: EOF", tunnel.ErrBroken)).with, 502, "may have got the request"},
 		{"nobody knows", failing(errors.New("the table is down")).with, 503, "can't be asked now"},

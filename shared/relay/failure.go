@@ -31,7 +31,7 @@ var failures = []struct {
 }
 
 // tunnelFailures are those of package tunnel, whose codes are their texts.
-var tunnelFailures = []tunnel.Failure{tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.Late}
+var tunnelFailures = []tunnel.Failure{tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.Late, tunnel.Unusable}
 
 // errRefused says that a relay did not take a pass: nothing reached a service.
 var errRefused = fmt.Errorf("%w: a relay refuses the pass: do the clocks differ, or the root keys?", tunnel.ErrUnavailable)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -295,6 +296,10 @@ func TestFailuresAreTheSameByEveryWay(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case "/base/broken":
 			panic(http.ErrAbortHandler)
+		case "/base/large":
+			for i := range 10_000 {
+				w.Header().Set(fmt.Sprintf("X-%d", i), "v")
+			}
 		}
 	})
 	inWorld(t, service, func(w *world) {
@@ -314,6 +319,7 @@ func TestFailuresAreTheSameByEveryWay(t *testing.T) {
 				{"a caller that may not", account, "api", "/", preview, "not-allowed"},
 				{"a service that is down", account, "closed", "/", shop, "unreachable"},
 				{"one that breaks off", account, "api", "/broken", shop, "unreachable"},
+				{"one whose head is too large", account, "api", "/large", shop, "unusable"},
 				{"one that speaks as relays and agents do", account, "api", "/forged", shop, "503 Service Unavailable"},
 			} {
 				response, err := by.RoundTrip(w.request(http.MethodPost, tt.target, nil), tt.account, tt.service, tt.caller)

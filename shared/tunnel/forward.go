@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -68,14 +69,20 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols && upgrade != "":
-		f.switched(w, r, response)
+		f.switched(w, r, s, response)
 		return
 	case response.StatusCode < http.StatusOK: // it has switched unasked, or there is no such status
-		f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service answers by a status that is no answer", slog.String("service", s.Name), slog.Int("status", response.StatusCode))
-		fail(w, Unreachable)
+		f.unusable(w, r, s, fmt.Errorf("the status %d is no answer", response.StatusCode))
 		return
 	}
 	f.answerAll(w, r, s, response)
+}
+
+// unusable answers that what the service has answered can't be passed on.
+func (f *forwarder) unusable(w http.ResponseWriter, r *http.Request, s service, why error) {
+	f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service's answer can't be passed on", slog.String("service", s.Name), slog.Any("error", why))
+	clear(w.Header())
+	fail(w, Unusable)
 }
 
 // request is r as its service gets it.
@@ -132,7 +139,10 @@ func (f *forwarder) answerAll(w http.ResponseWriter, r *http.Request, s service,
 		}
 	}
 	h := w.Header()
-	passOn(h, response.Header)
+	if !passOn(h, response.Header) {
+		f.unusable(w, r, s, errHead)
+		return
+	}
 	nothingElse(h)
 	if response.StatusCode == http.StatusNotModified || response.StatusCode == http.StatusNoContent {
 		// The length that a body would have: HTTP/2 of net/http waits for that body, here and at each hop.
@@ -187,8 +197,9 @@ func nothingElse(h http.Header) {
 var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 // passOn puts the fields of an answer into h that mean something beyond the connection with
-// the service (RFC 9110, section 7.6.1), and none of the tunnel's, which are ours to write.
-func passOn(h, answer http.Header) {
+// the service (RFC 9110, section 7.6.1), and none of the tunnel's, which are ours to write. It
+// reports whether they fit into a head.
+func passOn(h, answer http.Header) bool {
 	maps.Copy(h, answer)
 	takeOff(h)
 	for _, value := range answer["Connection"] {
@@ -199,6 +210,23 @@ func passOn(h, answer http.Header) {
 	for _, name := range hopByHop {
 		delete(h, name)
 	}
+	return fits(h)
+}
+
+var errHead = errors.New("tunnel: the head of the service's answer is too large")
+
+// fits reports whether fields are no more than a relay takes of a head, as HTTP/2 counts
+// (RFC 9113, section 6.5.2). At more it ends the connection, with all others' requests. A trailer
+// has less: net/http takes 4 KB of one from HTTP/1, and from HTTP/2 what a relay does.
+func fits(h http.Header) bool {
+	const perField = 32
+	size := 0
+	for name, values := range h {
+		for _, value := range values {
+			size += len(name) + len(value) + perField
+		}
+	}
+	return size <= maxHeaderBytes
 }
 
 // Unread says of an answer whose status has no body (RFC 9110, sections 15.3.5 and 15.4.5)
@@ -214,14 +242,17 @@ func Unread(response *http.Response) {
 const copyBytes = 32 << 10
 
 // switched copies both ways between the relay and a service that has switched protocols.
-func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *http.Response) {
-	service, ok := response.Body.(io.ReadWriteCloser)
+func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, s service, response *http.Response) {
+	back, ok := response.Body.(io.ReadWriteCloser)
 	if !ok {
 		fail(w, Unreachable)
 		return
 	}
 	h := w.Header()
-	passOn(h, response.Header)
+	if !passOn(h, response.Header) {
+		f.unusable(w, r, s, errHead)
+		return
+	}
 	nothingElse(h)
 	h[fieldSwitched] = []string{response.Header.Get("Upgrade")}
 	w.WriteHeader(http.StatusOK)
@@ -230,18 +261,18 @@ func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, response *h
 		return
 	}
 	// A stream that is gone has nobody to hear what the service still says.
-	defer context.AfterFunc(r.Context(), func() { _ = service.Close() })()
+	defer context.AfterFunc(r.Context(), func() { _ = back.Close() })()
 	go func() {
-		_, err := io.Copy(service, r.Body)
-		half, ok := service.(interface{ CloseWrite() error })
+		_, err := io.Copy(back, r.Body)
+		half, ok := back.(interface{ CloseWrite() error })
 		if err != nil || !ok || half.CloseWrite() != nil {
-			_ = service.Close()
+			_ = back.Close()
 		}
 	}()
 	buffer, _ := f.buffers.Get().(*[]byte)
 	defer f.buffers.Put(buffer)
 	for {
-		n, err := service.Read(*buffer)
+		n, err := back.Read(*buffer)
 		if n > 0 {
 			if _, err := w.Write((*buffer)[:n]); err != nil || controller.Flush() != nil {
 				return

@@ -28,7 +28,10 @@ func (h *hints) pass(code int, header textproto.MIMEHeader) error {
 		return errHint
 	}
 	to := h.to.Header()
-	passOn(to, http.Header(header))
+	if !passOn(to, http.Header(header)) {
+		clear(to)
+		return errHead
+	}
 	h.to.WriteHeader(code)
 	clear(to)
 	return nil

@@ -20,9 +20,9 @@ import (
 // than they seem to.
 func TestAnswersThatAreNone(t *testing.T) {
 	for _, c := range []struct{ name, answer, want string }{
-		{"a switch that nobody asked for", "101 x\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nsecret", "unreachable"},
-		{"a switch to nothing", "101 x\r\n\r\nsecret", "unreachable"},
-		{"a status below all", "099 x\r\nContent-Length: 0\r\n\r\n", "unreachable"},
+		{"a switch that nobody asked for", "101 x\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nsecret", "unusable"},
+		{"a switch to nothing", "101 x\r\n\r\nsecret", "unusable"},
+		{"a status below all", "099 x\r\nContent-Length: 0\r\n\r\n", "unusable"},
 		{"what was not modified has a length", "304 x\r\nContent-Length: 5\r\n\r\n", "304 "},
 		{"nothing has a length", "204 x\r\nContent-Length: 5\r\n\r\n", "204 "},
 		{"an answer", "200 x\r\nContent-Length: 5\r\n\r\nhello", "200 hello"},
@@ -105,6 +105,7 @@ func TestFailuresAreOfThoseThereAre(t *testing.T) {
 		{"not-allowed", "not-allowed"},
 		{"unknown-service", "unknown-service"},
 		{"unreachable", "unreachable"},
+		{"unusable", "unusable"},
 		{"no-agent", "unreachable"},
 		{"unavailable", "unreachable"},
 		{"refused", "unreachable"},

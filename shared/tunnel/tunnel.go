@@ -119,13 +119,15 @@ const (
 	Unreachable Failure = "unreachable"
 	// Late: the service did not answer in time.
 	Late Failure = "late"
+	// Unusable: what the service answered can't be passed on.
+	Unusable Failure = "unusable"
 )
 
 // failureNamed is the failure that an agent names. One that nobody knows is Unreachable: relays
 // have failures of their own, which no agent may tell of in their words.
 func failureNamed(text string) Failure {
 	switch f := Failure(text); f {
-	case UnknownService, NotAllowed, Unreachable, Late:
+	case UnknownService, NotAllowed, Unreachable, Late, Unusable:
 		return f
 	}
 	return Unreachable

@@ -124,6 +124,8 @@ func ofAgent(f tunnel.Failure) Failure {
 		return bad("The service is not for this environment of the project. Check the service's configurations: they have to list the project and the kind of the environment.")
 	case tunnel.Late:
 		return tooLate()
+	case tunnel.Unusable:
+		return bad("The service's answer can't be passed on: it switched protocols unasked, its status is none, or its header is too large. The agent's log says which.")
 	case tunnel.Unreachable:
 	}
 	return bad("The tunnel's agent can't reach the service, or the service closed the connection before it answered. Check that it is running and that the agent's machine reaches its endpoint.")
