@@ -197,7 +197,13 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	if !l.take() {
 		return nil, errNotTaken
 	}
-	over := sync.OnceFunc(l.giveBack)
+	client := r.Context()
+	var a asking
+	r, stop := a.watch(r)
+	over := sync.OnceFunc(func() {
+		stop()
+		l.giveBack()
+	})
 	// Which server the request was for is nobody's business: the agent knows its own requests by
 	// their host.
 	u := *r.URL
@@ -217,7 +223,13 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	if err != nil {
 		up.abort()
 		over()
-		return nil, l.explain(r.Context(), err)
+		return nil, l.explain(client, err)
+	}
+	if !a.answered() {
+		up.abort()
+		_ = response.Body.Close()
+		over()
+		return nil, context.Cause(client)
 	}
 	if failure := response.Header.Get(fieldFailure); failure != "" {
 		up.abort()

@@ -11,7 +11,7 @@
 // tunnel, an Authorizer says, and which services there are, whoever calls
 // Link.Configure; a request names its service and is made by a gateway.
 //
-// Read this file, then link.go and links.go (the relay's end), agent.go (the other
+// Read this file, then link.go with leaving.go and links.go (the relay's end), agent.go (the other
 // end), forward.go with hints.go (from the agent to the service) and switched.go (WebSockets
 // within). connect.go is how an agent dials, served.go what its server is given.
 package tunnel
