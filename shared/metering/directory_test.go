@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,7 +37,13 @@ func (c *counting) Read(ctx context.Context, keys []store.Key) ([]store.Item, er
 
 func (c *counting) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	c.reads.Add(1)
-	time.Sleep(c.delay)
+	if c.delay > 0 {
+		select {
+		case <-time.After(c.delay):
+		case <-ctx.Done():
+			return nil, "", context.Cause(ctx)
+		}
+	}
 	return c.Backend.Query(ctx, q)
 }
 
@@ -65,14 +72,14 @@ func TestStandingCostsThreeReadsColdAndNoneWarm(t *testing.T) {
 	s := w.subscribe(at, of(w.plan(at, "pro", 10), w.plan(at, "extra", 5)))
 	d, reads := w.gateway()
 	want := s.ID + " active map[requests:15] " + january
-	ask := func(customer, want string, most int64) {
+	ask := func(customer, want string, cost int64) {
 		t.Helper()
 		before := reads.reads.Load()
 		if got := standing(t, d, at, customer); got != want {
 			t.Errorf("it stands %s, want %s", got, want)
 		}
-		if n := reads.reads.Load() - before; n > most {
-			t.Errorf("it costs %d reads, want %d", n, most)
+		if n := reads.reads.Load() - before; n != cost {
+			t.Errorf("it costs %d reads, want %d", n, cost)
 		}
 	}
 	ask("ada", want, 3)
@@ -87,6 +94,7 @@ func TestStandingCostsThreeReadsColdAndNoneWarm(t *testing.T) {
 	ask("ada", want, 3)
 }
 
+// TestManyWhoAskAtOnceAreOneLook, which does not end with the one who asked first.
 func TestManyWhoAskAtOnceAreOneLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,13 +103,69 @@ func TestManyWhoAskAtOnceAreOneLook(t *testing.T) {
 		d, reads := w.gateway()
 		reads.delay = time.Second
 		var all sync.WaitGroup
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := d.Standing(ctx, at.AccountID, at.Bucket, "ada"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who has gone is answered %v", err)
+			}
+		})
+		synctest.Wait()
 		for range 100 {
-			all.Go(func() { standing(t, d, at, "ada") })
+			all.Go(func() {
+				if _, err := d.Standing(t.Context(), at.AccountID, at.Bucket, "ada"); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		all.Wait()
 		if n := reads.reads.Load(); n > 3 {
 			t.Errorf("they cost %d reads", n)
 		}
+	})
+}
+
+// TestTableThatIsSilentIsNoAnswer, for somebody who would wait for ever.
+func TestTableThatIsSilentIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		at := w.bucket(acme)
+		d, reads := w.gateway()
+		reads.delay = time.Hour
+		if _, err := d.Standing(t.Context(), at.AccountID, at.Bucket, "ada"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it is answered %v", err)
+		}
+	})
+}
+
+// TestWhoAsksAtOnceGetsNothingOfAnothers: neither another account, nor who spells what is asked for in
+// other parts.
+func TestWhoAsksAtOnceGetsNothingOfAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		at := w.bucket(acme)
+		w.subscribe(at, of(w.plan(at, "pro", 10)))
+		d, reads := w.gateway()
+		reads.delay = time.Second
+		var all sync.WaitGroup
+		all.Go(func() {
+			if got := standing(t, d, at, "ada"); got == "none" {
+				t.Error("it has no standing")
+			}
+		})
+		synctest.Wait()
+		b := at.Bucket
+		for _, other := range [][3]string{
+			{"a-2", b, "ada"}, {"", b, "ada"}, {"a-", "1" + b, "ada"}, {"a-1" + b[:1], b[1:], "ada"}, {"a-1", b + "a", "da"},
+			{"a-1", b[:len(b)-1], b[len(b)-1:] + "ada"}, {"a-1", "", b + "ada"}, {"a-1", b, "ad"}, {"a-1", b, "Ada"}, {"a-1", b, ""},
+		} {
+			all.Go(func() {
+				if s, err := d.Standing(t.Context(), other[0], other[1], other[2]); !fault.Is(err, fault.NotFound) {
+					t.Errorf("%q is answered %v, %v", other, s, err)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 
@@ -155,6 +219,7 @@ func TestBoundaryIsSeenAtOnce(t *testing.T) {
 		{"2026-02-28T00:00:00Z", "trialing map[requests:10] " + february},
 		{"2026-02-28T00:00:00.999Z", "trialing map[requests:10] " + february},
 		{"2026-02-28T00:00:01Z", "canceled map[requests:10] " + february},
+		{"2026-02-27T23:59:59.5Z", "trialing map[requests:10] " + january}, // the clock is set back
 	} {
 		w.set(moment.now)
 		if got := standing(t, d, at, "ada"); got != s.ID+" "+moment.want {
@@ -183,6 +248,28 @@ func TestStandingOfAnotherAccountsBucketIsNone(t *testing.T) {
 	}
 }
 
+// TestTrialThatIsOverGivesWay at once to a subscription that is older and in order.
+func TestTrialThatIsOverGivesWay(t *testing.T) {
+	w := newWorld(t)
+	at := w.bucket(acme)
+	n := of(w.plan(at, "pro", 10))
+	older := w.subscribe(at, n)
+	n.ExternalID, n.Status, n.TrialEnd = "trial", metering.Trialing, new(instant("2026-02-03T00:00:01Z"))
+	trial := w.subscribe(at, n)
+	n.ExternalID, n.Status, n.TrialEnd = "ended", metering.Canceled, new(instant("2026-02-03T00:00:00Z"))
+	w.subscribe(at, n)
+	d, _ := w.gateway()
+	for _, moment := range []struct{ now, id, status string }{
+		{"2026-02-03T00:00:00Z", trial.ID, "trialing"}, {"2026-02-03T00:00:00.999Z", trial.ID, "trialing"},
+		{"2026-02-03T00:00:01Z", older.ID, "active"}, {"2026-02-03T00:00:04Z", older.ID, "active"},
+	} {
+		w.set(moment.now)
+		if got, want := standing(t, d, at, "ada"), moment.id+" "+moment.status+" map[requests:10] "+january; got != want {
+			t.Errorf("at %s it stands %s, want %s", moment.now, got, want)
+		}
+	}
+}
+
 func TestTableThatDoesNotAnswerIsNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	at := w.bucket(acme)
@@ -205,6 +292,7 @@ func TestTableThatDoesNotAnswerIsNoAnswer(t *testing.T) {
 
 // TestSubscriptionThatCounts is the newest of those that are in the best order.
 func TestSubscriptionThatCounts(t *testing.T) {
+	ended := slices.Repeat([]metering.Status{metering.Canceled}, metering.Considered)
 	tests := []struct {
 		name string
 		// statuses are those of a customer's subscriptions, the oldest first.
@@ -220,6 +308,8 @@ func TestSubscriptionThatCounts(t *testing.T) {
 		{"one that is unpaid after one that is paused", []metering.Status{metering.Paused, metering.Unpaid, metering.Canceled}, 1},
 		{"the newest of those that have ended", []metering.Status{metering.Canceled, metering.IncompleteExpired}, 1},
 		{"an inactive one", []metering.Status{metering.Inactive, metering.Canceled}, 0},
+		{"the oldest of as many as are looked at", slices.Concat([]metering.Status{metering.Active}, ended[1:]), 0},
+		{"none that is older than those", slices.Concat([]metering.Status{metering.Active}, ended), metering.Considered},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

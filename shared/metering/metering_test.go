@@ -31,6 +31,7 @@ func TestBadTermsAreRefused(t *testing.T) {
 		{"no label", func(t *metering.Terms) { t.Label = "" }, "label"},
 		{"a long label", func(t *metering.Terms) { t.Label = strings.Repeat("é", metering.MaxLabelChars+1) }, "label"},
 		{"a label with a line break", func(t *metering.Terms) { t.Label = "a\nb" }, "label"},
+		{"a label that begins with one", func(t *metering.Terms) { t.Label = "\nb" }, "label"},
 		{"no external id", func(t *metering.Terms) { t.ExternalID = "" }, "planExternalId"},
 		{"a negative max", func(t *metering.Terms) { t.Meters = map[string]metering.Meter{"m": {Max: -1}} }, "meters.m.max"},
 		{"a max that JSON does not keep", func(t *metering.Terms) { t.Meters = map[string]metering.Meter{"m": {Max: 1 << 53}} }, "meters.m.max"},
@@ -152,8 +153,9 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 			n.TrialStart, n.TrialEnd = new(instant("2026-02-02T00:00:00Z")), new(instant("2026-02-01T00:00:00Z"))
 		}, "trialEndDate"},
 		{"a trial without end", func(n *subscription) { n.TrialEndStatus = metering.Trialing }, "trialEndStatus"},
+		{"metadata that are no text", func(n *subscription) { n.Metadata = json.RawMessage("{\"a\":\"\xff\"}") }, "metadata"},
 		{"metadata that is a list", func(n *subscription) { n.Metadata = json.RawMessage(`[]`) }, "metadata"},
-		{"much metadata", func(n *subscription) { n.Metadata = json.RawMessage(`{"a":"` + strings.Repeat("a", 1020) + `"}`) }, "metadata"},
+		{"much metadata", func(n *subscription) { n.Metadata = json.RawMessage(`{"a":"` + strings.Repeat("a", 1017) + `"}`) }, "metadata"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +169,9 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 	n := of(w.plan(w.bucket(evil), "pro", 10))
 	_, err := w.CreateSubscription(w.request(), at, n)
 	wantFault(t, err, fault.Invalid, "planIds[0]: is no plan")
-	made := w.subscribe(at, of(pro, basic))
+	n = of(pro, basic)
+	n.Metadata = json.RawMessage(`{"a" : "` + strings.Repeat("a", 1016) + `"}` + strings.Repeat(" ", 100)) // space is not counted
+	made := w.subscribe(at, n)
 	for field, p := range map[string]metering.SubscriptionPatch{
 		"planExternalIds: has to have 1": {PlanExternalIDs: []string{}},
 		"planExternalIds: names a plan":  {PlanExternalIDs: []string{"pro", "pro"}},

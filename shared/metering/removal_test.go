@@ -86,6 +86,35 @@ func TestDeletedSubscriptionLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestPeriodThatIsWrittenDownMeanwhileGoesToo, whenever it is while a bucket is emptied.
+func TestPeriodThatIsWrittenDownMeanwhileGoesToo(t *testing.T) {
+	for nth := range 12 {
+		w := newWorld(t)
+		m := &meddling{Backend: w.items}
+		w.over(m)
+		at := w.bucket(acme)
+		w.subscribe(at, of(w.plan(at, "pro", 10)))
+		w.set("2026-02-28T00:10:00Z")
+		key := w.due()[0]
+		w.must(w.DeleteBucket(w.request(), at))
+		commits := 0
+		m.do = func() {
+			if commits++; commits > nth {
+				m.do = nil
+				writes, _, err := w.Close(t.Context(), key, w.at())
+				w.must(err)
+				if len(writes) > 0 {
+					w.must(w.parts.Table.Commit(t.Context(), writes...))
+				}
+			}
+		}
+		w.run()
+		if rows := w.rows(); len(rows) > 0 {
+			t.Errorf("written down before commit %d, there is left: %q", nth, rows)
+		}
+	}
+}
+
 // TestNothingIsMadeInABucketThatGoes: what is asked for while the bucket is deleted is refused, or goes
 // with it.
 func TestNothingIsMadeInABucketThatGoes(t *testing.T) {
@@ -109,22 +138,29 @@ func TestNothingIsMadeInABucketThatGoes(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			at := w.bucket(acme)
-			s := w.subscribe(at, of(w.plan(at, "pro", 10)))
-			m := &meddling{Backend: w.items}
-			w.over(m)
-			m.do = func() {
-				m.do = nil
-				w.must(w.DeleteBucket(w.request(), at))
-				w.run()
-			}
-			wantFault(t, ask(w, at, s), fault.NotFound, "metering bucket")
-			if rows := w.rows(); len(rows) > 0 {
-				t.Errorf("there is left: %q", rows)
-			}
-		})
+		for _, emptied := range []bool{false, true} { // already, when it is asked for
+			t.Run(fmt.Sprint(name, ", emptied ", emptied), func(t *testing.T) {
+				w := newWorld(t)
+				at := w.bucket(acme)
+				s := w.subscribe(at, of(w.plan(at, "pro", 10)))
+				m := &meddling{Backend: w.items}
+				w.over(m)
+				m.do = func() {
+					m.do = nil
+					w.must(w.DeleteBucket(w.request(), at))
+					if emptied {
+						w.run()
+					}
+				}
+				wantFault(t, ask(w, at, s), fault.NotFound, "metering bucket")
+				if !emptied {
+					w.run()
+				}
+				if rows := w.rows(); len(rows) > 0 {
+					t.Errorf("there is left: %q", rows)
+				}
+			})
+		}
 	}
 }
 

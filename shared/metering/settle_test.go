@@ -39,6 +39,9 @@ func TestLastPeriodsOfAnEndedSubscriptionAreWrittenDown(t *testing.T) {
 	w := newWorld(t)
 	at := w.bucket(acme)
 	w.plan(at, "basic", 5)
+	expired := of(w.plan(at, "short", 1))
+	expired.ExternalID, expired.Status = "sub_0", metering.IncompleteExpired
+	w.subscribe(at, expired) // which is due no more with the others
 	n := of(w.plan(at, "pro", 10))
 	n.Status, n.TrialEnd, n.TrialEndStatus = metering.Trialing, new(instant("2026-02-10T00:00:00Z")), metering.Canceled
 	trial := w.subscribe(at, n)
@@ -77,4 +80,26 @@ func TestLastPeriodsOfAnEndedSubscriptionAreWrittenDown(t *testing.T) {
 	ends(late, 15)
 	w.set("2027-05-10T00:00:00Z")
 	w.wantLeft(at, late.ID, new(instant("2027-04-20T00:00:00Z")), "map[requests:8] 2027-03-31T00:00:00Z/2027-04-30T00:00:00Z")
+}
+
+// TestFirstPeriodIsThatOfItsCreation, of a subscription that is made at the very boundary and a moment before it.
+func TestFirstPeriodIsThatOfItsCreation(t *testing.T) {
+	for made, first := range map[string]string{"2026-02-28T00:00:00Z": february, "2026-02-27T23:59:59.999Z": january} {
+		w := newWorld(t)
+		at := w.bucket(acme)
+		n := of(w.plan(at, "pro", 10))
+		n.Anchor = new(instant("2026-01-31T00:00:00Z"))
+		w.set(made)
+		s := w.subscribe(at, n)
+		w.wantLeft(at, s.ID, nil, "map[requests:10] "+first)
+		_, err := w.Quotas(t.Context(), at, s.ID, new(instant("2026-02-27T23:59:59Z")))
+		if (err == nil) != (first == january) {
+			t.Errorf("made at %s, the period before the boundary is answered %v", made, err)
+		}
+		w.set("2026-02-28T00:10:00Z")
+		want := map[string]int{january: 1, february: 0}[first]
+		if w.closeAll(); w.history(s.ID) != want {
+			t.Errorf("made at %s, it has %d periods of history, want %d", made, w.history(s.ID), want)
+		}
+	}
 }

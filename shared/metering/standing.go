@@ -75,10 +75,9 @@ func (c *customer) standing(now time.Time) (Standing, error) {
 	}
 	p := r.period(now)
 	h := &held{since: now, until: p.To}
-	for _, other := range c.all {
-		if end := other.TrialEnd; other.Status == Trialing && end != nil && end.After(now) && end.Before(h.until) {
-			h.until = *end
-		}
+	// Another trial that ends takes nothing from the one that counts, and gives it nothing.
+	if end := r.TrialEnd; end != nil && end.After(now) && end.Before(h.until) {
+		h.until = *end
 	}
 	h.standing = Standing{Subscription: r.ID, Status: r.at(now).Status, Quotas: r.quotas(r.ordered(c.plans), p), Period: p}
 	c.last.Store(h)

@@ -33,6 +33,15 @@ func (cl *Client) Pass(r *http.Request, c Claims, after time.Duration) (string, 
 	return p.make(r.Context(), c, r.Method, r.URL.RequestURI())
 }
 
+// ErrRefused says that a relay did not take a pass.
+var ErrRefused = errRefused
+
+// Fail answers a failure.
+func Fail(w http.ResponseWriter, err error) { fail(w, err) }
+
+// Failed gives the failure that an answer tells of.
+func Failed(response *http.Response) error { return failed(response) }
+
 // Body is a request's body over several attempts.
 type Body struct{ *body }
 

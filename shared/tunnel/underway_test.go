@@ -23,6 +23,8 @@ func TestRequestIsUnderWayUntilItIsOver(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/wait"):
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/silent"):
+			<-r.Context().Done()
 		case r.Header.Get("Upgrade") == "odd":
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -53,6 +55,7 @@ func TestRequestIsUnderWayUntilItIsOver(t *testing.T) {
 		{name: "closed", target: "/wait"},
 		{name: "broken off by the service", target: "/break"},
 		{name: "cancelled", target: "/wait", with: cancelled, read: true},
+		{name: "cancelled before its answer", target: "/silent", with: cancelled},
 		{name: "switched and closed", with: upgrade("odd")},
 		{name: "not switched", with: upgrade("even"), read: true},
 	} {
@@ -74,7 +77,7 @@ func TestRequestIsUnderWayUntilItIsOver(t *testing.T) {
 				}
 				_ = response.Body.Close()
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout/4)
 			defer cancel()
 			for _, l := range w.relay.Of(tunnelID) {
 				for range 2 { // who drains may be asked to by another too

@@ -180,6 +180,10 @@ func TestLargestConfigurationIsProvisioned(t *testing.T) {
 		}
 		services = append(services, s)
 	}
+	over := slices.Clone(services)
+	over[0].Configurations = append(slices.Clone(over[0].Configurations), tunnels.Configuration{Project: project(20)})
+	_, err := w.Configure(w.request(), acme, made.ID, over)
+	wantFault(t, err, fault.Invalid, "more than 1000 configurations")
 	if r := w.run(w.configure(made.ID, services...).ID); r.Status != operation.Success {
 		t.Errorf("it has come to %+v", r)
 	}

@@ -34,7 +34,13 @@ func (c *counting) Read(ctx context.Context, keys []store.Key) ([]store.Item, er
 	if c.failing.Load() > 0 {
 		return nil, errDown
 	}
-	time.Sleep(c.delay)
+	if c.delay > 0 {
+		select {
+		case <-time.After(c.delay):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	return c.Backend.Read(ctx, keys)
 }
 
@@ -207,6 +213,9 @@ func TestAgentsAreToldTheirTunnelsServicesAlone(t *testing.T) {
 	w.configure(other.ID, service("orders", "http://b"))
 	services("a-1/"+made.ID, "[{Stock http://a:8080/base [{shop [production preview working-copy]}]}]")
 	services("a-1/"+other.ID, "[{orders http://b [{shop [production]}]}]")
+	if got, err := c.Services(t.Context(), "a-2/"+other.ID); err != nil || len(got) > 0 {
+		t.Errorf("another account's agents are told %v, %v", got, err)
+	}
 	for _, none := range []string{"", "/", "a-1", "a-1/", "/" + made.ID, "a-2/" + made.ID, made.ID} {
 		services(none, "no tunnel")
 	}
@@ -269,6 +278,17 @@ func TestTableThatDoesNotAnswerIsNoAnswer(t *testing.T) {
 	if got := c.find("a-1", "orders", shop); got != "a-1/"+made.ID {
 		t.Errorf("afterwards it is answered %q", got)
 	}
+}
+
+// TestTableThatIsSilentIsNoAnswer, for somebody who would wait for ever.
+func TestTableThatIsSilentIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newWorld(t).carrier()
+		c.delay = time.Hour
+		if _, err := c.Find(t.Context(), "a-1", "orders", shop); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it is answered %v", err)
+		}
+	})
 }
 
 // TestAnswersAreForgotten before they fill the memory, whoever asks for how many names.

@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// MaxForgetting is how many configurations a transaction rewrites.
+const MaxForgetting = maxForgetting
+
 // InPortions has a service's operations change so few services in a step.
 func (s *Service) InPortions(n int) *Service {
 	s.portion = n
