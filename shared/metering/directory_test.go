@@ -156,8 +156,16 @@ func TestWhoAsksAtOnceGetsNothingOfAnothers(t *testing.T) {
 		synctest.Wait()
 		b := at.Bucket
 		for _, other := range [][3]string{
-			{"a-2", b, "ada"}, {"", b, "ada"}, {"a-", "1" + b, "ada"}, {"a-1" + b[:1], b[1:], "ada"}, {"a-1", b + "a", "da"},
-			{"a-1", b[:len(b)-1], b[len(b)-1:] + "ada"}, {"a-1", "", b + "ada"}, {"a-1", b, "ad"}, {"a-1", b, "Ada"}, {"a-1", b, ""},
+			{"a-2", b, "ada"},
+			{"", b, "ada"},
+			{"a-", "1" + b, "ada"},
+			{"a-1" + b[:1], b[1:], "ada"},
+			{"a-1", b + "a", "da"},
+			{"a-1", b[:len(b)-1], b[len(b)-1:] + "ada"},
+			{"a-1", "", b + "ada"},
+			{"a-1", b, "ad"},
+			{"a-1", b, "Ada"},
+			{"a-1", b, ""},
 		} {
 			all.Go(func() {
 				if s, err := d.Standing(t.Context(), other[0], other[1], other[2]); !fault.Is(err, fault.NotFound) {
@@ -260,13 +268,26 @@ func TestTrialThatIsOverGivesWay(t *testing.T) {
 	w.subscribe(at, n)
 	d, _ := w.gateway()
 	for _, moment := range []struct{ now, id, status string }{
-		{"2026-02-03T00:00:00Z", trial.ID, "trialing"}, {"2026-02-03T00:00:00.999Z", trial.ID, "trialing"},
-		{"2026-02-03T00:00:01Z", older.ID, "active"}, {"2026-02-03T00:00:04Z", older.ID, "active"},
+		{"2026-02-03T00:00:00Z", trial.ID, "trialing"},
+		{"2026-02-03T00:00:00.999Z", trial.ID, "trialing"},
+		{"2026-02-03T00:00:01Z", older.ID, "active"},
+		{"2026-02-03T00:00:04Z", older.ID, "active"},
 	} {
 		w.set(moment.now)
 		if got, want := standing(t, d, at, "ada"), moment.id+" "+moment.status+" map[requests:10] "+january; got != want {
 			t.Errorf("at %s it stands %s, want %s", moment.now, got, want)
 		}
+	}
+	// It takes nothing from one that is newer and may be in order again either.
+	w.set("2026-02-01T00:00:00Z")
+	n.Anchor = new(instant("2026-01-31T00:00:00Z"))
+	n.CustomerKey, n.ExternalID, n.Status, n.TrialEnd = "bob", "bobs trial", metering.Trialing, new(instant("2026-02-03T00:00:00Z"))
+	w.subscribe(at, n)
+	n.ExternalID, n.Status = "bobs", metering.Paused
+	paused := w.subscribe(at, n)
+	w.set("2026-02-03T00:00:00Z")
+	if got, want := standing(t, d, at, "bob"), paused.ID+" paused map[requests:10] "+january; got != want {
+		t.Errorf("it stands %s, want %s", got, want)
 	}
 }
 

@@ -153,6 +153,13 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 			n.TrialStart, n.TrialEnd = new(instant("2026-02-02T00:00:00Z")), new(instant("2026-02-01T00:00:00Z"))
 		}, "trialEndDate"},
 		{"a trial without end", func(n *subscription) { n.TrialEndStatus = metering.Trialing }, "trialEndStatus"},
+		{"a trial after a trial", func(n *subscription) {
+			n.TrialEndStatus, n.TrialEnd = metering.Trialing, new(instant("2026-03-01T00:00:00Z"))
+		}, "trialEndStatus"},
+		{"too many plans", func(n *subscription) {
+			n.PlanIDs = strings.Split(strings.Repeat("plan_0 ", metering.MaxPlansOfOne+1), " ")[:metering.MaxPlansOfOne+1]
+			n.PlanExternalIDs = n.PlanIDs
+		}, "planIds: has to have 1 to 10"},
 		{"metadata that are no text", func(n *subscription) { n.Metadata = json.RawMessage("{\"a\":\"\xff\"}") }, "metadata"},
 		{"metadata that is a list", func(n *subscription) { n.Metadata = json.RawMessage(`[]`) }, "metadata"},
 		{"much metadata", func(n *subscription) { n.Metadata = json.RawMessage(`{"a":"` + strings.Repeat("a", 1017) + `"}`) }, "metadata"},
@@ -174,6 +181,7 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 	made := w.subscribe(at, n)
 	for field, p := range map[string]metering.SubscriptionPatch{
 		"planExternalIds: has to have 1": {PlanExternalIDs: []string{}},
+		"planExternalIds: has to":        {PlanExternalIDs: strings.Split("abcdefghijk", "")},
 		"planExternalIds: names a plan":  {PlanExternalIDs: []string{"pro", "pro"}},
 		"planExternalIds[1]: is the":     {PlanExternalIDs: []string{"pro", "none"}},
 		"planExternalIds[0]: is the":     {PlanExternalIDs: []string{strings.Repeat("a", 5000)}},

@@ -1,6 +1,7 @@
 package metering_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -209,6 +210,9 @@ func TestTrialEndsByTheClock(t *testing.T) {
 						t.Errorf("at %s it stands %s, %v, want %s", now, standing.Status, err, status)
 					}
 				}
+				if (s.TrialEnd == nil) != (tt.end == "") {
+					t.Errorf("its trial ends %v", s.TrialEnd)
+				}
 				const made = "2026-01-31T10:30:00Z"
 				if tt.end == "" {
 					want("2030-01-01T00:00:00Z", tt.status, made)
@@ -243,5 +247,29 @@ func TestTrialIsProlonged(t *testing.T) {
 	}
 	if got := w.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Trialing}); got.Status != metering.Trialing {
 		t.Errorf("it is %s", got.Status)
+	}
+}
+
+// TestTrialThatBeginsLaterEnds, after the days of its plan, which is asked when the trial or the plan changes and
+// for nothing else: its status at the end is that of the plan as it was then.
+func TestTrialThatBeginsLaterEnds(t *testing.T) {
+	w := newWorld(t)
+	at := w.bucket(acme)
+	pro := w.plan(at, "pro", 10, func(t *metering.Terms) { t.TrialDays, t.TrialEndStatus = 14, metering.Paused })
+	s := w.subscribe(at, of(pro))
+	got := w.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Trialing})
+	if got.TrialEnd == nil || !got.TrialEnd.Equal(instant("2026-02-14T10:30:00Z")) || got.Status != metering.Trialing {
+		t.Fatalf("its trial ends %v", got.TrialEnd)
+	}
+	n := of(pro)
+	n.ExternalID, n.TrialStart = "sub_2", new(instant("2026-02-02T00:00:00Z"))
+	_, err := w.UpdateSubscription(w.request(), at, w.subscribe(at, n).ID, metering.SubscriptionPatch{TrialEnd: store.PatchTo(instant("2026-02-01T23:59:59Z"))})
+	wantFault(t, err, fault.Invalid, "trialEndDate")
+	_, err = w.UpdatePlan(w.request(), at, pro.ID, metering.PlanPatch{TrialEndStatus: store.PatchTo(metering.Canceled), TrialDays: store.PatchTo(90)})
+	w.must(err)
+	w.update(at, s.ID, metering.SubscriptionPatch{Metadata: store.PatchTo(json.RawMessage(`{"a":1}`)), Prorate: new(0.5)})
+	w.set("2026-02-14T10:30:00Z")
+	if got, err := w.ReadSubscription(t.Context(), at, s.ID); err != nil || got.Status != metering.Paused {
+		t.Errorf("it is %s, %v", got.Status, err)
 	}
 }

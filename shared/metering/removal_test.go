@@ -80,6 +80,9 @@ func TestDeletedSubscriptionLeavesNothing(t *testing.T) {
 	w.must(w.DeleteSubscription(w.request(), at, s.ID))
 	_, err := w.ReadSubscription(t.Context(), at, s.ID)
 	wantFault(t, err, fault.NotFound, "metering subscription")
+	if _, total, err := w.ListSubscriptions(t.Context(), at, store.Page{Limit: 1}); total != 0 || err != nil {
+		t.Errorf("there are %d, %v", total, err)
+	}
 	w.run()
 	if rows := w.rows(); len(rows) != before {
 		t.Errorf("there is left: %q", rows)

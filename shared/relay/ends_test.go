@@ -21,8 +21,14 @@ import (
 func TestEachEndKeepsTheAllowList(t *testing.T) {
 	may := []tunnel.Caller{shop, {Project: "blog", Environment: "preview"}}
 	mayNot := []tunnel.Caller{
-		{Project: "shop", Environment: "preview"}, {Project: "blog", Environment: "production"}, {Project: "shop"}, {Environment: "production"},
-		{}, {Project: "Shop", Environment: "production"}, {Project: "shop", Environment: "Production"}, {Project: "production", Environment: "shop"},
+		{Project: "shop", Environment: "preview"},
+		{Project: "blog", Environment: "production"},
+		{Project: "shop"},
+		{Environment: "production"},
+		{},
+		{Project: "Shop", Environment: "production"},
+		{Project: "shop", Environment: "Production"},
+		{Project: "production", Environment: "shop"},
 	}
 	lists := func(callers ...tunnel.Caller) tunnel.Service {
 		s := api("http://service.internal/base")

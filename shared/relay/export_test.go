@@ -33,6 +33,13 @@ func (cl *Client) Pass(r *http.Request, c Claims, after time.Duration) (string, 
 	return p.make(r.Context(), c, r.Method, r.URL.RequestURI())
 }
 
+// Told is of how many tunnels it is remembered what their agents were told.
+func (rl *Relay) Told() int {
+	rl.told.mu.Lock()
+	defer rl.told.mu.Unlock()
+	return len(rl.told.byRef)
+}
+
 // ErrRefused says that a relay did not take a pass.
 var ErrRefused = errRefused
 
@@ -95,6 +102,9 @@ func NewLeases(o Options, id string, has func(ref string) bool) Leases {
 
 // Settle has the row of a tunnel say what is so.
 func (l Leases) Settle(ctx context.Context, ref string) { l.settle(ctx, ref) }
+
+// Refs are the tunnels that are remembered.
+func (l Leases) Refs() []string { return l.refs() }
 
 // SettleAll settles all tunnels.
 func (l Leases) SettleAll(ctx context.Context) { l.settleAll(ctx) }

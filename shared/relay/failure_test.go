@@ -30,7 +30,7 @@ func TestFailuresCrossTheWire(t *testing.T) {
 	crossed := func(err error) error {
 		w := httptest.NewRecorder()
 		relay.Fail(w, err)
-		return relay.Failed(w.Result()) //nolint:bodyclose // it has none
+		return relay.Failed(w.Result())
 	}
 	errs := append([]error{relay.ErrRefused}, all...)
 	for _, failure := range failures {

@@ -240,3 +240,61 @@ type player struct {
 
 // giveUp is a store.Pause that makes no second attempt.
 func giveUp(context.Context, int) error { return errors.New("no more") }
+
+// TestLeasesAreForgottenWhenAllIsSaid: when nobody waits for the agent any more, and the row says that it left.
+func TestLeasesAreForgottenWhenAllIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &late{Backend: memory.New()}
+		has := true
+		leases := func(id string) relay.Leases {
+			return relay.NewLeases(relay.Options{
+				Table:   store.New(table, store.Options{Random: storetest.Random(&named{t, id}), Now: time.Now, Pause: giveUp}),
+				Address: "https://a", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			}, id, func(string) bool { return has && id == "rly_1" })
+		}
+		l, other := leases("rly_1"), leases("rly_2")
+		want := func(when string, refs int, held, recent bool) {
+			t.Helper()
+			l.SettleAll(t.Context())
+			rows, r, err := other.Others(t.Context(), ref)
+			if err != nil || len(l.Refs()) != refs || (len(rows) > 0) != held || r != recent {
+				t.Errorf("%s %d are remembered, held: %t, recent: %t, %v", when, len(l.Refs()), len(rows) > 0, r, err)
+			}
+		}
+		l.Settle(t.Context(), ref)
+		want("with an agent", 1, true, true)
+		time.Sleep(relay.LeaseTime + relay.ClockDifference)
+		want("much later", 1, true, true)
+		table.fates = []fate{refused, refused, refused}
+		has = false
+		l.Settle(t.Context(), ref)
+		want("with a row that can't be written", 1, true, true)
+		time.Sleep(2 * relay.Patience)
+		want("and still can't", 1, true, true)
+		want("with one that can, late", 1, false, true)
+		want("and forgotten", 0, false, true)
+		time.Sleep(relay.ClockDifference)
+		want("later", 0, false, false)
+		has = true
+		l.Settle(t.Context(), ref)
+		has = false
+		l.Settle(t.Context(), ref)
+		want("when it has just left", 1, false, true)
+		time.Sleep(relay.Patience - time.Nanosecond)
+		want("while it is waited for", 1, false, true)
+		time.Sleep(time.Nanosecond)
+		want("and no more", 0, false, true)
+		// A row holds for as long as clocks may differ beyond its lease.
+		has = true
+		l.Settle(t.Context(), ref)
+		has = false // it dies
+		time.Sleep(relay.LeaseTime + relay.ClockDifference - time.Second)
+		if rows, recent, _ := other.Others(t.Context(), ref); len(rows) != 1 || !recent {
+			t.Errorf("the lease of one that died is over too early: %v", rows)
+		}
+		time.Sleep(time.Second)
+		if rows, recent, _ := other.Others(t.Context(), ref); len(rows) != 0 || recent {
+			t.Errorf("the lease of one that died goes on: %v", rows)
+		}
+	})
+}

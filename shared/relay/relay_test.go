@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
@@ -408,6 +409,45 @@ func TestChangedServicesHoldForTheNextRequest(t *testing.T) {
 					w.Errorf("by %s it is %q, %v, want %s/x", way, text, err, base)
 				}
 			}
+		}
+	})
+}
+
+// TestAgentsHearOfTheirFirstAndLastService, and a relay forgets what agents heard that have gone.
+func TestAgentsHearOfTheirFirstAndLastService(t *testing.T) {
+	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
+		tell := func(services ...tunnel.Service) {
+			w.directory.mu.Lock()
+			defer w.directory.mu.Unlock()
+			w.directory.agents = append([]tunnel.Service{}, services...)
+		}
+		tell()
+		a := w.relay("a:443")
+		stop := w.agent("a:443", 2)
+		its, other := api("http://service.internal/base"), api("http://service.internal/other")
+		other.Name = "other"
+		for i, services := range [][]tunnel.Service{nil, {its}, nil, {its, other}, {other}, {other, its}, {its}} {
+			tell(services...)
+			want := ""
+			if i%2 == 0 && i < 6 {
+				want = string(tunnel.UnknownService)
+			}
+			_, err := w.get(a, "/")
+			got := ""
+			if failed, ok := errors.AsType[*tunnel.Error](err); ok {
+				got = string(failed.Failure)
+			}
+			if got != want || (err == nil) != (want == "") {
+				w.Errorf("told of %d services after others it answers %v, want %q", len(services), err, want)
+			}
+		}
+		if n := a.Told(); n != 1 {
+			w.Errorf("the agents of %d tunnels were told", n)
+		}
+		stop()
+		time.Sleep(3 * relay.RenewEvery)
+		if n := a.Told(); n != 0 {
+			w.Errorf("what the agents of %d tunnels heard is remembered, which have gone", n)
 		}
 	})
 }
