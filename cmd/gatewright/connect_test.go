@@ -233,6 +233,8 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 		{"a file of something else", nil, []string{relay, "--token-file", file("two", token+"\n"+token)}, "two holds something else than a token"},
 		{"a large file", nil, []string{relay, "--token-file", file("large", strings.Repeat(token, 1000))}, "large holds something else than a token"},
 		{"plain http elsewhere", inEnv, []string{"--relay=http://192.0.2.1"}, "is an http address of another machine"},
+		{"plain http in a network of one's own", inEnv, []string{"--relay=http://10.0.0.1:9003"}, "is an http address of another machine"},
+		{"plain http at a name that ends like this machine's", inEnv, []string{"--relay=http://not-localhost:9003"}, "is an http address of another machine"},
 		{"plain http in the environment", append(inEnv, "TUNNEL_RELAY=http://relay.example.com"), nil, "TUNNEL_RELAY is an http address"},
 		{"no address", inEnv, []string{"--relay=relay.example.com"}, "--relay is no relay's address"},
 		{"another scheme", inEnv, []string{"--relay=wss://relay.example.com"}, "--relay is no relay's address"},

@@ -40,6 +40,15 @@ func (rl *Relay) Told() int {
 	return len(rl.told.byRef)
 }
 
+// UnderWay counts requests.
+type UnderWay struct{ underWay }
+
+// Begin counts one until the function that it gives is called.
+func (u *UnderWay) Begin() (end func()) { return u.begin() }
+
+// Wait returns when there are none, or ctx has ended.
+func (u *UnderWay) Wait(ctx context.Context) { u.wait(ctx) }
+
 // ErrRefused says that a relay did not take a pass.
 var ErrRefused = errRefused
 

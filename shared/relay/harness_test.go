@@ -47,7 +47,8 @@ type directory struct {
 	services []tunnel.Service
 	agents   []tunnel.Service // what agents are told, nil for services
 	down     error
-	deleted  bool // the tunnel
+	deleted  bool  // the tunnel
+	untold   error // why agents can't be told anything
 }
 
 var errDown = errors.New("the table is down")
@@ -67,10 +68,11 @@ func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) 
 	if d.deleted && d.down == nil {
 		return nil, tunnels.ErrNoTunnel
 	}
-	if d.agents != nil {
-		return d.agents, d.down
+	err := errors.Join(d.down, d.untold)
+	if d.agents != nil || err != nil {
+		return d.agents, err
 	}
-	return d.services, d.down
+	return d.services, nil
 }
 
 func (d *directory) Find(_ context.Context, accountID, service string, c tunnel.Caller) (string, error) {
@@ -290,10 +292,22 @@ func (w *world) agentTold(at string, connections int) (stop func(), why <-chan e
 	if at == "" {
 		at = balancer
 	}
+	return w.agentAt(&url.URL{Scheme: "https", Host: at}, connections)
+}
+
+// plainAgent starts an agent that speaks no TLS.
+func (w *world) plainAgent(at string) (stop func()) {
+	w.Helper()
+	stop, _ = w.agentAt(&url.URL{Scheme: "http", Host: at}, 2)
+	return stop
+}
+
+func (w *world) agentAt(at *url.URL, connections int) (stop func(), why <-chan error) {
+	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	ended, told := make(chan struct{}), make(chan error, 1)
 	a := tunnel.NewAgent(tunnel.AgentOptions{
-		Relay: &url.URL{Scheme: "https", Host: at}, Token: func() (string, error) { return token, nil },
+		Relay: at, Token: func() (string, error) { return token, nil },
 		Connections: connections, Log: w.log, TLS: w.tls(), Dial: w.net.dialler("agent"),
 		Transport: &http.Transport{DialContext: w.net.dialler("agent"), DisableCompression: true, IdleConnTimeout: time.Minute},
 	})
