@@ -35,6 +35,7 @@ type world struct {
 
 	mu       sync.Mutex
 	token    string
+	down     error // why no token can be looked up
 	services []tunnel.Service
 	conns    []net.Conn // of agents to the relay
 }
@@ -51,9 +52,9 @@ func newWorld(t testing.TB, service http.Handler) *world {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if text == w.token {
-				return tunnelID, nil
+				return tunnelID, w.down
 			}
-			return "", nil
+			return "", w.down
 		},
 		Services: func(context.Context, string) ([]tunnel.Service, error) {
 			w.mu.Lock()

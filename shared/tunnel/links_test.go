@@ -192,22 +192,44 @@ func TestChangedServicesHold(t *testing.T) {
 // TestStrangersAreAnswered asks the relay as no agent does.
 func TestStrangersAreAnswered(t *testing.T) {
 	w := newWorld(t, http.HandlerFunc(echo))
+	connect := func(scheme string) http.Header {
+		return http.Header{"Authorization": {scheme + " " + token}, "Connection": {"Upgrade"}, "Upgrade": {tunnel.Protocol}}
+	}
+	down := func(err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.down = err
+	}
 	for _, c := range []struct {
 		name   string
 		header http.Header
 		want   int
 	}{
+		{"an agent", connect("bearer"), http.StatusSwitchingProtocols},
 		{"nobody", nil, http.StatusUnauthorized},
 		{"another scheme", http.Header{"Authorization": {"Basic " + token}}, http.StatusUnauthorized},
 		{"another token", http.Header{"Authorization": {"Bearer x"}}, http.StatusUnauthorized},
 		{"no upgrade", http.Header{"Authorization": {"Bearer " + token}}, http.StatusUpgradeRequired},
 		{"another protocol", http.Header{"Authorization": {"Bearer " + token}, "Connection": {"Upgrade"}, "Upgrade": {"h2c"}}, http.StatusUpgradeRequired},
+		// Agents end when they are refused, and come again when they are turned away.
+		{"an agent while tokens can't be looked up", connect("Bearer"), http.StatusServiceUnavailable},
+		{"an agent while the relay drains", connect("Bearer"), http.StatusServiceUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			switch {
+			case strings.HasSuffix(c.name, "looked up"):
+				down(errors.New("the table is down"))
+			case strings.HasSuffix(c.name, "drains"):
+				down(nil)
+				w.relay.Drain(t.Context())
+			}
 			u, _ := url.Parse(w.server.URL + tunnel.ConnectPath)
 			r := (&http.Request{Method: http.MethodGet, URL: u, Header: c.header}).WithContext(t.Context())
 			response, err := w.server.Client().Do(r)
-			text(t, response, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
 			if response.StatusCode != c.want {
 				t.Errorf("it answers %s, want %d", response.Status, c.want)
 			}

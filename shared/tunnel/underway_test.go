@@ -114,7 +114,7 @@ func TestDrainEnds(t *testing.T) {
 		drained := make(chan error, 1)
 		go func() { drained <- l.Drain(ctx) }()
 		time.AfterFunc(10*time.Millisecond, func() { cancel(enough) })
-		if err := <-drained; err != nil && !errors.Is(err, enough) {
+		if err := <-drained; err != nil && !errors.Is(err, enough) && !errors.Is(err, context.Canceled) { // the latter while the agent is told
 			t.Errorf("it ends with %v", err)
 		}
 		go func() { drained <- l.Drain(t.Context()) }()
