@@ -29,6 +29,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"github.com/gatewright/gatewright/local/lambdahost"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -134,6 +135,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case ctx.Err() != nil:
 		g.refuse(w, r, requestID, http.StatusGatewayTimeout, "The operation took longer than 29 seconds. Look whether it came about before you repeat it.")
+	case errors.Is(err, lambdahost.ErrEventTooLarge): // nobody was called
+		g.refuse(w, r, requestID, http.StatusRequestEntityTooLarge, "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else. Send less at once.")
 	case err != nil:
 		g.o.Log.ErrorContext(ctx, "function failed", "function", function.Group.Name, "requestId", requestID, "error", err)
 		g.refuse(w, r, requestID, http.StatusBadGateway, "The function did not answer. Read what the request is about before repeating a change.")

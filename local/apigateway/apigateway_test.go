@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/local/apigateway"
+	"github.com/gatewright/gatewright/local/lambdahost"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -192,6 +194,7 @@ func TestWhatAPIGatewayRefusesIsAProblem(t *testing.T) {
 		"body that breaks":    {fine, "/", io.MultiReader(strings.NewReader("a"), broken{}), 400},
 		"bare % in the query": {fine, "/?a=%", nil, 400},
 		"failing function":    {answering(events.APIGatewayProxyResponse{}, errors.New("secret cause")), "/", nil, 502},
+		"event too large":     {answering(events.APIGatewayProxyResponse{}, fmt.Errorf("call it: %w", lambdahost.ErrEventTooLarge)), "/", nil, 413},
 		"unreadable answer":   {answering(events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: "?"}, nil), "/", nil, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
