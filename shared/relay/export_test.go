@@ -16,7 +16,14 @@ const (
 	Patience    = patience
 	PassLife    = passLife
 	MaxSent     = maxSent
+	GoneTimeout = goneTimeout
 )
+
+// Usual is how long connections to relays may take, and be silent.
+func Usual() (dial, ping, pong time.Duration) {
+	u := usual()
+	return u.dial, u.ping, u.pong
+}
 
 // Row is a row of the table.
 type Row = row

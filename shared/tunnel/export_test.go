@@ -1,5 +1,11 @@
 package tunnel
 
+// What tests of this package see of its inside.
+const (
+	PingEvery   = pingEvery
+	PingTimeout = pingTimeout
+)
+
 // Tunnels is how many tunnels have an entry, of connections that are there or not.
 func (ls *Links) Tunnels() int {
 	ls.mu.RLock()
