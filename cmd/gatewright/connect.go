@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,12 +130,18 @@ func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "":
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", !isPort(u.Port()):
 		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query and fragment", name)
 	case u.Scheme == "http" && !f.plainHTTP && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("%s is an http address of another machine: whoever is in between would read the token and all requests. Write https, or add --allow-plain-http", name)
 	}
 	return u, nil
+}
+
+// isPort reports whether an address may have a port, "" for its scheme's.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
 }
 
 // loopback reports whether a host is this machine itself, without asking the DNS.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/tunnel"
@@ -113,8 +114,12 @@ func command() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(err.Error(), "shorthand") {
-			err = errors.New("there is no such flag") // the letters may be of a secret
+		invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
+		switch { // what was typed may be a secret at a wrong place
+		case isValue:
+			err = fmt.Errorf("--%s takes %s", invalid.GetFlag().Name, valueOf(invalid.GetFlag()))
+		case strings.Contains(err.Error(), "shorthand"):
+			err = errors.New("there is no such flag")
 		}
 		return usageError{fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())}
 	})
@@ -122,6 +127,17 @@ func command() *cobra.Command {
 	group.AddCommand(connectCommand())
 	root.AddCommand(group)
 	return root
+}
+
+// valueOf says what a flag takes.
+func valueOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "duration":
+		return "a time with its unit, such as 25s or 2m"
+	case "bool":
+		return "true or false"
+	}
+	return "a whole number"
 }
 
 // needsCommand names what a command can do. It does not repeat what was typed, which may be
