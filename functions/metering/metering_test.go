@@ -98,7 +98,7 @@ func TestPlanAnswers(t *testing.T) {
 		{"a negative max", s.full, "POST", path, meters(`{"m":{"max":-1}}`), 400, "body.meters.m.max"},
 		{"a fractional max", s.full, "POST", path, meters(`{"m":{"max":1.5}}`), 400, "body.meters.m.max"},
 		{"a max as text", s.full, "POST", path, meters(`{"m":{"max":"1"}}`), 400, "body.meters.m.max"},
-		{"a max that JSON does not keep", s.full, "POST", path, meters(`{"m":{"max":9007199254740992}}`), 400, "body.meters.m.max"},
+		{"a max that JSON does not keep", s.full, "POST", path, meters(`{"m":{"max":9007199254740992}}`), 400, "body.meters.m.max: expected number <= 9007199254740991"},
 		{"a max that reads as another", s.full, "POST", path, meters(`{"m":{"max":9007199254740993}}`), 400, "body.meters.m.max"},
 		{"a max beyond all", s.full, "POST", path, meters(`{"m":{"max":1e400}}`), 400, "body.meters.m.max"},
 		{"a max beyond 64 bits", s.full, "POST", path, meters(`{"m":{"max":18446744073709551617}}`), 400, "body.meters.m.max"},

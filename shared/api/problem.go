@@ -253,7 +253,7 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 
 // withoutValue cuts what huma appends to a message from parsers that repeat
 // the value, as in "expected string to be RFC 4122 uuid: invalid UUID …". The
-// decoder speaks of Go's types.
+// decoder speaks of Go's types. Bounds are spelled as they are written in requests.
 func withoutValue(message string) string {
 	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "jsontext: ") {
 		return "has a field of another type than it has to be"
@@ -266,6 +266,12 @@ func withoutValue(message string) string {
 	}
 	if strings.HasPrefix(message, "expected string to be") {
 		message, _, _ = strings.Cut(message, ":")
+	}
+	if strings.HasPrefix(message, "expected number ") { // huma spells a large bound as 9.007199254740991e+15
+		at := strings.LastIndexByte(message, ' ') + 1
+		if bound, err := strconv.ParseFloat(message[at:], 64); err == nil {
+			message = message[:at] + strconv.FormatFloat(bound, 'f', -1, 64)
+		}
 	}
 	return message
 }
