@@ -19,6 +19,7 @@ func TestOddAnswersGoThroughAsTheyAre(t *testing.T) {
 		body         string
 		breaks       bool
 		trailer      string
+		failure      tunnel.Failure
 	}{
 		{name: "304 with the length of what it stands for", answer: "304 Not Modified\r\nContent-Length: 7\r\nETag: \"a\"\r\n\r\n", status: 304},
 		{name: "304", answer: "304 Not Modified\r\nETag: \"a\"\r\n\r\n", status: 304},
@@ -26,10 +27,10 @@ func TestOddAnswersGoThroughAsTheyAre(t *testing.T) {
 		{name: "a trailer that does not come", answer: "200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\n\r\n", status: 200, body: "ok"},
 		{name: "a trailer", answer: "200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n", status: 200, body: "ok", trailer: "7"},
 		{name: "a trailer that nobody has announced", answer: "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n", status: 200, body: "ok", trailer: "7"},
-		{name: "one that breaks off before its first byte", answer: "200 OK\r\nContent-Length: 9\r\n\r\n"},
+		{name: "one that breaks off before its first byte", answer: "200 OK\r\nContent-Length: 9\r\n\r\n", failure: tunnel.Unreachable},
 		{name: "one that breaks off", answer: "200 OK\r\nContent-Length: 9\r\n\r\nok", status: 200, body: "ok", breaks: true},
 		{name: "chunks that break off", answer: "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", status: 200, body: "ok", breaks: true},
-		{name: "a switch that nobody asked for", answer: "101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nodd"},
+		{name: "a switch that nobody asked for", answer: "101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nodd", failure: tunnel.Unusable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked atomic.Int64
@@ -52,7 +53,7 @@ func TestOddAnswersGoThroughAsTheyAre(t *testing.T) {
 						w.Errorf("%s asks it %d times", way, n)
 					}
 					if tt.status == 0 {
-						if failure, ok := errors.AsType[*tunnel.Error](err); !ok || failure.Failure != tunnel.Unreachable {
+						if failure, ok := errors.AsType[*tunnel.Error](err); !ok || failure.Failure != tt.failure {
 							w.Errorf("%s answers %v, %v", way, response, err)
 						}
 						continue

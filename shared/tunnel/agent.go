@@ -110,8 +110,8 @@ func NewAgent(o AgentOptions) *Agent {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: pingEvery + pingTimeout,
-			MaxConcurrentStreams:      maxStreams,
-			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+			MaxConcurrentStreams: maxStreams,
+			MaxReadFrameSize:     frameBytes, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
 		},
 	}
 	a.server.Protocols.SetUnencryptedHTTP2(true) // within TLS

@@ -4,6 +4,7 @@ package tunnel
 const (
 	PingEvery   = pingEvery
 	PingTimeout = pingTimeout
+	MostLeft    = mostLeft
 )
 
 // Tunnels is how many tunnels have an entry, of connections that are there or not.

@@ -239,7 +239,7 @@ func Unread(response *http.Response) {
 	}
 }
 
-const copyBytes = 32 << 10
+const copyBytes = 64 << 10
 
 // switched copies both ways between the relay and a service that has switched protocols.
 func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, s service, response *http.Response) {

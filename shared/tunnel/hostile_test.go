@@ -101,6 +101,7 @@ func (a asks) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 // that a request may be sent again.
 func TestFailuresAreOfThoseThereAre(t *testing.T) {
 	for _, c := range []struct{ said, want string }{
+		{"", "unreachable"}, // it says that the service has switched, unasked
 		{"late", "late"},
 		{"not-allowed", "not-allowed"},
 		{"unknown-service", "unknown-service"},
@@ -120,6 +121,8 @@ func TestFailuresAreOfThoseThereAre(t *testing.T) {
 					<-r.Context().Done()
 				case strings.HasPrefix(r.Host, "agent."):
 					w.WriteHeader(http.StatusNoContent)
+				case c.said == "":
+					w.Header().Set("Gatewright-Tunnel-Switched", "odd")
 				default:
 					w.Header().Set("Gatewright-Tunnel-Failure", c.said)
 				}

@@ -22,6 +22,7 @@ type Link struct {
 	ready    bool // the agent knows its services
 	draining bool
 	busy     int           // requests, each until its answer's body has ended
+	left     int           // requests whose clients left before their answers
 	idle     chan struct{} // closed when draining and nothing is left
 
 	done chan struct{} // closed when the connection has ended
@@ -40,7 +41,7 @@ func linkTransport() *http.Transport {
 		Protocols:              new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: pingEvery + pingTimeout,
-			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+			MaxReadFrameSize: frameBytes, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
 		},
 	}
 	t.Protocols.SetUnencryptedHTTP2(true) // within TLS
@@ -223,6 +224,9 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	if err != nil {
 		up.abort()
 		over()
+		if client.Err() != nil {
+			l.wear(client)
+		}
 		return nil, l.explain(client, err)
 	}
 	if !a.answered() {
