@@ -205,7 +205,7 @@ func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) 
 			cancel(ErrRefused)
 			return
 		}
-		if time.Since(began) > settled {
+		if err == nil || time.Since(began) > settled {
 			attempt = 0
 		}
 		wait := delay(attempt)

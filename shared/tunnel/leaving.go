@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,7 +15,7 @@ import (
 // are taken from the connection's window for ever, and a few of them, of a size that a client can
 // choose, leave none for anybody. So from the first byte of an answer until it is handed over, the
 // context stays; then its body is closed, which gives the bytes back. What comes between the end of
-// the context and that of the stream is still lost, for which Link.wear is.
+// the context and that of the stream is still lost, for which Links.replace is.
 type asking struct {
 	cancel context.CancelFunc
 
@@ -68,42 +69,52 @@ const (
 	// mostLeft is how many clients may leave before their answers until a connection is replaced.
 	// Those of a test under load cost 300 bytes of its window each, of connectionWindow.
 	mostLeft = 1000
-	// replacing is how long a connection goes on that is to be replaced: the agent has dialled
-	// the other one by then.
-	replacing = 5 * time.Second
-	// parting is how long what is under way on it may take.
+	// parting is how long what is under way on one that is replaced may take.
 	parting = 10 * time.Minute
 )
 
-// wear counts a client that has left before its answer, and has the connection replaced by
-// another one when that may have cost too much of its window.
-func (l *Link) wear(client context.Context) {
+// wear counts a client that has left before its answer, and reports when that may have cost too
+// much of the connection's window: once.
+func (l *Link) wear() (worn bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.left++
-	worn := l.left == mostLeft
-	l.mu.Unlock()
-	if worn {
-		go l.replace(context.WithoutCancel(client))
+	return l.left == mostLeft
+}
+
+func (l *Link) isWorn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left >= mostLeft
+}
+
+// replace has the agent dial another connection, and ends a worn one when that is there, or
+// some other agent's that is not worn.
+func (ls *Links) replace(ctx context.Context, tunnelID string, worn *Link) {
+	ctx, cancel := context.WithTimeout(ctx, parting)
+	defer cancel()
+	defer worn.Close()
+	if worn.control(ctx, http.MethodPost, "/drain", nil) != nil {
+		return // it is of no use to anybody
+	}
+	for news := ls.News(); !ls.hasFresh(tunnelID); news = ls.News() {
+		select {
+		case <-news:
+		case <-worn.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	worn.retire()
+	select {
+	case <-worn.idle:
+	case <-worn.done:
+	case <-ctx.Done():
 	}
 }
 
-// replace has the agent dial another connection, and ends this one when that is there.
-func (l *Link) replace(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, parting)
-	defer cancel()
-	defer l.Close()
-	if l.control(ctx, http.MethodPost, "/drain", nil) != nil {
-		return // it is of no use to anybody
-	}
-	select {
-	case <-time.After(replacing):
-	case <-l.done:
-		return
-	}
-	l.retire()
-	select {
-	case <-l.idle:
-	case <-l.done:
-	case <-ctx.Done():
-	}
+// hasFresh reports whether a tunnel has a connection that takes requests and is not worn.
+func (ls *Links) hasFresh(tunnelID string) bool {
+	return slices.ContainsFunc(ls.Of(tunnelID), func(l *Link) bool { return !l.isWorn() && l.inFlight() >= 0 })
 }

@@ -224,9 +224,6 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	if err != nil {
 		up.abort()
 		over()
-		if client.Err() != nil {
-			l.wear(client)
-		}
 		return nil, l.explain(client, err)
 	}
 	if !a.answered() {

@@ -108,6 +108,9 @@ func (ls *Links) roundTrip(r *http.Request, tunnelID, service string, c Caller, 
 		attempt := r.WithContext(r.Context())
 		attempt.Header = header.Clone()
 		response, err := l.roundTrip(attempt, service, c)
+		if r.Context().Err() != nil && response == nil && l.wear() {
+			go ls.replace(context.WithoutCancel(r.Context()), tunnelID, l)
+		}
 		switch {
 		case errors.Is(err, errNotTaken):
 		case errors.Is(err, ErrBroken) && repeatable && r.Context().Err() == nil:
