@@ -18,7 +18,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/local/instance"
-	gwtunnel "github.com/gatewright/gatewright/shared/tunnel"
+	sharedtunnel "github.com/gatewright/gatewright/shared/tunnel"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 
 // crowd connects agents that get nothing to do, and looks at what the product holds for each.
 func crowd(ctx context.Context, dir string, o options, table *bars.Table) error {
-	if err := descriptors(perAgent*o.agents + 1000); err != nil {
+	if err := descriptors(perAgent*uint64(o.agents) + 1000); err != nil {
 		return err
 	}
 	i, err := started(ctx, filepath.Join(dir, "crowd"), o.binary)
@@ -60,29 +60,28 @@ func crowd(ctx context.Context, dir string, o options, table *bars.Table) error 
 	var agents sync.WaitGroup
 	defer agents.Wait()
 	defer stop()
-	var open atomic.Int64
+	var connected atomic.Uint64 // agents
 	began := time.Now()
 	slots := make(chan struct{}, makers)
 	for n := range o.agents {
 		slots <- struct{}{}
-		connected := sync.OnceFunc(func() { <-slots })
+		done := sync.OnceFunc(func() { <-slots })
 		token := tokens[n/perTunnel]
 		agents.Go(func() {
-			last := 0
-			_ = gwtunnel.NewAgent(gwtunnel.AgentOptions{
+			_ = sharedtunnel.NewAgent(sharedtunnel.AgentOptions{
 				Relay: relay, Connections: perAgent, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.DiscardHandler),
-				Notify: func(now int) {
-					open.Add(int64(now - last))
-					if last = now; now == perAgent {
-						connected()
+				Notify: func(open int) {
+					if open == perAgent {
+						connected.Add(1)
+						done()
 					}
 				},
 			}).Run(ctx, 0)
-			connected()
+			done()
 		})
 	}
-	if err := until(ctx, func() (bool, error) { return open.Load() == int64(perAgent*o.agents), nil }); err != nil {
-		return fmt.Errorf("%d of %d connections: %w", open.Load(), perAgent*o.agents, err)
+	if err := until(ctx, func() (bool, error) { return connected.Load() >= uint64(o.agents), nil }); err != nil {
+		return fmt.Errorf("%d of %d agents are connected: %w", connected.Load(), o.agents, err)
 	}
 	took := time.Since(began)
 	select {
@@ -94,23 +93,23 @@ func crowd(ctx context.Context, dir string, o options, table *bars.Table) error 
 	if err != nil {
 		return err
 	}
-	each := (after.Now - before.Now) / int64(o.agents)
+	each := float64(after.Now-before.Now) / float64(o.agents)
 	table.Add(fmt.Sprintf("%d agents of %d tunnels, idle, with %d connections each: memory of the product for an agent", o.agents, len(tokens), perAgent),
-		fmt.Sprintf("%d KB", mostAgent>>10), fmt.Sprintf("%.1f KB", float64(each)/1024), each < mostAgent)
+		fmt.Sprintf("%d KB", mostAgent>>10), fmt.Sprintf("%.1f KB", each/1024), each < mostAgent)
 	table.Add("the same: connected", "", fmt.Sprintf("in %v", took.Round(100*time.Millisecond)), true)
 	return nil
 }
 
 // descriptors has this process and its children open so many files.
-func descriptors(n int) error {
+func descriptors(n uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("look at the limit of open files: %w", err)
 	}
-	if limit.Cur >= uint64(n) {
+	if limit.Cur >= n {
 		return nil
 	}
-	limit = syscall.Rlimit{Cur: uint64(n), Max: max(uint64(n), limit.Max)}
+	limit = syscall.Rlimit{Cur: n, Max: max(n, limit.Max)}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("open %d files (ulimit -n allows fewer; -agents asks for fewer): %w", n, err)
 	}

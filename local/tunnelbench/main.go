@@ -26,7 +26,7 @@ import (
 type options struct {
 	binary, agent string
 	rounds        int
-	agents        int
+	agents        uint
 }
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the product's binary, as `go build ./local` makes it")
 	flag.StringVar(&o.agent, "agent", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each way is measured")
-	flag.IntVar(&o.agents, "agents", 10_000, "how many agents wait; 0 for not to look")
+	flag.UintVar(&o.agents, "agents", 10_000, "how many agents wait; 0 for not to look")
 	role := flag.String("role", "", "proxy: what a child process does")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
