@@ -56,7 +56,7 @@ func (s *Service) Close(ctx context.Context, key store.Key, now time.Time) (writ
 	if len(writes) == 0 && after.Status == before.Status {
 		return nil, false, nil
 	}
-	if after.Status.ended() && len(writes) > 0 && !more && after.UpdatedOn.Add(Settle).Before(after.Open) {
+	if after.Status.ended() && after.UpdatedOn.Add(Settle).Before(after.Open) {
 		after.DuePK, after.DueSK = "", ""
 	} else {
 		after.schedule()

@@ -257,10 +257,7 @@ func (l *life) one(rt *rapid.T) *soldSubscription {
 
 func (l *life) change(rt *rapid.T) {
 	s := l.one(rt)
-	before := *s
 	now := l.at()
-	// What has come by now stays.
-	s.status = s.at(now)
 	sold := s.sold[len(s.sold)-1]
 	var patch metering.SubscriptionPatch
 	moved := rapid.IntRange(0, 2).Draw(rt, "plans?") == 0 && len(l.live()) > 0
@@ -278,25 +275,33 @@ func (l *life) change(rt *rapid.T) {
 	}
 	if rapid.Bool().Draw(rt, "status?") {
 		patch.Status = statuses.Draw(rt, "status")
-		s.status = patch.Status
 	}
+	var end *time.Time
 	if rapid.IntRange(0, 2).Draw(rt, "end?") == 0 {
-		s.end = nil
 		patch.TrialEnd = store.PatchClear[time.Time]()
 		if rapid.IntRange(0, 3).Draw(rt, "an end?") > 0 {
-			s.end = new(l.about(rt, "end"))
-			patch.TrialEnd = store.PatchTo(*s.end)
+			end = new(l.about(rt, "end"))
+			patch.TrialEnd = store.PatchTo(*end)
 		}
 	}
-	wrong := s.start != nil && s.end != nil && s.end.Before(*s.start)
-	switch began := s.status == metering.Trialing && before.at(now) != metering.Trialing; {
-	case moved || began:
-		s.takes(sold.plans)
-	case patch.TrialEnd.Set:
-		s.ends(sold.plans)
-	}
-	s.sold = append(slices.Clone(s.sold), sold)
 	for range rapid.IntRange(1, 2).Draw(rt, "times") {
+		before := *s
+		s.status = s.at(now) // what has come by now stays
+		if patch.Status != "" {
+			s.status = patch.Status
+		}
+		if patch.TrialEnd.Set {
+			s.end = end
+		}
+		wrong := s.start != nil && s.end != nil && s.end.Before(*s.start)
+		// A trial that is over by its new end, at once, begins again when it is asked for once more.
+		switch began := s.status == metering.Trialing && before.at(now) != metering.Trialing; {
+		case moved || began:
+			s.takes(sold.plans)
+		case patch.TrialEnd.Set:
+			s.ends(sold.plans)
+		}
+		s.sold = append(slices.Clone(s.sold), sold)
 		_, err := l.UpdateSubscription(l.request(), l.bucket, s.id, patch)
 		if wrong {
 			if !fault.Is(err, fault.Invalid) {
