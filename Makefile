@@ -76,7 +76,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here w
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
-	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=10m $(TESTED)
+	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
 
 # The tests of files that play simulations, and no others of their packages.
