@@ -135,6 +135,28 @@ func TestFailuresAreOfThoseThereAre(t *testing.T) {
 	}
 }
 
+// TestNothingMayHaveALength has an agent of another version tell the length of what a 304 stands for.
+func TestNothingMayHaveALength(t *testing.T) {
+	for _, status := range []int{http.StatusNoContent, http.StatusNotModified} {
+		w := newWorld(t, http.HandlerFunc(echo))
+		w.pose(token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/leaving":
+				<-r.Context().Done()
+			case strings.HasPrefix(r.Host, "agent."):
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				w.Header().Set("Content-Length", "5")
+				w.WriteHeader(status)
+			}
+		}))
+		response, err := w.ask(http.MethodGet, "/", nil)
+		if got := text(t, response, err); got != "" || response.StatusCode != status {
+			t.Errorf("it answers %d %q, want %d", response.StatusCode, got, status)
+		}
+	}
+}
+
 // pose connects as an agent does, and answers all that comes by h.
 func (w *world) pose(token string, h http.Handler) {
 	w.t.Helper()
