@@ -25,7 +25,7 @@ const token = "eyJhIjoiYSIsInQiOiJ0IiwicyI6InNlY3JldCJ9"
 
 const (
 	tunnelID = "tnl_1"
-	timeout  = time.Minute
+	timeout  = 40 * time.Second
 )
 
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}

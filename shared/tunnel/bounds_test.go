@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -36,10 +37,15 @@ func TestConnectionsOfATunnelAreBounded(t *testing.T) {
 		t.Errorf("another tunnel's is answered %d", status)
 	}
 	_ = first.Close()
-	w.until(func() bool {
-		_, status := w.connect("one")
-		return status == http.StatusSwitchingProtocols
-	})
+	for range 200 {
+		conn, status := w.connect("one")
+		if status == http.StatusSwitchingProtocols {
+			return
+		}
+		_ = conn.Close()
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("the place of a connection that has ended is not given to another")
 }
 
 // connect asks the relay for a connection, and gives it with the status of the answer.
