@@ -26,6 +26,7 @@ func rules() map[string]Rule {
 		"Decisions":     Decisions,
 		"MakeTargets":   MakeTargets,
 		"Systems":       Systems,
+		"Architectures": Architectures,
 		"Foreign":       Foreign,
 		"LinterReasons": LinterReasons,
 		"Directives":    Directives,
