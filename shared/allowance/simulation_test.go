@@ -366,7 +366,11 @@ func (r *simulation) held(p period) (sum int64) {
 
 func (pl *Pool) find(p period, limit int64) *slot {
 	for k := range pl.shards {
-		if s := pl.shards[k].slots[slotKey{p, limit}]; s != nil {
+		sh := &pl.shards[k]
+		sh.mu.RLock()
+		s := sh.slots[slotKey{p, limit}]
+		sh.mu.RUnlock()
+		if s != nil {
 			return s
 		}
 	}
