@@ -92,11 +92,18 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rl.end(ctx, tunnelID, l)
 		return
 	}
+	told := make(chan struct{})
 	go func() { // whose stack is small
 		l.closeWhenLeft(ctx)
 		<-l.Done()
+		<-told
 		rl.end(ctx, tunnelID, l)
 	}()
+	// This may wait for the table. An agent that leaves meanwhile is heard all the same.
+	if rl.options.Changed != nil {
+		rl.options.Changed(ctx, tunnelID)
+	}
+	close(told)
 }
 
 // end is what follows a connection that was let in, whose link is nil when it had none yet.
@@ -175,9 +182,6 @@ func (rl *Relay) begin(ctx context.Context, tunnelID string, conn net.Conn) (*Li
 		return l, err
 	}
 	rl.usableNow()
-	if rl.options.Changed != nil {
-		rl.options.Changed(ctx, tunnelID)
-	}
 	return l, nil
 }
 
