@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -128,12 +127,7 @@ func compare(ctx context.Context, one, other *load.Child, connections, requests,
 		}
 		ratios = append(ratios, cost[1]/cost[0])
 	}
-	return [2]float64{median(costs[0]), median(costs[1])}, median(ratios), nil
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+	return [2]float64{load.Median(costs[0]), load.Median(costs[1])}, load.Median(ratios), nil
 }
 
 // start starts a child in a role.

@@ -9,11 +9,13 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -72,4 +74,10 @@ func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 		}
 	}
 	return nil
+}
+
+// Median sorts values, of which there is at least one, and gives the middle one.
+func Median[T cmp.Ordered](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
 }

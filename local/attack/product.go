@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/gatewright/gatewright/local/instance"
 )
@@ -20,7 +19,6 @@ type product struct {
 	binary  string
 	account string
 	hosts   map[string]string // by site
-	http    *http.Client
 }
 
 // startProduct starts the product over data of its own and deploys the sites.
@@ -33,7 +31,7 @@ func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, 
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	p := &product{Instance: i, binary: binary, hosts: map[string]string{}, http: &http.Client{Timeout: time.Minute}}
+	p := &product{Instance: i, binary: binary, hosts: map[string]string{}}
 	defer func() {
 		if err != nil {
 			p.stop()

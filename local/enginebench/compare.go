@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/shared/store"
@@ -73,12 +74,12 @@ func compare(ctx context.Context, o options, dir string, table *bars.Table) (err
 			*m.to = append(*m.to, rate)
 		}
 	}
-	base := median(theirs)
-	table.Add("syncs a second that the disk makes, of 4 kB at the end of a file", "", fmt.Sprintf("%.0f", median(disk)), true)
+	base := load.Median(theirs)
+	table.Add("syncs a second that the disk makes, of 4 kB at the end of a file", "", fmt.Sprintf("%.0f", load.Median(disk)), true)
 	table.Add(fmt.Sprintf("commits a second, dynoxide, %d writers", writers), "", fmt.Sprintf("%.0f", base), true)
-	alone, together := median(one), median(many)
+	alone, together := load.Median(one), load.Median(many)
 	table.Add("commits a second, synced, 1 writer", fmt.Sprintf("%.0f times dynoxide's with %d, or %.1f of the disk's syncs", leastCommits, writers, leastOfDisk),
-		fmt.Sprintf("%.0f, %.1f times, %.2f of the disk's", alone, alone/base, alone/median(disk)), alone >= leastCommits*base || alone >= leastOfDisk*median(disk))
+		fmt.Sprintf("%.0f, %.1f times, %.2f of the disk's", alone, alone/base, alone/load.Median(disk)), alone >= leastCommits*base || alone >= leastOfDisk*load.Median(disk))
 	table.Add(fmt.Sprintf("commits a second, synced, %d writers", writers), fmt.Sprintf("%.0f times dynoxide's with %d", leastCommits, writers),
 		fmt.Sprintf("%.0f, %.1f times", together, together/base), together >= leastCommits*base)
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -72,5 +73,5 @@ func keyChecks(ctx context.Context, table *store.Table, keyFile string) (time.Du
 		}
 		took[i] = time.Since(began)
 	}
-	return median(took), nil
+	return load.Median(took), nil
 }

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
@@ -58,9 +57,4 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Print(&table)
 	return table.Err()
-}
-
-func median[T int | float64 | time.Duration](all []T) T {
-	all = slices.Sorted(slices.Values(all))
-	return all[len(all)/2]
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/local/instance"
 )
 
@@ -50,7 +51,7 @@ func measure(ctx context.Context, o options, dir string, table *bars.Table) erro
 		took []time.Duration
 	}{{"an empty directory", empty}, {"a small one", small}} {
 		table.Add(fmt.Sprintf("start over %s, median of %d", s.over, o.starts), fmt.Sprint(mostStart),
-			fmt.Sprint(median(s.took).Round(time.Millisecond)), median(s.took) <= mostStart)
+			fmt.Sprint(load.Median(s.took).Round(time.Millisecond)), load.Median(s.took) <= mostStart)
 	}
 
 	i, _, err := startedIn(ctx, filepath.Join(dir, "product0"), o.binary)

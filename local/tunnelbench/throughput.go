@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,16 +65,11 @@ func (w *world) throughput(ctx context.Context, rounds int, table *bars.Table) e
 				rates[i] = append(rates[i], float64(c.requests)*c.unit/took[i].Seconds())
 			}
 		}
-		ratio := median(ratios)
+		ratio := load.Median(ratios)
 		table.Add(c.name, fmt.Sprintf("%.1f times two proxies in a row", leastThroughput),
-			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", ratio, median(rates[1]), c.of, median(rates[0])), ratio >= leastThroughput)
+			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", ratio, load.Median(rates[1]), c.of, load.Median(rates[0])), ratio >= leastThroughput)
 	}
 	return nil
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
 }
 
 // request is one as it goes over the wire.
