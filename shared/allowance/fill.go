@@ -3,7 +3,11 @@ package allowance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -49,7 +53,9 @@ func (pl *Pool) fill(ctx context.Context, s *slot) {
 	}
 	s.filling = true
 	ctx = context.WithoutCancel(ctx)
+	done := pl.fills.begin()
 	go func() {
+		defer pl.fills.end(done)
 		for pl.fillOnce(ctx, s) {
 		}
 		if pl.draining.Load() {
@@ -58,6 +64,45 @@ func (pl *Pool) fill(ctx context.Context, s *slot) {
 		}
 		pl.sweepWhenDue(ctx)
 	}()
+}
+
+// fills are the goroutines of a Pool that lease, and give back what they need not.
+type fills struct {
+	mu      sync.Mutex
+	running map[chan struct{}]struct{}
+}
+
+func (f *fills) begin() chan struct{} {
+	done := make(chan struct{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running == nil {
+		f.running = map[chan struct{}]struct{}{}
+	}
+	f.running[done] = struct{}{}
+	return done
+}
+
+func (f *fills) end(done chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.running, done)
+	close(done)
+}
+
+// wait returns when all have ended that ran when it was called, or with ctx.
+func (f *fills) wait(ctx context.Context) error {
+	f.mu.Lock()
+	running := slices.Collect(maps.Keys(f.running))
+	f.mu.Unlock()
+	for _, done := range running {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for leases that are being made: %w", context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
 // fillOnce makes one lease and says whether to go on.

@@ -52,6 +52,7 @@ type Pool struct {
 	shards   [shardCount]shard
 	maxShard int
 
+	fills   fills
 	pending pendingReturns
 	swept   atomic.Int64 // when sweep last began, in nanoseconds since 1970
 }

@@ -50,12 +50,16 @@ func (pl *Pool) sweep(ctx context.Context) error {
 	return errors.Join(pl.flushReturns(ctx), pl.books.keep(ctx))
 }
 
-// Drain gives everything back. The Pool can still be used, and leases only what
-// is asked for from then on.
+// Drain gives everything back, also what leases bring that are being made: it returns
+// when they are, or with ctx. The Pool can still be used, and leases only what is asked
+// for from then on.
 func (pl *Pool) Drain(ctx context.Context) error {
 	pl.draining.Store(true)
 	pl.collect(ctx, true)
-	return pl.flushReturns(ctx)
+	if err := errors.Join(pl.flushReturns(ctx), pl.fills.wait(ctx)); err != nil {
+		return err
+	}
+	return pl.flushReturns(ctx) // what those that leased could not give back
 }
 
 // longestMemory is how long a period that is over is remembered, for the first
