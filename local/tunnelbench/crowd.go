@@ -23,16 +23,18 @@ import (
 
 const (
 	mostAgent = 40 << 10 // bytes of a relay for an agent that is idle
-	perAgent  = 2        // connections
-	perTunnel = 32       // agents: as many as a relay takes
-	perOwner  = 100      // tunnels of an account
-	makers    = 16       // clients that make tunnels, and agents that connect, at once
+	// perAgent is how many of an agent's connections lead to this relay: an agent has two, and an
+	// installation two relays. With one relay it is twice as much.
+	perAgent  = 1
+	perTunnel = 32  // agents: as many as a relay takes
+	perOwner  = 100 // tunnels of an account
+	makers    = 16  // clients that make tunnels, and agents that connect, at once
 	rest      = 10 * time.Second
 )
 
 // crowd connects agents that get nothing to do, and looks at what the product holds for each.
 func crowd(ctx context.Context, dir string, o options, table *bars.Table) error {
-	if err := descriptors(perAgent*uint64(o.agents) + 1000); err != nil {
+	if err := descriptors(&o); err != nil {
 		return err
 	}
 	i, err := started(ctx, filepath.Join(dir, "crowd"), o.binary)
@@ -94,24 +96,26 @@ func crowd(ctx context.Context, dir string, o options, table *bars.Table) error 
 		return err
 	}
 	each := float64(after.Now-before.Now) / float64(o.agents)
-	table.Add(fmt.Sprintf("%d agents of %d tunnels, idle, with %d connections each: memory of the product for an agent", o.agents, len(tokens), perAgent),
+	table.Add(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one", o.agents, len(tokens)),
 		fmt.Sprintf("%d KB", mostAgent>>10), fmt.Sprintf("%.1f KB", each/1024), each < mostAgent)
 	table.Add("the same: connected", "", fmt.Sprintf("in %v", took.Round(100*time.Millisecond)), true)
 	return nil
 }
 
-// descriptors has this process and its children open so many files.
-func descriptors(n uint64) error {
+// others are the files that a process has open beside its agents' connections.
+const others = 1000
+
+// descriptors has this process and its children open as many files as there are connections, or
+// fewer agents connect.
+func descriptors(o *options) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("look at the limit of open files: %w", err)
 	}
-	if limit.Cur >= n {
-		return nil
-	}
-	limit = syscall.Rlimit{Cur: n, Max: max(n, limit.Max)}
+	o.agents = min(o.agents, uint(limit.Max-others)/perAgent)
+	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("open %d files (ulimit -n allows fewer; -agents asks for fewer): %w", n, err)
+		return fmt.Errorf("open %d files: %w", limit.Cur, err)
 	}
 	return nil
 }

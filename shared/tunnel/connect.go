@@ -72,7 +72,7 @@ func (a *Agent) transport() *http.Transport {
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: a.options.Dial,
 		TLSClientConfig: a.options.TLS.Clone(), TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxHeaderBytes,
-		Protocols: new(http.Protocols), ReadBufferSize: copyBytes, WriteBufferSize: copyBytes,
+		Protocols: new(http.Protocols), ReadBufferSize: connBytes, WriteBufferSize: connBytes,
 		DisableKeepAlives: true, // a refused attempt leaves no connection behind
 	}
 	if t.DialContext == nil {

@@ -23,14 +23,36 @@ type forwarder struct {
 	known     *known
 	transport http.RoundTripper
 	log       *slog.Logger
-	buffers   sync.Pool // of *[]byte, for what is copied
+	// Of *[]byte, for what is copied. Small answers have their own: a thousand of them at once
+	// are no reason to hold as many large buffers.
+	small, large sync.Pool
 }
 
+const (
+	smallBytes = 4 << 10
+	// copyBytes is as much as a frame takes: one call of the kernel reads it, one sends it.
+	copyBytes = frameBytes
+	// connBytes are the buffers of a connection that may stay for long; bodies go past them.
+	connBytes = 16 << 10
+)
+
 func newForwarder(k *known, transport http.RoundTripper, log *slog.Logger) *forwarder {
-	return &forwarder{known: k, transport: transport, log: log, buffers: sync.Pool{New: func() any {
-		b := make([]byte, copyBytes)
-		return &b
-	}}}
+	f := &forwarder{known: k, transport: transport, log: log}
+	for pool, size := range map[*sync.Pool]int{&f.small: smallBytes, &f.large: copyBytes} {
+		pool.New = func() any {
+			b := make([]byte, size)
+			return &b
+		}
+	}
+	return f
+}
+
+// buffers are those for a body of a length, below 0 for one that nobody knows.
+func (f *forwarder) buffers(length int64) *sync.Pool {
+	if length >= 0 && length <= smallBytes {
+		return &f.small
+	}
+	return &f.large
 }
 
 // serviceTransport asks services: over HTTP/1.1, or HTTP/2 with TLS where they speak it.
@@ -42,7 +64,7 @@ func serviceTransport() *http.Transport {
 		// What the service has compressed stays so.
 		DisableCompression: true, MaxResponseHeaderBytes: maxHeaderBytes,
 		MaxIdleConnsPerHost: 256, MaxIdleConns: 4096, IdleConnTimeout: 55 * time.Second,
-		ReadBufferSize: copyBytes, WriteBufferSize: copyBytes,
+		ReadBufferSize: connBytes, WriteBufferSize: connBytes,
 	}
 }
 
@@ -126,8 +148,9 @@ func (f *forwarder) unanswered(w http.ResponseWriter, r *http.Request, s service
 // answerAll copies an answer: head, body as it comes, trailer.
 func (f *forwarder) answerAll(w http.ResponseWriter, r *http.Request, s service, response *http.Response) {
 	Unread(response)
-	buffer, _ := f.buffers.Get().(*[]byte)
-	defer f.buffers.Put(buffer)
+	buffers := f.buffers(response.ContentLength)
+	buffer, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	var n int
 	var err error
 	if response.ContentLength > 0 {
@@ -158,13 +181,16 @@ func (f *forwarder) answerAll(w http.ResponseWriter, r *http.Request, s service,
 		return
 	}
 	if response.ContentLength != 0 {
+		sent := int64(0)
 		for {
 			if n > 0 {
 				if _, err := w.Write((*buffer)[:n]); err != nil {
 					return
 				}
-				// What the service has sent so far is on its way before more is waited for.
-				if n < len(*buffer) && controller.Flush() != nil {
+				// What the service has sent so far is on its way before more is waited for. The last of it goes with
+				// the stream's end.
+				sent += int64(n)
+				if n < len(*buffer) && sent != response.ContentLength && controller.Flush() != nil {
 					return
 				}
 			}
@@ -239,8 +265,6 @@ func Unread(response *http.Response) {
 	}
 }
 
-const copyBytes = 64 << 10
-
 // switched copies both ways between the relay and a service that has switched protocols.
 func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, s service, response *http.Response) {
 	back, ok := response.Body.(io.ReadWriteCloser)
@@ -269,8 +293,8 @@ func (f *forwarder) switched(w http.ResponseWriter, r *http.Request, s service, 
 			_ = back.Close()
 		}
 	}()
-	buffer, _ := f.buffers.Get().(*[]byte)
-	defer f.buffers.Put(buffer)
+	buffer, _ := f.large.Get().(*[]byte)
+	defer f.large.Put(buffer)
 	for {
 		n, err := back.Read(*buffer)
 		if n > 0 {

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bufio"
 	"net"
 	"sync"
 )
@@ -18,7 +19,8 @@ type oneConn struct {
 func serveOne(conn net.Conn, usable func()) *oneConn {
 	l := &oneConn{conn: make(chan net.Conn, 1), ended: make(chan struct{}), draining: make(chan struct{})}
 	l.told = &told{
-		Conn: conn, ended: sync.OnceFunc(func() { close(l.ended) }), drains: sync.OnceFunc(func() { close(l.draining) }), usable: usable,
+		Conn: conn, read: bufio.NewReaderSize(conn, readAhead), usable: usable,
+		ended: sync.OnceFunc(func() { close(l.ended) }), drains: sync.OnceFunc(func() { close(l.draining) }),
 	}
 	l.conn <- l.told
 	return l
@@ -40,11 +42,18 @@ func (l *oneConn) Addr() net.Addr { return l.told.LocalAddr() }
 // told is a connection that tells of its end.
 type told struct {
 	net.Conn
+	read                  *bufio.Reader
 	ended, drains, usable func()
 
 	mu          sync.Mutex
 	known, gone bool
 }
+
+// readAhead is how much of small frames one call of the kernel reads: net/http's server of HTTP/2
+// would make two for each, and a body that is sent has one come back for every piece of it.
+const readAhead = 8 << 10
+
+func (c *told) Read(p []byte) (int, error) { return c.read.Read(p) }
 
 func (c *told) Close() error {
 	c.ended()

@@ -43,10 +43,10 @@ const (
 	// streamWindow is how much of a body waits for a slow reader, in bytes; all of a
 	// connection's bodies together have connectionWindow. As many readers as have it all stop the
 	// others for as long as they are waited for, so it is far more than a few of them take.
-	streamWindow     = 256 << 10
+	streamWindow     = 512 << 10
 	connectionWindow = 32<<20 - 1
 	// frameBytes is the largest piece of a body in one frame: each is a call of the kernel, or two.
-	frameBytes = 64 << 10
+	frameBytes = 256 << 10
 	// maxHeaderBytes bounds the head of a request or an answer.
 	maxHeaderBytes = 256 << 10
 )
