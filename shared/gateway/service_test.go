@@ -133,6 +133,7 @@ func TestFailuresOfServicesAreProblems(t *testing.T) {
 		detail   string
 	}{
 		{"no relay", none, 502, "This installation has no relay"},
+		{"busy agents", failing(fmt.Errorf("ask: %w", tunnel.ErrBusy)).with, 503, "The connections of the tunnel's agents carry as many requests as they can"},
 		{"no agent", failing(fmt.Errorf("ask: %w", tunnel.ErrNoAgent)).with, 503, "No agent of the service's tunnel is connected. Start one"},
 		{"no such service", failing(of(tunnel.UnknownService)).with, 502, "has a service of this name"},
 		{"not for the project", failing(of(tunnel.NotAllowed)).with, 502, "not for this environment of the project"},

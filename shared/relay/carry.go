@@ -15,6 +15,10 @@ import (
 // poll is how often a request that waits for an agent looks whether another relay has it.
 const poll = 250 * time.Millisecond
 
+// breath is how long a request whose connection broke waits before it goes by another one of the
+// same tunnel. What breaks one often breaks all, and each takes a moment to notice.
+const breath = 20 * time.Millisecond
+
 // trip is a request on its way through a relay to a service.
 type trip struct {
 	*tries
@@ -53,9 +57,17 @@ func (t *trip) run(ctx context.Context) (*http.Response, error) {
 // round tries all that there is, once. expected says that there may be more in a moment: another
 // round may do what this one did not.
 func (t *trip) round(ctx context.Context) (response *http.Response, expected bool, err error) {
-	response, err = t.own(ctx)
-	if !t.again(err) {
-		return response, false, err
+	for {
+		response, err = t.own(ctx)
+		if !t.again(err) {
+			return response, false, err
+		}
+		if !errors.Is(err, tunnel.ErrBroken) {
+			break
+		}
+		if err := t.wait(ctx, breath, nil, err); err != nil {
+			return nil, false, err
+		}
 	}
 	held, recent, failed := t.relay.leases.others(ctx, t.ref)
 	switch {
@@ -70,8 +82,8 @@ func (t *trip) round(ctx context.Context) (response *http.Response, expected boo
 		if !t.again(of) {
 			return response, false, of
 		}
-		// That a relay can't be asked tells more than that another has no agent.
-		if errors.Is(err, tunnel.ErrNoAgent) {
+		// That a relay can't be asked, or that agents are busy, tells more than that another has none.
+		if errors.Is(err, tunnel.ErrNoAgent) && !errors.Is(err, tunnel.ErrBusy) {
 			err = of
 		}
 	}
@@ -88,7 +100,7 @@ func (t *trip) own(ctx context.Context) (*http.Response, error) {
 	}
 	delete(attempt.Header, fieldPass)
 	attempt.Body = t.body.next()
-	return t.relay.agents.RoundTripNow(attempt, t.ref, t.claims.Service, t.claims.caller())
+	return t.relay.agents.RoundTrip(attempt, t.ref, t.claims.Service, t.claims.caller())
 }
 
 // through sends the request through the relay of a row.

@@ -25,6 +25,7 @@ var failures = []struct {
 	err    error
 }{
 	{"no-agent", http.StatusServiceUnavailable, tunnel.ErrNoAgent},
+	{"busy", http.StatusServiceUnavailable, tunnel.ErrBusy},
 	{"unavailable", http.StatusServiceUnavailable, tunnel.ErrUnavailable},
 	{"refused", http.StatusUnauthorized, errRefused},
 	{"broken", http.StatusBadGateway, tunnel.ErrBroken},

@@ -14,7 +14,7 @@ import (
 // TestFailuresCrossTheWire and are on the other side what they were, whatever has wrapped them. Of what nobody
 // knows, only the worst is known: that the request may have been seen.
 func TestFailuresCrossTheWire(t *testing.T) {
-	all := []error{tunnel.ErrNoAgent, tunnel.ErrUnavailable, tunnel.ErrBroken}
+	all := []error{tunnel.ErrNoAgent, tunnel.ErrBusy, tunnel.ErrUnavailable, tunnel.ErrBroken}
 	failures := []tunnel.Failure{tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.Late}
 	is := func(err error) (which string) {
 		for _, one := range all {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -115,4 +116,50 @@ func TestLargestConfigurationIsTold(t *testing.T) {
 	w.run(w.options())
 	response, err := w.ask(http.MethodGet, "/", nil)
 	_ = text(t, response, err)
+}
+
+// TestBusyIsToldApartFromAbsent fills all connections of an agent. Each has one stream by which the
+// agent says that it leaves.
+func TestBusyIsToldApartFromAbsent(t *testing.T) {
+	const room = 2 * (tunnel.MaxStreams - 1)
+	release := make(chan struct{})
+	w := newWorld(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/base/late" {
+			<-release
+		}
+	}))
+	end := w.run(w.options()).end
+	response, err := w.ask(http.MethodGet, "/", nil)
+	_ = text(t, response, err)
+	outcomes := make(chan error)
+	one := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.service/late", nil)
+		if err != nil {
+			return err
+		}
+		response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		return err
+	}
+	for range room + 5 {
+		go func() { outcomes <- one() }()
+	}
+	for range 5 {
+		if err := <-outcomes; !errors.Is(err, tunnel.ErrBusy) || !errors.Is(err, tunnel.ErrNoAgent) {
+			t.Errorf("what finds no room is answered %v", err)
+		}
+	}
+	close(release)
+	for range room {
+		if err := <-outcomes; err != nil {
+			t.Errorf("what has found room is answered %v", err)
+		}
+	}
+	_ = end()
+	w.until(func() bool { return len(w.relay.Of(tunnelID)) == 0 })
+	if err := one(); errors.Is(err, tunnel.ErrBusy) || !errors.Is(err, tunnel.ErrNoAgent) {
+		t.Errorf("without an agent it is answered %v", err)
+	}
 }

@@ -5,6 +5,7 @@ const (
 	PingEvery   = pingEvery
 	PingTimeout = pingTimeout
 	MostLeft    = mostLeft
+	MaxStreams  = maxStreams
 )
 
 // Tunnels is how many tunnels have an entry, of connections that are there or not.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -165,9 +166,14 @@ func (w *world) ask(method, target string, body io.Reader, with ...func(*http.Re
 		do(r)
 	}
 	// A link is there a moment before its agent knows its services.
+	broke := false
 	for deadline := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
-		if err != tunnel.ErrNoAgent || len(w.relay.Of(tunnelID)) == 0 || time.Now().After(deadline) { //nolint:errorlint // it alone
+		// What may be repeated waits for another link, as it does at a relay.
+		again := errors.Is(err, tunnel.ErrBroken) && tunnel.Repeatable(r)
+		broke = broke || again
+		absent := errors.Is(err, tunnel.ErrNoAgent) && (broke || len(w.relay.Of(tunnelID)) > 0)
+		if !again && !absent || time.Now().After(deadline) {
 			return response, err
 		}
 	}

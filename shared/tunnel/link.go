@@ -163,11 +163,21 @@ func (l *Link) control(ctx context.Context, method, path string, body []byte) er
 func (l *Link) inFlight() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ready || l.draining || l.client.Err() != nil || l.client.Available() <= 0 {
+	if !l.takes() || l.client.Available() <= 0 {
 		return -1
 	}
 	return l.busy
 }
+
+// usable reports whether requests go by the link, though it may have no room for one now.
+func (l *Link) usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.takes()
+}
+
+// takes is usable with the lock held.
+func (l *Link) takes() bool { return l.ready && !l.draining && l.client.Err() == nil }
 
 // take counts a request; false for a link that takes no more.
 func (l *Link) take() bool {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Links are a relay's connections to agents, by their tunnels. The zero value has none.
@@ -18,10 +17,6 @@ type Links struct {
 	// has waited for it.
 	news chan struct{}
 }
-
-// reconnection is how long a request whose connection broke waits for another one: an
-// agent dials again within a second.
-const reconnection = 5 * time.Second
 
 // usableNow tells those who wait that there is a link more.
 func (ls *Links) usableNow() {
@@ -74,79 +69,34 @@ func (ls *Links) Of(tunnelID string) []*Link {
 }
 
 // RoundTrip sends a request to a service over the link of its tunnel that has least
-// under way. r's path and query are what is appended to the service's endpoint, and its
+// under way, once. r's path and query are what is appended to the service's endpoint, and its
 // header belongs to RoundTrip from then on. A response of status 101 has a body that is
 // an io.ReadWriteCloser.
 //
-// The error is ErrNoAgent where no agent is connected, an *Error for one that the agent
-// answered, ErrBroken where the connection ended and the request may have been seen, the
-// cause of r's context where that ended first. A request whose connection died is sent again on another one
-// where that is safe: when it never left, or when it has no body and its method may
-// be repeated (RFC 9110, section 9.2.2).
+// The error is ErrNoAgent where no agent is connected, ErrBusy where none takes another request:
+// then r's body has not been touched. It is an *Error for one that the agent answered, ErrBroken where
+// the connection ended and the request may have been seen, and the cause of r's context where
+// that ended first.
 func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) (*http.Response, error) {
-	return ls.roundTrip(r, tunnelID, service, c, reconnection)
-}
-
-// RoundTripNow is RoundTrip over the links that are there: where they broke, it waits for no
-// other. Who has other relays to ask, asks those first. A body that is ErrNoAgent's has not been
-// touched.
-func (ls *Links) RoundTripNow(r *http.Request, tunnelID, service string, c Caller) (*http.Response, error) {
-	return ls.roundTrip(r, tunnelID, service, c, 0)
-}
-
-func (ls *Links) roundTrip(r *http.Request, tunnelID, service string, c Caller, patience time.Duration) (*http.Response, error) {
-	var tried []*Link
-	var broke error // of an attempt that may be made again
-	repeatable := Repeatable(r)
-	header := r.Header
+	var full []*Link
 	for {
-		l, err := ls.next(r.Context(), tunnelID, tried, broke, patience)
-		if err != nil {
-			return nil, err
+		l := ls.pick(tunnelID, full)
+		switch {
+		case l == nil && slices.ContainsFunc(ls.Of(tunnelID), (*Link).usable):
+			return nil, ErrBusy
+		case l == nil:
+			return nil, ErrNoAgent
 		}
-		tried = append(tried, l)
 		attempt := r.WithContext(r.Context())
-		attempt.Header = header.Clone()
+		attempt.Header = r.Header.Clone()
 		response, err := l.roundTrip(attempt, service, c)
 		if r.Context().Err() != nil && response == nil && l.wear() {
 			go ls.replace(context.WithoutCancel(r.Context()), tunnelID, l)
 		}
-		switch {
-		case errors.Is(err, errNotTaken):
-		case errors.Is(err, ErrBroken) && repeatable && r.Context().Err() == nil:
-			broke = err
-		default:
+		if !errors.Is(err, errNotTaken) {
 			return response, err
 		}
-	}
-}
-
-// next gives the link to try next. A request that has broken waits for one; what never
-// left need not, since nobody has promised that an agent is there.
-func (ls *Links) next(ctx context.Context, tunnelID string, tried []*Link, broke error, patience time.Duration) (*Link, error) {
-	var over <-chan time.Time
-	for {
-		news := ls.News()
-		l := ls.pick(tunnelID, tried)
-		switch {
-		case l != nil:
-			return l, nil
-		case broke == nil:
-			return nil, ErrNoAgent
-		case patience == 0:
-			return nil, broke
-		case over == nil:
-			timer := time.NewTimer(patience)
-			defer timer.Stop()
-			over = timer.C
-		}
-		select {
-		case <-news:
-		case <-over:
-			return nil, broke
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		full = append(full, l)
 	}
 }
 
@@ -164,12 +114,12 @@ func Repeatable(r *http.Request) bool {
 	return false
 }
 
-// pick gives the link that has least under way, nil for none.
-func (ls *Links) pick(tunnelID string, tried []*Link) *Link {
+// pick gives the link that has least under way, nil for none but those that are full.
+func (ls *Links) pick(tunnelID string, full []*Link) *Link {
 	var best *Link
 	least := 0
 	for _, l := range ls.Of(tunnelID) {
-		if slices.Contains(tried, l) {
+		if slices.Contains(full, l) {
 			continue
 		}
 		if n := l.inFlight(); n >= 0 && (best == nil || n < least) {

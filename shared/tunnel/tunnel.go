@@ -18,6 +18,7 @@ package tunnel
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -144,6 +145,9 @@ func (e *Error) Error() string { return "tunnel: the agent answers " + string(e.
 var (
 	// ErrNoAgent says that no agent is connected.
 	ErrNoAgent = errors.New("tunnel: no agent is connected")
+	// ErrBusy is ErrNoAgent where agents are connected, and each connection carries as many
+	// requests as it takes.
+	ErrBusy = fmt.Errorf("%w that takes another request", ErrNoAgent)
 	// ErrBroken says that the connection to the agent ended before the answer, and that
 	// the request may have reached the service.
 	ErrBroken = errors.New("tunnel: the connection to the agent broke")

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
@@ -72,7 +73,7 @@ func (a *Account) serve(r *http.Request, onInformational func(status int, header
 		return nil, errLate
 	}
 	if err != nil {
-		return nil, &serviceError{err}
+		return nil, &serviceError{fmt.Errorf("service %s: %w", r.URL.Host, err)}
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		switched()
@@ -105,6 +106,8 @@ func (e *serviceError) explain(ctx context.Context) Failure {
 	switch {
 	case errors.Is(e.err, errNoRelay):
 		return bad("This installation has no relay, so that no service behind a tunnel can be asked. Who runs the installation can start one.")
+	case errors.Is(e.err, tunnel.ErrBusy):
+		return Failure{Status: http.StatusServiceUnavailable, Detail: "The connections of the tunnel's agents carry as many requests as they can: 1000 each, WebSockets and streams included. Repeat the request in a few seconds, or start another agent with the tunnel's token."}
 	case errors.Is(e.err, tunnel.ErrNoAgent):
 		return Failure{Status: http.StatusServiceUnavailable, Detail: "No agent of the service's tunnel is connected. Start one where the service is, with the tunnel's token, and repeat the request."}
 	case errors.Is(e.err, tunnel.ErrBroken):
