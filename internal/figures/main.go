@@ -20,13 +20,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
 	out := flag.String("out", "docs/performance.md", "the file to write")
-	only := flag.String("only", "", "run the sections whose title contains this, and write nothing")
+	only := flag.String("only", "", "run the sections whose title contains this, and leave the others as they are")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -118,40 +119,58 @@ func run(ctx context.Context, out, only string) error {
 	}
 	defer func() { _ = os.RemoveAll(binaries) }()
 
-	var document bytes.Buffer
-	fmt.Fprintf(&document, "# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s, %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
-		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), busy())
+	page, err := os.ReadFile(out) //nolint:gosec // whoever runs this chose it
+	if err != nil {
+		return fmt.Errorf("read the figures of before: %w", err)
+	}
+	before := split(string(page))
+	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	all := sections(binaries)
+	// The title of one may begin as that of another.
+	exactly := slices.ContainsFunc(all, func(s section) bool { return s.title == only })
 	var failed []error
-	for _, s := range sections(binaries) {
-		if !strings.Contains(s.title, only) {
+	for _, s := range all {
+		if s.title != only && (exactly || !strings.Contains(s.title, only)) {
+			text += before[s.title]
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "figures: %s\n", strings.ToLower(s.title))
-		text, err := s.measure(ctx)
+		load := busy()
+		measured, err := s.measure(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", strings.ToLower(s.title), err))
-			text += "\n\n**A figure is beyond its limit here, or the section is not whole.**"
+			measured += "\n\n**A figure is beyond its limit here, or the section is not whole.**"
 		}
-		fmt.Fprintf(&document, "\n## %s\n\n%s%s\n\n%s\n", s.title, s.intro, s.again(), strings.TrimSpace(text))
+		text += fmt.Sprintf("%s%s\n\n%s%s\n\n%s\n", heading, s.title, s.intro, s.again(load), strings.TrimSpace(measured))
 	}
-	if only != "" {
-		return errors.Join(failed...)
-	}
-	if err := os.WriteFile(out, document.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(out, []byte(text), 0o600); err != nil {
 		failed = append(failed, fmt.Errorf("write the figures: %w", err))
 	}
 	return errors.Join(failed...)
 }
 
-// again says how the section alone is measured once more.
-func (s section) again() string {
+const heading = "\n## "
+
+// split gives the sections of a page by their titles.
+func split(page string) map[string]string {
+	sections := map[string]string{}
+	for _, text := range strings.Split(page, heading)[1:] {
+		title, _, _ := strings.Cut(text, "\n")
+		sections[title] = heading + text
+	}
+	return sections
+}
+
+// again says how the section alone is measured once more, and with which load it was.
+func (s section) again(load string) string {
 	if s.golden != "" {
 		return ""
 	}
-	return fmt.Sprintf("\nAlone: `go run ./internal/figures -only '%s'`.", s.title)
+	return fmt.Sprintf("\nAlone: `go run ./internal/figures -only '%s'`, here %s.", s.title, load)
 }
 
 // busy tells what else the machine was doing: figures of a busy one are worse
@@ -159,10 +178,10 @@ func (s section) again() string {
 func busy() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return "of unknown load"
+		return "with an unknown load"
 	}
 	last, _, _ := strings.Cut(string(text), " ")
-	return "with a load average of " + last + " at the beginning"
+	return "begun with a load average of " + last
 }
 
 // measure returns a section's Markdown, which is on the terminal by then too.
