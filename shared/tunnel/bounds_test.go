@@ -129,8 +129,10 @@ func TestBusyIsToldApartFromAbsent(t *testing.T) {
 		}
 	}))
 	end := w.run(w.options()).end
-	response, err := w.ask(http.MethodGet, "/", nil)
-	_ = text(t, response, err)
+	w.until(func() bool {
+		links := w.relay.Of(tunnelID)
+		return len(links) == 2 && links[0].Usable() && links[1].Usable()
+	})
 	outcomes := make(chan error)
 	one := func() error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.service/late", nil)

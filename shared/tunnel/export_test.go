@@ -14,3 +14,6 @@ func (ls *Links) Tunnels() int {
 	defer ls.mu.RUnlock()
 	return len(ls.byTunnel)
 }
+
+// Usable reports whether requests go by the link.
+func (l *Link) Usable() bool { return l.usable() }
