@@ -37,7 +37,7 @@ func TestTimesAreThoseOfThePage(t *testing.T) {
 		fmt.Sprintf("to have its tunnels for %d minutes yet", int(relay.LeaseTime/time.Minute)),
 		seconds("they try it for up to %d seconds before the next one", dial),
 		seconds("clocks that differ by %d seconds", relay.ClockDifference),
-		map[int]string{2: "two", 3: "three", 4: "four"}[relay.MaxSent] + " times at most",
+		map[int]string{2: "two", 3: "three", 4: "four", 5: "five"}[relay.MaxSent] + " times at most",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)

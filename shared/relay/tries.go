@@ -11,7 +11,7 @@ import (
 
 // maxSent is how often a request is sent at most that may be repeated, where it may have been
 // seen: one at which agents or services die takes no more of them along.
-const maxSent = 3
+const maxSent = 5
 
 // tries are the attempts to send one request.
 type tries struct {

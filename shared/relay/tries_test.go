@@ -43,7 +43,7 @@ func TestRequestIsTriedAgainWhereNobodyLoses(t *testing.T) {
 		{name: "without a relay, whose body is read", method: http.MethodPut, body: touched, err: errNoRelay},
 		{name: "that broke", method: http.MethodGet, err: errBroken, want: true},
 		{name: "that broke twice", method: http.MethodGet, came: []error{errBroken}, err: errBroken, want: true},
-		{name: "that broke three times", method: http.MethodGet, came: []error{errBroken, errBroken}, err: errBroken},
+		{name: "that broke five times", method: http.MethodGet, came: []error{errBroken, errBroken, errBroken, errBroken}, err: errBroken},
 		{name: "that broke twice and found no agent", method: http.MethodGet, came: []error{errBroken, errBroken, errNoAgent}, err: errNoAgent, want: true},
 		{name: "that broke and may be seen once", method: http.MethodPost, err: errBroken},
 		{name: "that broke, with a body", method: http.MethodPut, body: untouched, err: errBroken},
