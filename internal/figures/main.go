@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -120,7 +121,7 @@ func run(ctx context.Context, out, only string) error {
 	defer func() { _ = os.RemoveAll(binaries) }()
 
 	page, err := os.ReadFile(out) //nolint:gosec // whoever runs this chose it
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the figures of before: %w", err)
 	}
 	before := split(string(page))

@@ -66,7 +66,8 @@ func (pl *Pool) fill(ctx context.Context, s *slot) {
 	}()
 }
 
-// fills are the goroutines of a Pool that lease, and give back what they need not.
+// fills are the goroutines of a Pool that lease, and give back what they need not. Others begin while
+// they are waited for, which a sync.WaitGroup does not allow.
 type fills struct {
 	mu      sync.Mutex
 	running map[chan struct{}]struct{}

@@ -181,16 +181,13 @@ func (f *forwarder) answerAll(w http.ResponseWriter, r *http.Request, s service,
 		return
 	}
 	if response.ContentLength != 0 {
-		sent := int64(0)
 		for {
 			if n > 0 {
 				if _, err := w.Write((*buffer)[:n]); err != nil {
 					return
 				}
-				// What the service has sent so far is on its way before more is waited for. The last of it goes with
-				// the stream's end.
-				sent += int64(n)
-				if n < len(*buffer) && sent != response.ContentLength && controller.Flush() != nil {
+				// What the service has sent so far is on its way before more is waited for.
+				if n < len(*buffer) && controller.Flush() != nil {
 					return
 				}
 			}

@@ -87,9 +87,7 @@ func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) 
 		case l == nil:
 			return nil, ErrNoAgent
 		}
-		attempt := r.WithContext(r.Context())
-		attempt.Header = r.Header.Clone()
-		response, err := l.roundTrip(attempt, service, c)
+		response, err := l.roundTrip(r, service, c)
 		if r.Context().Err() != nil && response == nil && l.wear() {
 			go ls.replace(context.WithoutCancel(r.Context()), tunnelID, l)
 		}
