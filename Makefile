@@ -87,7 +87,7 @@ simulations: ## play four times as many seeds of every simulation as make test d
 
 # Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about ten minutes.
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
-	go test -count=1 -timeout=45m -v -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+	go test -count=1 -timeout=45m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)

@@ -77,6 +77,7 @@ func (t *trip) round(ctx context.Context) (response *http.Response, expected boo
 		t.relay.options.Log.LogAttrs(ctx, slog.LevelError, "relay: who has a tunnel can't be looked up", slog.Any("error", failed))
 		return nil, false, fmt.Errorf("%w: who has the tunnel can't be looked up", tunnel.ErrUnavailable)
 	}
+	t.relay.down.last(held, t.relay.options.Now())
 	for _, w := range held {
 		response, of := t.through(ctx, w)
 		if !t.again(of) {
@@ -112,7 +113,11 @@ func (t *trip) through(ctx context.Context, w row) (*http.Response, error) {
 	c := t.claims
 	c.Passed = true
 	response, err := t.relay.asker.ask(t.r, t.body, at, c)
-	if errors.Is(err, tunnel.ErrUnavailable) || errors.Is(err, tunnel.ErrBroken) {
+	if ctx.Err() != nil {
+		return response, err
+	}
+	asked := !errors.Is(err, tunnel.ErrUnavailable)
+	if t.relay.down.note(w.Address, asked, t.relay.options.Now()) || errors.Is(err, tunnel.ErrBroken) {
 		t.relay.options.Log.LogAttrs(ctx, slog.LevelWarn, "relay: another relay did not answer", slog.String("relay", w.Address), slog.Any("error", err))
 	}
 	return response, err

@@ -17,6 +17,7 @@ const (
 	PassLife    = passLife
 	MaxSent     = maxSent
 	GoneTimeout = goneTimeout
+	DownTime    = downTime
 )
 
 // Usual is how long connections to relays may take, and be silent.

@@ -86,6 +86,7 @@ type Relay struct {
 	leases  *leases
 	passes  *passes
 	asker   *asker
+	down    down
 	told    told
 	under   underWay
 	// lines bounds those of refused requests, untold counts refusals without one since the last.

@@ -219,8 +219,10 @@ func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) 
 }
 
 // settled is how long a connection lasts that was a good one: the next attempt is a
-// first one again.
-const settled = time.Minute
+// first one again. Requests wait for an agent for some seconds only, and connections break
+// several times a minute while relays are replaced; one that breaks at once is not dialled for ever
+// as often as that.
+const settled = 5 * time.Second
 
 // once opens a connection and serves on it until it ends, or until its relay drains: then it
 // is served on beside the one that takes its place, and there is no error. It ends with over

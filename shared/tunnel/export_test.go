@@ -6,6 +6,7 @@ const (
 	PingTimeout = pingTimeout
 	MostLeft    = mostLeft
 	MaxStreams  = maxStreams
+	Settled     = settled
 )
 
 // Tunnels is how many tunnels have an entry, of connections that are there or not.

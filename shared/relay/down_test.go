@@ -1,0 +1,82 @@
+package relay_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/relay"
+)
+
+// TestRelayThatIsDownIsAskedLast leaves the row of one that takes connections and says nothing on them, as the
+// address of a machine that is gone may: the first request waits for it, and those after it do not. A line says
+// so from time to time, and not for each request.
+func TestRelayThatIsDownIsAskedLast(t *testing.T) {
+	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
+		a, b := w.relay("a:443"), w.relay("b:443")
+		w.agent(b.name, 2)
+		gone := w.net.listen("gone:443")
+		defer func() { _ = gone.Close() }()
+		go func() {
+			for {
+				if _, err := gone.Accept(); err != nil {
+					return
+				}
+			}
+		}()
+		w.claim(gone.address, "rly_") // its row is read first
+		dial, _, _ := relay.Usual()
+		get := func() (took time.Duration) {
+			began := time.Now()
+			if _, err := w.get(a, "/"); err != nil {
+				w.Errorf("it is answered %v", err)
+			}
+			return time.Since(began)
+		}
+		for times := 1; times <= 2; times++ {
+			if took := get(); took != dial {
+				w.Errorf("it takes %v to find that a relay is down, not %v", took, dial)
+			}
+			for range 3 {
+				if took := get(); took != 0 {
+					w.Errorf("a request waits %v for a relay that is down", took)
+				}
+			}
+			if said := strings.Count(w.logged.String(), "another relay did not answer"); said != times {
+				w.Errorf("%d lines say that it is down, of %d times", said, times)
+			}
+			time.Sleep(relay.DownTime)
+		}
+		time.Sleep(relay.LeaseTime)
+		if took := get(); took != 0 {
+			w.Errorf("a request waits %v when its lease is over", took)
+		}
+	})
+}
+
+// TestRelayThatIsBackIsDownNoMore asks one that came back at its address: when it is down again, that is news.
+func TestRelayThatIsBackIsDownNoMore(t *testing.T) {
+	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
+		a := w.relay("a:443")
+		w.claim("b:443", "rly_")
+		for times := 1; times <= 2; times++ {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			if _, err := read(a.RoundTrip(w.request(http.MethodGet, "/", nil).WithContext(ctx), account, "api", shop)); err == nil {
+				w.Error("a relay that is down answers")
+			}
+			cancel()
+			if said := strings.Count(w.logged.String(), "another relay did not answer"); said != times {
+				w.Errorf("%d lines say that it is down, of %d times", said, times)
+			}
+			b := w.relay("b:443")
+			stop := w.agent(b.name, 2)
+			if _, err := w.get(a, "/"); err != nil {
+				w.Errorf("a relay that is back answers %v", err)
+			}
+			stop()
+			b.kill()
+		}
+	})
+}
