@@ -106,7 +106,6 @@ func (a *asker) ask(r *http.Request, body *body, relay *url.URL, c claims) (*htt
 		out.Header = http.Header{}
 	}
 	out.Header[fieldPass] = []string{pass}
-	withoutRepeats(out.Header)
 	if _, named := out.Header["User-Agent"]; !named {
 		out.Header["User-Agent"] = []string{""} // net/http would name itself
 	}
@@ -119,7 +118,8 @@ func (a *asker) ask(r *http.Request, body *body, relay *url.URL, c claims) (*htt
 		// A body goes where it is read: a relay that has no agent for it leaves it for another.
 		out.Header["Expect"] = []string{expectation}
 	}
-	response, err := transport.RoundTrip(out)
+	// Another attempt is for tries to make, which count them.
+	response, err := transport.RoundTrip(tunnel.SendAtMost(out, 1))
 	switch {
 	case err == nil:
 	case r.Context().Err() != nil:
@@ -145,16 +145,4 @@ func methodOf(r *http.Request) string {
 		return http.MethodGet
 	}
 	return r.Method
-}
-
-// withoutRepeats keeps net/http from sending a request again by itself that has such a field:
-// tunnel.Repeatable is the one rule. It looks for them as they are spelled canonically, and on the
-// wire case means nothing (RFC 9110, section 5.1).
-func withoutRepeats(h http.Header) {
-	for canonical, spelled := range map[string]string{"Idempotency-Key": "idempotency-key", "X-Idempotency-Key": "x-idempotency-key"} {
-		if values, there := h[canonical]; there {
-			delete(h, canonical)
-			h[spelled] = values
-		}
-	}
 }

@@ -309,7 +309,7 @@ func (w *world) agentAt(at *url.URL, connections int) (stop func(), why <-chan e
 	a := tunnel.NewAgent(tunnel.AgentOptions{
 		Relay: at, Token: func() (string, error) { return token, nil },
 		Connections: connections, Log: w.log, TLS: w.tls(), Dial: w.net.dialler("agent"),
-		Transport: &http.Transport{DialContext: w.net.dialler("agent"), DisableCompression: true, IdleConnTimeout: time.Minute},
+		Transport: &http.Transport{DialContext: w.net.dialler("agent"), DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute},
 	})
 	go func() {
 		defer close(ended)

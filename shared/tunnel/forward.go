@@ -68,6 +68,11 @@ func serviceTransport() *http.Transport {
 	}
 }
 
+// maxAsked is how often a service is asked at most that closes the connection without an answer, as it
+// does when that was idle for too long for it. What else breaks is for relays to repeat, which
+// count it.
+const maxAsked = 2
+
 // ServeHTTP sends a request to its service, and copies the answer as it comes.
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, ok := f.known.of(r.Header.Get(fieldService))
@@ -82,7 +87,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	upgrade := r.Header.Get(fieldUpgrade)
 	early := &hints{to: w}
 	out := request(r, s.endpoint, upgrade, early)
-	response, err := f.transport.RoundTrip(out)
+	response, err := f.transport.RoundTrip(SendAtMost(out, maxAsked))
 	early.end()
 	if err != nil {
 		f.unanswered(w, r, s, err)
@@ -125,7 +130,7 @@ func request(r *http.Request, endpoint *url.URL, upgrade string, early *hints) *
 		out.Body, out.ContentLength = nil, 0
 		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
 	} else if r.ContentLength == 0 {
-		out.Body = nil // so that the transport may repeat it on a connection that was idle for too long
+		out.Body = nil // so that the transport may repeat it (maxAsked)
 	}
 	return out
 }

@@ -1,0 +1,123 @@
+package relay_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/relay"
+)
+
+// latest cuts the connection of those that it is about on which a byte went last.
+func (n *network) latest(about func(*wire) bool) {
+	var its *wire
+	at := func(w *wire) time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.last
+	}
+	n.each(about, func(w *wire) {
+		if its == nil || at(w).After(at(its)) {
+			its = w
+		}
+	})
+	if its != nil {
+		its.cut()
+	}
+}
+
+// TestServiceSeesNoRequestTooOften has the connection break that carries a request, one after the other, while
+// others to the same place were used before and are idle: net/http has a mind of its own about those.
+func TestServiceSeesNoRequestTooOften(t *testing.T) {
+	const idle = relay.MaxSent + 2
+	var seen atomic.Int64
+	var its *world
+	var breaks func(wire *wire) bool // nil for the service's own connection
+	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if !strings.HasPrefix(r.URL.Path, "/base/breaks") {
+			time.Sleep(time.Second)
+			if r.Header.Get("Upgrade") != "" {
+				w.WriteHeader(http.StatusUpgradeRequired)
+			}
+			return
+		}
+		seen.Add(1)
+		time.Sleep(time.Millisecond)
+		if breaks == nil {
+			panic(http.ErrAbortHandler)
+		}
+		its.net.latest(breaks)
+		<-r.Context().Done()
+	})
+	inWorld(t, service, func(w *world) {
+		its = w
+		_, _, by := ways(w)
+		for _, place := range []struct {
+			name  string
+			about func(wire *wire) bool
+			ways  []string
+		}{
+			{"to the service", nil, []string{"a client of another relay"}},
+			{"from the gateway", func(wire *wire) bool { return wire.from == "gateway" }, []string{"a client of the relay that has it", "a client by HTTP/1.1"}},
+			{"between relays", func(wire *wire) bool { return strings.HasSuffix(wire.from, ":443") }, []string{"another relay"}},
+			{"to the agent", func(wire *wire) bool { return wire.from == "agent" && wire.to != "service.internal:80" }, []string{"the relay that has it", "a client of another relay"}},
+		} {
+			for _, way := range place.ways {
+				for _, tt := range []struct {
+					method, field, body string
+					once                bool
+				}{
+					{method: http.MethodGet},
+					{method: http.MethodOptions, field: "Idempotency-Key"},
+					{method: http.MethodGet, field: "Upgrade", once: true},
+					{method: http.MethodPost, once: true},
+					{method: http.MethodPost, field: "Idempotency-Key", once: true},
+					{method: http.MethodPost, field: "X-Idempotency-Key", once: true},
+					{method: http.MethodPost, field: "Idempotency-Key", body: "text", once: true},
+					{method: http.MethodPut, body: "text", once: true},
+				} {
+					request := func(path string) *http.Request {
+						var body io.Reader
+						if tt.body != "" {
+							body = strings.NewReader(tt.body)
+						}
+						r := w.request(tt.method, path, body)
+						if tt.field != "" {
+							r.Header.Set(tt.field, "odd")
+						}
+						return r
+					}
+					time.Sleep(2 * time.Minute)
+					var work sync.WaitGroup
+					for range idle {
+						work.Go(func() {
+							if _, err := read(by[way].RoundTrip(request("/"), account, "api", shop)); err != nil {
+								w.Errorf("%s answers %v", way, err)
+							}
+						})
+					}
+					work.Wait()
+					time.Sleep(time.Second) // so that one is the last that was used
+					breaks = place.about
+					seen.Store(0)
+					response, err := by[way].RoundTrip(request("/breaks"), account, "api", shop)
+					if err == nil {
+						_ = response.Body.Close()
+					}
+					least, most := int64(2), int64(relay.MaxSent)
+					if tt.once {
+						least, most = 1, 1
+					}
+					if n := seen.Load(); n > most || n < least {
+						w.Errorf("by %s a %s with %q and %q is seen %d times, when connections %s break: %v", way, tt.method, tt.field, tt.body, n, place.name, err)
+					}
+				}
+			}
+		}
+	})
+}
