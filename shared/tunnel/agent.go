@@ -196,8 +196,7 @@ func (a *Agent) drained(ctx context.Context, gone <-chan struct{}) {
 // keep opens one connection after the other.
 func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		began := time.Now()
-		err := a.once(ctx, over)
+		good, err := a.once(ctx, over)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -205,7 +204,7 @@ func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) 
 			cancel(ErrRefused)
 			return
 		}
-		if err == nil || time.Since(began) > settled {
+		if good {
 			attempt = 0
 		}
 		wait := delay(attempt)
@@ -218,24 +217,25 @@ func (a *Agent) keep(ctx, over context.Context, cancel context.CancelCauseFunc) 
 	}
 }
 
-// settled is how long a connection lasts that was a good one: the next attempt is a
-// first one again. Requests wait for an agent for some seconds only, and connections break
-// several times a minute while relays are replaced; one that breaks at once is not dialled for ever
-// as often as that.
+// settled is how long requests may come on a connection that was a good one: the next attempt is a
+// first one again. What it took until they could is not part of it, since attempts in vain may take long.
+// Requests wait for an agent for some seconds only, and connections break several times a minute while
+// relays are replaced; one that breaks at once is not dialled for ever as often as that.
 const settled = 5 * time.Second
 
 // once opens a connection and serves on it until it ends, or until its relay drains: then it
 // is served on beside the one that takes its place, and there is no error. It ends with over
-// at the latest: the server does not know of one that it was given as it was shut down.
-func (a *Agent) once(ctx, over context.Context) error {
+// at the latest: the server does not know of one that it was given as it was shut down. good
+// says that the next attempt is a first one.
+func (a *Agent) once(ctx, over context.Context) (good bool, err error) {
 	a.held.Add(1)
 	conn, err := a.connect(ctx)
 	if err != nil {
 		// An attempt beside this one may succeed yet: the last of them decides.
 		if a.held.Add(-1) > 0 && errors.Is(err, ErrRefused) {
-			return errRefusedBeside
+			return false, errRefusedBeside
 		}
-		return err
+		return false, err
 	}
 	l := serveOne(conn, func() { a.count(ctx, 1) })
 	a.serving.Go(func() {
@@ -243,19 +243,20 @@ func (a *Agent) once(ctx, over context.Context) error {
 		_ = a.server.Serve(l)
 		<-l.ended
 		a.held.Add(-1)
-		if l.told.over() {
+		if known, _ := l.told.over(); known {
 			a.count(ctx, -1)
 		}
 	})
 	select {
 	case <-l.ended:
 	case <-l.draining:
-		return nil
+		return true, nil
 	}
-	if !l.told.over() {
-		return ErrNoRelay
+	known, lasted := l.told.over()
+	if !known {
+		return false, ErrNoRelay
 	}
-	return ErrLost
+	return lasted > settled, ErrLost
 }
 
 func (a *Agent) count(ctx context.Context, n int) {

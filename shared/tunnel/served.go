@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"time"
 )
 
 // oneConn is a listener that accepts one connection: what http.Server serves on.
@@ -47,6 +48,7 @@ type told struct {
 
 	mu          sync.Mutex
 	known, gone bool
+	since       time.Time // when known was set
 }
 
 // readAhead is how much of small frames one call of the kernel reads: net/http's server of HTTP/2
@@ -65,15 +67,16 @@ func (c *told) knows() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known && !c.gone {
-		c.known = true
+		c.known, c.since = true, time.Now()
 		c.usable()
 	}
 }
 
-// over says that the connection has ended, and reports whether it could be used.
-func (c *told) over() bool {
+// over says that the connection has ended, and reports whether it could be used, and then how
+// long.
+func (c *told) over() (known bool, lasted time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = true
-	return c.known
+	return c.known, time.Since(c.since)
 }
