@@ -32,6 +32,9 @@ type trip struct {
 // A request that was passed on goes no further, and waits for nobody: who passed it on does.
 func (rl *Relay) carry(ctx context.Context, r *http.Request, ref string, c claims) (*http.Response, error) {
 	t := &trip{tries: triesOf(r), relay: rl, ref: ref, claims: c}
+	if c.Once {
+		t.most = 1
+	}
 	if c.Passed {
 		response, err := t.own(ctx)
 		return t.done(response, err)

@@ -61,7 +61,7 @@ func (cl *Client) ask(t *tries, accountID, service string, c tunnel.Caller) (*ht
 	if _, err := cl.options.Directory.Find(ctx, accountID, service, c); err != nil {
 		return nil, unfound(ctx, err)
 	}
-	its := claims{AccountID: accountID, Service: service, Project: c.Project, Environment: c.Environment}
+	its := claims{AccountID: accountID, Service: service, Project: c.Project, Environment: c.Environment, Once: true}
 	for limit := firstPause; ; limit = min(2*limit, longestPause) {
 		response, err := cl.asker.ask(t.r, t.body, cl.options.Relay, its)
 		if !t.again(err) || settled(err) {
@@ -76,12 +76,10 @@ func (cl *Client) ask(t *tries, accountID, service string, c tunnel.Caller) (*ht
 }
 
 // settled reports whether an error is of a relay that has done what can be done: it has waited for
-// an agent, and sent again what may be.
+// an agent.
 func settled(err error) bool {
-	if _, relayed := errors.AsType[*relayedError](err); !relayed {
-		return false
-	}
-	return errors.Is(err, tunnel.ErrNoAgent) || errors.Is(err, tunnel.ErrBroken)
+	_, relayed := errors.AsType[*relayedError](err)
+	return relayed && errors.Is(err, tunnel.ErrNoAgent)
 }
 
 // Close closes connections that carry nothing.

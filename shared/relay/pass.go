@@ -37,6 +37,9 @@ type claims struct {
 	Environment string `json:"environment"`
 	// Passed says that a relay passes the request on: who is asked does not do so again.
 	Passed bool `json:"passed,omitempty"`
+	// Once says that who asks repeats the request, and counts how often it was sent: who is asked
+	// sends it once, whatever becomes of it. A count at each end would be the product of both.
+	Once bool `json:"once,omitempty"`
 	// Made is when, in milliseconds since 1970.
 	Made int64 `json:"made"`
 }

@@ -121,3 +121,32 @@ func TestServiceSeesNoRequestTooOften(t *testing.T) {
 		}
 	})
 }
+
+// TestRepeatsHaveOneCount has connections break at each end in turns: those of agents, and the gateway's when the
+// relay has sent the request a few times.
+func TestRepeatsHaveOneCount(t *testing.T) {
+	for each := int64(1); each <= relay.MaxSent; each++ {
+		var seen atomic.Int64
+		var its *world
+		service := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n := seen.Add(1)
+			its.net.each(func(wire *wire) bool {
+				if n%each == 0 {
+					return wire.from == "gateway"
+				}
+				return wire.from == "agent" && strings.HasSuffix(wire.to, ":443")
+			}, (*wire).cut)
+			<-r.Context().Done()
+		})
+		inWorld(t, service, func(w *world) {
+			its = w
+			w.relay("a:443")
+			w.agent("a:443", 4)
+			by := w.client("a:443")
+			_, err := w.get(by, "/")
+			if n := seen.Load(); n > relay.MaxSent || n < 2 {
+				w.Errorf("the service is asked %d times when the gateway's connection breaks each %d. time: %v", n, each, err)
+			}
+		})
+	}
+}

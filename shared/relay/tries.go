@@ -17,15 +17,17 @@ const maxSent = 5
 type tries struct {
 	r    *http.Request
 	body *body
-	// sent counts those that may have been seen; broke is what came of the last of them.
+	// sent counts those that may have been seen, of which there are most at most; broke is what came
+	// of the last of them.
 	sent  int
+	most  int
 	broke error
 	// over ends the patience that began when the request had been sent so often as since says.
 	over  *time.Timer
 	since int
 }
 
-func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r)} }
+func triesOf(r *http.Request) *tries { return &tries{r: r, body: bodyOf(r), most: maxSent} }
 
 // done gives the outcome of the last attempt, whose the body is from now on; of another one that may have
 // been seen, where the last was not.
@@ -56,7 +58,7 @@ func (t *tries) again(err error) bool {
 	case unreached(err):
 		return !t.body.touched()
 	case errors.Is(err, tunnel.ErrBroken):
-		return t.sent < maxSent && tunnel.Repeatable(t.r)
+		return t.sent < t.most && tunnel.Repeatable(t.r)
 	}
 	return false
 }
