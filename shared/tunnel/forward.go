@@ -47,9 +47,10 @@ func newForwarder(k *known, transport http.RoundTripper, log *slog.Logger) *forw
 	return f
 }
 
-// buffers are those for a body of a length, below 0 for one that nobody knows.
+// buffers are those for a body of a length, below 0 for one that nobody knows. One that would fill a small
+// buffer, and so not be sent on before more is waited for, has a large one.
 func (f *forwarder) buffers(length int64) *sync.Pool {
-	if length >= 0 && length <= smallBytes {
+	if length >= 0 && length < smallBytes {
 		return &f.small
 	}
 	return &f.large
