@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,6 +53,60 @@ func TestRelayThatIsDownIsAskedLast(t *testing.T) {
 		time.Sleep(relay.LeaseTime)
 		if took := get(); took != 0 {
 			w.Errorf("a request waits %v when its lease is over", took)
+		}
+	})
+}
+
+// TestClockThatIsSetBackKeepsNobodyDown: a relay that could not be asked by a clock that was ahead is asked in its turn.
+func TestClockThatIsSetBackKeepsNobodyDown(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		after time.Duration
+		down  bool
+	}{{0, true}, {relay.DownTime - 1, true}, {relay.DownTime, false}, {24 * time.Hour, false}, {-1, false}, {-24 * time.Hour, false}} {
+		var d relay.Down
+		if !d.Note("a", false, now) {
+			t.Error("that a relay is down is no news")
+		}
+		rows := []relay.Row{{Address: "a"}, {Address: "b"}}
+		d.Last(rows, now.Add(tt.after))
+		if last := rows[1].Address == "a"; last != tt.down {
+			t.Errorf("after %v it is asked last: %t", tt.after, last)
+		}
+		if news := d.Note("a", false, now.Add(tt.after)); news == tt.down {
+			t.Errorf("after %v it is news that it is down: %t", tt.after, news)
+		}
+	}
+}
+
+// TestWhoLeavesSaysNothingOfARelay has clients leave while one is dialled that says nothing: it is as down as it was,
+// and not down for those who did not wait to see.
+func TestWhoLeavesSaysNothingOfARelay(t *testing.T) {
+	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
+		a := w.relay("a:443")
+		slow := w.net.listen("slow:443")
+		defer func() { _ = slow.Close() }()
+		go func() {
+			for {
+				if _, err := slow.Accept(); err != nil {
+					return
+				}
+			}
+		}()
+		w.claim(slow.address, "rly_")
+		dial, _, _ := relay.Usual()
+		for _, tt := range []struct {
+			stays time.Duration
+			lines int
+		}{{dial / 2, 0}, {dial + dial/2, 1}, {dial / 2, 1}, {dial + dial/2, 1}} {
+			ctx, leave := context.WithTimeout(w.Context(), tt.stays)
+			if _, err := read(a.RoundTrip(w.request(http.MethodGet, "/", nil).WithContext(ctx), account, "api", shop)); !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("who leaves is answered %v", err)
+			}
+			leave()
+			if said := strings.Count(w.logged.String(), "another relay did not answer"); said != tt.lines {
+				w.Errorf("%d lines say that it is down, when somebody left after %v", said, tt.stays)
+			}
 		}
 	})
 }

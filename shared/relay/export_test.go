@@ -130,3 +130,14 @@ func (l Leases) SettleAll(ctx context.Context) { l.settleAll(ctx) }
 func (l Leases) Others(ctx context.Context, ref string) (held []Row, recent bool, err error) {
 	return l.others(ctx, ref)
 }
+
+// Down are the relays that could not be asked.
+type Down struct{ down }
+
+// Note notes whether a relay could be asked.
+func (d *Down) Note(address string, asked bool, now time.Time) (news bool) {
+	return d.note(address, asked, now)
+}
+
+// Last sorts rows of relays that are down behind the others.
+func (d *Down) Last(rows []Row, now time.Time) { d.last(rows, now) }

@@ -1,15 +1,19 @@
 package relay_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/relay"
+	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
 // latest cuts the connection of those that it is about on which a byte went last.
@@ -149,4 +153,85 @@ func TestRepeatsHaveOneCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConnectionsThatBreakTogetherAreOneFailure has an agent's machine end with all of its connections, each a
+// moment after the other, under a request: it waits for another agent, and is not sent on each of them.
+func TestConnectionsThatBreakTogetherAreOneFailure(t *testing.T) {
+	var seen atomic.Int64
+	var its *world
+	service := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if seen.Add(1) > 1 {
+			<-r.Context().Done()
+			return
+		}
+		for range 8 {
+			its.net.latest(func(wire *wire) bool { return wire.from == "agent" && wire.to == "a:443" })
+			time.Sleep(time.Millisecond)
+		}
+	})
+	inWorld(t, service, func(w *world) {
+		its = w
+		a := w.relay("a:443")
+		w.agent(a.name, 4)
+		w.agent(a.name, 4)
+		ctx, leave := context.WithTimeout(w.Context(), 100*time.Millisecond)
+		defer leave()
+		_, _ = read(a.RoundTrip(w.request(http.MethodGet, "/", nil).WithContext(ctx), account, "api", shop))
+		if n := seen.Load(); n != 1 {
+			w.Errorf("it is sent %d times while they break", n)
+		}
+		time.Sleep(time.Second) // the service is through with it
+	})
+}
+
+// TestBusyAgentsAreToldOfBeforeOthers asks a relay whose agents carry all that they can, while others have none, or
+// are down: that tells whoever waits what to do. When one of the connections breaks, what it carried waits for the
+// next one, though the other is there.
+func TestBusyAgentsAreToldOfBeforeOthers(t *testing.T) {
+	const room = 2 * 999 // streams of an agent's connections, but for its own
+	var release chan struct{}
+	service := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	inWorld(t, service, func(w *world) {
+		release = make(chan struct{})
+		a, b := w.relay("a:443"), w.relay("b:443")
+		w.agent(a.name, 2)
+		outcomes := make(chan error, room)
+		for range room {
+			go func() {
+				_, err := read(a.RoundTrip(w.request(http.MethodGet, "/", nil), account, "api", shop))
+				outcomes <- err
+			}()
+		}
+		synctest.Wait()
+		one := true
+		w.net.each(func(wire *wire) bool {
+			was := one
+			one = one && wire.to != a.name
+			return was && !one
+		}, (*wire).cut)
+		time.Sleep(2 * relay.Patience)
+		w.claim("gone:443", "rly_a")
+		w.claim(b.name, "rly_b")
+		for way, by := range map[string]asks{"the relay": a, "another": b, "a client of it": w.client(a.name), "a client of another": w.client(b.name)} {
+			if _, err := w.get(by, "/"); !errors.Is(err, tunnel.ErrBusy) {
+				w.Errorf("%s answers %v", way, err)
+			}
+		}
+		close(release)
+		lost := 0
+		for range room {
+			if err := <-outcomes; err != nil {
+				lost++
+			}
+		}
+		if lost > 0 {
+			w.Errorf("%d of %d requests are lost when a connection breaks beside a busy one", lost, room)
+		}
+	})
 }
