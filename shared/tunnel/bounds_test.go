@@ -165,3 +165,56 @@ func TestBusyIsToldApartFromAbsent(t *testing.T) {
 		t.Errorf("without an agent it is answered %v", err)
 	}
 }
+
+// TestConnectionThatTakesNothingIsNotBusy: one whose agent does not know its services yet, and one that drains. Another
+// agent would be of use there, and that one carries too much is not so.
+func TestConnectionThatTakesNothingIsNotBusy(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		w := newWorld(t, http.HandlerFunc(echo))
+		release, under := make(chan struct{}), make(chan struct{})
+		asked := make(chan struct{}, 1)
+		w.pose(token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/leaving":
+				<-r.Context().Done()
+			case r.URL.Path == "/services" && !drains:
+				asked <- struct{}{}
+				<-release
+			case r.URL.Path == "/drain":
+				asked <- struct{}{}
+				w.WriteHeader(http.StatusNoContent)
+			case r.URL.Path == "/late":
+				close(under)
+				<-release
+			default:
+				w.WriteHeader(http.StatusNoContent)
+			}
+		}))
+		ended := make(chan struct{}, 2)
+		if drains {
+			go func() {
+				response, err := w.ask(http.MethodGet, "/late", nil)
+				_ = text(t, response, err)
+				ended <- struct{}{}
+			}()
+			<-under
+			go func() {
+				w.relay.DrainOf(t.Context(), tunnelID)
+				ended <- struct{}{}
+			}()
+		}
+		<-asked
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.service/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.relay.RoundTrip(r, tunnelID, "api", shop); errors.Is(err, tunnel.ErrBusy) || !errors.Is(err, tunnel.ErrNoAgent) { //nolint:bodyclose // there is none
+			t.Errorf("with an agent that takes nothing, draining %t, it is answered %v", drains, err)
+		}
+		close(release)
+		if drains {
+			<-ended
+			<-ended
+		}
+	}
+}
