@@ -91,6 +91,9 @@ func (t *trip) round(ctx context.Context) (response *http.Response, expected boo
 			err = of
 		}
 	}
+	if !errors.Is(err, tunnel.ErrBusy) && t.relay.leases.expects(t.ref) {
+		recent = true
+	}
 	return nil, recent || t.broke != nil, err
 }
 

@@ -112,10 +112,16 @@ func (t Tries) Wait(ctx context.Context, pause time.Duration, news <-chan struct
 // Leases are the rows of one relay.
 type Leases struct{ *leases }
 
-// NewLeases makes leases whose connections are those that has tells of.
+// NewLeases makes leases whose connections are those that has tells of, none of which leaves.
 func NewLeases(o Options, id string, has func(ref string) bool) Leases {
-	return Leases{&leases{table: o.Table, id: id, address: o.Address, now: o.Now, log: o.Log, has: has}}
+	return Leases{&leases{
+		table: o.Table, id: id, address: o.Address, now: o.Now, log: o.Log, began: o.Now(),
+		has: has, leaving: func(string) bool { return false },
+	}}
 }
+
+// Expects reports whether an agent of a tunnel is to be expected.
+func (l Leases) Expects(ref string) bool { return l.expects(ref) }
 
 // Settle has the row of a tunnel say what is so.
 func (l Leases) Settle(ctx context.Context, ref string) { l.settle(ctx, ref) }

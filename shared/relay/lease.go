@@ -37,8 +37,10 @@ type leases struct {
 	id, address string
 	now         func() time.Time
 	log         *slog.Logger
-	// has tells whether a tunnel has a connection here.
-	has func(ref string) bool
+	// began is when the relay did.
+	began time.Time
+	// has tells whether a tunnel has a connection here, leaving whether one that ends in order.
+	has, leaving func(ref string) bool
 
 	mu       sync.Mutex
 	byRef    map[string]*lease
@@ -127,12 +129,25 @@ func (ls *leases) next(ref string, l *lease) (w row, due bool) {
 	return w, true
 }
 
-// justLeft reports whether a tunnel's last connection here ended a moment ago.
-func (ls *leases) justLeft(ref string) bool {
+// expects reports whether an agent of a tunnel that none can be asked of is to be expected here: its
+// last connection ended a moment ago, or just now, before settle was called for it. One that
+// leaves is not waited for until it is gone: that may take as long as what is under way. A
+// relay that writes no rows has no word of those that were connected before it began.
+func (ls *leases) expects(ref string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	now := ls.now()
+	if ls.table == nil && now.Sub(ls.began) < patience {
+		return true
+	}
 	l := ls.byRef[ref]
-	return l != nil && !l.left.IsZero() && ls.now().Sub(l.left) < patience
+	switch {
+	case l == nil:
+		return false
+	case l.left.IsZero():
+		return !ls.leaving(ref)
+	}
+	return now.Sub(l.left) < patience
 }
 
 // run writes what is due until ctx ends.
@@ -177,15 +192,14 @@ func (ls *leases) giveBack(ctx context.Context) {
 }
 
 // others gives the relays besides this one that hold a tunnel by their rows. recent says
-// that some relay, or this one, held it until a moment ago.
+// that by its row some relay held it until a moment ago.
 func (ls *leases) others(ctx context.Context, ref string) (held []row, recent bool, err error) {
-	recent = ls.justLeft(ref)
 	if ls.table == nil {
-		return nil, recent, nil
+		return nil, false, nil
 	}
 	rows, err := store.Collect[row](ctx, ls.table, store.Query{PK: holderPartition(ref)})
 	if err != nil {
-		return nil, recent, err
+		return nil, false, err
 	}
 	now := ls.now()
 	for _, w := range rows {

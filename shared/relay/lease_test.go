@@ -79,21 +79,24 @@ func TestOnlyRelayOfItsInstallationWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		has := false
 		l := relay.NewLeases(relay.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, "rly_1", func(string) bool { return has })
-		l.Settle(t.Context(), ref)
-		if _, recent, err := l.Others(t.Context(), ref); recent || err != nil {
-			t.Errorf("an agent that never was there is waited for, %v", err)
+		want := func(when string, expected bool) {
+			t.Helper()
+			if held, recent, err := l.Others(t.Context(), ref); len(held) > 0 || recent || err != nil || l.Expects(ref) != expected {
+				t.Errorf("%s it knows of %v, recent: %t, %v, expected: %t", when, held, recent, err, l.Expects(ref))
+			}
 		}
+		want("when it begins", true) // the one before it may have had agents
+		time.Sleep(relay.Patience)
+		l.Settle(t.Context(), ref)
+		want("without an agent", false)
 		has = true
 		l.Settle(t.Context(), ref)
 		has = false
+		want("when an agent has left, before anybody says so,", true)
 		l.Settle(t.Context(), ref)
-		if held, recent, err := l.Others(t.Context(), ref); len(held) > 0 || !recent || err != nil {
-			t.Errorf("it knows of %v, recent: %t, %v", held, recent, err)
-		}
+		want("when an agent has just left", true)
 		time.Sleep(relay.Patience)
-		if _, recent, _ := l.Others(t.Context(), ref); recent {
-			t.Error("an agent that left long ago is waited for")
-		}
+		want("long after an agent has left", false)
 	})
 }
 

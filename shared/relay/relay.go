@@ -107,8 +107,8 @@ func New(o Options) *Relay {
 		Changed: rl.settle, Gone: rl.settle,
 	})
 	rl.leases = &leases{
-		id: ids.NewSource(o.Random, o.Now).New("rly", 24), address: o.Address, now: o.Now, log: o.Log,
-		has: func(ref string) bool { return len(rl.agents.Of(ref)) > 0 },
+		id: ids.NewSource(o.Random, o.Now).New("rly", 24), address: o.Address, now: o.Now, log: o.Log, began: o.Now(),
+		has: func(ref string) bool { return len(rl.agents.Of(ref)) > 0 }, leaving: rl.agents.Leaving,
 	}
 	if o.Address != "" {
 		rl.leases.table = o.Table
@@ -163,7 +163,8 @@ func (rl *Relay) Drain(ctx context.Context) {
 // asked, or the table could not; tunnel.ErrBroken where a connection ended and the request
 // may have been seen; or the cause of r's context. A request is sent again
 // where tunnel.Repeatable says so, or where no service was reached and nothing of its body is
-// gone. Where an agent was connected a moment ago it waits for the agent, some seconds at most.
+// gone. Where an agent was connected a moment ago, or may have been when a relay without an
+// address began, it waits for the agent, some seconds at most.
 func (rl *Relay) RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error) {
 	ref, err := rl.options.Directory.Find(r.Context(), accountID, service, c)
 	if err != nil {

@@ -176,6 +176,13 @@ func (l *Link) usable() bool {
 	return l.takes()
 }
 
+// leaves reports whether the link was retired, and has not ended.
+func (l *Link) leaves() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.draining && l.client.Err() == nil
+}
+
 // takes is usable with the lock held.
 func (l *Link) takes() bool { return l.ready && !l.draining && l.client.Err() == nil }
 

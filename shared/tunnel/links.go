@@ -68,6 +68,12 @@ func (ls *Links) Of(tunnelID string) []*Link {
 	return ls.byTunnel[tunnelID]
 }
 
+// Leaving reports whether a connection of a tunnel is there that takes no more requests, because
+// its agent leaves or this relay sends it away.
+func (ls *Links) Leaving(tunnelID string) bool {
+	return slices.ContainsFunc(ls.Of(tunnelID), (*Link).leaves)
+}
+
 // RoundTrip sends a request to a service over the link of its tunnel that has least
 // under way, once. r's path and query are what is appended to the service's endpoint, and its
 // header belongs to RoundTrip from then on. A response of status 101 has a body that is
