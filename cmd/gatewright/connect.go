@@ -195,11 +195,15 @@ func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os
 	}
 	o.Notify = func(open int) { p.counted(ctx, open) }
 	o.Failed = func(err error, attempt int, wait time.Duration) { p.failed(ctx, err, attempt, wait) }
+	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
 		p.tell(ctx, slog.LevelInfo, "stopping", "stopping: it takes no new requests", slog.Float64("drainSeconds", f.drain.Seconds()))
 	})
-	defer stop()
 	err := tunnel.NewAgent(o).Run(ctx, f.drain)
+	if !stop() {
+		<-told // which may take longer than an end without anything under way
+	}
 	if errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut) {
 		p.tell(ctx, slog.LevelInfo, "stopped", "stopped")
 	}
