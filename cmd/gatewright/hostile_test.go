@@ -67,7 +67,11 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 	}
 	for _, flag := range []string{"--websocket=false", "--websocket"} {
 		refusing := answering(t, "HTTP/1.1 401 gotcha\r\nContent-Length: 0\r\n\r\n")
-		start(t, []string{"TUNNEL_TOKEN=" + token}, "tunnel", "connect", "--relay", refusing, flag).ends(3, "error: the relay refuses the token")
+		p := start(t, []string{"TUNNEL_TOKEN=" + token}, "tunnel", "connect", "--relay", refusing, flag)
+		p.ends(3, "error: the relay refuses the token")
+		if strings.Contains(p.printed(), "trying again") || strings.Contains(p.printed(), "stay") {
+			t.Errorf("it speaks of connections that never were there:\n%s", p.printed())
+		}
 	}
 }
 

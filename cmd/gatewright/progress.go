@@ -72,6 +72,8 @@ func (p *progress) failed(ctx context.Context, err error, attempt int, wait time
 	why := p.explain(err)
 	p.mu.Lock()
 	told := p.last == why && attempt <= p.lastAttempt
+	// Without a connection it is the last word that counts, with which the agent ends.
+	told = told || errors.Is(err, tunnel.ErrRefused) && p.open == 0
 	p.last, p.lastAttempt = why, attempt
 	p.mu.Unlock()
 	if told {
