@@ -208,7 +208,7 @@ func TestConnectionThatTakesNothingIsNotBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.relay.RoundTrip(r, tunnelID, "api", shop); errors.Is(err, tunnel.ErrBusy) || !errors.Is(err, tunnel.ErrNoAgent) { //nolint:bodyclose // there is none
+		if _, err := w.relay.RoundTrip(r, tunnelID, "api", shop); errors.Is(err, tunnel.ErrBusy) || !errors.Is(err, tunnel.ErrNoAgent) {
 			t.Errorf("with an agent that takes nothing, draining %t, it is answered %v", drains, err)
 		}
 		close(release)
