@@ -87,9 +87,15 @@ func (ls *leases) settle(ctx context.Context, ref string) {
 
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	w, due := ls.next(ref, l)
+	w, due, turned := ls.next(ref, l)
 	if !due {
 		return
+	}
+	switch {
+	case turned && !w.Left:
+		ls.log.LogAttrs(ctx, slog.LevelInfo, "relay: a tunnel has an agent", slog.String("tunnel", ref))
+	case turned:
+		ls.log.LogAttrs(ctx, slog.LevelInfo, "relay: a tunnel has no agent any more", slog.String("tunnel", ref))
 	}
 	if ls.table != nil {
 		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -104,29 +110,31 @@ func (ls *leases) settle(ctx context.Context, ref string) {
 	l.written = ls.now()
 }
 
-// next decides what the row of a tunnel is to say. due is false where it says so already.
-func (ls *leases) next(ref string, l *lease) (w row, due bool) {
+// next decides what the row of a tunnel is to say. due is false where it says so already, and
+// turned says that it will say otherwise than before, sent or not.
+func (ls *leases) next(ref string, l *lease) (w row, due, turned bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
 	has := ls.has(ref) && !ls.given
 	switch {
 	case has && l.held && !l.written.IsZero() && now.Sub(l.written) < renewEvery && !now.Before(l.written):
-		return row{}, false
+		return row{}, false, false
 	case !has && !l.held && !l.written.IsZero():
-		return row{}, false
+		return row{}, false, false
 	case has:
 		l.left = time.Time{}
 	case l.left.IsZero():
 		l.left = now
 	}
+	turned = l.held != has
 	l.held, l.written = has, time.Time{}
 	ls.versions++
 	w = row{ID: ls.id, Address: ls.address, Until: store.Instant(now.Add(leaseTime)), Version: ls.versions}
 	if !has {
 		w.Left, w.Until = true, store.Instant(l.left.Add(patience))
 	}
-	return w, true
+	return w, true, turned
 }
 
 // expects reports whether an agent of a tunnel that none can be asked of is to be expected here: its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,36 @@ func TestRowsSayWhichRelaysHoldATunnel(t *testing.T) {
 		time.Sleep(relay.Patience + relay.ClockDifference)
 		want("and later", false)
 		fourth()
+	})
+}
+
+// TestLogSaysWhenAgentsComeAndGo counts a line each time that a tunnel has a first connection or has lost the
+// last one: not one for each connection, nor for a row that is renewed or can't be written.
+func TestLogSaysWhenAgentsComeAndGo(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.relay("a:443")
+		want := func(when string, came, went int) {
+			w.Helper()
+			synctest.Wait()
+			logged := w.logged.String()
+			if c, g := strings.Count(logged, "a tunnel has an agent"), strings.Count(logged, "a tunnel has no agent any more"); c != came || g != went {
+				w.Errorf("%s the log says %d times that an agent came, and %d times that the last one went; want %d and %d", when, c, g, came, went)
+			}
+		}
+		want("at first", 0, 0)
+		first, second := w.agent("a:443", 2), w.agent("a:443", 2)
+		time.Sleep(3 * relay.LeaseTime)
+		want("with two agents", 1, 0)
+		first()
+		want("with one agent", 1, 0)
+		a.table.dead.Store(true)
+		second()
+		time.Sleep(time.Minute)
+		want("without one, while the table is down", 1, 1)
+		third := w.agent("a:443", 2)
+		want("with another one", 2, 1)
+		third()
+		want("without it", 2, 2)
 	})
 }
 
