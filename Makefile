@@ -85,7 +85,7 @@ simulations: ## play four times as many seeds of every simulation as make test d
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
-# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about ten minutes.
+# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about a quarter of an hour.
 test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=45m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 

@@ -12,6 +12,17 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
+// takes asks for n units beside what goes on, and tells how that ends.
+func takes(t *testing.T, q *Quotas, a Allowance, n int64) <-chan error {
+	t.Helper()
+	took := make(chan error, 1)
+	go func() {
+		_, err := q.Take(t.Context(), a, n)
+		took <- err
+	}()
+	return took
+}
+
 // TestDrainWaitsForLeases that are being made: who drains ends afterwards, and nobody else
 // would give back what they bring.
 func TestDrainWaitsForLeases(t *testing.T) {
@@ -30,11 +41,7 @@ func TestDrainWaitsForLeases(t *testing.T) {
 			}
 			return table.Backend.Transact(context.WithoutCancel(t.Context()), token, writes)
 		}
-		took := make(chan error, 1)
-		go func() {
-			_, err := q.Take(t.Context(), a, reserve+10)
-			took <- err
-		}()
+		took := takes(t, q, a, reserve+10)
 		<-begun
 		if err := q.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -73,11 +80,7 @@ func TestDrainGivesBackWhatALeaseCouldNot(t *testing.T) {
 			leased.Store(true)
 			return table.Backend.Transact(context.WithoutCancel(t.Context()), token, writes)
 		}
-		took := make(chan error, 1)
-		go func() {
-			_, err := q.Take(t.Context(), a, reserve+10)
-			took <- err
-		}()
+		took := takes(t, q, a, reserve+10)
 		<-begun
 		if err := q.Drain(t.Context()); err != nil || !failed.Load() {
 			t.Errorf("Drain ends with %v, after a table that failed: %t", err, failed.Load())
@@ -104,11 +107,7 @@ func TestDrainEndsWithItsTime(t *testing.T) {
 			time.Sleep(time.Minute)
 			return errors.New("the table is gone")
 		}
-		took := make(chan error, 1)
-		go func() {
-			_, err := q.Take(t.Context(), a, reserve+10)
-			took <- err
-		}()
+		took := takes(t, q, a, reserve+10)
 		<-begun
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"time"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -43,21 +42,15 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 	its.ServeHTTP(w, r)
 }
 
-// Strangers are refused for nothing, so that their lines are bounded: one in refusedEvery in the long
-// run, refusedAtOnce after a time of quiet.
-const (
-	refusedEvery  = time.Second
-	refusedAtOnce = 20
-)
-
-// refused logs that a pass was not taken.
+// refused logs that a pass was not taken. Strangers are refused for nothing, so that the lines are
+// bounded.
 func (rl *Relay) refused(r *http.Request, err error) {
-	if !rl.lines.AllowN(rl.options.Now(), 1) {
-		rl.untold.Add(1)
+	untold, ok := rl.lines.Next(rl.options.Now())
+	if !ok {
 		return
 	}
 	rl.options.Log.LogAttrs(r.Context(), slog.LevelWarn, "relay: a request is refused",
-		slog.String("from", r.RemoteAddr), slog.Any("error", err), slog.Int64("untold", rl.untold.Swap(0)))
+		slog.String("from", r.RemoteAddr), slog.Any("error", err), untold)
 }
 
 // proxy copies requests and answers, as they come.

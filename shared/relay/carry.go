@@ -91,10 +91,8 @@ func (t *trip) round(ctx context.Context) (response *http.Response, expected boo
 			err = of
 		}
 	}
-	if !errors.Is(err, tunnel.ErrBusy) && t.relay.leases.expects(t.ref) {
-		recent = true
-	}
-	return nil, recent || t.broke != nil, err
+	comes := !errors.Is(err, tunnel.ErrBusy) && t.relay.leases.expects(t.ref)
+	return nil, comes || recent || t.broke != nil, err
 }
 
 // own sends the request over a connection of this relay.

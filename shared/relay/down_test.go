@@ -11,6 +11,19 @@ import (
 	"github.com/gatewright/gatewright/shared/relay"
 )
 
+// mute takes connections at an address and says nothing on them, until the function that it gives is called.
+func (w *world) mute(at string) (end func()) {
+	l := w.net.listen(at)
+	go func() {
+		for {
+			if _, err := l.Accept(); err != nil {
+				return
+			}
+		}
+	}()
+	return func() { _ = l.Close() }
+}
+
 // TestRelayThatIsDownIsAskedLast leaves the row of one that takes connections and says nothing on them, as the
 // address of a machine that is gone may: the first request waits for it, and those after it do not. A line says
 // so from time to time, and not for each request.
@@ -18,16 +31,8 @@ func TestRelayThatIsDownIsAskedLast(t *testing.T) {
 	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
 		a, b := w.relay("a:443"), w.relay("b:443")
 		w.agent(b.name, 2)
-		gone := w.net.listen("gone:443")
-		defer func() { _ = gone.Close() }()
-		go func() {
-			for {
-				if _, err := gone.Accept(); err != nil {
-					return
-				}
-			}
-		}()
-		w.claim(gone.address, "rly_") // its row is read first
+		defer w.mute("gone:443")()
+		w.claim("gone:443", "rly_") // its row is read first
 		dial, _, _ := relay.Usual()
 		get := func() (took time.Duration) {
 			began := time.Now()
@@ -84,16 +89,8 @@ func TestClockThatIsSetBackKeepsNobodyDown(t *testing.T) {
 func TestWhoLeavesSaysNothingOfARelay(t *testing.T) {
 	inWorld(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(w *world) {
 		a := w.relay("a:443")
-		slow := w.net.listen("slow:443")
-		defer func() { _ = slow.Close() }()
-		go func() {
-			for {
-				if _, err := slow.Accept(); err != nil {
-					return
-				}
-			}
-		}()
-		w.claim(slow.address, "rly_")
+		defer w.mute("slow:443")()
+		w.claim("slow:443", "rly_")
 		dial, _, _ := relay.Usual()
 		for _, tt := range []struct {
 			stays time.Duration

@@ -28,10 +28,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -89,9 +86,7 @@ type Relay struct {
 	down    down
 	told    told
 	under   underWay
-	// lines bounds those of refused requests, untold counts refusals without one since the last.
-	lines  *rate.Limiter
-	untold atomic.Int64
+	lines   *tunnel.Lines // of refused requests
 	// proxy is how asks are carried; each has a copy that knows its own way.
 	proxy httputil.ReverseProxy
 }
@@ -101,7 +96,7 @@ var _ http.Handler = (*Relay)(nil)
 // New makes a Relay that no agent is connected to.
 func New(o Options) *Relay {
 	p := newPasses(o.Key, o.Now)
-	rl := &Relay{options: o, passes: p, asker: newAsker(p, o.TLS, o.Dial, usual()), proxy: proxy(o.Log), lines: rate.NewLimiter(rate.Every(refusedEvery), refusedAtOnce)}
+	rl := &Relay{options: o, passes: p, asker: newAsker(p, o.TLS, o.Dial, usual()), proxy: proxy(o.Log), lines: tunnel.NewLines()}
 	rl.agents = tunnel.NewRelay(tunnel.RelayOptions{
 		Authorize: o.Directory.Authorize, Services: o.Directory.Services, Log: o.Log,
 		Changed: rl.settle, Gone: rl.settle,

@@ -1,12 +1,8 @@
 package tunnel_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
-	"net"
-	"net/http"
-	"net/url"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,30 +23,8 @@ func TestConnectionThatBreaksIsSoonDialledAgain(t *testing.T) {
 		{"at once", 10 * time.Millisecond, 30 * time.Second, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				relay := tunnel.NewRelay(tunnel.RelayOptions{
-					Authorize: func(context.Context, string) (string, error) { return tunnelID, nil },
-					Services:  func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
-					Log:       slog.New(slog.DiscardHandler),
-				})
-				ws := &wires{accept: make(chan net.Conn), closed: make(chan struct{})}
-				server := &http.Server{Handler: relay}
-				go func() { _ = server.Serve(ws) }()
-				ctx, stop := context.WithCancel(t.Context())
-				var waits []time.Duration
-				ended := make(chan error)
-				go func() {
-					ended <- tunnel.NewAgent(tunnel.AgentOptions{
-						Relay: &url.URL{Scheme: "http", Host: "relay.test"}, Log: slog.New(slog.DiscardHandler), Dial: ws.dial,
-						Token: func() (string, error) { return token, nil },
-						Failed: func(err error, _ int, wait time.Duration) {
-							if !errors.Is(err, tunnel.ErrLost) {
-								t.Errorf("a connection that breaks is told as %v", err)
-							}
-							waits = append(waits, wait)
-						},
-					}).Run(ctx, time.Second)
-				}()
+			var waits []time.Duration
+			inBubble(t, func(t *testing.T, _ *tunnel.Relay, ws *wires, end func()) {
 				for broken := 0; broken < 20; {
 					synctest.Wait()
 					all := ws.all()
@@ -60,15 +34,16 @@ func TestConnectionThatBreaksIsSoonDialledAgain(t *testing.T) {
 					}
 					broken = len(all)
 				}
-				stop()
-				<-ended
-				_ = server.Close()
-				longest, last := time.Duration(0), waits[len(waits)-1]
-				for _, w := range waits {
-					longest = max(longest, w)
-				}
-				if longest > c.longest || last < c.atLast {
+				end()
+				if last := waits[len(waits)-1]; slices.Max(waits) > c.longest || last < c.atLast {
 					t.Errorf("after connections of %v it waits %v", c.lasts, waits)
+				}
+			}, func(o *tunnel.AgentOptions) {
+				o.Failed = func(err error, _ int, wait time.Duration) {
+					if !errors.Is(err, tunnel.ErrLost) {
+						t.Errorf("a connection that breaks is told as %v", err)
+					}
+					waits = append(waits, wait)
 				}
 			})
 		})

@@ -18,9 +18,3 @@ func (ls *Links) Tunnels() int {
 
 // Usable reports whether requests go by the link.
 func (l *Link) Usable() bool { return l.usable() }
-
-// How many lines failures of services may have.
-const (
-	FailedEvery  = failedEvery
-	FailedAtOnce = failedAtOnce
-)

@@ -15,10 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // forwarder sends requests from a relay to services.
@@ -26,9 +23,7 @@ type forwarder struct {
 	known     *known
 	transport http.RoundTripper
 	log       *slog.Logger
-	// lines bounds those of services that fail, untold counts failures without one since the last.
-	lines  *rate.Limiter
-	untold atomic.Int64
+	lines     *Lines // of services that fail, as often as clients ask
 	// Of *[]byte, for what is copied. Small answers have their own: a thousand of them at once
 	// are no reason to hold as many large buffers.
 	small, large sync.Pool
@@ -42,28 +37,8 @@ const (
 	connBytes = 16 << 10
 )
 
-// A service that is down fails as often as clients ask, so that its lines are bounded: one in
-// failedEvery in the long run, failedAtOnce after a time of quiet.
-const (
-	failedEvery  = time.Second
-	failedAtOnce = 20
-)
-
-// told reports whether a failure has a line, and how many before it have had none: no attribute
-// where there were none.
-func (f *forwarder) told() (untold slog.Attr, ok bool) {
-	if !f.lines.Allow() {
-		f.untold.Add(1)
-		return slog.Attr{}, false
-	}
-	if n := f.untold.Swap(0); n > 0 {
-		untold = slog.Int64("untold", n)
-	}
-	return untold, true
-}
-
 func newForwarder(k *known, transport http.RoundTripper, log *slog.Logger) *forwarder {
-	f := &forwarder{known: k, transport: transport, log: log, lines: rate.NewLimiter(rate.Every(failedEvery), failedAtOnce)}
+	f := &forwarder{known: k, transport: transport, log: log, lines: NewLines()}
 	for pool, size := range map[*sync.Pool]int{&f.small: smallBytes, &f.large: copyBytes} {
 		pool.New = func() any {
 			b := make([]byte, size)
@@ -134,7 +109,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // unusable answers that what the service has answered can't be passed on.
 func (f *forwarder) unusable(w http.ResponseWriter, r *http.Request, s service, why error) {
-	if untold, ok := f.told(); ok {
+	if untold, ok := f.lines.Next(time.Now()); ok {
 		f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service's answer can't be passed on", slog.String("service", s.Name), slog.Any("error", why), untold)
 	}
 	clear(w.Header())
@@ -174,7 +149,7 @@ func joined(endpoint, r *url.URL) (path, raw string) {
 // unanswered tells of a service that did not answer, or broke off before a byte of its body.
 func (f *forwarder) unanswered(w http.ResponseWriter, r *http.Request, s service, err error) {
 	if r.Context().Err() == nil {
-		if untold, ok := f.told(); ok {
+		if untold, ok := f.lines.Next(time.Now()); ok {
 			f.log.LogAttrs(r.Context(), slog.LevelWarn, "tunnel: the service did not answer", slog.String("service", s.Name), slog.Any("error", err), untold)
 		}
 	}

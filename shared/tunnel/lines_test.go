@@ -47,12 +47,12 @@ func TestServiceThatIsDownFillsNoLog(t *testing.T) {
 			t.Fatalf("it is answered %v, %v", response, err)
 		}
 	}
-	most := tunnel.FailedAtOnce + 1 + int(time.Since(began)/tunnel.FailedEvery)
-	if n := strings.Count(logged.String(), "did not answer"); n < tunnel.FailedAtOnce || n > most {
-		t.Errorf("%d requests have %d lines, want %d at most", asked, n, most)
+	most := tunnel.LinesAtOnce + 1 + int(time.Since(began)/tunnel.LineEvery)
+	if n := strings.Count(logged.String(), "did not answer"); n < tunnel.LinesAtOnce || n > most {
+		t.Fatalf("%d requests have %d lines, want %d at most", asked, n, most)
 	}
 	// The next line tells of those that had none.
-	for deadline := time.Now().Add(timeout); !strings.Contains(logged.String(), "untold="); time.Sleep(tunnel.FailedEvery / 4) {
+	for deadline := time.Now().Add(timeout); !strings.Contains(logged.String(), "untold="); time.Sleep(tunnel.LineEvery / 4) {
 		_, _ = w.ask(http.MethodGet, "/", nil)
 		if time.Now().After(deadline) {
 			t.Fatal("nothing tells of failures without a line")

@@ -137,8 +137,8 @@ func (ws *wires) Addr() net.Addr { return ws.addr() }
 
 func (*wires) addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// inBubble runs a relay and an agent with two connections in a bubble's time.
-func inBubble(t *testing.T, test func(t *testing.T, relay *tunnel.Relay, ws *wires, end func())) {
+// inBubble runs a relay and an agent with two connections in a bubble's time, as the changes have it.
+func inBubble(t *testing.T, test func(t *testing.T, relay *tunnel.Relay, ws *wires, end func()), changes ...func(o *tunnel.AgentOptions)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
@@ -152,12 +152,16 @@ func inBubble(t *testing.T, test func(t *testing.T, relay *tunnel.Relay, ws *wir
 		go func() { _ = server.Serve(ws) }()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
+		o := tunnel.AgentOptions{
+			Relay: &url.URL{Scheme: "http", Host: "relay.test"}, Log: log, Dial: ws.dial,
+			Token: func() (string, error) { return token, nil },
+		}
+		for _, change := range changes {
+			change(&o)
+		}
 		go func() {
 			defer close(ended)
-			_ = tunnel.NewAgent(tunnel.AgentOptions{
-				Relay: &url.URL{Scheme: "http", Host: "relay.test"}, Log: log, Dial: ws.dial,
-				Token: func() (string, error) { return token, nil },
-			}).Run(ctx, time.Hour)
+			_ = tunnel.NewAgent(o).Run(ctx, time.Hour)
 		}()
 		synctest.Wait()
 		end := func() {
