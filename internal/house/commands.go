@@ -103,6 +103,14 @@ func Foreign(t *Tree) (found []Finding) {
 	return found
 }
 
+// Programs refuses what was built into the tree, from where a commit takes it along for good.
+func Programs(t *Tree) (found []Finding) {
+	for _, name := range t.Programs {
+		found = append(found, Finding{Path: name, Text: "is a program: remove it, and build into dist/"})
+	}
+	return found
+}
+
 var (
 	linterLine = regexp.MustCompile(`(?m)^    - ([a-z]+)( # \S.*)?$`)
 	enabled    = regexp.MustCompile(`(?s)\n  enable:\n(.*?)\n\n`)

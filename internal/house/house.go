@@ -54,6 +54,8 @@ type Tree struct {
 	Texts map[string]string
 	// Paths has every file and folder, also those that are no text.
 	Paths map[string]bool
+	// Programs are the files that a compiler or linker has made.
+	Programs []string
 	// Packages has the folders with Go files, testdata excepted, by path.
 	Packages []Package
 
@@ -70,6 +72,9 @@ type Package struct {
 
 // leftOut are what tools put into the tree: no work of ours.
 var leftOut = []string{".git", ".bin", "dist", "node_modules", ".gatewright"}
+
+// programs are what executable files and archives of objects begin with on Linux, macOS and Windows.
+var programs = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ", "!<arch>\n"}
 
 // Read reads the tree below fsys's root.
 func Read(fsys fs.FS) (*Tree, error) {
@@ -94,6 +99,9 @@ func Read(fsys fs.FS) (*Tree, error) {
 			return err
 		}
 		if bytes.IndexByte(text, 0) >= 0 {
+			if slices.ContainsFunc(programs, func(magic string) bool { return bytes.HasPrefix(text, []byte(magic)) }) {
+				t.Programs = append(t.Programs, p)
+			}
 			return nil
 		}
 		t.Texts[p] = string(text)

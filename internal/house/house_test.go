@@ -28,6 +28,7 @@ func rules() map[string]Rule {
 		"Systems":       Systems,
 		"Architectures": Architectures,
 		"Foreign":       Foreign,
+		"Programs":      Programs,
 		"LinterReasons": LinterReasons,
 		"Directives":    Directives,
 		"KeySpaces":     KeySpaces,

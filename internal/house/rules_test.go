@@ -57,6 +57,12 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a constraint for one architecture", Architectures, map[string]string{"k/k.go": "//go:build linux && !arm64\n\npackage k"}, []string{"k/k.go:1: is for one"}},
 		{"a constraint for a system", Architectures, map[string]string{"k/k_linux.go": "//go:build linux\n\npackage k"}, nil},
 
+		{"a program", Programs, map[string]string{"emulators": "\x7fELF\x02\x01\x01\x00"}, []string{"emulators: is a program"}},
+		{"a program for Windows", Programs, map[string]string{"local/local.exe": "MZ\x90\x00"}, []string{"local.exe: is a program"}},
+		{"a program where they are built", Programs, map[string]string{"dist/local": "\x7fELF\x02\x01\x01\x00"}, nil},
+		{"a picture", Programs, map[string]string{"docs/a.png": "\x89PNG\x00"}, nil},
+		{"a text that begins like one", Programs, map[string]string{"docs/a.md": "MZ is Mozambique."}, nil},
+
 		{"an assigned package variable", PackageState, source("var n int\nfunc f() { n = 1 }"), []string{"n is a package variable"}},
 		{"a counted package variable", PackageState, source("var n int\nfunc f() { n++ }"), []string{"n is a package variable"}},
 		{"a package map written into", PackageState, source("var m = map[int]int{}\nfunc f() { m[1] = 2; delete(m, 1) }"), []string{"m is a package", "m is a package"}},
