@@ -10,3 +10,6 @@ const supported = true
 func freeze(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }
 
 func thaw(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
+
+// terminate asks a process to end.
+func terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }

@@ -8,3 +8,5 @@ const supported = false
 func freeze(int) error { return errors.ErrUnsupported }
 
 func thaw(int) error { return errors.ErrUnsupported }
+
+func terminate(int) error { return errors.ErrUnsupported }

@@ -169,6 +169,7 @@ func (f *Function) retire(p *process) {
 	}
 	f.mu.Unlock()
 	if found {
+		p.end()
 		f.drop(p)
 	}
 }
@@ -192,9 +193,11 @@ func (f *Function) close() {
 		p.retire.Stop()
 	}
 	f.mu.Unlock()
+	var ending sync.WaitGroup
 	for _, p := range all {
-		p.kill()
+		ending.Go(p.end)
 	}
+	ending.Wait()
 }
 
 // arn is the function's name in events and contexts.

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -53,7 +54,13 @@ type told struct {
 func bootstrap(kind string) {
 	calls := 0
 	var ticks int64
+	var options []lambda.Option
 	switch kind {
+	case "ends":
+		options = append(options, lambda.WithEnableSIGTERM(func() {
+			_ = os.WriteFile(os.Getenv("TEST_END"), []byte("counted"), 0o600)
+			os.Exit(0)
+		}))
 	case "no-poll":
 		select {}
 	case "exit":
@@ -72,7 +79,7 @@ func bootstrap(kind string) {
 			}
 		}()
 	}
-	lambda.Start(func(ctx context.Context, event string) (told, error) {
+	lambda.StartWithOptions(func(ctx context.Context, event string) (told, error) {
 		calls++
 		switch event {
 		case "error":
@@ -119,7 +126,7 @@ func bootstrap(kind string) {
 			out.Env[name] = value
 		}
 		return out, nil
-	})
+	}, options...)
 }
 
 func post(path, body string) (int, string) {
@@ -457,5 +464,22 @@ func TestClientThatGoesAwayDoesNotStopTheFunction(t *testing.T) {
 	}
 	if got, err := w.call(t, "a"); err != nil || got.Calls != 2 {
 		t.Errorf("the next call is number %d, %v", got.Calls, err)
+	}
+}
+
+// TestProcessWithAnExtensionHearsOfItsEnd, frozen as it is by then, as in Lambda; and without one none does.
+func TestProcessWithAnExtensionHearsOfItsEnd(t *testing.T) {
+	t.Parallel()
+	said := filepath.Join(t.TempDir(), "said")
+	for kind, want := range map[string]string{"ends": "counted", "plain": ""} {
+		w := newWorld(t, kind, func(s *lambdahost.Spec) { s.Env["TEST_END"] = said })
+		if _, err := w.call(t, "a"); err != nil {
+			t.Fatal(err)
+		}
+		w.host.Close()
+		if text, _ := os.ReadFile(said); string(text) != want {
+			t.Errorf("%s: it has said %q, want %q", kind, text, want)
+		}
+		_ = os.Remove(said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatewright/gatewright/local/processes"
@@ -51,6 +52,8 @@ type process struct {
 	exited  chan struct{}
 	exit    error // valid once exited is closed
 	initFor time.Duration
+
+	extended atomic.Bool // whether it has an extension
 
 	mu      sync.Mutex
 	current *invocation
@@ -111,6 +114,23 @@ func (p *process) run(started chan<- error) {
 func (p *process) kill() {
 	_ = processes.Kill(p.pid)
 	<-p.exited
+}
+
+// lastWords is how long a process with an extension has between SIGTERM and SIGKILL.
+const lastWords = 500 * time.Millisecond
+
+// end ends the process when it is not needed any more. One with an extension hears of it.
+func (p *process) end() {
+	if p.extended.Load() {
+		p.thaw()
+		if terminate(p.pid) == nil {
+			select {
+			case <-p.exited:
+			case <-time.After(lastWords):
+			}
+		}
+	}
+	p.kill()
 }
 
 // initialise waits for the process's first poll.

@@ -18,8 +18,21 @@ func (p *process) api() http.Handler {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", p.response)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", p.failure)
 	mux.HandleFunc("POST /2018-06-01/runtime/init/error", p.initFailure)
+	mux.HandleFunc("POST /2020-01-01/extension/register", p.register)
+	mux.HandleFunc("GET /2020-01-01/extension/event/next", silence)
 	return mux
 }
+
+// register takes in an extension that asks for no events: with it a process hears of its end (process.end).
+func (p *process) register(w http.ResponseWriter, _ *http.Request) {
+	p.extended.Store(true)
+	w.Header().Set("Lambda-Extension-Identifier", p.f.spec.Name)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, "{}")
+}
+
+// silence is what an extension hears that has asked for no events.
+func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // next answers when there is a call.
 func (p *process) next(w http.ResponseWriter, r *http.Request) {

@@ -13,6 +13,7 @@
 package cloud
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -145,10 +146,37 @@ func Serve(bind func(installation.Parts) []api.Route) {
 // installation's parts, the handler that lambda.Start takes. What goes wrong
 // before the first event is logged, and ends the process.
 func Start(wire func(installation.Parts) (handler any, err error)) {
+	start(func(p installation.Parts) (any, []lambda.Option, error) {
+		handler, err := wire(p)
+		return handler, nil, err
+	})
+}
+
+// lastWords is how long a process has for its end: Lambda kills it half a second after SIGTERM.
+const lastWords = 400 * time.Millisecond
+
+// StartEnding is Start for a function that has something to do before the platform ends its
+// process: end, which is given ctx for as long as there is. Lambda sends SIGTERM to processes
+// with an extension alone, so that one is registered which wants nothing else. A platform
+// that has none ends the process without a word.
+func StartEnding(ctx context.Context, wire func(installation.Parts) (handler any, end func(context.Context), err error)) {
+	start(func(p installation.Parts) (any, []lambda.Option, error) {
+		handler, end, err := wire(p)
+		return handler, []lambda.Option{lambda.WithEnableSIGTERM(func() {
+			within, cancel := context.WithTimeout(ctx, lastWords)
+			end(within)
+			cancel()
+			os.Exit(0)
+		})}, err
+	})
+}
+
+func start(wire func(installation.Parts) (handler any, options []lambda.Option, err error)) {
 	parts, err := Open(os.Getenv, os.Stdout)
 	var handler any
+	var options []lambda.Option
 	if err == nil {
-		handler, err = wire(parts)
+		handler, options, err = wire(parts)
 	}
 	if err != nil {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "error", err)
@@ -158,5 +186,5 @@ func Start(wire func(installation.Parts) (handler any, err error)) {
 		// No reason to serve nothing: the infrastructure sets what there has to be.
 		parts.Log.Warn("a setting is not read", "error", err)
 	}
-	lambda.Start(traced(handler, parts.Telemetry.Tracer, os.Getenv(varFunctionName)))
+	lambda.StartWithOptions(traced(handler, parts.Telemetry.Tracer, os.Getenv(varFunctionName)), options...)
 }
