@@ -1,0 +1,126 @@
+package graphql
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// node is a value of an answer, whose members keep their order.
+type node struct {
+	kind jsontext.Kind
+	// raw is the text of a value that is no object and no array.
+	raw      jsontext.Value
+	members  []member // of an object
+	elements []*node  // of an array
+}
+
+type member struct {
+	name  string
+	value *node
+}
+
+// parseTree reads a JSON text whole.
+func parseTree(text []byte) (*node, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text))
+	n, err := readNode(d)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more behind the JSON")
+	}
+	return n, nil
+}
+
+func readNode(d *jsontext.Decoder) (*node, error) {
+	n := &node{kind: d.PeekKind()}
+	if n.kind != jsontext.KindBeginObject && n.kind != jsontext.KindBeginArray {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, fmt.Errorf("read a value: %w", err)
+		}
+		n.raw = value.Clone()
+		return n, nil
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("read a bracket: %w", err)
+	}
+	for kind := d.PeekKind(); kind != jsontext.KindEndObject && kind != jsontext.KindEndArray; kind = d.PeekKind() {
+		name := ""
+		if n.kind == jsontext.KindBeginObject {
+			token, err := d.ReadToken()
+			if err != nil {
+				return nil, fmt.Errorf("read a name: %w", err)
+			}
+			name = token.String()
+		}
+		value, err := readNode(d)
+		if err != nil {
+			return nil, err
+		}
+		if n.kind == jsontext.KindBeginObject {
+			n.members = append(n.members, member{name, value})
+		} else {
+			n.elements = append(n.elements, value)
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("read a bracket: %w", err)
+	}
+	return n, nil
+}
+
+func (n *node) append(out []byte) []byte {
+	switch n.kind {
+	case jsontext.KindBeginObject:
+		out = append(out, '{')
+		for i, m := range n.members {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = m.value.append(append(quote(out, m.name), ':'))
+		}
+		return append(out, '}')
+	case jsontext.KindBeginArray:
+		out = append(out, '[')
+		for i, e := range n.elements {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = e.append(out)
+		}
+		return append(out, ']')
+	default:
+		return append(out, n.raw...)
+	}
+}
+
+// get returns a member of an object, nil for none.
+func (n *node) get(name string) *node {
+	for i := range n.members {
+		if n.members[i].name == name {
+			return n.members[i].value
+		}
+	}
+	return nil
+}
+
+// text is a string's, "" for any other value.
+func (n *node) text() string {
+	if n == nil || n.kind != jsontext.KindString {
+		return ""
+	}
+	return unquote(n.raw)
+}
+
+// setText makes a string of the value, null for nil.
+func (n *node) setText(text *string) {
+	n.kind, n.raw, n.members, n.elements = jsontext.KindNull, jsontext.Value("null"), nil, nil
+	if text != nil {
+		n.kind, n.raw = jsontext.KindString, quote(nil, *text)
+	}
+}
