@@ -45,6 +45,7 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 		"auditchain/stream-records.json": `{"batchItemFailures":[]}`,
 		"operations/sweep.json":          "null",
 		"quotareset/hourly.json":         "null",
+		"rollup/minutely.json":           "null",
 		"gateway/http.json":              `"statusCode":200`,
 	}
 	for _, f := range functions.Triggered() {

@@ -329,7 +329,7 @@ func TestEveryListHasItsEnvelope(t *testing.T) {
 			if strings.Contains(fmt.Sprint(answer.Type), "array") && d.Method == http.MethodGet {
 				t.Errorf("%s answers a list without its envelope: answer api.List", d.ID)
 			}
-			if _, isList := answer.Properties["data"]; !isList {
+			if data := answer.Properties["data"]; !strings.Contains(fmt.Sprint(data.of(schemas).Type), "array") || newestOnly[d.ID] != "" {
 				continue
 			}
 			for _, part := range []string{"limit", "offset"} {

@@ -10,6 +10,7 @@ package functions
 import (
 	"github.com/gatewright/gatewright/functions/accountkeys"
 	"github.com/gatewright/gatewright/functions/accounts"
+	"github.com/gatewright/gatewright/functions/analytics"
 	"github.com/gatewright/gatewright/functions/auditchain"
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/builder"
@@ -27,6 +28,7 @@ import (
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/functions/quotareset"
 	"github.com/gatewright/gatewright/functions/relay"
+	"github.com/gatewright/gatewright/functions/rollup"
 	"github.com/gatewright/gatewright/functions/tunnels"
 	"github.com/gatewright/gatewright/functions/variables"
 	"github.com/gatewright/gatewright/shared/api"
@@ -59,6 +61,7 @@ func Groups() []Group {
 		{customdomains.Group, customdomains.Bind},
 		{metering.Group, metering.Bind},
 		{tunnels.Group, tunnels.Bind},
+		{analytics.Group, analytics.Bind},
 	}
 }
 
@@ -85,6 +88,7 @@ func Triggered() []Function {
 		{operations.Function, operations.Open},
 		{auditchain.Function, auditchain.Open},
 		{quotareset.Function, quotareset.Open},
+		{rollup.Function, rollup.Open},
 		{gateway.Function, gateway.Open},
 		{accounts.Function, accounts.Open},
 	}

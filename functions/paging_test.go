@@ -22,6 +22,11 @@ type list struct {
 	Pagination *struct{ Limit, Offset, Total int }
 }
 
+// newestOnly are lists of which there is no second page, and why.
+var newestOnly = map[string]string{
+	"AnalyticsService_recentCalls": "it is the newest of what changes with every request (contract 2.10)",
+}
+
 // TestEveryListIsPaged asks for every part of what each list holds, entry by
 // entry, and for more than a page may hold.
 func TestEveryListIsPaged(t *testing.T) {
@@ -29,7 +34,7 @@ func TestEveryListIsPaged(t *testing.T) {
 	operations, _ := requests(t)
 	isList := func(d api.Declaration) bool {
 		for _, parameter := range operations[d.ID].Parameters {
-			if parameter.In == "query" && parameter.Name == "limit" {
+			if parameter.In == "query" && parameter.Name == "limit" && newestOnly[d.ID] == "" {
 				return true
 			}
 		}
@@ -106,34 +111,40 @@ func makers(d api.Declaration) (out []api.Declaration) {
 // for the platform carries 6 MB. Who adds one says here by what.
 func TestEveryListInAnAnswerHasABound(t *testing.T) {
 	bounds := map[string]string{
-		"AuditLog.data":                        "100 records",
-		"AuditLogsActor.metadata":              "nothing writes any",
-		"AuditLogsEntry.metadata":              "nothing writes any",
-		"AuditLogsEntry.resources":             "what one change names: many keys at once are one entry",
-		"AuditLogsResource.metadata":           "a name and where it is (auditMetadata)",
-		"Consumer.apiKeys":                     "100, each of at most 5 kB",
-		"Consumer.managers":                    "50 with the invites",
-		"Consumer.managerInvites":              "50 with the managers",
-		"Consumer.tags":                        "5 pairs",
-		"KeyBucket.tags":                       "20 pairs",
-		"Consumer.metadata":                    "1024 bytes",
-		"ConsumersCreatedKeys.data":            "what a request of 1 MiB makes",
-		"DeploymentsBuildResult.errors":        "what a build tells",
-		"DeploymentsBuildResult.warnings":      "what a build tells",
-		"DeploymentsStatus.steps":              "the steps of a build",
-		"MeteringPlan.meters":                  "50",
-		"MeteringSubscription.metadata":        "1024 bytes",
-		"MeteringSubscription.planIds":         "10",
-		"MeteringSubscription.planExternalIds": "10",
-		"TunnelsConfiguration.services":        "100",
-		"TunnelsService.configurations":        "50, and 1000 of all services of a tunnel",
-		"TunnelsAccess.accessibleBy":           "3",
-		"TunnelsPutService.configurations":     "nothing answers it",
-		"TunnelsPutAccess.accessibleBy":        "nothing answers it",
-		"Problem.errors":                       "100",
-		"CustomDomain.deployments":             "10",
-		"AccountKey.environments":              "3",
-		"AccountKeysCreatedKey.environments":   "3",
+		"AnalyticsCallerStats.callsByStatusCode": "900, the statuses there are",
+		"AnalyticsGraphqlData.operations":        "some 200, of a name and a type each",
+		"AnalyticsRecent.data":                   "1000",
+		"AnalyticsStatsData.details":             "some 1000 at each of 32 times",
+		"AnalyticsStatsData.stats":               "some 1000, all others are one",
+		"AnalyticsTimedStats.callsByStatusCode":  "900, the statuses there are",
+		"AuditLog.data":                          "100 records",
+		"AuditLogsActor.metadata":                "nothing writes any",
+		"AuditLogsEntry.metadata":                "nothing writes any",
+		"AuditLogsEntry.resources":               "what one change names: many keys at once are one entry",
+		"AuditLogsResource.metadata":             "a name and where it is (auditMetadata)",
+		"Consumer.apiKeys":                       "100, each of at most 5 kB",
+		"Consumer.managers":                      "50 with the invites",
+		"Consumer.managerInvites":                "50 with the managers",
+		"Consumer.tags":                          "5 pairs",
+		"KeyBucket.tags":                         "20 pairs",
+		"Consumer.metadata":                      "1024 bytes",
+		"ConsumersCreatedKeys.data":              "what a request of 1 MiB makes",
+		"DeploymentsBuildResult.errors":          "what a build tells",
+		"DeploymentsBuildResult.warnings":        "what a build tells",
+		"DeploymentsStatus.steps":                "the steps of a build",
+		"MeteringPlan.meters":                    "50",
+		"MeteringSubscription.metadata":          "1024 bytes",
+		"MeteringSubscription.planIds":           "10",
+		"MeteringSubscription.planExternalIds":   "10",
+		"TunnelsConfiguration.services":          "100",
+		"TunnelsService.configurations":          "50, and 1000 of all services of a tunnel",
+		"TunnelsAccess.accessibleBy":             "3",
+		"TunnelsPutService.configurations":       "nothing answers it",
+		"TunnelsPutAccess.accessibleBy":          "nothing answers it",
+		"Problem.errors":                         "100",
+		"CustomDomain.deployments":               "10",
+		"AccountKey.environments":                "3",
+		"AccountKeysCreatedKey.environments":     "3",
 	}
 	operations, schemas := requests(t)
 	sent := map[string]bool{}

@@ -36,8 +36,11 @@ var answerers = map[string]string{
 var saysWhatToDo = regexp.MustCompile(`[.;:] \S|^(Begin|Send|Write) |^This .+ does not exist, or this key cannot see it\.$`)
 
 var (
-	// contracted are the details that existing clients know (contract 3.6 and 4.5).
-	contracted = []string{"No Authorization Header", "Invalid Authorization Scheme", "No key present", "Authorization Failed", "Rate limit exceeded"}
+	// contracted are the details that existing clients know (contract 3.6, 4.4 and 4.5).
+	contracted = []string{
+		"No Authorization Header", "Invalid Authorization Scheme", "No key present", "Authorization Failed", "Rate limit exceeded",
+		"Introspection queries are not allowed",
+	}
 	// unanswered are the faults that who asked for them turns into others.
 	unanswered = []string{
 		"The client's certificate leads to none of the account's CAs.", "This gateway knows no clients.", "The deployment was deleted while it was built.",

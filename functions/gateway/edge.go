@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/gatewright/gatewright/shared/api"
@@ -20,19 +22,30 @@ import (
 // Open makes the function's handler, as lambda.Start takes it: one that streams
 // its answers where the installation is set up for that.
 func Open(p installation.Parts) (any, error) {
+	handler, _, err := OpenEnding(p)
+	return handler, err
+}
+
+// OpenEnding is Open, with what is to be done before the process ends: what was
+// counted since the last write is written, and what is leased goes back.
+func OpenEnding(p installation.Parts) (handler any, end func(context.Context), err error) {
 	o := Options{Refused: RuntimeAPI(os.Getenv)}
 	if p.Config.Relay != "" {
 		at, err := url.Parse(p.Config.Relay)
 		if err != nil {
-			return nil, fmt.Errorf("read the relay's address: %w", err)
+			return nil, nil, fmt.Errorf("read the relay's address: %w", err)
 		}
 		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
 	}
 	service, err := New(p, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return Lambda(p, service), nil
+	return Lambda(p, service), func(ctx context.Context) {
+		if err := service.Drain(ctx); err != nil {
+			p.Log.WarnContext(ctx, "the gateway has ended with what it had counted or leased", "error", err)
+		}
+	}, nil
 }
 
 // Lambda is Open for a handler that is there.
@@ -43,11 +56,28 @@ func Lambda(p installation.Parts, h http.Handler) any {
 	return Edge(p, h)
 }
 
+// settler has something to do before an invocation ends.
+type settler interface {
+	Settle(ctx context.Context)
+}
+
+var _ settler = (*Service)(nil)
+
+func settle(ctx context.Context, h http.Handler) {
+	if s, ok := h.(settler); ok {
+		s.Settle(ctx)
+	}
+}
+
 // Edge makes a Lambda function of the gateway, behind API Gateway's REST API,
 // which hands over a whole request and takes a whole answer: nothing streams
 // and nothing is upgraded on this road.
 func Edge(p installation.Parts, h http.Handler) api.Edge {
-	return api.NewEdge(withoutGuess(withClientOrigin(h)), options(p))
+	edge := api.NewEdge(withoutGuess(withClientOrigin(h)), options(p))
+	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+		defer settle(ctx, h)
+		return edge(ctx, event)
+	}
 }
 
 // withoutGuess keeps the adapter from guessing a type for a body that has none:

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/allowance"
+	"github.com/gatewright/gatewright/shared/analytics/counts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/certificates"
@@ -58,6 +59,7 @@ type Service struct {
 	*Hosts
 	allowances *allowance.Pool
 	quotas     *allowance.Quotas
+	counted    *counts.Collector
 }
 
 // Hosts knows the names that deployments are served at, and whose clients they have,
@@ -123,6 +125,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
 	subscriptions, counters := Counting(p, quotas)
+	counted := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	hosts := NewHosts(p)
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,
@@ -136,27 +139,36 @@ func New(p installation.Parts, o Options) (*Service, error) {
 			Services: o.Services,
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
-		Access: p.Log, Telemetry: p.Telemetry,
+		Calls:      counted,
+		Operations: counted,
+		Access:     p.Log, Telemetry: p.Telemetry,
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas}, nil
+	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted}, nil
 }
 
-// Run gives back, as it goes, what the gateway has leased and does not spend,
-// until ctx ends, and then all of it. It is for processes that live long; a
-// Lambda sweeps as it leases.
+var _ gateway.Calls = (*counts.Collector)(nil)
+
+// Run gives back, as it goes, what the gateway has leased and does not spend, and
+// writes what it has counted, until ctx ends, and then all of it. It is for
+// processes that live long; a Lambda sweeps as it leases, and calls Settle.
 func (s *Service) Run(ctx context.Context) {
-	var both sync.WaitGroup
-	both.Go(func() { s.allowances.Run(ctx, sweepInterval) })
-	both.Go(func() { s.quotas.Run(ctx, sweepInterval) })
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { s.allowances.Run(ctx, sweepInterval) })
+	all.Go(func() { s.quotas.Run(ctx, sweepInterval) })
+	all.Go(func() { s.counted.Run(ctx) })
+	all.Wait()
 }
 
-// Drain gives back all that is leased.
+// Drain gives back all that is leased, and writes all that was counted.
 func (s *Service) Drain(ctx context.Context) error {
-	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx))
+	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.counted.Drain(ctx))
 }
+
+// Settle writes what was counted if it is time to: at the end of an invocation, for a
+// Lambda, which nothing may rely on to go on.
+func (s *Service) Settle(ctx context.Context) { s.counted.FlushWhenDue(ctx) }
 
 const sweepInterval = time.Second
 

@@ -51,7 +51,8 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 					w.begin(0)
 					_ = out.CloseWithError(errTruncated)
 				}
-				w.WriteHeader(http.StatusOK)  // for a handler that wrote nothing at all
+				w.WriteHeader(http.StatusOK) // for a handler that wrote nothing at all
+				settle(ctx, h)
 				p.Telemetry.Tracer.Flush(ctx) // the invocation ends with the stream
 				_ = out.Close()
 			}()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/shared/analytics/counts"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
@@ -20,6 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // What the client asks for, and with which key.
@@ -44,7 +47,7 @@ func serve(ctx context.Context, role, address, profile string) error {
 	case "reverse":
 		handler = load.ReverseProxy(address)
 	case "gateway":
-		handler = newGateway(address, nil)
+		handler = newGateway(ctx, address, nil)
 	case "quota":
 		if handler, counted, err = countingGateway(ctx, address); err != nil {
 			return err
@@ -81,9 +84,17 @@ func answers() http.Handler {
 	})
 }
 
+// counting counts requests as the product does, and writes what it has counted into a table in memory.
+func counting(ctx context.Context) gateway.Calls {
+	table := store.New(memory.New(), store.Options{Random: rand.Reader, Now: time.Now})
+	c := counts.New(counts.Options{Table: table, Now: time.Now, Random: rand.Reader, Log: slog.Default()})
+	go c.Run(ctx)
+	return c
+}
+
 // newGateway serves a project of a thousand routes, each with a key check, and with a quota where
 // one is sold.
-func newGateway(address string, s *sold) http.Handler {
+func newGateway(ctx context.Context, address string, s *sold) http.Handler {
 	a := &project.Artifact{
 		Format:   project.ArtifactFormat,
 		Identity: project.Identity{AccountID: "a", Project: "bench", Environment: "production", Deployment: "bench-main-0000000", BuildID: "b"},
@@ -108,6 +119,7 @@ func newGateway(address string, s *sold) http.Handler {
 		IDs:         ids.NewSource(rand.Reader, time.Now),
 		Now:         time.Now,
 		Log:         slog.Default(),
+		Calls:       counting(ctx),
 	}
 	if s != nil {
 		a.Policies["quota"] = project.Policy{

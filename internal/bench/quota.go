@@ -85,7 +85,7 @@ func countingGateway(ctx context.Context, address string) (http.Handler, *sold, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return newGateway(address, s), s, nil
+	return newGateway(ctx, address, s), s, nil
 }
 
 // mostItems is how many items counting may write for a request (issue 11, "Figures").

@@ -48,6 +48,11 @@ func idle(m measured) []item {
 			dollars(scheduleCall, resets) + dollars(lambdaRequest, resets) + lambdaTime(resets, resetMS, m.memoryMB["quotareset"]) +
 				dollars(readUnit, resets*ended) + dollars(logIntake, resets*platformLog/1e9),
 		},
+		{
+			"the roll-up of what gateways have counted, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, half a unit read each", quantity(sweeps), float64(rollupMS), m.memoryMB["rollup"]),
+			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, rollupMS, m.memoryMB["rollup"]) +
+				dollars(readUnit, sweeps*0.5) + dollars(logIntake, sweeps*platformLog/1e9),
+		},
 		{"its traces", quantity(sweeps) + ", all of them: they are the first of their second", dollars(trace, sweeps)},
 		{"DynamoDB's calls to the table's key", quantity(calls), dollars(kmsRequest, calls)},
 	}
@@ -61,6 +66,7 @@ const (
 	busyReads    = 1.6 * million // management requests that read
 	busyChanges  = 0.4 * million
 	busyBuilds   = 1000
+	busyMerges   = 10 * 60 * hoursPerMonth // of a deployment's counts
 	busyTableGB  = 3.0
 	busyBucketGB = 1.0
 	busyAnswerKB = 2.0
@@ -87,6 +93,11 @@ func busy(m measured, kinds []request) []item {
 			lambdaTime(busyBuilds, buildMS, m.memoryMB["builder"]) + dollars(lambdaRequest, busyBuilds) +
 				dollars(readUnit, busyBuilds*buildReads) + dollars(writeUnit, busyBuilds*buildWrites) +
 				dollars(objectPut, busyBuilds*buildPuts) + dollars(objectGet, busyBuilds*buildGets),
+		},
+		{
+			"counting requests", fmt.Sprintf("a write for %d of them, and ten deployments rolled up each minute", callsAWrite),
+			dollars(writeUnit, busyGateway/callsAWrite*writeUnits) + dollars(readUnit, busyGateway/callsAWrite*placeReads) + dollars(writeUnit, busyMerges*mergeWrites) + dollars(readUnit, busyMerges*mergeReads) +
+				lambdaTime(busyMerges, mergeMS, m.memoryMB["rollup"]),
 		},
 		{
 			"storage", fmt.Sprintf("%g GB in the table, with its backup; %g GB in the bucket", busyTableGB, busyBucketGB),

@@ -32,6 +32,14 @@ const (
 	deploymentReads  = 1.0
 	tableKeyCalls    = 24 // an hour: DynamoDB's own calls to the table's KMS key
 	operationMetrics = 4  // an operation: latency, errors, units read and written
+	// What is counted of requests: docs/decisions/0044-rows-of-counts-are-rolled-up.md.
+	rollupMS    = 20  // without work
+	placeReads  = 1   // units: where a write goes, and nothing is yet
+	callsAWrite = 100 // of a gateway that is called often
+	writeUnits  = 5   // two items of a transaction, and an entry of an index
+	mergeMS     = 50  // of a deployment in a minute
+	mergeReads  = 12  // units: five rows, what waits, and a number
+	mergeWrites = 30  // five rows of 2 KB, what waited, and a number, each twice
 )
 
 // units are what the database is asked for, as a ledger has it.

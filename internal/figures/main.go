@@ -5,7 +5,7 @@
 // and fails when a figure is beyond its limit. Then the others run all the same, the page says
 // it of that section, and this command fails too.
 //
-// Read this file; the figures asked for are those of issues 3, 9 and 11, "Figures".
+// Read this file; the figures asked for are those of issues 3, 9, 11 and 12, "Figures".
 package main
 
 import (
@@ -73,6 +73,13 @@ func sections(binaries string) []section {
 				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
 			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && go build -buildvcs=false -o " + command + " ./cmd/gatewright && " +
 				"exec go run ./local/tunnelbench -binary " + binary + " -agent " + command},
+		},
+		{
+			title: "GraphQL routes and MCP servers",
+			intro: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies against the same route without, a tool's\n" +
+				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
+				"refused, each a new one each time, of 1 MB but where it says otherwise.",
+			command: product("go run ./local/surfacebench -binary"),
 		},
 		{
 			title: "A project of 1,223 operations",

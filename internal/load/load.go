@@ -9,8 +9,10 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,15 +22,21 @@ import (
 	"sync/atomic"
 )
 
-// Options are one kind of request and how often it is sent. All are needed.
+// Options are one kind of request and how often it is sent. All are needed but Status and Number.
 type Options struct {
 	Address  string // host:port
 	Request  []byte // as it goes over the wire, HTTP/1.1
-	Answer   int64  // the bytes of the body of its answer, whose status is 200
+	Answer   int64  // the bytes of the body of its answer
+	Status   int    // of its answer, 0 for 200
 	Requests int    // in all
 	// Connections are how many are under way at once.
 	Connections int
+	// Number makes a request of its own of each: it is counted up, and stands where Request has Numbered.
+	Number *atomic.Int64
 }
+
+// Numbered is the place of a number in a request.
+const Numbered = "00000000"
 
 // Run sends the requests and reads every answer. It writes bytes rather than use net/http's
 // client, so that it leaves the machine to what is measured. The error is of the first answer
@@ -59,8 +67,18 @@ func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	r := bufio.NewReader(conn)
+	request, status, numbered := o.Request, cmp.Or(o.Status, http.StatusOK), -1
+	if o.Number != nil {
+		request = slices.Clone(o.Request)
+		if numbered = bytes.Index(request, []byte(Numbered)); numbered < 0 {
+			return errors.New("the request has no place for a number")
+		}
+	}
 	for left.Add(-1) >= 0 && ctx.Err() == nil {
-		if _, err := conn.Write(o.Request); err != nil {
+		if numbered >= 0 {
+			copy(request[numbered:], fmt.Sprintf("%0*d", len(Numbered), o.Number.Add(1)))
+		}
+		if _, err := conn.Write(request); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
 		response, err := http.ReadResponse(r, nil)
@@ -69,7 +87,7 @@ func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 		}
 		n, err := io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		if err != nil || n != o.Answer || response.StatusCode != http.StatusOK {
+		if err != nil || n != o.Answer || response.StatusCode != status {
 			return fmt.Errorf("receive: status %d, %d bytes: %w", response.StatusCode, n, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API,
 		".gatewright/", p.Data()+"/",
-		"examples/hello", sampleWithUpstream(t, freeAddress(t)),
+		"examples/hello", sampleWithUpstream(t, "hello", freeAddress(t)),
 	)
 	steps = steps[1:]
 	for i := range steps {
@@ -67,7 +68,7 @@ func TestReadmeTunnel(t *testing.T) {
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API, "http://127.0.0.1:9003", p.Relay, "127.0.0.1:9002", service,
 		".gatewright/", p.Data()+"/",
-		"examples/hello", sampleWithUpstream(t, service),
+		"examples/hello", sampleWithUpstream(t, "hello", service),
 	)
 	steps = steps[1:]
 	for i := range steps {
@@ -78,33 +79,57 @@ func TestReadmeTunnel(t *testing.T) {
 	}
 }
 
-// sampleWithUpstream copies examples/hello for an upstream at another address.
-func sampleWithUpstream(t *testing.T, address string) (folder string) {
+// sampleWithUpstream copies one of examples/ for an upstream at another address. What it finds
+// beside examples/ it still finds.
+func sampleWithUpstream(t *testing.T, name, address string) (folder string) {
 	t.Helper()
-	folder = t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS("../../examples/hello")); err != nil {
+	root := t.TempDir()
+	local, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(local, filepath.Join(root, "local")); err != nil {
 		t.Fatal(err)
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replaced := 0
-	for _, name := range []string{"upstream.go", "config/routes.oas.json"} {
-		path := filepath.Join(folder, name)
-		text, err := os.ReadFile(path)
-		if err != nil {
+	folder = filepath.Join(root, "examples", name)
+	upstream, project := false, false
+	for path, text := range sample(t, name) {
+		upstream = upstream || strings.HasPrefix(path, "upstream.") && strings.Contains(text, "9002")
+		project = project || strings.HasPrefix(path, "config/") && strings.Contains(text, "9002")
+		path = filepath.Join(folder, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		replaced += strings.Count(string(text), "9002")
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "9002", port)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "9002", port)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if replaced < 2 {
+	if !upstream || !project {
 		t.Fatal("the sample no longer names its upstream's port, 9002")
 	}
 	return folder
+}
+
+// sample reads one of examples/.
+func sample(t *testing.T, name string) files {
+	t.Helper()
+	folder, f := os.DirFS("../../examples/"+name), files{}
+	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(folder, path)
+		f[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // freeAddress is one nobody listened on a moment ago.

@@ -182,19 +182,30 @@ func (o object) text(name string) string {
 	return s
 }
 
-// data gives the entries of a list.
-func (o object) data(t *testing.T) []object {
-	t.Helper()
-	all, ok := o["data"].([]any)
-	if !ok {
-		t.Fatalf("no list: %v", o)
-	}
+// number gives a field's number, 0 for none.
+func (o object) number(name string) float64 {
+	n, _ := o[name].(float64)
+	return n
+}
+
+// list gives the objects of a field, none for no list.
+func (o object) list(name string) []object {
+	all, _ := o[name].([]any)
 	out := make([]object, 0, len(all))
 	for _, e := range all {
 		m, _ := e.(map[string]any)
 		out = append(out, m)
 	}
 	return out
+}
+
+// data gives the entries of a list.
+func (o object) data(t *testing.T) []object {
+	t.Helper()
+	if _, ok := o["data"].([]any); !ok {
+		t.Fatalf("no list: %v", o)
+	}
+	return o.list("data")
 }
 
 // ask makes a request that has to be answered with status.
@@ -306,30 +317,32 @@ func (in *target) deploy(t *testing.T, project, branch string, f files) string {
 	return status.text("url")
 }
 
+// aim sends a request to a deployment where the installation takes those, whatever its host.
+func (in *target) aim(r *http.Request) error {
+	if in.gateway == "" {
+		return nil
+	}
+	g, err := url.Parse(in.gateway)
+	if err != nil {
+		return err
+	}
+	u := r.URL
+	r.Host = u.Host
+	u.RawPath = strings.TrimSuffix(g.EscapedPath(), "/") + u.EscapedPath()
+	u.Scheme, u.Host, u.Path = g.Scheme, g.Host, strings.TrimSuffix(g.Path, "/")+u.Path
+	return nil
+}
+
 // call makes a request to a deployment.
 func (in *target) call(t *testing.T, method, address string, body io.Reader, header http.Header) *http.Response {
 	t.Helper()
-	u, err := url.Parse(address)
+	r, err := http.NewRequestWithContext(t.Context(), method, address, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := u.Host
-	if in.gateway != "" {
-		g, err := url.Parse(in.gateway)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.Scheme, u.Host = g.Scheme, g.Host
-		u.RawPath = strings.TrimSuffix(g.EscapedPath(), "/") + u.EscapedPath()
-		u.Path = strings.TrimSuffix(g.Path, "/") + u.Path
-	}
-	r, err := http.NewRequestWithContext(t.Context(), method, u.String(), body)
-	if err != nil {
+	maps.Copy(r.Header, header)
+	if err := in.aim(r); err != nil {
 		t.Fatal(err)
-	}
-	r.Host = host
-	for name, values := range header {
-		r.Header[name] = values
 	}
 	out, err := in.client.Do(r)
 	if err != nil {

@@ -56,15 +56,16 @@ func (i *input) read(t reflect.Type) {
 				i.uuids = append(i.uuids, f.Tag.Get("path"))
 			}
 		case f.Tag.Get("query") != "":
-			i.query = append(i.query, f.Tag.Get("query"))
+			name, _, _ := strings.Cut(f.Tag.Get("query"), ",") // a list's "explode" stands behind it
+			i.query = append(i.query, name)
 			if f.Type.Kind() != reflect.Slice {
-				i.single = append(i.single, f.Tag.Get("query"))
+				i.single = append(i.single, name)
 			}
 			if kindOf(f.Type) == reflect.Bool {
-				i.truths = append(i.truths, f.Tag.Get("query"))
+				i.truths = append(i.truths, name)
 			}
 			if f.Tag.Get("empty") != "absent" {
-				i.valued = append(i.valued, f.Tag.Get("query"))
+				i.valued = append(i.valued, name)
 			}
 		}
 	}

@@ -45,6 +45,10 @@ func TestEveryMistakeInOptionsSaysWhatToDo(t *testing.T) {
 		{"urlRewriteHandler", `{"baseUrl":"https://up.example.com","timeoutSeconds":600.1}`},
 		{"urlRewriteHandler", `{"baseUrl":"https://up.example.com","timeoutSeconds":"30s"}`},
 		{"mcpServerHandler", `{}`},
+		{"mcpServerHandler", `{"operations":[]}`},
+		{"mcpServerHandler", `{"operations":[{"file":"./config/routes.oas.json","id":"a"}],"name":"Shop","version":"1","debugMode":"true","includeOutputSchema":true,"includeStructuredContent":false}`},
+		{"mcpServerHandler", `{"operations":"a","name":"","version":7,"debugMode":"on","includeOutputSchema":1,"includeStructuredContent":null,"files":[]}`},
+		{"mcpServerHandler", `{"operations":[{"file":1},"a",{"file":"x","id":"","path":"y"}],"name":"` + strings.Repeat("x", 129) + `","version":" "}`},
 		{"api-key-inbound", `{}`},
 		{"api-key-inbound", `{"bucketName":"a-bucket","authHeader":"X-Key","authScheme":"","cacheTtlSeconds":60}`},
 		{"api-key-inbound", `{"bucketName":"a-bucket","bucketId":"bckt_1","authHeader":"X Key","authScheme":"Be arer","cacheTtlSeconds":59,"allowUnauthenticatedRequests":1}`},
@@ -63,9 +67,26 @@ func TestEveryMistakeInOptionsSaysWhatToDo(t *testing.T) {
 		{"query-param-to-header-inbound", `{"queryParam":"token","headerName":"Authorization","headerValue":"Bearer {value}"}`},
 		{"query-param-to-header-inbound", `{"headerName":"content-length","headerValue":"Bearer"}`},
 		{"query-param-to-header-inbound", `{"queryParam":"","headerName":"X: y","headerValue":"{value}\n"}`},
+		{"graphql-complexity-limit-inbound", `{"maxDepth":0,"maxComplexity":"100"}`},
+		{"graphql-complexity-limit-inbound", `{"useDepthLimit":{"depthLimit":5,"ignore":["edges"]},"useComplexityLimit":{"complexityLimit":100,"endpointUrl":"https://up.example.com"}}`},
+		{"graphql-complexity-limit-inbound", `{}`},
+		{"graphql-complexity-limit-inbound", `{"maxDepth":-1,"maxComplexity":0,"depth":5}`},
+		{"graphql-complexity-limit-inbound", `{"maxDepth":1.5,"maxComplexity":null}`},
+		{"graphql-complexity-limit-inbound", `{"maxDepth":5,"useDepthLimit":{"depthLimit":5,"ignore":["/^x/",""]},"maxComplexity":5,"useComplexityLimit":{}}`},
+		{"graphql-disable-introspection-inbound", `{}`},
+		{"graphql-disable-introspection-inbound", `{"enabled":true}`},
+		{"graphql-introspection-filter-outbound", `{"excludeTypes":["Secret"],"excludeTypeFields":{"User":["salary"]}}`},
+		{"graphql-introspection-filter-outbound", `{}`},
+		{"graphql-introspection-filter-outbound", `{"excludeTypes":["a b",""],"excludeTypeFields":{"User":"salary","a/b":["x"],"Order":[1,"a-b"]}}`},
+		{"graphql-introspection-filter-outbound", `{"excludeTypes":"Secret","excludeTypeFields":["User"]}`},
+		{"graphql-analytics-outbound", `{"errorCodeClassification":{"NO_MONEY":"auth"},"defaultErrorClass":"timeout","logErrors":true,"maxScanBytes":"5242880"}`},
+		{"graphql-analytics-outbound", `{"errorCodeClassification":{"a/b":"money","c":1},"defaultErrorClass":"other","logErrors":1,"maxScanBytes":5242881}`},
 		{"moon-phase-inbound", `{}`},
 	} {
 		c := project.Component{Export: test.name, Module: "$import(@gatewright/runtime)", Options: json.RawMessage(test.options)}
+		if strings.HasPrefix(test.name, "graphql-") {
+			c.Module = "$import(@gatewright/graphql)"
+		}
 		fmt.Fprintf(&out, "%s %s\n", test.name, test.options)
 		problems := gateway.Catalogue{}.CheckHandler(c)
 		if !strings.HasSuffix(test.name, "Handler") {

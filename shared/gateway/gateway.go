@@ -33,11 +33,13 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/handler"
+	"github.com/gatewright/gatewright/shared/gateway/mcp"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/problem"
 	"github.com/gatewright/gatewright/shared/gateway/router"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/graphql"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -63,10 +65,12 @@ type Config struct {
 	// cannot.
 	Subscriptions policy.Subscriptions
 	Quotas        policy.Quotas
-	Upstream      *upstream.Client
-	IDs           IDs
-	Now           func() time.Time
-	Log           *slog.Logger
+	// Operations counts GraphQL operations, nil for nobody.
+	Operations policy.Operations
+	Upstream   *upstream.Client
+	IDs        IDs
+	Now        func() time.Time
+	Log        *slog.Logger
 
 	// TrustedProxies are the load balancers whose forwarding headers and request
 	// ids are believed.
@@ -79,6 +83,8 @@ type Config struct {
 	MaxHeaderBytes, MaxHeaderFields int
 	// Fields decides which of a request's fields go upstream.
 	Fields upstream.Filter
+	// Calls counts each request of a deployment, nil for a gateway that does not.
+	Calls Calls
 	// Access gets a line for each request, nil for none.
 	Access *slog.Logger
 	// Telemetry is what is told of requests beside their lines.
@@ -90,6 +96,8 @@ type Gateway struct {
 	config  Config
 	sites   sites
 	buffers buffers
+	// documents are those of GraphQL that were seen, of all sites.
+	documents *graphql.Cache
 	// warm is set by the first request.
 	warm atomic.Bool
 }
@@ -104,7 +112,7 @@ func New(c Config) *Gateway {
 	if c.MaxHeaderFields == 0 {
 		c.MaxHeaderFields = defaultHeaderFields
 	}
-	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now}}
+	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now}, documents: graphql.NewCache()}
 }
 
 // The gateway's own routes: they exist at every host.
@@ -131,6 +139,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.RequestID = g.requestID(r, from)
 	watch := g.watch(r, x)
 	defer watch.end(&out, x) // after recover has answered
+	defer g.count(&out, x)
 	defer g.recover(&out, x)
 	response, c := g.answer(&out, r, x, from, watch, badPath)
 	unread := out.body.unread()
@@ -192,7 +201,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 	}
 	s := g.sites.get(deployment, g.newSite)
 	// Problems tell the build from here on, matched or not.
-	x.Route = &pipeline.Route{Info: pipeline.Info{BuildID: s.identity.BuildID, Deployment: s.identity.Deployment}}
+	x.Route = &pipeline.Route{Info: infoOf(s.identity)}
 	if x.Path == buildPath {
 		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
 	}
@@ -237,6 +246,11 @@ func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response,
 	}
 	// A browser that could not read a 405 would report a CORS fault instead.
 	c := s.corsAt(x.Path, allowed[0])
+	if x.Method != http.MethodOptions && s.isServer(x.Path, allowed) {
+		response := x.Problem(http.StatusMethodNotAllowed, "An MCP server is called with POST: it holds no stream open, and has no sessions to end.")
+		response.Header.Set("Allow", http.MethodPost)
+		return response, c
+	}
 	if slices.Contains(allowed, http.MethodGet) && !slices.Contains(allowed, http.MethodHead) {
 		allowed = append(allowed, http.MethodHead)
 	}
@@ -256,6 +270,16 @@ func (s *site) unmatched(r *http.Request, x *pipeline.Exchange) (*http.Response,
 		return response, nil
 	}
 	return response, c
+}
+
+// isServer reports whether all that there is at a path is an MCP server: its 405 says what the transport of the
+// protocol wants to be told (contract 4.3), preflights or not.
+func (s *site) isServer(path string, allowed []string) bool {
+	if len(allowed) != 1 || allowed[0] != http.MethodPost {
+		return false
+	}
+	_, ok := s.find(&pipeline.Exchange{Method: http.MethodPost, Path: path}).Handler.(*mcp.Server)
+	return ok
 }
 
 // corsAt returns the CORS policy of the route at a path, nil for none.
@@ -302,8 +326,10 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 		policy: policy.Setup{
 			Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
+			Documents: g.documents, Operations: g.config.Operations,
 			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
 		},
+		log: g.config.Log,
 	})
 	for _, p := range s.problems {
 		g.config.Log.Error("deployment can't be served",

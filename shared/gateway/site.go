@@ -3,9 +3,11 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 
 	"github.com/gatewright/gatewright/shared/gateway/handler"
+	"github.com/gatewright/gatewright/shared/gateway/mcp"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/router"
@@ -33,6 +35,7 @@ type siteRoute struct {
 type installation struct {
 	handler handler.Setup
 	policy  policy.Setup
+	log     *slog.Logger
 }
 
 // newSite makes everything of an artifact ready, and collects all that is wrong.
@@ -49,6 +52,7 @@ func newSite(a *project.Artifact, with installation) *site {
 	for i := range a.Routes {
 		m.route(i)
 	}
+	m.serve()
 	return s
 }
 
@@ -60,6 +64,7 @@ type maker struct {
 	policies map[string]policy.Provisioned
 	cors     map[string]*cors
 	site     *site
+	servers  []mcpServer
 	full     bool // it is told that the URL patterns are over a budget together
 }
 
@@ -82,11 +87,8 @@ func (m *maker) route(i int) {
 	r := &m.artifact.Routes[i]
 	identity := m.artifact.Identity
 	out := &m.site.routes[i]
-	out.Info = pipeline.Info{
-		OperationID: r.OperationID, Method: r.Method, Path: r.Path,
-		Account: identity.AccountID, Project: identity.Project, Environment: identity.Environment,
-		Deployment: identity.Deployment, BuildID: identity.BuildID,
-	}
+	out.Info = infoOf(identity)
+	out.Info.OperationID, out.Info.Method, out.Info.Path = r.OperationID, r.Method, r.Path
 	if err := m.site.router.Add(r.Method, r.Path, r.PathMode, i); err != nil {
 		if full := errors.Is(err, router.ErrFull); !full || !m.full {
 			m.full = m.full || full
@@ -101,6 +103,9 @@ func (m *maker) route(i int) {
 		m.report(r, extension+"/handler"+p.Path, "%s", p.Message)
 	}
 	out.Handler = h
+	if server, ok := h.(*mcp.Server); ok && len(problems) == 0 {
+		m.servers = append(m.servers, mcpServer{server, i})
+	}
 
 	for n, name := range r.Inbound {
 		p := m.policy(r, policy.Inbound, name, n)
@@ -111,6 +116,14 @@ func (m *maker) route(i int) {
 		out.Outbound = append(out.Outbound, p.Outbound)
 	}
 	out.cors = m.corsOf(r)
+}
+
+// infoOf says which deployment a request is of that has no route.
+func infoOf(identity project.Identity) pipeline.Info {
+	return pipeline.Info{
+		Account: identity.AccountID, Project: identity.Project, Environment: identity.Environment,
+		Deployment: identity.Deployment, BuildID: identity.BuildID,
+	}
 }
 
 // policy makes the policy that a route names in a direction.

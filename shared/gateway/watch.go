@@ -6,10 +6,44 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/gatewright/gatewright/shared/analytics"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/gateway/router"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
+
+// Calls counts requests. It neither blocks nor fails.
+type Calls interface {
+	Call(c analytics.Call)
+}
+
+// count counts a request that was answered for a deployment, whatever the answer: by its route, where there is one, and the
+// gateway's own routes not at all.
+func (g *Gateway) count(out *writer, x *pipeline.Exchange) {
+	if g.config.Calls == nil || x.Route == nil || router.IsReserved(x.Path) {
+		return
+	}
+	info := &x.Route.Info
+	status := out.status
+	if status == 0 {
+		status = statusClientGone
+	}
+	call := analytics.Call{
+		Deployment: deploymentOf(info), Method: x.Method, Route: info.Path, Status: status, At: x.Start,
+	}
+	if x.User != nil {
+		call.Consumer = x.User.Sub
+	}
+	g.config.Calls.Call(call)
+}
+
+// statusClientGone counts requests that got no answer because nobody waited for it any more, as logs of other servers have it.
+const statusClientGone = 499
+
+func deploymentOf(info *pipeline.Info) analytics.Deployment {
+	return analytics.Deployment{AccountID: info.Account, Project: info.Project, Environment: info.Environment, Name: info.Deployment}
+}
 
 // watched is a request whose end is told: as a line, a span, or both. The zero
 // value is one that nobody asks about.

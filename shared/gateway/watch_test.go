@@ -59,14 +59,20 @@ func TestTheLineOfARequestIsAsDocumented(t *testing.T) {
 	if upstreamLatency <= 0 || latency < upstreamLatency {
 		t.Errorf("%v ms, of which the upstream's %v", latency, upstreamLatency)
 	}
+	documentedLine(t, line, "## The line of a gateway request")
+	if _, raw := c.Spans(t); strings.Contains(lines.String()+string(raw), "hidden") {
+		t.Errorf("a secret is told: %s\n%q", lines, raw)
+	}
+}
+
+// documentedLine compares the fields of a line with those that the documentation has.
+func documentedLine(t *testing.T, line map[string]any, heading string) {
+	t.Helper()
 	for _, name := range []string{slog.TimeKey, slog.LevelKey, slog.MessageKey} {
 		delete(line, name)
 	}
-	for _, wrong := range telemetrytest.Undocumented(t, documentation, "## The line of a gateway request", slices.Collect(maps.Keys(line))...) {
+	for _, wrong := range telemetrytest.Undocumented(t, documentation, heading, slices.Collect(maps.Keys(line))...) {
 		t.Error(wrong)
-	}
-	if _, raw := c.Spans(t); strings.Contains(lines.String()+string(raw), "hidden") {
-		t.Errorf("a secret is told: %s\n%q", lines, raw)
 	}
 }
 

@@ -75,6 +75,8 @@ type Route struct {
 	GraphQL bool `json:"graphql,omitempty"`
 	// MCP is the route's mcp object, absent when it has none.
 	MCP json.RawMessage `json:"mcp,omitempty"`
+	// MCPOperation is what the project's MCP servers offer of the route, absent where none does.
+	MCPOperation *MCPOperation `json:"mcpOperation,omitempty"`
 }
 
 // Source is a place in a project's files.

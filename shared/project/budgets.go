@@ -53,6 +53,9 @@ const (
 	maxAddressBytes  = 16 << 10
 	maxArtifactBytes = 8 * mib
 
+	maxToolBytes = 64 << 10
+	maxOffered   = 500
+
 	// MaxPatternBytes bounds a URL pattern as it is written.
 	MaxPatternBytes = 1 << 10
 	// MaxPatternSteps bounds what RE2 makes of a URL pattern: the instructions of
@@ -144,6 +147,8 @@ func Budgets() []Budget {
 		{"options", maxOptionBytes, "bytes", "the options of a handler or policy, with variables put in, and of an `mcp` object", "variables that multiply"},
 		{"option values", maxOptionValues, "values", "the options of a handler or policy", "the checks of each"},
 		{"address", maxAddressBytes, "bytes", "`rewritePattern` or `baseUrl`, with variables put in", "variables that multiply, in the gateway's memory"},
+		{"MCP operations", maxOffered, "operations", "those that one MCP server offers", "clients, which are sent all of them"},
+		{"tool", maxToolBytes, "bytes", "what an MCP server tells of an operation: its description, and the schema of its arguments or answers with all that they refer to", "clients, and schemas that multiply"},
 		{"artifact", maxArtifactBytes, "bytes", "the compiled project", "the gateway's memory"},
 		{"pattern", MaxPatternBytes, "bytes", "a URL pattern as it is written", "the time to compile it"},
 		{"pattern steps", MaxPatternSteps, "instructions", "RE2's program of a URL pattern", "the time of every request that it is tried for"},

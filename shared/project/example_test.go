@@ -8,28 +8,29 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// TestExampleHasTheShapeOfAProject compiles examples/hello but for the options
-// of its handlers and policies, which the scenario test deploys for real.
-func TestExampleHasTheShapeOfAProject(t *testing.T) {
-	root := os.DirFS("../../examples/hello")
-	files := project.Files{}
-	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+// TestExamplesHaveTheShapeOfProjects compiles examples but for the options of their handlers and
+// policies: the scenario tests deploy them for real.
+func TestExamplesHaveTheShapeOfProjects(t *testing.T) {
+	for name, routes := range map[string]int{"hello": 3, "library": 7} {
+		root, files := os.DirFS("../../examples/"+name), project.Files{}
+		err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(root, path)
+			files[path] = data
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		data, err := fs.ReadFile(root, path)
-		files[path] = data
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	artifact, result := compile(t, files, project.Input{Catalogue: lenient{}})
-	if len(result.Errors)+len(result.Warnings) > 0 {
-		t.Fatalf("errors %+v, warnings %+v", result.Errors, result.Warnings)
-	}
-	if len(artifact.Routes) != 3 {
-		t.Errorf("%d routes, want 3", len(artifact.Routes))
+		artifact, result := compile(t, files, project.Input{Catalogue: lenient{}})
+		if len(result.Errors)+len(result.Warnings) > 0 {
+			t.Fatalf("%s: errors %+v, warnings %+v", name, result.Errors, result.Warnings)
+		}
+		if len(artifact.Routes) != routes {
+			t.Errorf("%s: %d routes, want %d", name, len(artifact.Routes), routes)
+		}
 	}
 }
 

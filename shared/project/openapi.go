@@ -190,24 +190,30 @@ func (r *references) leads(target string) bool {
 }
 
 func exists(value any, path string) bool {
+	_, ok := lookup(value, path)
+	return ok
+}
+
+// lookup returns what a JSON pointer without its first slash leads to.
+func lookup(value any, path string) (any, bool) {
 	for token := range strings.SplitSeq(path, "/") {
 		token = unescapeToken(percentDecoded(token))
 		switch v := value.(type) {
 		case map[string]any:
 			child, ok := v[token]
 			if !ok {
-				return false
+				return nil, false
 			}
 			value = child
 		case []any:
 			i, err := strconv.Atoi(token)
 			if err != nil || i < 0 || i >= len(v) {
-				return false
+				return nil, false
 			}
 			value = v[i]
 		default:
-			return false
+			return nil, false
 		}
 	}
-	return true
+	return value, true
 }

@@ -83,6 +83,8 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 		},
 		policies: map[string]*policyUse{},
 		unread:   map[string]bool{},
+		docs:     map[string]*document{},
+		offers:   map[Source]*offerMaker{},
 	}
 	c.knownPolicies = sync.OnceValue(c.listPolicies)
 	c.env = &environment{variables: in.Variables, report: &c.report}
@@ -130,6 +132,11 @@ type compiler struct {
 	// unread are the files that could not be read: what others expect of them is
 	// not missing for that.
 	unread map[string]bool
+	// docs are the documents of routes by their files, servers the routes that are MCP servers, and
+	// offers what they offer of routes, by where these are declared.
+	docs    map[string]*document
+	servers []mcpServer
+	offers  map[Source]*offerMaker
 	// values, operations and size count what has a budget: the values read, the
 	// routes of them, and about what the artifact's encoding has in bytes.
 	values, operations, size int
@@ -172,9 +179,12 @@ func (c *compiler) readRoutes() {
 		}
 		c.forbid(name, nil, doc.root, inHandlerOptions)
 		if c.checkOpenAPI(doc) {
+			c.docs[name] = doc
 			c.readPaths(doc, seen)
 		}
 	}
+	c.readServers(seen)
+	clear(c.docs)
 }
 
 // warnOfMistaken warns of files that are there and not read.

@@ -26,6 +26,8 @@ func (catalogue) CheckHandler(c project.Component) []project.Problem {
 		return faults(c.Options, "baseUrl", "baseUrl", "followRedirects")
 	case "urlRewriteHandler":
 		return faults(c.Options, "rewritePattern", "rewritePattern")
+	case "mcpServerHandler":
+		return faults(c.Options, "operations", "operations", "includeOutputSchema")
 	}
 	return []project.Problem{{Path: "/export", Message: "There is no handler of this name."}}
 }

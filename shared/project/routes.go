@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -15,9 +16,8 @@ import (
 )
 
 const (
-	routeExtension   = "x-gateway-route"
-	pathExtension    = "x-gateway-path"
-	graphQLExtension = "x-graphql"
+	routeExtension = "x-gateway-route"
+	pathExtension  = "x-gateway-path"
 
 	corsNone     = "none"
 	corsAnything = "anything-goes"
@@ -157,7 +157,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.Inbound = c.policyNames(file, at, object, "inbound")
 	route.Outbound = c.policyNames(file, at, object, "outbound")
 	route.CORSPolicy = c.corsPolicy(file, at, object)
-	route.GraphQL, _ = operation[graphQLExtension].(bool)
+	route.GraphQL = c.isGraphQL(operation, route)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
 		c.checkMCP(file, at+"/mcp", mcp, route.Method)
 		if c.withinOptions(file, at+"/mcp", mcp) {
@@ -166,6 +166,12 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	}
 	if !shadowed && c.grow(file, at, route.bytes()) {
 		c.artifact.Routes = append(c.artifact.Routes, route)
+	}
+	if ok && component.Export == MCPServerHandler {
+		if route.Method != http.MethodPost {
+			c.fail(file, at+"/handler/export", "An MCP server is called with POST, and this operation is %s. Move the handler to a POST operation; other methods are answered 405 there.", route.Method)
+		}
+		c.servers = append(c.servers, mcpServer{source: route.Source, options: component.Options, res: res})
 	}
 }
 

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
+
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/cloud"
 )
 
-func main() { cloud.Start(gateway.Open) }
+func main() { cloud.StartEnding(context.Background(), gateway.OpenEnding) }

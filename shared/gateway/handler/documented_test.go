@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/shared/gateway/mcp"
 )
 
 // TestHandlersAreDocumented keeps docs/projects.md complete.
@@ -22,7 +24,7 @@ func TestHandlersAreDocumented(t *testing.T) {
 	for name := range constructors() {
 		names = append(names, name)
 	}
-	for _, options := range []any{forwardOptions{}, rewriteOptions{}} {
+	for _, options := range []any{forwardOptions{}, rewriteOptions{}, mcp.Options{}} {
 		for field := range reflect.TypeOf(options).Fields() {
 			names = append(names, field.Tag.Get("json"))
 		}

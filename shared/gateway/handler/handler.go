@@ -1,6 +1,6 @@
 // Package handler has the built-in handlers of routes: what answers a request
 // that passed its route's inbound policies (contract 4.1). urlForwardHandler
-// and urlRewriteHandler send it upstream.
+// and urlRewriteHandler send it upstream; mcpServerHandler is package mcp's.
 //
 // Handlers that run a project's own code are none of them: a module that is not
 // built in is refused. Read this file, then proxy.go.
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatewright/gatewright/shared/gateway/mcp"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/project"
@@ -41,9 +42,16 @@ type constructor func(raw json.RawMessage, s *Setup) (pipeline.Handler, []projec
 // constructors are all built-in handlers by their exports.
 func constructors() map[string]constructor {
 	return map[string]constructor{
-		"urlForwardHandler": newForward,
-		"urlRewriteHandler": newRewrite,
+		project.MCPServerHandler: newServer,
+		"urlForwardHandler":      newForward,
+		"urlRewriteHandler":      newRewrite,
 	}
+}
+
+// newServer makes an MCP server, which whoever makes the routes lets serve once all of them are there.
+func newServer(raw json.RawMessage, _ *Setup) (pipeline.Handler, []project.Problem) {
+	server, problems := mcp.New(raw)
+	return server, problems
 }
 
 // Check returns what is wrong with a handler as its project wrote it.

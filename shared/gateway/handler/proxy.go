@@ -1,12 +1,10 @@
 package handler
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
-	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -214,22 +211,8 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 // failed answers the problem that a failed round trip is.
 func failed(x *pipeline.Exchange, body *inboundBody, err error) *http.Response {
 	if body != nil {
-		// The listener ends a request with these causes (package listen), and the round
-		// trip ends with the request, before it knows why.
-		switch cause := context.Cause(x.Context); {
-		case errors.Is(cause, os.ErrDeadlineExceeded):
-			x.Cause = cause
-			return x.Problem(http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once.")
-		case errors.Is(cause, framing.ErrChunks):
-			x.Cause = cause
-			return x.Problem(http.StatusBadRequest, malformedBody)
-		}
-		if cause := body.failure(); cause != nil && x.Context.Err() == nil {
-			if _, tooLarge := errors.AsType[*http.MaxBytesError](cause); tooLarge {
-				return x.Problem(http.StatusRequestEntityTooLarge, "The body is larger than this gateway takes. Send less.")
-			}
-			x.Cause = cause
-			return x.Problem(http.StatusBadRequest, malformedBody)
+		if response := x.RefuseBody(body.failure()); response != nil {
+			return response
 		}
 	}
 	failure := upstream.Explain(x.Context, err)
@@ -240,8 +223,6 @@ func failed(x *pipeline.Exchange, body *inboundBody, err error) *http.Response {
 	}
 	return x.Problem(failure.Status, failure.Detail)
 }
-
-const malformedBody = "The body ended early or is not encoded as its header says. Send it again."
 
 // statusClientClosed is nginx's word for a client that left: it is seen by
 // observers only.

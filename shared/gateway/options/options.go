@@ -143,6 +143,10 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
+		if v.NumField() == 0 {
+			r.report(pointer+"/"+escape(name), "Remove this option: there are none here.")
+			continue
+		}
 		r.report(pointer+"/"+escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
 	}
 }

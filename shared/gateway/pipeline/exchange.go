@@ -72,10 +72,13 @@ type Exchange struct {
 	// Informational tells the client of a 1xx response before the final one, nil where
 	// nobody can be told.
 	Informational func(status int, header http.Header)
+	// GraphQL is what GraphQL policies have read of the body, nil before.
+	GraphQL *GraphQL
 	// Cause is why a station answered a problem, for the log; it is nil when the
 	// problem says it all. It holds no secret.
 	Cause error
 
+	write    func() ([]byte, *http.Response) // the body, nil where it is there
 	query    url.Values
 	withheld []string
 	secrets  []string
@@ -92,6 +95,25 @@ type User struct {
 	Sub string
 	// Data is the consumer's metadata, a JSON object, or nil.
 	Data json.RawMessage
+}
+
+// Inner returns an exchange that is made inside the process on behalf of the one who made x: of the same
+// client, user and request id, under the same origin, with a copy of the header and with what is withheld.
+// It has no body, no query and no path yet, tells nobody of anything on its way, and what it is told
+// does not show in x. Several may be made of one exchange at once, as long as nobody changes that one.
+func (x *Exchange) Inner() *Exchange {
+	inner := &Exchange{
+		Context: x.Context, Scheme: x.Scheme, Host: x.Host, Header: x.Header.Clone(), Body: http.NoBody,
+		Client: x.Client, RequestID: x.RequestID, ClientChain: x.ClientChain, Start: x.Start, Now: x.Now, User: x.User,
+		withheld: slices.Clone(x.withheld), secrets: slices.Clone(x.secrets),
+	}
+	if inner.Header == nil {
+		inner.Header = http.Header{}
+	}
+	if x.Now != nil {
+		inner.Start = x.Now()
+	}
+	return inner
 }
 
 // Param returns the unescaped value of a path parameter, "" for an unknown one.

@@ -31,6 +31,22 @@ type Outbound interface {
 	Outbound(x *Exchange, r *http.Response) *http.Response
 }
 
+// Opener is an outbound policy that has to know of every exchange of its route, of those too
+// which an inbound policy ends.
+type Opener interface {
+	// Open is called before all inbound policies. After is there for what comes of the
+	// exchange.
+	Open(x *Exchange)
+}
+
+// Preparer is an outbound policy that has a say in what is asked for, before it looks at the
+// answer.
+type Preparer interface {
+	// Prepare is called when all inbound policies have let the exchange go on. A response ends
+	// it there, as one of theirs does.
+	Prepare(x *Exchange) *http.Response
+}
+
 // Handler answers the request of a route.
 type Handler interface {
 	// Handle always answers a response; its body is the caller's to close. A
@@ -59,11 +75,9 @@ type Info struct {
 // Run sends an exchange through the route. A panic of a station is not caught
 // here: the gateway does that for the whole request.
 func (r *Route) Run(x *Exchange) *http.Response {
-	for _, policy := range r.Inbound {
-		if response := policy.Inbound(x); response != nil {
-			x.settle(response, false)
-			return x.tell(response)
-		}
+	if response := r.ask(x); response != nil {
+		x.settle(response, false)
+		return x.tell(response)
 	}
 	if x.Streaming != nil {
 		x.Streaming()
@@ -88,4 +102,26 @@ func (r *Route) Run(x *Exchange) *http.Response {
 		response = policy.Outbound(x, response)
 	}
 	return x.tell(response)
+}
+
+// ask sends the request past the policies, nil for one that may go to the handler.
+func (r *Route) ask(x *Exchange) *http.Response {
+	for _, policy := range r.Outbound {
+		if opener, ok := policy.(Opener); ok {
+			opener.Open(x)
+		}
+	}
+	for _, policy := range r.Inbound {
+		if response := policy.Inbound(x); response != nil {
+			return response
+		}
+	}
+	for _, policy := range r.Outbound {
+		if preparer, ok := policy.(Preparer); ok {
+			if response := preparer.Prepare(x); response != nil {
+				return response
+			}
+		}
+	}
+	return x.writeBody()
 }

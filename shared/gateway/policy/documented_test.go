@@ -3,6 +3,7 @@ package policy
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -14,13 +15,20 @@ func TestPoliciesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ownPages := map[string]string{"quota-inbound": "quotas.md"}
+	ownPages := map[string]string{
+		"quota-inbound": "quotas.md",
+		complexityType:  "graphql.md", introspectionType: "graphql.md", filterType: "graphql.md", analyticsType: "graphql.md",
+	}
 	declared := map[string]any{
 		"api-key-inbound":               apiKeyOptions{},
 		"mtls-auth-inbound":             mtlsOptions{},
 		"rate-limit-inbound":            rateLimitOptions{},
 		"query-param-to-header-inbound": queryParamOptions{},
 		"quota-inbound":                 quotaOptions{},
+		complexityType:                  complexityOptions{},
+		introspectionType:               introspectionOptions{},
+		filterType:                      filterOptions{},
+		analyticsType:                   analyticsOptions{},
 	}
 	for name := range builtins() {
 		options, ok := declared[name]
@@ -47,6 +55,32 @@ func TestPoliciesAreDocumented(t *testing.T) {
 			if option := field.Tag.Get("json"); !strings.Contains(section, "`"+option+"`") {
 				t.Errorf("the section of %s lacks the option %s", name, option)
 			}
+		}
+	}
+}
+
+// TestGraphQLIsDocumented does so for the nested spellings of GraphQL's limits, and for the classes of
+// errors.
+func TestGraphQLIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/graphql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, options := range []any{depthLimitOptions{}, complexityLimitOptions{}} {
+		for field := range reflect.TypeOf(options).Fields() {
+			names = append(names, field.Tag.Get("json"))
+		}
+	}
+	for code, class := range builtinClasses {
+		row := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| .*`" + code + "`").FindStringSubmatch(string(text))
+		if row == nil || classNames[row[1]] != class {
+			t.Errorf("docs/graphql.md has %s not in its class", code)
+		}
+	}
+	for _, name := range names {
+		if !strings.Contains(string(text), name) {
+			t.Errorf("docs/graphql.md lacks %s", name)
 		}
 	}
 }

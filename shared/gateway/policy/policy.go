@@ -9,7 +9,10 @@
 // ratelimit.go the limits, mtls.go clients' certificates. quota.go counts what callers have
 // bought, by way of claims.go (what is counted, and once) and amount.go (what an answer
 // says it has used). The interfaces that policies need of the installation are declared where
-// they are used: Keys, Allowances, Clients, Subscriptions and Quotas.
+// they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
+//
+// The policies of GraphQL routes begin in graphql.go, which reads requests for all of them:
+// graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
 package policy
 
 import (
@@ -22,6 +25,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/graphql"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -43,6 +47,10 @@ type Setup struct {
 	// nobody can.
 	Subscriptions Subscriptions
 	Quotas        Quotas
+	// Documents remembers what is known of GraphQL documents, nil for nothing.
+	Documents *graphql.Cache
+	// Operations counts GraphQL operations, nil for nobody.
+	Operations Operations
 	// Log hears of what could not be counted, Metrics has it counted instead, at Now.
 	Log     *slog.Logger
 	Metrics bool
@@ -83,6 +91,10 @@ func builtins() map[string]kind {
 		quotaType:                       {direction: Inbound, module: RuntimeModule, provision: newQuota},
 		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
 		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
+		complexityType:                  {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
+		introspectionType:               {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
+		filterType:                      {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
+		analyticsType:                   {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
 	}
 }
 
@@ -120,6 +132,9 @@ func identifying() []string {
 	slices.Sort(out)
 	return out
 }
+
+// Identifies reports whether policies of a type say who the user of a request is.
+func Identifies(policyType string) bool { return builtins()[policyType].identifies }
 
 // DirectionOf returns where a policy of a type may stand, "" for an unknown type.
 func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }

@@ -1,0 +1,81 @@
+package gateway_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/analytics"
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+)
+
+// calls are those that were counted.
+type calls struct {
+	mu  sync.Mutex
+	all []analytics.Call
+}
+
+func (c *calls) Call(call analytics.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, call)
+}
+
+// TestEachRequestOfADeploymentIsCounted once, with the route and the status that it got and the consumer whose key it had, and no other request:
+// neither the gateway's own routes nor hosts without a deployment.
+func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			w.Header().Set("Content-Length", "100000")
+		}
+		say(w, "%s", strings.Repeat("x", 50_000))
+	})
+	a := artifact(route("GET /todos/{id}", forward(up.URL), "key"), route("GET /half", forward(up.URL)), route("POST /gone", forward("http://127.0.0.1:1")))
+	declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b"})
+	counted := &calls{}
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
+	h.keys.known = map[string]policy.Identity{"b good": {Sub: "acme"}}
+	for _, request := range []string{
+		"GET /todos/1?q=1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer good",
+		"GET /todos/1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer bad",
+		"GET /half HTTP/1.1\r\nHost: shop.test",
+		"POST /gone HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 0",
+		"GET /nowhere HTTP/1.1\r\nHost: shop.test",
+		"DELETE /half HTTP/1.1\r\nHost: shop.test",
+		"GET /__gatewright/build HTTP/1.1\r\nHost: shop.test",
+		"GET /__gatewright/none HTTP/1.1\r\nHost: shop.test",
+		"GET /half HTTP/1.1\r\nHost: other.test",
+		"GET /half HTTP/1.1\r\nHost: broken.test",
+	} {
+		answer, _ := raw(t, h.URL, request+"\r\nConnection: close\r\n\r\n")
+		_, _ = answer.WriteTo(&strings.Builder{})
+	}
+	h.Close()
+	type seen struct {
+		consumer, method, route string
+		status                  int
+	}
+	var got []seen
+	for _, c := range counted.all {
+		got = append(got, seen{c.Consumer, c.Method, c.Route, c.Status})
+		want := analytics.Deployment{AccountID: "a1", Project: "shop", Environment: "production", Name: "shop-main-1234567"}
+		if c.Deployment != want || c.At.IsZero() {
+			t.Errorf("counted is %+v", c)
+		}
+	}
+	want := []seen{
+		{"acme", "GET", "/todos/{id}", 200},
+		{"", "GET", "/todos/{id}", 401},
+		{"", "GET", "/half", 200},
+		{"", "POST", "/gone", 502},
+		{"", "GET", "", 404},
+		{"", "DELETE", "", 405},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("counted are\n%v\nwant\n%v", got, want)
+	}
+}

@@ -1,0 +1,146 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/graphql/graphqltest"
+)
+
+// executing has a server answer what GraphQL.js does, in whatever encoding.
+func executing(oracle *graphqltest.Oracle, encoding string) func(w http.ResponseWriter, body string) {
+	return func(w http.ResponseWriter, body string) {
+		var one struct{ Query, OperationName string }
+		var text string
+		if json.Unmarshal([]byte(body), &one) == nil {
+			text = string(oracle.Execute(one.Query, one.OperationName))
+		} else {
+			var all []struct{ Query, OperationName string }
+			_ = json.Unmarshal([]byte(body), &all)
+			for i, r := range all {
+				text += map[bool]string{true: "[", false: ","}[i == 0] + string(oracle.Execute(r.Query, r.OperationName))
+			}
+			text += "]"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Etag", `"1"`)
+		if encoding == "gzip" {
+			text = zipped(text)
+		}
+		if encoding != "" {
+			w.Header().Set("Content-Encoding", encoding)
+		}
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// TestAFilteredRouteShowsNothingOfWhatIsHidden asks a real server through the gateway.
+func TestAFilteredRouteShowsNothingOfWhatIsHidden(t *testing.T) {
+	oracle := graphqltest.Start(t, "../..")
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{
+		"excludeTypes": []string{"Audit", "Secret", "SecretFilter"}, "excludeTypeFields": map[string]any{"User": []string{"salary"}, "Query": []string{"secretReport", "secrets"}},
+	}})
+	for name, test := range map[string]struct {
+		body, encoding string
+		status         int
+		want           string
+	}{
+		"types":                    {queryOf("{__schema{types{name}}}"), "", 200, `"User"`},
+		"compressed":               {queryOf("{__schema{types{name}}}"), "gzip", 200, `"User"`},
+		"compressed otherwise":     {queryOf("{__schema{types{name}}}"), "br", 502, "can't be read"},
+		"under other names":        {queryOf("{me{name} x:__schema{t:types{f:fields{n:name}}}}"), "", 200, `"n":"friends"`},
+		"by a name":                {queryOf(`{__type(name:"Secret"){enumValues{name}}}`), "", 200, `{"data":{"__type":null}}`},
+		"in a batch":               {"[" + queryOf("{me{name}}") + "," + queryOf(`{__type(name:"User"){fields{name}}}`) + "]", "", 200, `[{"data":{"me":{"name":"Ann"}}},{"data":{"__type":{"fields":[{"name":"id"},{"name":"name"},{"name":"friends"}]}}}]`},
+		"a suggestion":             {queryOf("{secretRepor}"), "", 200, `Cannot query field \"secretRepor\" on type \"Query\"."`},
+		"a compressed suggestion":  {queryOf("{secretRepor}"), "gzip", 200, `Cannot query field \"secretRepor\" on type \"Query\"."`},
+		"one of another coding":    {queryOf("{secretRepor}"), "br", 502, "can't be read"},
+		"a suggestion of a type":   {queryOf("{...F} fragment F on Secre{id}"), "", 200, `Unknown type \"Secre\"."`},
+		"not of the introspection": {queryOf("{__schema{types{appliedDirectives{name}}}}"), "", 400, "GRAPHQL_VALIDATION_FAILED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.answer = executing(oracle, test.encoding)
+			response := h.send(t, "/graphql", test.body, header("Accept-Encoding", "gzip, br"), header("Accept", "multipart/mixed, text/event-stream"))
+			text := body(t, response)
+			if response.StatusCode != test.status || !strings.Contains(text, test.want) {
+				t.Fatalf("got %d %s", response.StatusCode, text)
+			}
+			for _, secret := range []string{`"Audit"`, `"Secret"`, "SecretFilter", "salary", `"secretReport`, `\"secretReport\"`, "secrets", "LOW", "_gatewright"} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s is in %s", secret, text)
+				}
+			}
+			if test.status == http.StatusOK && response.Header.Get("Etag") != "" {
+				t.Errorf("the upstream's ETag stayed: %v", response.Header)
+			}
+			if _, head := server.last(); test.status != http.StatusBadRequest && (head.Get("Accept") != "application/json" || head.Get("Accept-Encoding") != "gzip") {
+				t.Errorf("the upstream was asked for %q, %q", head.Get("Accept"), head.Get("Accept-Encoding"))
+			}
+		})
+	}
+}
+
+// TestSuggestionsAreCutWhateverTheAnswerIsCalled has servers that do not say that they send JSON.
+func TestSuggestionsAreCutWhateverTheAnswerIsCalled(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	const errors = `{"errors":[{"message":"Unknown type \"Audi\". Did you mean \"Audit\"?"}]}`
+	for contentType, text := range map[string]string{"": errors, "text/plain; charset=utf-8": errors, "text/json": "\n" + errors, "application/octet-stream": "[" + errors + "]"} {
+		server.answer = func(w http.ResponseWriter, _ string) {
+			w.Header()["Content-Type"] = []string{contentType}
+			_, _ = io.WriteString(w, text)
+		}
+		if got := body(t, h.send(t, "/graphql", queryOf("{...F} fragment F on Audi{id}"))); strings.Contains(got, `"Audit`) || !strings.Contains(got, "Unknown type") {
+			t.Errorf("as %q: %s", contentType, got)
+		}
+	}
+	for contentType, text := range map[string]string{
+		"text/plain": `{"data":{"did you mean":"Audit?"}}`, "text/html": `<p>did you mean Audit?</p>`, "text/css": `{did you mean Audit?`, "": "",
+	} {
+		for _, encoding := range []string{"", "br", "gzip"} {
+			server.answer = func(w http.ResponseWriter, _ string) {
+				w.Header()["Content-Type"], w.Header()["Content-Encoding"] = []string{contentType}, []string{encoding}
+				_, _ = io.WriteString(w, text)
+			}
+			if got := body(t, h.send(t, "/graphql", queryOf("{a}"), header("Accept-Encoding", "gzip, br"))); got != text {
+				t.Errorf("as %q, %q: %s", contentType, encoding, got)
+			}
+		}
+	}
+}
+
+// TestASubscriptionBesideAQueryMakesNoStreamOfIt: what the query answers is read.
+func TestASubscriptionBesideAQueryMakesNoStreamOfIt(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	server.answer = func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, "{}") }
+	_ = body(t, h.send(t, "/graphql", `{"query":"query A{audi} subscription B{a}","operationName":"A"}`, header("Accept", "text/event-stream")))
+	if _, head := server.last(); head.Get("Accept") != "application/json" {
+		t.Errorf("asked for %q", head.Get("Accept"))
+	}
+}
+
+// TestASubscriptionStreamsThroughAFilter holds that nothing waits for its end.
+func TestASubscriptionStreamsThroughAFilter(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	release := make(chan struct{})
+	server.answer = func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		_, _ = io.WriteString(w, "data: 2\n\n")
+	}
+	response := h.send(t, "/graphql", queryOf("subscription{a}"), header("Accept", "text/event-stream"))
+	first := make([]byte, 9)
+	if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: 1\n\n" {
+		t.Fatalf("%q %v", first, err)
+	}
+	close(release)
+	if got := body(t, response); got != "data: 2\n\n" {
+		t.Errorf("got %q", got)
+	}
+	if _, head := server.last(); head.Get("Accept") != "text/event-stream" {
+		t.Errorf("asked for %q", head.Get("Accept"))
+	}
+}

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Arguments are checked by the library that checks projects, and not by the SDK's: that one has no places of
+// what is wrong, and stops at the first.
+
+// checker is a schema in the two ways in which arguments are held against it.
+type checker struct {
+	// schema tells every violation, with its place: for a list of a million wrong values a hundred times
+	// what they take themselves.
+	schema *jsonschema.Schema
+	// negation is not(schema), which holds for what does not fit, and makes no error of it.
+	negation *jsonschema.Schema
+	// tree is the schema as JSON, of so many bytes, by which work is weighed.
+	tree  any
+	bytes int
+}
+
+// maxToldBytes bounds the arguments of which violations are told one by one.
+const maxToldBytes = 16 << 10
+
+// compileSchema compiles the schema of an operation's arguments.
+func compileSchema(raw json.RawMessage) (*checker, error) {
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of arguments: %w", err)
+	}
+	const name = "arguments.json"
+	c := jsonschema.NewCompiler()
+	c.UseRegexpEngine(pattern)
+	if err := c.AddResource(name, tree); err != nil {
+		return nil, fmt.Errorf("load the schema of arguments: %w", err)
+	}
+	out := &checker{tree: tree, bytes: len(raw)}
+	if out.schema, err = c.Compile(name); err != nil {
+		return nil, fmt.Errorf("compile the schema of arguments: %w", err)
+	}
+	const negation = "not-" + name
+	if err = c.AddResource(negation, map[string]any{"not": map[string]any{"$ref": name}}); err == nil {
+		out.negation, err = c.Compile(negation)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile the negation of arguments: %w", err)
+	}
+	return out, nil
+}
+
+// Bounds of the regular expressions that are checked here: RE2 makes a thousand instructions of x{1000}.
+const (
+	maxPatternBytes  = 256
+	maxPatternRepeat = `\{[0-9,]*[0-9]{3}`
+)
+
+var repeatsMuch = regexp.MustCompile(maxPatternRepeat)
+
+// pattern compiles a regular expression of a schema. One that RE2 does not know, such as those that look
+// ahead, or that costs much, is left to the upstream: it refuses nothing here.
+func pattern(text string) (jsonschema.Regexp, error) {
+	if len(text) <= maxPatternBytes && !repeatsMuch.MatchString(text) {
+		if compiled, err := regexp.Compile(text); err == nil {
+			return compiled, nil
+		}
+	}
+	return anything(text), nil
+}
+
+// anything is a regular expression that is not checked.
+type anything string
+
+// MatchString implements jsonschema.Regexp.
+func (anything) MatchString(string) bool { return true }
+
+// String implements jsonschema.Regexp.
+func (a anything) String() string { return string(a) }
+
+// check holds arguments against the schema, and says what is wrong with the first of them.
+func (c *caller) check(raw json.RawMessage) error {
+	schema, err := c.schema()
+	if err != nil {
+		return err // a build has compiled it
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return invalid("Send arguments as a JSON object.")
+	}
+	if schema.isTooMuch(value, len(raw)) {
+		return invalid("Send fewer values at once: these take too long to be checked.")
+	}
+	if len(raw) > maxToldBytes {
+		if schema.negation.Validate(value) == nil {
+			return invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be told one by one.")
+		}
+		return nil
+	}
+	if err = schema.schema.Validate(value); err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return invalid("These arguments cannot be checked. Send those that tools/list describes.")
+	}
+	return invalid("Correct the arguments: %s.", strings.Join(violations(e), "; "))
+}
+
+// Bounds of what is told of arguments.
+const (
+	maxViolations     = 5
+	maxViolationBytes = 200
+)
+
+// violations are the first of what is wrong, each with its place.
+func violations(e *jsonschema.ValidationError) []string {
+	printer := message.NewPrinter(language.English)
+	var out []string
+	var collect func(e *jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		if len(out) == maxViolations {
+			return
+		}
+		for _, cause := range e.Causes {
+			collect(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		at := "/" + strings.Join(e.InstanceLocation, "/")
+		text := strings.ToValidUTF8(at+" "+e.ErrorKind.LocalizedString(printer), "")
+		if len(text) > maxViolationBytes {
+			text = strings.ToValidUTF8(text[:maxViolationBytes], "") + "…"
+		}
+		out = append(out, text)
+	}
+	collect(e)
+	return out
+}

@@ -1,0 +1,42 @@
+package project
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const graphQLExtension = "x-graphql"
+
+// graphQLPolicies begins the types of the policies of GraphQL routes, one of which may stand in a
+// route once: it leaves nothing to a second one.
+const (
+	graphQLPolicies = "graphql-"
+	graphQLFilter   = "graphql-introspection-filter-outbound"
+)
+
+// isGraphQL is whether an operation is a GraphQL route: by its extension, or by a GraphQL policy, which
+// tags it (contract 4.4).
+func (c *compiler) isGraphQL(operation map[string]any, route Route) bool {
+	file, at := route.Source.File, route.Source.Pointer
+	value, has := operation[graphQLExtension]
+	tagged, ok := value.(bool)
+	if has && !ok {
+		c.fail(file, at+"/"+graphQLExtension, "This is true or false. Write true for a GraphQL route, or leave it out.")
+	}
+	filters := 0
+	for _, name := range slices.Concat(route.Inbound, route.Outbound) {
+		policyType := c.policies[name].policyType
+		tagged = tagged || strings.HasPrefix(policyType, graphQLPolicies)
+		if policyType == graphQLFilter {
+			filters++
+		}
+	}
+	if tagged && route.Method != http.MethodPost {
+		c.fail(file, at, "A GraphQL route is called with POST, and this operation is %s. Make it a POST operation, or take x-graphql and the policies of GraphQL routes away.", route.Method)
+	}
+	if filters > 1 {
+		c.fail(file, at+pointer(routeExtension, "policies", "outbound"), "A route has one policy of the type %s. Put what they exclude into one.", quote(graphQLFilter))
+	}
+	return tagged
+}
