@@ -1,8 +1,14 @@
 package platform
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
+	"fmt"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2/negotiation"
+	"github.com/danielgtaylor/huma/v2/yaml"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -17,15 +23,48 @@ var description []byte
 
 // Bind returns the group's routes. They need nothing but the caller.
 func Bind(installation.Parts) []api.Route {
+	d := describer{inYAML: sync.OnceValues(toYAML)}
 	return []api.Route{
-		openAPI.To(describe),
+		openAPI.To(d.describe),
 		whoAmI.To(identify),
 		listAccounts.To(accounts),
 	}
 }
 
-func describe(context.Context, *struct{}) (*openAPIOut, error) {
-	return &openAPIOut{ContentType: "application/json", Body: description}, nil
+// describer answers the description in the form that is asked for.
+type describer struct {
+	// inYAML makes the YAML for the first who asks for it.
+	inYAML func() ([]byte, error)
+}
+
+// The forms, the one first that is answered to those who take both, or neither.
+const (
+	jsonType = "application/json"
+	yamlType = "application/yaml" // RFC 9512
+)
+
+func (d describer) describe(_ context.Context, in *openAPIIn) (*openAPIOut, error) {
+	out := &openAPIOut{ContentType: jsonType, Vary: "Accept", Body: description}
+	// The names in use before there was a registered one.
+	asked := negotiation.SelectQValue(in.Accept, []string{jsonType, "*/*", yamlType, "application/x-yaml", "text/yaml"})
+	if asked == "" || asked == jsonType || asked == "*/*" {
+		return out, nil
+	}
+	body, err := d.inYAML()
+	if err != nil {
+		return nil, err
+	}
+	out.ContentType, out.Body = yamlType, body
+	return out, nil
+}
+
+// toYAML is the description in YAML, in the same order.
+func toYAML() ([]byte, error) {
+	var out bytes.Buffer
+	if err := yaml.Convert(&out, bytes.NewReader(description)); err != nil {
+		return nil, fmt.Errorf("write the OpenAPI document as YAML: %w", err)
+	}
+	return out.Bytes(), nil
 }
 
 func identify(ctx context.Context, _ *struct{}) (*whoAmIOut, error) {

@@ -13,10 +13,10 @@ var Group = api.Group{
 	Operations:  []api.Declared{openAPI, whoAmI, listAccounts},
 }
 
-var openAPI = api.Operation[struct{}, openAPIOut]{
+var openAPI = api.Operation[openAPIIn, openAPIOut]{
 	ID: "openApi", Method: "GET", Path: "/openapi",
 	Summary:     "Describe this API",
-	Description: "The OpenAPI 3.1 description of this API. It needs no credentials.",
+	Description: "The OpenAPI 3.1 description of this API, in JSON, or in YAML where Accept prefers that. It needs no credentials.",
 	Public:      true,
 }
 
@@ -34,9 +34,14 @@ var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	Scope:       auth.Accounts.Read(), Unseen: api.UnseenIsLeftOut,
 }
 
+type openAPIIn struct {
+	Accept string `header:"Accept" hidden:"true"`
+}
+
 type openAPIOut struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
-	Body        []byte `contentType:"application/json"`
+	Vary        string `header:"Vary" hidden:"true"`
+	Body        []byte `contentType:"application/json,application/yaml"`
 }
 
 type whoAmIOut struct {

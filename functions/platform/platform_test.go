@@ -2,9 +2,12 @@ package platform_test
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/platform"
@@ -111,6 +114,52 @@ func TestDescriptionIsTheReviewedOne(t *testing.T) {
 		if id := document.At("paths").At(d.Path).Text("get.operationId"); id != d.ID {
 			t.Errorf("GET %s is described as %q, want %s", d.Path, id, d.ID)
 		}
+	}
+}
+
+// TestDescriptionIsAnsweredAsAsked: in JSON to all who do not prefer YAML, under an ETag of its own, and to HEAD
+// as to GET.
+func TestDescriptionIsAnsweredAsAsked(t *testing.T) {
+	w, _ := newWorld(t)
+	tags := map[string]string{}
+	for accept, want := range map[string]string{
+		"application/json":                   "application/json",
+		"*/*":                                "application/json",
+		"text/html":                          "application/json",
+		"application/json, application/yaml": "application/json",
+		"application/yaml;q=0.5, application/json": "application/json",
+		"application/yaml;q=0":                     "application/json",
+		"application/yaml":                         "application/yaml",
+		"application/yaml, */*;q=0.5":              "application/yaml",
+		"text/yaml":                                "application/yaml",
+		"application/x-yaml":                       "application/yaml",
+	} {
+		answer := w.Call("", "GET", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).WantHeader("Vary", "Accept")
+		tag := answer.Header.Get("ETag")
+		if before := tags[want]; tag == "" || before != "" && before != tag {
+			t.Errorf("%s is answered under the ETag %s, and was under %s", accept, tag, before)
+		}
+		tags[want] = tag
+		w.Call("", "GET", openAPI, "", "Accept", accept, "If-None-Match", "W/"+tag).Want(304).WantHeader("ETag", tag).WantHeader("Vary", "Accept")
+		w.Call("", "HEAD", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).WantHeader("ETag", tag)
+	}
+	if tags["application/json"] == tags["application/yaml"] {
+		t.Error("both forms have one ETag")
+	}
+}
+
+// TestDescriptionInYAMLSaysTheSame: JSON is YAML too, so that one reader reads both.
+func TestDescriptionInYAMLSaysTheSame(t *testing.T) {
+	w, _ := newWorld(t)
+	read := func(accept string) (document map[string]any) {
+		t.Helper()
+		if err := yaml.Unmarshal([]byte(w.Call("", "GET", openAPI, "", "Accept", accept).Want(200).Body), &document); err != nil {
+			t.Fatal(err)
+		}
+		return document
+	}
+	if inJSON, inYAML := read("application/json"), read("application/yaml"); !reflect.DeepEqual(inJSON, inYAML) {
+		t.Error("the YAML says something else than the JSON")
 	}
 }
 

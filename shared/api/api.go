@@ -282,7 +282,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			op.Responses = responses(a.OpenAPI(), d)
 			d.documentHeaders(&op)
 			if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
-				op.Responses[strconv.Itoa(d.Status)] = jsonText()
+				op.Responses[strconv.Itoa(d.Status)] = written(body.Tag.Get("contentType"))
 			}
 		}
 		if d.TakesBody { // huma fills it in

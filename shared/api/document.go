@@ -183,12 +183,14 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 	return r
 }
 
-// jsonText is the answer of an operation whose Body is bytes: JSON that is sent
-// as it is, where huma would describe text in base64.
-func jsonText() *huma.Response {
-	return &huma.Response{Content: map[string]*huma.MediaType{
-		"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}},
-	}}
+// written is the answer of an operation whose Body is bytes: an object that is sent as it is written,
+// in one of some types, where huma would describe text in base64.
+func written(types string) *huma.Response {
+	content := map[string]*huma.MediaType{}
+	for name := range strings.SplitSeq(types, ",") {
+		content[name] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
+	}
+	return &huma.Response{Content: content}
 }
 
 // nowhere is an adapter that serves nothing, for the document alone.
