@@ -47,7 +47,7 @@ type Operation struct {
 	At   time.Time
 	// Total is from the request's first byte to the answer's head, as access lines have it.
 	Total time.Duration
-	// Resolver is the time of the answer's tracing extension, else the upstream's.
+	// Resolver is the time of the answer's tracing extension, else the upstream's, 0 where none was asked.
 	Resolver   time.Duration
 	Complexity int
 	Failed     bool

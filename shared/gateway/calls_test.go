@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,6 +24,39 @@ func (c *calls) Call(call analytics.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, call)
+}
+
+// statuses are what was counted, sorted.
+func (c *calls) statuses() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, call := range c.all {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %d %s", call.Method, call.Route, call.Status, call.Consumer)))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// TestCallsOfAnMCPServerAreCounted: each is a request of the route that it goes to, by the consumer whose key the
+// server's route has accepted, beside the message that asked for it; what never became a request is none.
+func TestCallsOfAnMCPServerAreCounted(t *testing.T) {
+	counted := &calls{}
+	w := newMCPWorld(t, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
+	key := header("Authorization", "Bearer good")
+	w.tool(t, "/keyed/mcp", "whoAmI", `{}`, key)
+	w.tool(t, "/keyed/mcp", "limited", `{}`, key)
+	w.tool(t, "/keyed/mcp", "limited", `{}`, key) // over its limit
+	w.tool(t, "/keyed/mcp", "nothing", `{}`, key)
+	w.call(t, "/keyed/mcp", "tools/list", `{}`, key)
+	w.call(t, "/keyed/mcp", "resources/read", `{"uri":"mcp://resources/guide"}`, key)
+	w.tool(t, "/mcp", "readTodo", `{"id":7}`) // no argument that is taken
+	w.Close()
+	want := "GET /guide 200 acme\nGET /limited 200 acme\nGET /limited 429 acme\nGET /who 200 acme\n" +
+		strings.Repeat("POST /keyed/mcp 200 acme\n", 6) + "POST /mcp 200"
+	if got := counted.statuses(); got != want {
+		t.Errorf("counted are\n%s\nwant\n%s", got, want)
+	}
 }
 
 // TestEachRequestOfADeploymentIsCounted once, with the route and the status that it got and the consumer whose key it had, and no other request:

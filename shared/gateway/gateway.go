@@ -139,7 +139,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.RequestID = g.requestID(r, from)
 	watch := g.watch(r, x)
 	defer watch.end(&out, x) // after recover has answered
-	defer g.count(&out, x)
+	defer func() { g.count(x, out.status) }()
 	defer g.recover(&out, x)
 	response, c := g.answer(&out, r, x, from, watch, badPath)
 	unread := out.body.unread()
@@ -329,7 +329,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			Documents: g.documents, Operations: g.config.Operations,
 			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
 		},
-		log: g.config.Log,
+		log: g.config.Log, count: g.count,
 	})
 	for _, p := range s.problems {
 		g.config.Log.Error("deployment can't be served",

@@ -120,6 +120,32 @@ func TestASubscriptionBesideAQueryMakesNoStreamOfIt(t *testing.T) {
 	}
 }
 
+// TestTheUpstreamIsAskedForWhatTheClientTakes, of answers in one piece: servers choose statuses and codes by it.
+func TestTheUpstreamIsAskedForWhatTheClientTakes(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	server.answer = func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Content-Type", "application/graphql-response+json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"errors":[{"message":"Did you mean \"Audit\"?"}]}`)
+	}
+	const newer, both = "application/graphql-response+json", "application/graphql-response+json, application/json;q=0.9"
+	for accepted, want := range map[string]string{
+		"": "application/json", "application/json": "application/json", "*/*": "application/json", "multipart/mixed": "application/json",
+		newer: both, "text/event-stream, " + newer + "; charset=utf-8;q=0.5, application/json": both,
+	} {
+		for _, document := range []string{"{a}", "{__schema{types{name}}}"} {
+			response := h.send(t, "/graphql", queryOf(document), header("Accept", accepted))
+			text := body(t, response)
+			if _, head := server.last(); head.Get("Accept") != want {
+				t.Errorf("who takes %q asks for %q, want %q", accepted, head.Get("Accept"), want)
+			}
+			if response.StatusCode != http.StatusBadRequest || response.Header.Get("Content-Type") != newer || strings.Contains(text, "Audit") {
+				t.Errorf("%s: answered %d as %s: %s", document, response.StatusCode, response.Header.Get("Content-Type"), text)
+			}
+		}
+	}
+}
+
 // TestASubscriptionStreamsThroughAFilter holds that nothing waits for its end.
 func TestASubscriptionStreamsThroughAFilter(t *testing.T) {
 	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})

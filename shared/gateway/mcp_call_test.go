@@ -388,7 +388,8 @@ func TestAPanicEndsOneCall(t *testing.T) {
 
 // TestACallEndsWhenItsClientGoes: the upstream sees it, in either form of answer.
 func TestACallEndsWhenItsClientGoes(t *testing.T) {
-	w := newMCPWorld(t)
+	counted := &calls{}
+	w := newMCPWorld(t, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
 	asked, gone, over := make(chan struct{}), make(chan struct{}, 2), make(chan struct{})
 	t.Cleanup(func() { close(over) }) // or the upstream would wait for what it waits for
 	w.answer = func(_ http.ResponseWriter, r *http.Request) {
@@ -399,7 +400,8 @@ func TestACallEndsWhenItsClientGoes(t *testing.T) {
 		case <-over:
 		}
 	}
-	for name, meta := range map[string]string{"whole": "", "by events": `,"_meta":{"progressToken":1}`} {
+	for _, name := range []string{"whole", "by events"} {
+		meta := map[string]string{"by events": `,"_meta":{"progressToken":1}`}[name]
 		ctx, cancel := context.WithCancel(t.Context())
 		text := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"readTodo","arguments":{"id":"1"}` + meta + `}}`
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/mcp", strings.NewReader(text))
@@ -423,6 +425,11 @@ func TestACallEndsWhenItsClientGoes(t *testing.T) {
 			t.Fatalf("%s: the upstream was not told", name)
 		}
 		<-ended
+	}
+	w.Close()
+	// Events have begun with a status; an answer in one piece has gone to nobody.
+	if got, want := counted.statuses(), "GET /todos/{id} 499\nGET /todos/{id} 499\nPOST /mcp 200\nPOST /mcp 499"; got != want {
+		t.Errorf("counted are\n%s\nwant\n%s", got, want)
 	}
 }
 

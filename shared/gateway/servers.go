@@ -36,7 +36,7 @@ func (m *maker) serve() {
 			},
 			Allows:   func(origin string) bool { return out.cors != nil && out.cors.allows(origin) },
 			Private:  m.identifies(s.route),
-			Preserve: m.site.preserve, Log: m.with.log,
+			Preserve: m.site.preserve, Log: m.with.log, Count: m.with.count,
 		}
 		problems := s.server.Serve(setup)
 		if m.with.handler.Unbound { // a build, which checks what a gateway leaves for later

@@ -36,6 +36,8 @@ type installation struct {
 	handler handler.Setup
 	policy  policy.Setup
 	log     *slog.Logger
+	// count counts an answered exchange that no client has asked for itself, nil for not at all.
+	count func(x *pipeline.Exchange, status int)
 }
 
 // newSite makes everything of an artifact ready, and collects all that is wrong.

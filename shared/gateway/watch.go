@@ -19,15 +19,14 @@ type Calls interface {
 }
 
 // count counts a request that was answered for a deployment, whatever the answer: by its route, where there is one, and the
-// gateway's own routes not at all.
-func (g *Gateway) count(out *writer, x *pipeline.Exchange) {
+// gateway's own routes not at all. Status is 0 for one that got no answer. A call of an MCP server's is a request of its own.
+func (g *Gateway) count(x *pipeline.Exchange, status int) {
 	if g.config.Calls == nil || x.Route == nil || router.IsReserved(x.Path) {
 		return
 	}
 	info := &x.Route.Info
-	status := out.status
 	if status == 0 {
-		status = statusClientGone
+		status = pipeline.StatusClientGone
 	}
 	call := analytics.Call{
 		Deployment: deploymentOf(info), Method: x.Method, Route: info.Path, Status: status, At: x.Start,
@@ -37,9 +36,6 @@ func (g *Gateway) count(out *writer, x *pipeline.Exchange) {
 	}
 	g.config.Calls.Call(call)
 }
-
-// statusClientGone counts requests that got no answer because nobody waited for it any more, as logs of other servers have it.
-const statusClientGone = 499
 
 func deploymentOf(info *pipeline.Info) analytics.Deployment {
 	return analytics.Deployment{AccountID: info.Account, Project: info.Project, Environment: info.Environment, Name: info.Deployment}

@@ -11,8 +11,9 @@ const graphQLExtension = "x-graphql"
 // graphQLPolicies begins the types of the policies of GraphQL routes, one of which may stand in a
 // route once: it leaves nothing to a second one.
 const (
-	graphQLPolicies = "graphql-"
-	graphQLFilter   = "graphql-introspection-filter-outbound"
+	graphQLPolicies             = "graphql-"
+	graphQLFilter               = "graphql-introspection-filter-outbound"
+	graphQLWithoutIntrospection = "graphql-disable-introspection-inbound"
 )
 
 // isGraphQL is whether an operation is a GraphQL route: by its extension, or by a GraphQL policy, which
@@ -31,6 +32,10 @@ func (c *compiler) isGraphQL(operation map[string]any, route Route) bool {
 		if policyType == graphQLFilter {
 			filters++
 		}
+	}
+	if tagged && route.Handler.Export == MCPServerHandler {
+		c.fail(file, at, "An MCP server is no GraphQL route: its messages are none of GraphQL's. Take x-graphql and the policies of GraphQL routes away, and put them on the route that the server offers; calls pass them there.")
+		return false
 	}
 	if tagged && route.Method != http.MethodPost {
 		c.fail(file, at, "A GraphQL route is called with POST, and this operation is %s. Make it a POST operation, or take x-graphql and the policies of GraphQL routes away.", route.Method)

@@ -69,3 +69,22 @@ func TestGraphQLRoutesAreTagged(t *testing.T) {
 		})
 	}
 }
+
+// TestToolsThatAreAlwaysRefusedAreTold: one that introspects, on a route of which a policy forbids that.
+func TestToolsThatAreAlwaysRefusedAreTold(t *testing.T) {
+	const closed = "graphql-disable-introspection-inbound"
+	for kind, want := range map[string]int{"graphql": 1, "tool": 0} {
+		_, result := compile(t, project.Files{
+			"config/policies.json": []byte(`{"policies": [{"name": "closed", "policyType": "` + closed + `", "handler": {"export": "x", "module": "$import(@gatewright/graphql)"}}]}`),
+			"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {
+				"/mcp": {"post": {"responses": {"default": {"description": "d"}}, "x-gateway-route": {
+					"handler": {"export": "mcpServerHandler", "module": "$import(@gatewright/runtime)", "options": {"operations": [{"file": "config/routes.oas.json", "id": "shop"}]}}}}},
+				"/graphql": {"post": {"operationId": "shop", "responses": {"default": {"description": "d"}}, "x-gateway-route": {
+					"handler": {"export": "urlRewriteHandler", "module": "$import(@gatewright/runtime)", "options": {"rewritePattern": "https://up.example.com"}},
+					"policies": {"inbound": ["closed"]}, "mcp": {"type": "` + kind + `"}}}}}}`),
+		}, project.Input{Catalogue: anyPolicy{}})
+		if len(result.Errors) > 0 || len(result.Warnings) != want || want > 0 && !strings.Contains(result.Warnings[0].Message, `the policy "closed"`) {
+			t.Errorf("%s: %+v", kind, result)
+		}
+	}
+}

@@ -2,14 +2,10 @@ package project
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 )
-
-// MCPServerHandler is the export of the handler that is an MCP server (contract 4.3).
-const MCPServerHandler = "mcpServerHandler"
 
 // MCPKind is what an MCP server makes of a route (contract 4.2).
 type MCPKind string
@@ -113,121 +109,6 @@ func (a Argument) Aim() string {
 	return a.Name
 }
 
-// mcpServer is a route that is an MCP server, until all routes are known.
-type mcpServer struct {
-	source  Source
-	options json.RawMessage
-	res     resolution
-}
-
-// mcpOptions are those of an MCP server that the compiler goes by; the catalogue checks all of them.
-type mcpOptions struct {
-	Operations []struct {
-		File string `json:"file"`
-		ID   string `json:"id"`
-	} `json:"operations"`
-	IncludeOutputSchema bool `json:"includeOutputSchema"`
-}
-
-// readServers finds what the MCP servers of the project offer, and reports what cannot be.
-func (c *compiler) readServers(known *duplicates) {
-	if len(c.servers) == 0 {
-		return
-	}
-	byID := map[Source]int{} // by file and operation id
-	for i, r := range c.artifact.Routes {
-		if r.OperationID != "" {
-			byID[Source{r.Source.File, r.OperationID}] = i
-		}
-	}
-	for _, s := range c.servers {
-		if c.stopped() {
-			return
-		}
-		c.readServer(s, byID, known)
-	}
-}
-
-func (c *compiler) readServer(s mcpServer, byID map[Source]int, known *duplicates) {
-	var o mcpOptions
-	if json.Unmarshal(s.options, &o) != nil {
-		return // the catalogue has told it
-	}
-	fail := func(relative, format string, args ...any) {
-		c.fail(s.source.File, s.source.Pointer+pointer(routeExtension, "handler", "options")+s.res.origin(relative), format, args...)
-	}
-	if len(o.Operations) > maxOffered {
-		fail("/operations", "%s", Over("MCP operations", int64(len(o.Operations)), "Divide them among several servers."))
-		return
-	}
-	listed, names := map[int]bool{}, &mcpNames{names: map[MCPKind]map[string]string{}, uris: map[string]string{}}
-	for i, op := range o.Operations {
-		if op.File == "" || op.ID == "" {
-			continue // that is told by the catalogue
-		}
-		at := fmt.Sprintf("/operations/%d", i)
-		file := strings.TrimPrefix(op.File, "./")
-		if _, there := c.files[file]; !there || !isRoutesFile(file) {
-			fail(at+"/file", "The project has no routes file of this name. Write the path of one, such as ./config/routes.oas.json.")
-			continue
-		}
-		index, found := byID[Source{file, op.ID}]
-		if !found {
-			if first, declared := known.operations[op.ID]; c.docs[file] != nil && (!declared || first.File != file) {
-				fail(at+"/id", "There is no operation of this id in that file. Write an operationId of the file, or the file that has it.")
-			}
-			continue // what keeps it from being a route is told already
-		}
-		route := &c.artifact.Routes[index]
-		switch {
-		case route.Handler.Export == MCPServerHandler:
-			fail(at+"/id", "This operation is an MCP server itself. Name what it offers here in its place.")
-			continue
-		case listed[index]:
-			fail(at, "This operation stands in the list already. Remove one of them.")
-			continue
-		}
-		listed[index] = true
-		if offer := c.offer(route, o.IncludeOutputSchema); offer != nil {
-			names.add(offer, op.ID, func(format string, args ...any) { fail(at+"/id", format, args...) })
-		}
-	}
-}
-
-// mcpNames are the names and uris of one server, with the operations that they are of.
-type mcpNames struct {
-	names map[MCPKind]map[string]string
-	uris  map[string]string
-}
-
-// add notes what an operation is called, and reports what another one is called already.
-func (n *mcpNames) add(offer *MCPOperation, id string, fail func(format string, args ...any)) {
-	claim := func(kind MCPKind, name, what string) {
-		if n.names[kind] == nil {
-			n.names[kind] = map[string]string{}
-		}
-		if first, taken := n.names[kind][name]; taken {
-			fail("The MCP %s of this operation is called %s, as that of the operation %s is. Give one of them another name in its mcp object.", what, quote(name), quote(first))
-			return
-		}
-		n.names[kind][name] = id
-	}
-	switch offer.Kind {
-	case MCPGraphQL:
-		claim(MCPTool, offer.Introspect.Name, "introspection tool")
-		claim(MCPTool, offer.Execute.Name, "execute tool")
-	case MCPResource:
-		claim(MCPResource, offer.Name, "resource")
-		if first, taken := n.uris[offer.URI]; taken {
-			fail("The MCP resource of this operation has the uri of that of the operation %s. Give one of them another uri in its mcp object.", quote(first))
-			return
-		}
-		n.uris[offer.URI] = id
-	default:
-		claim(offer.Kind, offer.Name, string(offer.Kind))
-	}
-}
-
 // offer returns what servers offer of a route, nil for one that is not enabled or at fault. It is made once,
 // its answers' schema with the first server that asks for it.
 func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
@@ -296,7 +177,8 @@ func (m *offerMaker) make() bool {
 	}
 	described, _ := m.operation["description"].(string)
 	summary, _ := m.operation["summary"].(string)
-	o.Description = firstText(object.Description, described, summary, generated(o.Kind, o.Name))
+	written := firstText(object.Description, described, summary)
+	o.Description = firstText(written, generated(o.Kind, o.Name))
 	if len(o.Description) > maxToolBytes {
 		m.fail("", "%s", Over("tool", int64(len(o.Description)), "Shorten the description, or write another one in the mcp object."))
 	}
@@ -305,8 +187,8 @@ func (m *offerMaker) make() bool {
 		m.resource(mcp, object)
 	case MCPGraphQL:
 		m.noPathParameters(mcp)
-		o.Introspect = m.generatedTool(mcp+"/introspectionTool", object.IntrospectionTool, "_introspect", "Fetches the schema of the GraphQL API "+o.Name+", as the result of an introspection query.")
-		o.Execute = m.generatedTool(mcp+"/executeTool", object.ExecuteTool, "_execute", "Runs a query against the GraphQL API "+o.Name+".")
+		o.Introspect = m.generatedTool(mcp+"/introspectionTool", object.IntrospectionTool, "_introspect", "Fetches the schema of the GraphQL API "+o.Name+", as the result of an introspection query. "+written)
+		o.Execute = m.generatedTool(mcp+"/executeTool", object.ExecuteTool, "_execute", "Runs a query against the GraphQL API "+o.Name+". "+written)
 	case MCPTool, MCPPrompt:
 		m.checkName(mcp, o.Name)
 		m.arguments()
@@ -340,7 +222,11 @@ const (
 // noPathParameters refuses a path that somebody would have to fill in.
 func (m *offerMaker) noPathParameters(mcp string) {
 	if m.route.PathMode == URLPattern || parameter.MatchString(m.route.Path) {
-		m.fail(mcp+"/type", "What MCP clients ask for by this has one path, and this one has parameters or is a pattern. Make it a tool, or write a path without any.")
+		what := "An MCP resource has one path"
+		if m.offer.Kind == MCPGraphQL {
+			what = "The MCP tools of a GraphQL route call one path"
+		}
+		m.fail(mcp+"/type", "%s, and this one has parameters or is a pattern. Make it a tool, or write a path without any.", what)
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.CORSPolicy = c.corsPolicy(file, at, object)
 	route.GraphQL = c.isGraphQL(operation, route)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
-		c.checkMCP(file, at+"/mcp", mcp, route.Method)
+		c.checkMCP(file, at+"/mcp", mcp, &route)
 		if c.withinOptions(file, at+"/mcp", mcp) {
 			route.MCP, _ = c.encoded(file, at+"/mcp", mcp)
 		}
@@ -262,8 +262,12 @@ func (c *compiler) warnOfDoubts() {
 
 // listPolicies lists the policies of the project, some of them if there are many.
 func (c *compiler) listPolicies() string {
+	return someOf(slices.Sorted(maps.Keys(c.policies)))
+}
+
+// someOf lists names, some of them if there are many.
+func someOf(names []string) string {
 	const shown = 10
-	names := slices.Sorted(maps.Keys(c.policies))
 	if len(names) == 0 {
 		return "none"
 	}
@@ -290,17 +294,6 @@ func (c *compiler) corsPolicy(file, at string, route map[string]any) string {
 		c.fail(file, at+"/corsPolicy", `There is no CORS policy of this name. Use "none", "anything-goes" or a name of corsPolicies in %s.`, policiesFile)
 	}
 	return name
-}
-
-// checkMCP reports what contract 4.2 rules out for sure: resources are read
-// with GET, and a GraphQL route is called with POST.
-func (c *compiler) checkMCP(file, at string, mcp map[string]any, method string) {
-	switch kind, _ := mcp["type"].(string); {
-	case kind == "resource" && method != "GET":
-		c.fail(file, at+"/type", "An MCP resource is read with GET, and this operation is %s. Move the mcp object to a GET operation, or make it a tool.", method)
-	case (kind == "graphql" || kind == "prompt") && method != "POST":
-		c.fail(file, at+"/type", "This kind of MCP route is called with POST, and this operation is %s. Move the mcp object to a POST operation.", method)
-	}
 }
 
 func percentDecoded(token string) string {

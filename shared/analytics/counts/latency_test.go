@@ -117,6 +117,28 @@ func TestOperationsAreApart(t *testing.T) {
 	}
 }
 
+// TestRequestsThatNoUpstreamWasAskedAreNoneOfItsTimes: what a policy refuses would have resolvers look fast.
+func TestRequestsThatNoUpstreamWasAskedAreNoneOfItsTimes(t *testing.T) {
+	w := newWorld(t)
+	c := w.collector()
+	slow, refused := asked("Slow", 100*time.Millisecond, w.time), asked("Refused", time.Millisecond, w.time)
+	slow.Resolver, refused.Resolver = 80*time.Millisecond, 0
+	c.Operation(slow)
+	for range 20 {
+		c.Operation(refused)
+	}
+	w.drain(c)
+	got := w.operations(LastHour)
+	if p := got.Totals.Resolver.P50; got.Totals.Operations != 21 || p < 78_400*time.Microsecond || p > 81_600*time.Microsecond { // within 2 %
+		t.Errorf("got %+v", got.Totals)
+	}
+	for _, o := range got.Each {
+		if o.Name == "Refused" && o.Resolver != (Latency{}) {
+			t.Errorf("of what was refused: %+v", o.Resolver)
+		}
+	}
+}
+
 // TestNothingMeasuredIsNothing: no latency of what was not asked.
 func TestNothingMeasuredIsNothing(t *testing.T) {
 	w := newWorld(t)

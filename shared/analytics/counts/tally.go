@@ -154,7 +154,9 @@ func (m *measured) add(o analytics.Operation) {
 	m.complexity = sum(m.complexity, complexity)
 	m.complexityMax = max(m.complexityMax, complexity)
 	measure(m.total, o.Total)
-	measure(m.resolver, o.Resolver)
+	if o.Resolver > 0 { // no upstream was asked otherwise
+		measure(m.resolver, o.Resolver)
+	}
 }
 
 func (m *measured) merge(other *measured) {

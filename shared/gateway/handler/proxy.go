@@ -219,14 +219,10 @@ func failed(x *pipeline.Exchange, body *inboundBody, err error) *http.Response {
 	x.Cause = err
 	if failure.Status == 0 {
 		// The client went away: nobody reads this, but a pipeline has to go on.
-		failure = upstream.Failure{Status: statusClientClosed}
+		failure = upstream.Failure{Status: pipeline.StatusClientGone}
 	}
 	return x.Problem(failure.Status, failure.Detail)
 }
-
-// statusClientClosed is nginx's word for a client that left: it is seen by
-// observers only.
-const statusClientClosed = 499
 
 // inboundBody remembers why reading the client's body failed: a round trip's
 // error does not tell the client's faults from the upstream's. At its end it

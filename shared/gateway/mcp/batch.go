@@ -17,7 +17,7 @@ func (s *Server) batch(x *pipeline.Exchange, calls []envelope, version string) (
 	for i := range calls {
 		m := &calls[i]
 		var response *http.Response
-		err := refuseMethod(m)
+		err := refuseMethod(m, version)
 		if err == nil {
 			response, err = s.ofBatch(x, m, version, i == 0)
 		}

@@ -93,6 +93,9 @@ func (c *caller) run(ctx context.Context, fill func(x *pipeline.Exchange) error)
 	}
 	out := read(c.offer.Route.Run(x)) //nolint:bodyclose // read closes it
 	c.log(x, out.status)
+	if count := c.server.setup.Count; count != nil {
+		count(x, out.status)
+	}
 	return out, nil
 }
 

@@ -92,6 +92,8 @@ type Setup struct {
 	// Preserve has paths go upstream as they were written.
 	Preserve bool
 	Log      *slog.Logger
+	// Count counts a call of a route as the request that it is, nil for not at all.
+	Count func(x *pipeline.Exchange, status int)
 }
 
 // Server is one MCP server. It is made with its route, and serves once all routes are there.

@@ -43,13 +43,14 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
-// methods are those that are answered. What else there is of the protocol needs a session, or a stream that is
-// held open: logging/setLevel, completion/complete, resources/subscribe, subscriptions/listen.
-func methods() []string {
-	return []string{
-		"initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get",
-		"resources/list", "resources/read", "resources/templates/list",
+// methods are those that are answered in a version of the protocol. What else there is of it needs a session, or a
+// stream that is held open: logging/setLevel, completion/complete, resources/subscribe, subscriptions/listen.
+func methods(version string) []string {
+	all := []string{"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"}
+	if version == version20260728 {
+		return append(all, "server/discover")
 	}
+	return append(all, "initialize", "ping")
 }
 
 // envelope is one JSON-RPC message. A call has ID and Method, a notification a method alone.
@@ -211,11 +212,12 @@ func isModest(number string) bool {
 }
 
 // refuseMethod says that a method is none of the server's, nil for one that is.
-func refuseMethod(m *envelope) error {
-	if slices.Contains(methods(), m.Method) {
+func refuseMethod(m *envelope, version string) error {
+	known := methods(version)
+	if slices.Contains(known, m.Method) {
 		return nil
 	}
-	return &messageError{status: http.StatusOK, text: "This server has no such method. It has " + strings.Join(methods(), ", ") + ".", code: codeMethodNotFound, id: m.ID}
+	return &messageError{status: http.StatusOK, text: "This server has no such method. It has " + strings.Join(known, ", ") + ".", code: codeMethodNotFound, id: m.ID}
 }
 
 // checkParams refuses params that the SDK cannot read: it would answer with all of them, and with the names of its

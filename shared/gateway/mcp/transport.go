@@ -42,6 +42,11 @@ func (s *Server) Handle(x *pipeline.Exchange) *http.Response {
 		}
 		return refusal(refused)
 	}
+	if response.ContentLength >= 0 && errors.Is(context.Cause(x.Context), context.Canceled) {
+		// The client went away while its call was under way: an answer in one piece tells observers that it got one.
+		_ = response.Body.Close()
+		return x.Problem(pipeline.StatusClientGone, "")
+	}
 	return response
 }
 
@@ -108,7 +113,7 @@ func checkCalls(calls []envelope, batch bool, version string) error {
 		if batch {
 			continue // each is answered for itself
 		}
-		if err := refuseMethod(&calls[i]); err != nil {
+		if err := refuseMethod(&calls[i], version); err != nil {
 			var refused *messageError
 			if errors.As(err, &refused) && version == version20260728 {
 				refused.status = http.StatusNotFound

@@ -54,6 +54,10 @@ type Handler interface {
 	Handle(x *Exchange) *http.Response
 }
 
+// StatusClientGone is the status of a request that nobody waited for any more: it is nginx's word for it, and seen
+// by observers only.
+const StatusClientGone = 499
+
 // Route is a provisioned route: everything a matched request needs.
 type Route struct {
 	// Info names the route for logs, allowances and problems.

@@ -25,7 +25,11 @@ const (
 	analyticsType     = "graphql-analytics-outbound"
 )
 
-const jsonType = "application/json"
+// The types of an answer in one piece.
+const (
+	jsonType     = "application/json"
+	responseType = "application/graphql-response+json"
+)
 
 // graphQLReader reads the bodies of GraphQL requests for the policies of a route.
 type graphQLReader struct{ documents *graphql.Cache }
@@ -117,7 +121,7 @@ func isJSONRequest(values []string) bool {
 		return false
 	}
 	kind, parameters, err := mime.ParseMediaType(values[0])
-	if err != nil || kind != jsonType && kind != "application/graphql-response+json" {
+	if err != nil || kind != jsonType && kind != responseType {
 		return false
 	}
 	charset, has := parameters["charset"]

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
@@ -94,12 +95,25 @@ func (p *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 	}
 	if introspects || !streams {
 		// Not in parts nor as a stream of events, which are not read here.
-		x.Header["Accept"] = []string{jsonType}
+		x.Header["Accept"] = []string{wholeAnswer(x.Header["Accept"])}
 	}
 	delete(x.Header, "Range")
 	delete(x.Header, "If-Range")
 	askReadable(x)
 	return nil
+}
+
+// wholeAnswer is what a client accepts of the two types of an answer in one piece: servers choose statuses and
+// codes by them (GraphQL over HTTP, "Response").
+func wholeAnswer(accepted []string) string {
+	for _, value := range accepted {
+		for part := range strings.SplitSeq(value, ",") {
+			if kind, _, _ := strings.Cut(part, ";"); strings.EqualFold(strings.TrimSpace(kind), responseType) {
+				return responseType + ", " + jsonType + ";q=0.9"
+			}
+		}
+	}
+	return jsonType
 }
 
 // maxFilteredBytes is how large an answer may be that has to be read whole: large schemas take a few
