@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,7 @@ const (
 func (w *world) refusals(ctx context.Context, table *bars.Table) error {
 	var number atomic.Int64
 	for _, r := range expensive() {
-		l := w.post("/graphql", r.body)
+		l := w.post(cmp.Or(r.path, "/graphql"), r.body)
 		l.Status, l.Requests, l.Connections, l.Number = http.StatusBadRequest, refusedRequests, 1, &number
 		if err := w.learn(ctx, &l); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
@@ -45,8 +46,8 @@ func (w *world) refusals(ctx context.Context, table *bars.Table) error {
 	return nil
 }
 
-// body is a refused request's.
-type body struct{ name, body string }
+// body is a refused request's, to the route with all policies unless path says another one.
+type body struct{ name, body, path string }
 
 // expensive are bodies of up to 1 MB that are refused for different reasons, as late as each can be.
 func expensive() []body {
@@ -77,7 +78,10 @@ func expensive() []body {
 	for i := range 9_990 {
 		fmt.Fprintf(&names, `"n%d":1,`, i)
 	}
-	return []body{
+	batch := func(document string) string {
+		return "[" + strings.Repeat(of(document)+",", 9) + of(document) + "]"
+	}
+	all := [][2]string{
 		{"15,000 tokens", of(widest)},
 		{"more tokens than that", of(fields(50_000))},
 		{"fragments that spread the next one twice, 900 times", of(fragments + "fragment F900 on T{a}")},
@@ -94,5 +98,15 @@ func expensive() []body {
 		{"a text of 900 KB of é in variables, 15,000 tokens", with(strings.Repeat("é", 450<<10), widest)},
 		{"10,000 names in variables", `{"variables":{` + names.String() + `"z":1},` + of(deep)[1:]},
 		{"49,000 values in variables", `{"variables":{"a":[` + strings.Repeat(`"é",`, 49_000) + `1]},` + of(deep)[1:]},
+		{"ten documents of as many tokens as one may have", batch(widest)},
 	}
+	out := make([]body, 0, len(all)+2)
+	for _, b := range all {
+		out = append(out, body{b[0], b[1], ""})
+	}
+	const bogus = "__schema{bogus}"
+	return append(out,
+		body{"an introspection among 3,900 fields, to a route that filters alone", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 3_900) + bogus + "}"), "/filtered"},
+		body{"one among 14,900 fields, to the same", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 14_900) + bogus + "}"), "/filtered"},
+	)
 }

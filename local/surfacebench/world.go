@@ -106,6 +106,7 @@ func project(upstream string) (map[string]string, error) {
 			"paths": object{
 				"/plain":      object{"post": route("plain", "urlRewriteHandler", object{"rewritePattern": upstream + "/graphql"}, key, none)},
 				"/graphql":    object{"post": with},
+				"/filtered":   object{"post": route("filtered", "urlRewriteHandler", object{"rewritePattern": upstream + "/graphql"}, key, []string{"hidden"})},
 				"/todos/{id}": object{"get": todo},
 				"/mcp": object{"post": route("server", "mcpServerHandler", object{
 					"name": "bench", "version": "1", "operations": []object{{"file": "./config/routes.oas.json", "id": "readTodo"}},

@@ -82,6 +82,9 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		"DELETE /half HTTP/1.1\r\nHost: shop.test",
 		"GET /__gatewright/build HTTP/1.1\r\nHost: shop.test",
 		"GET /__gatewright/none HTTP/1.1\r\nHost: shop.test",
+		"GET /%00 HTTP/1.1\r\nHost: shop.test",
+		"GET /..;/x HTTP/1.1\r\nHost: shop.test",
+		"GET /..;/x HTTP/1.1\r\nHost: other.test",
 		"GET /half HTTP/1.1\r\nHost: other.test",
 		"GET /half HTTP/1.1\r\nHost: broken.test",
 	} {
@@ -108,6 +111,8 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		{"", "POST", "/gone", 502},
 		{"", "GET", "", 404},
 		{"", "DELETE", "", 405},
+		{"", "GET", "", 400},
+		{"", "GET", "", 400},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("counted are\n%v\nwant\n%v", got, want)

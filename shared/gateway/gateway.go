@@ -178,6 +178,7 @@ func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, res
 // answer returns the response and the CORS policy that it is written under.
 func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched, badPath error) (*http.Response, *cors) {
 	if badPath != nil {
+		g.place(r, x)
 		return refusePath(x, badPath), nil
 	}
 	if response := g.tooLarge(r.Header, x); response != nil {
@@ -223,6 +224,16 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 		return response, route.cors
 	}
 	return route.Run(x), route.cors
+}
+
+// place has a request that is refused before its host counts be one of the deployment there, if there is one.
+func (g *Gateway) place(r *http.Request, x *pipeline.Exchange) {
+	if !framing.ValidHost(r.Host) {
+		return
+	}
+	if deployment, err := g.config.Deployments.Resolve(x.Context, framing.HostName(r.Host)); err == nil {
+		x.Route = &pipeline.Route{Info: infoOf(g.sites.get(deployment, g.newSite).identity)}
+	}
 }
 
 // find returns the route of a request and fills its parameters, nil for none.

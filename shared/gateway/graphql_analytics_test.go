@@ -161,6 +161,49 @@ func TestEachOperationIsTold(t *testing.T) {
 	}
 }
 
+// TestOperationsHaveTheirNamesThoughNobodyReadsThem: an upstream that is down takes no body, and the one that is up gets
+// all of it, however large it is.
+func TestOperationsHaveTheirNamesThoughNobodyReadsThem(t *testing.T) {
+	told := &fakeOperations{}
+	outbound := map[string]any{"graphql-analytics-outbound": map[string]any{}}
+	counting := func(c *gateway.Config, _ *upstream.Options) { c.Operations = told }
+	up, server := graphQLHouse(t, nil, outbound, counting)
+	a := artifact(route("POST /graphql", rewrite("http://127.0.0.1:1/query")))
+	a.Routes[0].GraphQL, a.Routes[0].Outbound = true, []string{declareGraphQL(a, "graphql-analytics-outbound", map[string]any{})}
+	down := newHouse(t, a, counting)
+	for _, padding := range []int{0, 1 << 20} {
+		text := `{"query":"query Dead{a}","variables":{"a":"` + strings.Repeat("x", padding) + `"}}`
+		_ = body(t, up.send(t, "/graphql", text))
+		if got := told.take(t, 1); padding == 0 && got[0].Name != "Dead" {
+			t.Errorf("told %+v", got)
+		}
+		if sent, _ := server.last(); sent != text {
+			t.Errorf("%d bytes go upstream, of %d", len(sent), len(text))
+		}
+	}
+	if response := down.send(t, "/graphql", queryOf("query Dead{a}")); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("answered %d", response.StatusCode)
+	}
+	if got := told.take(t, 1); got[0].Name != "Dead" || got[0].Type != "query" || !got[0].Failed {
+		t.Errorf("told %+v", got)
+	}
+}
+
+// TestABodyThatBreaksOffIsRefusedAsElsewhere, with analytics that have begun to read it.
+func TestABodyThatBreaksOffIsRefusedAsElsewhere(t *testing.T) {
+	told := &fakeOperations{}
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}}, func(c *gateway.Config, _ *upstream.Options) { c.Operations = told })
+	answer, _ := raw(t, h.URL, "POST /graphql HTTP/1.1\r\nHost: shop.test\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"query\":")
+	var text strings.Builder
+	_, _ = answer.WriteTo(&text)
+	if !strings.HasPrefix(text.String(), "HTTP/1.1 408 ") || server.count() > 1 {
+		t.Errorf("answered %s", text.String())
+	}
+	if got := told.take(t, 1); got[0].Name != "" || !got[0].Failed {
+		t.Errorf("told %+v", got)
+	}
+}
+
 // TestTheLineOfGraphQLErrorsIsAsDocumented, and has nothing of what the errors say.
 func TestTheLineOfGraphQLErrorsIsAsDocumented(t *testing.T) {
 	told, lines := &fakeOperations{}, &syncBuffer{}

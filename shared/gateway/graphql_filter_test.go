@@ -96,7 +96,7 @@ func TestSuggestionsAreCutWhateverTheAnswerIsCalled(t *testing.T) {
 		}
 	}
 	for contentType, text := range map[string]string{
-		"text/plain": `{"data":{"did you mean":"Audit?"}}`, "text/html": `<p>did you mean Audit?</p>`, "text/css": `{did you mean Audit?`, "": "",
+		"text/plain": `{"data":{"did you mean":"Audit?"}}`, "text/html": `<p>did you mean Audit?</p>`, "text/css": `{color: red}`, "": "",
 	} {
 		for _, encoding := range []string{"", "br", "gzip"} {
 			server.answer = func(w http.ResponseWriter, _ string) {
@@ -106,6 +106,77 @@ func TestSuggestionsAreCutWhateverTheAnswerIsCalled(t *testing.T) {
 			if got := body(t, h.send(t, "/graphql", queryOf("{a}"), header("Accept-Encoding", "gzip, br"))); got != text {
 				t.Errorf("as %q, %q: %s", contentType, encoding, got)
 			}
+		}
+	}
+}
+
+// TestWhatIsWrongWithASubscriptionTellsNothing: servers say it by an event, or by a part.
+func TestWhatIsWrongWithASubscriptionTellsNothing(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	const message = `{"errors":[{"message":"No field pric. Did you mean price?"}]}`
+	for _, test := range []struct {
+		document, contentType, encoding, text, want string
+		status                                      int
+		breaks                                      bool
+	}{
+		{"subscription{a{pric}}", "text/event-stream", "", "event: next\ndata: " + message + "\n\nevent: complete\n\n", "event: next\ndata: {\"errors\":[{\"message\":\"No field pric.\"}]}\n\nevent: complete\n\n", 200, false},
+		{"subscription{a{pric}}", "multipart/mixed; boundary=-", "", "\r\n---\r\nContent-Type: application/json\r\n\r\n" + message + "\r\n-----\r\n", "No field pric.\"}]}\r\n-----", 200, false},
+		{"subscription{a{pric}}", "text/event-stream", "identity", "data: " + message, "No field pric.\"}]}", 200, false},
+		{"subscription{a{pric}}", "text/event-stream", "gzip", zipped("data: " + message + "\n\n"), "can't be read", 502, false},
+		{"subscription{a{pric}}", "text/event-stream", "", "data: {\"errors\":\ndata: [{\"message\":\"Did you mean price?\"}]}\n\n", "data: {\"errors\":\n", 200, true},
+		{"{a{pric}}", "text/event-stream", "", "data: " + message + "\n\n", "can't be read", 502, false},
+		{"{a{pric}}", "multipart/mixed; boundary=-", "", message, "can't be read", 502, false},
+	} {
+		server.answer = func(w http.ResponseWriter, _ string) {
+			w.Header()["Content-Type"], w.Header()["Content-Encoding"] = []string{test.contentType}, []string{test.encoding}
+			_, _ = io.WriteString(w, test.text)
+		}
+		response := h.send(t, "/graphql", queryOf(test.document), header("Accept", "text/event-stream, multipart/mixed"))
+		raw, err := io.ReadAll(response.Body)
+		if text := string(raw); response.StatusCode != test.status || !strings.Contains(text, test.want) || strings.Contains(text, "price") || (err != nil) != test.breaks {
+			t.Errorf("%s as %s, %s: %d %q, %v", test.document, test.contentType, test.encoding, response.StatusCode, text, err)
+		}
+	}
+}
+
+// TestErrorsThatCanNotBeReadAreWithheld where they may tell of something hidden.
+func TestErrorsThatCanNotBeReadAreWithheld(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	for text, want := range map[string]int{
+		"{\"errors\":[]}\n{\"errors\":[{\"message\":\"Did you mean price?\"}]}": 502,
+		"{did you mean Audit?": 502, "{the Audit": 502, "{no Audits": 200, "\xef\xbb\xbf{\"errors\":[{\"message\":\"Did you mean price?\"}]}": 200,
+	} {
+		for _, contentType := range []string{"application/json", "text/css"} {
+			server.answer = func(w http.ResponseWriter, _ string) {
+				w.Header().Set("Content-Type", contentType)
+				_, _ = io.WriteString(w, text)
+			}
+			response := h.send(t, "/graphql", queryOf("{a}"))
+			if got := body(t, response); response.StatusCode != want || strings.Contains(got, "price") {
+				t.Errorf("%q as %s: %d %s", text, contentType, response.StatusCode, got)
+			}
+		}
+	}
+}
+
+// TestLongIntrospectionsAreRefused, one or several together: each is read anew, and long data beside none is not.
+func TestLongIntrospectionsAreRefused(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	server.answer = func(w http.ResponseWriter, body string) {
+		_, _ = io.WriteString(w, map[bool]string{true: `[{"data":null},{"data":null}]`, false: `{"data":null}`}[body[0] == '['])
+	}
+	of := func(comments int, document string) string {
+		return queryOf(strings.Repeat("#\n", comments) + document)
+	}
+	const introspection = "{__schema{types{name}}}"
+	for text, want := range map[string]int{
+		of(3_900, introspection): 200, of(4_000, introspection): 400, of(14_000, "{a}"): 200,
+		"[" + of(3_900, introspection) + "," + of(2_000, "{a}") + "]":         200,
+		"[" + of(2_100, introspection) + "," + of(2_100, introspection) + "]": 400,
+	} {
+		before := server.count()
+		if response := h.send(t, "/graphql", text); response.StatusCode != want || (server.count() > before) != (want == 200) {
+			t.Errorf("%d tokens and more: %d %s", strings.Count(text, "#"), response.StatusCode, body(t, response))
 		}
 	}
 }
@@ -158,6 +229,9 @@ func TestASubscriptionStreamsThroughAFilter(t *testing.T) {
 		_, _ = io.WriteString(w, "data: 2\n\n")
 	}
 	response := h.send(t, "/graphql", queryOf("subscription{a}"), header("Accept", "text/event-stream"))
+	if _, head := server.last(); head.Get("Accept-Encoding") != "identity" {
+		t.Errorf("the stream may come as %q", head.Get("Accept-Encoding"))
+	}
 	first := make([]byte, 9)
 	if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: 1\n\n" {
 		t.Fatalf("%q %v", first, err)

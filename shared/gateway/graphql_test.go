@@ -172,6 +172,7 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 		"one that is not named":            {body: `{"query":"query A{a} query B{a{b{c{d{e}}}}}","operationName":"A"}`, status: 400, says: "DEPTH_LIMIT_EXCEEDED"},
 		"the last of a batch":              {body: "[" + queryOf("{a}") + "," + queryOf("{"+deep+"}") + "]", status: 400, says: "DEPTH_LIMIT_EXCEEDED"},
 		"eleven in a batch":                {body: many(queryOf("{a}")), status: 400, says: "BAD_USER_INPUT"},
+		"too many tokens together":         {body: "[" + queryOf(strings.Repeat("#\n", 8_000)+"{a}") + "," + queryOf(strings.Repeat("#\n", 7_000)+"{a}") + "]", status: 400, says: "GRAPHQL_VALIDATION_FAILED"},
 		"an empty batch":                   {body: "[]", status: 400, says: "BAD_USER_INPUT"},
 		"batches in a batch":               {body: "[[" + queryOf("{a}") + "]]", status: 400, says: "GRAPHQL_PARSE_FAILED"},
 		"100 KB of tokens":                 {body: queryOf("{" + strings.Repeat("a ", 50_000) + "}"), status: 400, says: "GRAPHQL_VALIDATION_FAILED"},

@@ -1,17 +1,19 @@
 package graphql
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/formatter"
+	"github.com/vektah/gqlparser/v2/lexer"
 )
 
 // Introspection is how the answer to an introspection is read that Amend has made.
 type Introspection struct {
 	// roots are the keys of the answer that have the introspection and nothing else, at
-	// whatever depth; defaults are those of default values in it.
-	roots, defaults map[string]bool
+	// whatever depth; defaults are those of default values in it. current are those of input fields without
+	// the deprecated ones: that nothing else is left says nothing of their type, and tools ask so unless they are told to.
+	roots, defaults, current map[string]bool
 }
 
 // mark begins the keys that Amend adds. Clients' own may not begin so.
@@ -30,6 +32,7 @@ const (
 	markIn        = mark + "In"        // of both: the type
 	markValue     = mark + "Value"     // of __EnumValue: its name
 	markDirective = mark + "Directive" // of __Directive: its name
+	markRoot      = mark + "Root"      // beside a field __type: the query type
 )
 
 // maxWrapping is how many lists and non-nulls around a type are looked through. Tools ask for
@@ -69,25 +72,25 @@ func metaTypes() map[string]map[string]string {
 	}
 }
 
-// marks are the selections that are added, by the type that they are of.
-func marks() map[string]ast.SelectionSet {
-	named := func(key, name string) *ast.Field { return &ast.Field{Alias: key, Name: name} }
-	var of func(key, name string, levels int) *ast.Field
-	of = func(key, name string, levels int) *ast.Field {
-		f := &ast.Field{Alias: key, Name: name, SelectionSet: ast.SelectionSet{named("name", "name")}}
-		if levels > 0 {
-			f.SelectionSet = append(f.SelectionSet, of("ofType", "ofType", levels-1))
+// marks are the selections that are added, by the type that they are of, and those beside a field __type under its name.
+func marks() map[string]string {
+	var of func(levels int) string
+	of = func(levels int) string {
+		if levels == 0 {
+			return "{name}"
 		}
-		return f
+		return "{name ofType" + of(levels-1) + "}"
 	}
-	in := of(markIn, "type", maxWrapping)
-	return map[string]ast.SelectionSet{
-		"__Schema":     {named(markSchema, typenameField), of(markQuery, "queryType", 0)},
-		"__Type":       {named(markType, "name"), named(markKind, "kind"), of(markOf, "ofType", maxWrapping-1)},
-		"__Field":      {named(markField, "name"), in},
-		"__InputValue": {named(markInput, "name"), in},
-		"__EnumValue":  {named(markValue, "name")},
-		"__Directive":  {named(markDirective, "name")},
+	named := func(key, name string) string { return " " + key + ":" + name }
+	in := named(markIn, "type") + of(maxWrapping)
+	return map[string]string{
+		"__Schema":     named(markSchema, typenameField) + named(markQuery, "queryType{name}"),
+		"__Type":       named(markType, "name") + named(markKind, "kind") + named(markOf, "ofType") + of(maxWrapping-1),
+		"__Field":      named(markField, "name") + in,
+		"__InputValue": named(markInput, "name") + in,
+		"__EnumValue":  named(markValue, "name"),
+		"__Directive":  named(markDirective, "name"),
+		typeField:      named(markRoot, schemaField) + "{queryType{name}}",
 	}
 }
 
@@ -96,91 +99,145 @@ func marks() map[string]ast.SelectionSet {
 // a client asks for: it may select the fields of all types without their names, or under
 // names of its own. Fields that the introspection of the specification does not have are refused.
 //
-// It answers the document anew, without its comments.
+// What is added stands before the brackets that end selections; all else of the document stays as it was written.
 func Amend(text string) (string, *Introspection, *Error) {
-	parsed, refused := parse(text)
-	if refused != nil {
-		return "", nil, refused
-	}
 	a := &amender{
-		types: metaTypes(), marks: marks(),
-		introspection: &Introspection{roots: map[string]bool{}, defaults: map[string]bool{}}, data: map[string]bool{},
+		types: metaTypes(), data: map[string]bool{},
+		introspection: &Introspection{roots: map[string]bool{}, defaults: map[string]bool{}, current: map[string]bool{}},
 	}
-	for _, o := range parsed.Operations {
-		o.SelectionSet = a.set(o.SelectionSet, "")
+	s := scanner{text: text}
+	for s.at < len(text) {
+		if text[s.at] == '}' {
+			a.brackets = append(a.brackets, s.at)
+		}
+		if refused := s.next(); refused != nil {
+			return "", nil, refused
+		}
 	}
-	for _, f := range parsed.Fragments {
-		f.SelectionSet = a.set(f.SelectionSet, f.TypeCondition)
-	}
-	if a.refused != nil {
-		return "", nil, a.refused
+	r := reader{lexer: lexer.New(&ast.Source{Input: text}), amender: a}
+	r.document()
+	switch {
+	case r.refused != nil:
+		return "", nil, r.refused
+	case r.brackets != len(a.brackets):
+		return "", nil, noGraphQL(Location{Line: 1, Column: 1}) // not read as it was scanned
 	}
 	for key := range a.data {
 		delete(a.introspection.roots, key)
 	}
-	var out strings.Builder
-	formatter.NewFormatter(&out, formatter.WithIndent("")).FormatQueryDocument(parsed)
-	return out.String(), a.introspection, nil
+	return a.written(text), a.introspection, nil
 }
 
+// amender is what a reader tells of a document on its way through it.
 type amender struct {
 	types         map[string]map[string]string
-	marks         map[string]ast.SelectionSet
 	introspection *Introspection
 	// data are the keys of fields that are none of the introspection's.
-	data    map[string]bool
-	refused *Error
+	data map[string]bool
+	// brackets are where curly ones are closed, in bytes.
+	brackets []int
+	// of is the type that is selected of: "" for one that is none of the introspection's. typed says that the
+	// selection has a field __type.
+	of    string
+	typed bool
+	added []addition
 }
 
-// set amends a selection of a type: "" for one that is none of the introspection's.
-func (a *amender) set(set ast.SelectionSet, of string) ast.SelectionSet {
-	for _, selection := range set {
-		switch s := selection.(type) {
-		case *ast.Field:
-			a.field(s, of)
-		case *ast.InlineFragment:
-			within := of
-			if s.TypeCondition != "" {
-				within = s.TypeCondition
-			}
-			s.SelectionSet = a.set(s.SelectionSet, within)
-		}
+// addition is what is added before a bracket: the marks of a type.
+type addition struct {
+	at    int
+	marks string
+}
+
+// within begins what is selected of a type, and returns what was selected of before. It is called for nothing where
+// nobody amends.
+func (a *amender) within(of string) string {
+	if a == nil {
+		return ""
 	}
-	return append(set, a.marks[of]...)
+	before := a.of
+	a.of = of
+	return before
 }
 
-func (a *amender) field(f *ast.Field, of string) {
-	fields, meta := a.types[of]
-	is := ""
-	switch {
-	case strings.HasPrefix(f.Alias, mark):
-		a.refuse(f, "The name of a field begins with "+mark+", which is kept for the gateway. Choose another alias.")
+// conditioned is within for a fragment on a type.
+func (a *amender) conditioned(on string) string {
+	if a == nil {
+		return ""
+	}
+	if on == "" {
+		on = a.of
+	}
+	return a.within(on)
+}
+
+// open begins a selection, and returns whether the one around it has a field __type so far.
+func (a *amender) open() bool {
+	if a == nil {
+		return false
+	}
+	typed := a.typed
+	a.typed = false
+	return typed
+}
+
+// close ends one at the nth bracket that closes.
+func (a *amender) close(around bool, n int) {
+	if a == nil || n > len(a.brackets) {
 		return
-	case f.Name == schemaField:
+	}
+	if _, meta := a.types[a.of]; meta {
+		a.added = append(a.added, addition{a.brackets[n-1], a.of})
+	}
+	if a.typed {
+		a.added = append(a.added, addition{a.brackets[n-1], typeField})
+	}
+	a.typed = around
+}
+
+// deprecatedToo is an argument for what is deprecated as well.
+var deprecatedToo = regexp.MustCompile(`\bincludeDeprecated[\s,]*:[\s,]*true\b`)
+
+// field notes a field with its arguments, and returns the type that is selected of it. The error is for one that can't
+// be filtered.
+func (a *amender) field(alias, name, arguments string, selects bool, at Location) (is string, refused *Error) {
+	fields, meta := a.types[a.of]
+	switch {
+	case strings.HasPrefix(alias, mark):
+		return "", refuse(CodeValidation, at, "The name of a field begins with "+mark+", which is kept for the gateway. Choose another alias.")
+	case name == schemaField:
 		is = "__Schema"
-		a.introspection.roots[f.Alias] = true
-	case f.Name == typeField:
+		a.introspection.roots[alias] = true
+	case name == typeField:
 		is = "__Type"
-		a.introspection.roots[f.Alias] = true
-	case meta && f.Name != typenameField:
-		known, has := fields[f.Name]
-		if is = known; !has || (is == leaf) != (len(f.SelectionSet) == 0) {
-			a.refuse(f, "The introspection has a field here that the specification has not, and what it shows can't be filtered. Leave it out.")
-			return
+		a.introspection.roots[alias], a.typed = true, true
+	case meta && name != typenameField:
+		known, has := fields[name]
+		if is = known; !has || (is == leaf) == selects {
+			return "", refuse(CodeValidation, at, "The introspection has a field here that the specification has not, and what it shows can't be filtered. Leave it out.")
 		}
 	case !meta:
-		a.data[f.Alias] = true
+		a.data[alias] = true
 	}
-	if f.Name == "defaultValue" {
-		a.introspection.defaults[f.Alias] = true
+	if name == "defaultValue" {
+		a.introspection.defaults[alias] = true
 	}
-	if len(f.SelectionSet) > 0 {
-		f.SelectionSet = a.set(f.SelectionSet, is)
+	if meta && name == "inputFields" && !deprecatedToo.MatchString(arguments) {
+		a.introspection.current[alias] = true
 	}
+	return is, nil
 }
 
-func (a *amender) refuse(f *ast.Field, message string) {
-	if a.refused == nil {
-		a.refused = refuse(CodeValidation, locate(f.Position), "%s", message)
+// written is the document with what is added.
+func (a *amender) written(text string) string {
+	texts := marks()
+	var out strings.Builder
+	from := 0
+	for _, added := range a.added {
+		out.WriteString(text[from:added.at])
+		out.WriteString(texts[added.marks])
+		from = added.at
 	}
+	out.WriteString(text[from:])
+	return out.String()
 }

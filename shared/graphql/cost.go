@@ -74,7 +74,7 @@ func (w *walk) document() (*Document, *Error) {
 	if w.refused != nil {
 		return nil, w.refused
 	}
-	d.Introspects, d.Loops = w.introspects, w.loops
+	d.Introspects, d.Loops, d.Tokens = w.introspects, w.loops, w.tokens
 	return d, nil
 }
 

@@ -1,19 +1,15 @@
 package graphql
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
-
-	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
-	"github.com/vektah/gqlparser/v2/parser"
 )
 
 // Document is what is known of a document without the schema that it is for.
 type Document struct {
 	Operations []Operation
+	// Tokens is how many there are, comments counted.
+	Tokens int
 	// Introspects is where the first field __schema or __type stands, the zero Location for
 	// nowhere. Fragments that no operation uses count too.
 	Introspects Location
@@ -77,48 +73,23 @@ func Analyse(text string, ignored []string) (*Document, *Error) {
 	return w.document()
 }
 
-// parse makes a tree of a document, within bounds.
-func parse(text string) (*ast.QueryDocument, *Error) {
-	if err := scan(text); err != nil {
-		return nil, err
-	}
-	parsed, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, MaxTokens)
-	if err != nil {
-		return nil, syntaxError(err)
-	}
-	if len(parsed.Operations) == 0 {
-		return nil, refuse(CodeValidation, Location{}, "The document has no operation. Add a query, a mutation or a subscription.")
-	}
-	return parsed, nil
-}
-
-// syntaxError tells where a document ends to be one, and not what stands there.
-func syntaxError(err error) *Error {
-	at := Location{}
-	if parsed, ok := errors.AsType[*gqlerror.Error](err); ok {
-		if parsed.Message == fmt.Sprintf("exceeded token limit of %d", MaxTokens) {
-			return tooManyTokens()
-		}
-		if len(parsed.Locations) > 0 {
-			at = Location{Line: parsed.Locations[0].Line, Column: parsed.Locations[0].Column}
-		}
-	}
-	return noGraphQL(at)
-}
-
 func tooManyTokens() *Error {
 	return refuse(CodeValidation, Location{}, "The document has more than %d tokens. Ask for less at once.", MaxTokens)
 }
 
-func noGraphQL(at Location) *Error {
-	return refuse(CodeParse, at, "The document is no GraphQL at line %d, column %d. Correct it there.", at.Line, at.Column)
+// TooLongIntrospection is the error of documents that introspect and are too long to be amended, the last of them at a
+// place.
+func TooLongIntrospection(at Location) *Error {
+	return refuse(CodeValidation, at, "What introspects here has more than %d tokens, and this route reads all of it anew. Ask for less at once.", MaxAmendedTokens)
 }
 
-func locate(p *ast.Position) Location {
-	if p == nil {
-		return Location{}
-	}
-	return Location{Line: p.Line, Column: p.Column}
+// TooManyTogether is the error of a batch whose documents have more than MaxTokens together.
+func TooManyTogether() *Error {
+	return refuse(CodeValidation, Location{}, "The documents of the batch have more than %d tokens together. Ask for less at once.", MaxTokens)
+}
+
+func noGraphQL(at Location) *Error {
+	return refuse(CodeParse, at, "The document is no GraphQL at line %d, column %d. Correct it there.", at.Line, at.Column)
 }
 
 // saturate adds numbers that are not negative, up to MaxComplexity.

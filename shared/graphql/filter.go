@@ -2,7 +2,9 @@ package graphql
 
 import (
 	"errors"
+	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,16 +41,18 @@ var (
 )
 
 // Filter takes what is hidden out of the answer to requests, of which shown has those that
-// introspect, and nil for the others. changed is false where the answer is as it was. An error other than
+// introspect, and nil for the others. asked says whether a name stands in what was asked for, nil for none. changed is
+// false where the answer is as it was. An error other than
 // ErrNothingLeft means that the answer is none that can be read, and then nobody is to see it.
-func (h *Hidden) Filter(answer []byte, shown []*Introspection) (filtered []byte, changed bool, err error) {
+func (h *Hidden) Filter(answer []byte, shown []*Introspection, asked func(name string) bool) (filtered []byte, changed bool, err error) {
 	gone := map[string]bool{}
+	strict := slices.ContainsFunc(shown, func(i *Introspection) bool { return i != nil })
 	for {
-		root, err := parseTree(answer)
+		root, err := parseTree(answer, strict)
 		if err != nil {
 			return nil, false, err
 		}
-		f := filtering{Hidden: h, gone: gone, emptied: map[string]bool{}, inputs: map[string]*inputType{}}
+		f := filtering{Hidden: h, gone: gone, emptied: map[string]bool{}, inputs: map[string]*inputType{}, asked: asked}
 		if err := f.root(root, shown); err != nil {
 			return nil, false, err
 		}
@@ -78,6 +82,8 @@ type filtering struct {
 	// inputs are the types of inputs that the answer shows, values the default values in it.
 	inputs map[string]*inputType
 	values []defaultValue
+	// asked says whether a name stands in what was asked for.
+	asked func(name string) bool
 }
 
 func (f *filtering) root(root *node, shown []*Introspection) error {
@@ -115,7 +121,7 @@ func (f *filtering) root(root *node, shown []*Introspection) error {
 // answer filters the answer to one request.
 func (f *filtering) answer(n *node, of *Introspection) error {
 	f.Introspection = of
-	f.suggestions(n.get("errors"))
+	f.errorsOf(n)
 	if of == nil {
 		return nil
 	}
@@ -134,7 +140,17 @@ func (f *filtering) within(n *node) error {
 			return err
 		}
 	}
-	for _, m := range n.members {
+	for i := 0; i < len(n.members); i++ {
+		m := n.members[i]
+		if m.name == markRoot {
+			if f.hides(innermost(m.value.get("queryType"))) {
+				return ErrNothingLeft
+			}
+			n.members = slices.Delete(n.members, i, i+1)
+			i--
+			f.changed = true
+			continue
+		}
 		if !f.roots[m.name] && !m.value.marked() {
 			if err := f.within(m.value); err != nil {
 				return err
@@ -156,7 +172,7 @@ func (f *filtering) within(n *node) error {
 // marked is whether a value is an object with something that Amend has asked for.
 func (n *node) marked() bool {
 	for i := range n.members {
-		if strings.HasPrefix(n.members[i].name, mark) {
+		if name := n.members[i].name; name != markRoot && strings.HasPrefix(name, mark) {
 			return true
 		}
 	}
@@ -174,7 +190,7 @@ type owner struct {
 func (f *filtering) show(n *node, of owner) (bool, error) {
 	switch n.kind {
 	case jsontext.KindBeginArray:
-		return true, f.list(n, of)
+		return true, f.list(n, of, false)
 	case jsontext.KindBeginObject:
 	default:
 		return true, nil
@@ -224,6 +240,13 @@ func (f *filtering) members(n *node, of owner) error {
 		if strings.HasPrefix(m.name, mark) {
 			continue
 		}
+		kept = append(kept, m)
+		if m.value.kind == jsontext.KindBeginArray {
+			if err := f.list(m.value, of, f.current[m.name]); err != nil {
+				return err
+			}
+			continue
+		}
 		shown, err := f.show(m.value, of)
 		if err != nil {
 			return err
@@ -231,13 +254,13 @@ func (f *filtering) members(n *node, of owner) error {
 		if !shown {
 			m.value.setText(nil)
 		}
-		kept = append(kept, m)
 	}
 	n.members = kept
 	return nil
 }
 
-func (f *filtering) list(n *node, of owner) error {
+// list filters a list, of which current says that it has nothing that is deprecated.
+func (f *filtering) list(n *node, of owner, current bool) error {
 	kept, types := n.elements[:0], false
 	for _, e := range n.elements {
 		types = types || e.get(markType) != nil
@@ -251,7 +274,7 @@ func (f *filtering) list(n *node, of owner) error {
 	}
 	// Of a list of types, those that a union may be are what it consists of. The lists of
 	// others, their interfaces or what implements them, may be empty.
-	if len(kept) == 0 && len(n.elements) > 0 && of.name != "" && (!types || of.union) {
+	if len(kept) == 0 && len(n.elements) > 0 && of.name != "" && (!types && !current || of.union) {
 		f.emptied[of.name] = true
 	}
 	n.elements = kept
@@ -272,11 +295,16 @@ func innermost(n *node) string {
 	return ""
 }
 
+// Words are the names in a text, of whatever language.
+func Words(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
 // mentions is whether a text has one of the hidden names as a word.
 func (h *Hidden) mentions(text string) bool {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
+	for word := range Words(text) {
 		if h.names[word] {
 			return true
 		}
@@ -284,34 +312,61 @@ func (h *Hidden) mentions(text string) bool {
 	return false
 }
 
+// reveals is whether a text has a name as a word that the client would learn of: that of a hidden type, with which
+// others of its own may stand, or of another hidden thing that it has not asked for itself.
+func (f *filtering) reveals(text string) bool {
+	for word := range Words(text) {
+		if f.types[word] || f.names[word] && (f.asked == nil || !f.asked(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Betrays is whether a text which is no answer that can be read may say something of what is hidden, in whatever
+// encoding of characters.
+func (h *Hidden) Betrays(text []byte) bool {
+	plain := strings.ReplaceAll(string(text), "\x00", "")
+	return suggestion.MatchString(plain) || h.mentions(plain)
+}
+
 // suggestion is what servers add to errors of validation, with the names of fields and types
 // that are like the one which does not exist.
 var suggestion = regexp.MustCompile(`(?i)\s*\(?did you mean[^?]*(\?\)?|$)`)
 
-// suggestions takes those out of errors that name what is hidden, or may, from whatever text they are in:
-// messages come again in stack traces.
-func (f *filtering) suggestions(n *node) {
+// unfit stands in place of an error that tells of something hidden.
+const unfit = "The request does not fit the schema that is shown here."
+
+// errorsOf filters the errors of an answer, which may have them more than once.
+func (f *filtering) errorsOf(n *node) {
+	for _, m := range n.members {
+		if m.name == "errors" {
+			f.errors(m.value, n.get("data") != nil)
+		}
+	}
+}
+
+// errors takes suggestions out of errors, from whatever text they are in: messages come again in stack traces. With what
+// is hidden goes more, whose names are not known here, so that none of them stays. Where nothing was executed, errors are about the request and the schema, and
+// those that tell of something hidden by themselves are replaced: what a hidden argument is called, and what its type asks for.
+func (f *filtering) errors(n *node, executed bool) {
 	switch {
-	case n == nil:
 	case n.kind == jsontext.KindString:
 		text := n.text()
-		cut := suggestion.ReplaceAllStringFunc(text, func(s string) string {
-			// With a type go fields and arguments whose names are not known here.
-			if len(f.types) > 0 || f.mentions(s) {
-				return ""
-			}
-			return s
-		})
+		cut := suggestion.ReplaceAllString(text, "")
+		if !executed && f.reveals(cut) {
+			cut = unfit
+		}
 		if cut != text {
 			n.setText(&cut)
 			f.changed = true
 		}
 	default:
 		for _, e := range n.elements {
-			f.suggestions(e)
+			f.errors(e, executed)
 		}
 		for _, m := range n.members {
-			f.suggestions(m.value)
+			f.errors(m.value, executed)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func ask(t *testing.T, oracle *graphqltest.Oracle, h *Hidden, document string) (
 		return nil, refused
 	}
 	answer := oracle.Execute(amended, "")
-	filtered, _, err := h.Filter(answer, []*Introspection{shown})
+	filtered, _, err := h.Filter(answer, []*Introspection{shown}, nil)
 	if err == nil && strings.Contains(string(answer), `"errors"`) {
 		t.Logf("%s was answered %s", document, answer)
 	}
@@ -146,6 +146,38 @@ func TestWithoutItsQueryTypeThereIsNoSchema(t *testing.T) {
 			t.Errorf("%v %s", err, got)
 		}
 	}
+	for _, document := range []string{
+		`{__type(name:"User"){name}}`, `{me{name} a:__type(name:"User"){fields{name}}}`, `mutation{change{query{__type(name:"User"){name}}}}`,
+		`{...F} fragment F on Query{...{__type(name:"User"){name}}}`,
+	} {
+		if got, err := ask(t, oracle, Hide([]string{"Query"}, nil), document); !errors.Is(err, ErrNothingLeft) {
+			t.Errorf("%s: %v %s", document, err, got)
+		}
+	}
+}
+
+// TestInputsOfWhichTheRestIsDeprecatedStay: tools ask for input fields without the deprecated ones, and a client that
+// saw no argument of theirs could not call what needs it.
+func TestInputsOfWhichTheRestIsDeprecatedStay(t *testing.T) {
+	oracle := graphqltest.Start(t, "../..")
+	const sdl = `type Query { search(f: F!, n: Int): String } input F { words: String legacy: String @deprecated }`
+	for _, test := range []struct {
+		legacy string
+		stays  bool
+	}{{" legacy", true}, {"", false}} {
+		amended, shown, refused := Amend(`{__schema{types{name inputFields` + map[bool]string{true: "", false: "(includeDeprecated:true)"}[test.stays] + `{name} fields{args{name}}}}}`)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		hidden := map[string][]string{"F": {"words"}}
+		if !test.stays {
+			hidden["F"] = append(hidden["F"], "legacy")
+		}
+		filtered, _, err := Hide(nil, hidden).Filter(oracle.ExecuteOn(sdl, amended), []*Introspection{shown}, nil)
+		if text := string(filtered); err != nil || strings.Contains(text, `{"name":"f"}`) != test.stays || strings.Contains(text, `"F"`) != test.stays {
+			t.Errorf("stays %v: %v %s", test.stays, err, filtered)
+		}
+	}
 }
 
 // TestSuggestionsThatNameWhatIsHiddenAreCut has the errors of a server that helps too much.
@@ -159,7 +191,7 @@ func TestSuggestionsThatNameWhatIsHiddenAreCut(t *testing.T) {
 		`{search(text:"",where:{salry:1}){x:__typename}}`: `unknown field \"salry\".`,
 	} {
 		filtered, changed, err := Hide([]string{"Audit"}, map[string][]string{"User": {"salary"}, "Order": {"PAID"}, "Query": {"secretReport", "secrets"}}).
-			Filter(oracle.Execute(document, ""), []*Introspection{nil})
+			Filter(oracle.Execute(document, ""), []*Introspection{nil}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,11 +200,11 @@ func TestSuggestionsThatNameWhatIsHiddenAreCut(t *testing.T) {
 		}
 	}
 	// What goes with a hidden type is not known by its name.
-	if filtered, _, err := Hide([]string{"Audit"}, nil).Filter(oracle.Execute("{secretRepor}", ""), []*Introspection{nil}); err != nil || strings.Contains(string(filtered), "secretReport") {
+	if filtered, _, err := Hide([]string{"Audit"}, nil).Filter(oracle.Execute("{secretRepor}", ""), []*Introspection{nil}, nil); err != nil || strings.Contains(string(filtered), "secretReport") {
 		t.Errorf("%v %s", err, filtered)
 	}
 	answer := oracle.Execute("{me{nam}}", "")
-	if filtered, changed, err := Hide(nil, map[string][]string{"User": {"salary"}}).Filter(answer, []*Introspection{nil}); err != nil || changed || !strings.Contains(string(filtered), `Did you mean \"name\"?`) {
+	if filtered, changed, err := Hide(nil, map[string][]string{"User": {"salary"}}).Filter(answer, []*Introspection{nil}, nil); err != nil || !changed || strings.Contains(string(filtered), `Did you mean`) {
 		t.Errorf("%v %v %s", err, changed, filtered)
 	}
 	for text, want := range map[string]string{
@@ -182,7 +214,7 @@ func TestSuggestionsThatNameWhatIsHiddenAreCut(t *testing.T) {
 		`{ "errors":[{"message":"No Audits here."}]}`:                                                                                  `{ "errors":[{"message":"No Audits here."}]}`,
 		`{ "data":{"a":"Did you mean Audit?"}}`:                                                                                        `{ "data":{"a":"Did you mean Audit?"}}`,
 	} {
-		if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(text), []*Introspection{nil, nil}[:1+strings.Count(text[:1], "[")]); err != nil || string(got) != want {
+		if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(text), []*Introspection{nil, nil}[:1+strings.Count(text[:1], "[")], nil); err != nil || string(got) != want {
 			t.Errorf("%s: %v %s", text, err, got)
 		}
 	}
@@ -202,12 +234,12 @@ func TestAnIntrospectionThatCanNotBeFilteredIsNotShown(t *testing.T) {
 		`[{"data":{"a":{}}},{"data":{"a":{}}}]`,
 		`{"data":`, `<html>`, ``,
 	} {
-		if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}); err == nil {
+		if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}, nil); err == nil {
 			t.Errorf("%s is shown as %s", answer, got)
 		}
 	}
 	for _, answer := range []string{`{"errors":[{"message":"no"}]}`, `{"data":null}`, `{"data":{"a":null}}`} {
-		if _, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}); err != nil {
+		if _, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}, nil); err != nil {
 			t.Errorf("%s: %v", answer, err)
 		}
 	}

@@ -4,8 +4,7 @@
 // class their errors are (answer.go).
 //
 // It is no GraphQL server: it knows no schema, executes nothing and speaks no HTTP. The
-// tokens of documents are those of github.com/vektah/gqlparser (read.go), whose parser reads introspections for the
-// filter; what parsers are known to read in two
+// tokens of documents are those of github.com/vektah/gqlparser (read.go); what parsers are known to read in two
 // ways is refused before (scan.go), since what is checked here is executed elsewhere, by whatever
 // reads it there. For the same reason nothing goes on but what Body.Encode writes.
 //
@@ -34,8 +33,11 @@ const (
 	MaxEscapes = 50_000
 	// MaxBatch is how many requests a body may have, in an array.
 	MaxBatch = 10
-	// MaxTokens is how many tokens a document may have, comments counted.
+	// MaxTokens is how many tokens a document may have, comments counted, and all documents of a body together.
 	MaxTokens = 15_000
+	// MaxAmendedTokens is how many those documents of a body may have together that Amend is asked for: it makes a
+	// tree of each. What tools ask for has 200 to 500.
+	MaxAmendedTokens = 4_000
 	// MaxFree is how many selections an operation may have that complexity does not count, with all of its
 	// fragments written out: what fragments that spread the next one twice have without any field
 	// but __typename. Not every server looks at a fragment once.

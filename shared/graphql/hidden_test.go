@@ -121,14 +121,14 @@ func TestNothingOfWhatIsHiddenIsInAnyIntrospection(t *testing.T) {
 			if strings.Contains(string(answer), `"errors"`) {
 				rt.Fatalf("%s was %s: %s", amended, test.document, answer)
 			}
-			same, _, err := Hide([]string{"Nobody"}, nil).Filter(answer, []*Introspection{shown})
+			same, _, err := Hide([]string{"Nobody"}, nil).Filter(answer, []*Introspection{shown}, nil)
 			// Of an input object's default value a part of the introspection does not say what is in it.
 			objects := !test.whole && strings.Contains(string(plain), "{ put")
 			if err != nil || string(same) != string(plain) && !objects {
 				rt.Fatalf("%v\n%s\n%s\nwant %s", err, test.document, same, plain)
 			}
 			secrets, noQuery := s.without(types, fields, test.whole)
-			filtered, _, err := Hide(types, fields).Filter(answer, []*Introspection{shown})
+			filtered, _, err := Hide(types, fields).Filter(answer, []*Introspection{shown}, nil)
 			if errors.Is(err, ErrNothingLeft) && (noQuery || !test.whole) {
 				continue
 			}
@@ -188,7 +188,7 @@ func TestDefaultsWithinDefaultsAreHidden(t *testing.T) {
 		if refused != nil {
 			t.Fatal(refused)
 		}
-		filtered, _, err := Hide([]string{"Level"}, nil).Filter(oracle.ExecuteOn(sdl, amended), []*Introspection{shown})
+		filtered, _, err := Hide([]string{"Level"}, nil).Filter(oracle.ExecuteOn(sdl, amended), []*Introspection{shown}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,6 +38,7 @@ type definition struct {
 type outline struct {
 	selections            []selection
 	operations, fragments []definition
+	tokens                int
 }
 
 // read reads a document, within bounds, as gqlparser does, whose lexer it is by: what stands where is decided there.
@@ -65,8 +66,10 @@ type reader struct {
 	outline
 	lexer   lexer.Lexer
 	token   lexer.Token // the next one
-	tokens  int
-	refused *Error
+	amender *amender    // nil where nobody amends
+	// brackets is how many curly ones were closed, up to the next token, closed how many up to the end of what each has read.
+	brackets, closed int
+	refused          *Error
 }
 
 // next goes on to the next token that is no comment. There is none behind an error.
@@ -81,6 +84,9 @@ func (r *reader) next() {
 		}
 		if r.tokens++; r.tokens > MaxTokens {
 			r.refused = tooManyTokens()
+		}
+		if r.token.Kind == lexer.BraceR {
+			r.brackets++
 		}
 		if r.token.Kind != lexer.Comment {
 			return
@@ -130,13 +136,14 @@ func (r *reader) each(end lexer.Type, nothing bool, one func()) {
 	for r.refused == nil && r.token.Kind != end {
 		one()
 	}
+	r.closed = r.brackets
 	r.next()
 }
 
 func (r *reader) document() {
 	for r.next(); r.refused == nil && r.token.Kind != lexer.EOF; {
 		described := r.description()
-		d := definition{at: r.at(), first: len(r.selections)}
+		d, on := definition{at: r.at(), first: len(r.selections)}, ""
 		switch {
 		case r.token.Kind == lexer.BraceL && !described:
 			d.operation = ast.Query
@@ -158,11 +165,12 @@ func (r *reader) document() {
 				r.fail()
 			}
 			r.next()
-			r.name()
+			on = r.name()
 			r.directives()
 		default:
 			r.fail()
 		}
+		r.amender.within(on)
 		r.set()
 		if d.end = len(r.selections); d.operation != "" {
 			r.operations = append(r.operations, d)
@@ -177,7 +185,11 @@ func (r *reader) description() bool { return r.take(lexer.String) || r.take(lexe
 // set reads a selection set. It calls itself as deep as brackets are nested, which scan bounds.
 func (r *reader) set() {
 	r.expect(lexer.BraceL)
+	around := r.amender.open()
 	r.each(lexer.BraceR, false, r.selection)
+	if r.refused == nil {
+		r.amender.close(around, r.closed)
+	}
 }
 
 func (r *reader) selection() {
@@ -186,30 +198,59 @@ func (r *reader) selection() {
 		return
 	}
 	i := r.add(field)
-	name := r.name()
+	alias := r.name()
+	name := alias
 	if r.take(lexer.Colon) {
 		name = r.name()
 	}
 	r.selections[i].name = name
-	r.arguments()
-	r.directives()
+	around := r.amended(alias, name, r.selections[i].at())
 	if r.token.Kind == lexer.BraceL {
 		r.set()
 	}
+	r.amender.within(around)
 	r.close(i)
+}
+
+// amended reads the arguments and directives of a field, and has the amender, if there is one, know of it. It returns
+// what the field was selected of.
+func (r *reader) amended(alias, name string, at Location) (around string) {
+	from := r.token.Pos.Start
+	r.arguments()
+	to := r.token.Pos.Start
+	r.directives()
+	if r.amender == nil || r.refused != nil {
+		return ""
+	}
+	is, refused := r.amender.field(alias, name, r.runes(from, to), r.token.Kind == lexer.BraceL, at)
+	if refused != nil {
+		r.refused = refused
+	}
+	return r.amender.within(is)
+}
+
+// runes is a part of the document, by characters.
+func (r *reader) runes(from, to int) string {
+	if from == to {
+		return ""
+	}
+	all := []rune(r.lexer.Input)
+	return string(all[min(from, len(all)):min(to, len(all))])
 }
 
 // fragment reads what follows three dots.
 func (r *reader) fragment() {
-	i := r.add(inline)
+	i, on := r.add(inline), ""
 	if r.token.Kind == lexer.Name && r.token.Value != "on" {
 		r.selections[i].kind, r.selections[i].name = spread, r.name()
 	} else if r.take(lexer.Name) {
-		r.name()
+		on = r.name()
 	}
 	r.directives()
 	if r.selections[i].kind == inline {
+		around := r.amender.conditioned(on)
 		r.set()
+		r.amender.within(around)
 	}
 	r.close(i)
 }

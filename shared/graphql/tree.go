@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -23,9 +25,13 @@ type member struct {
 	value *node
 }
 
-// parseTree reads a JSON text whole.
-func parseTree(text []byte) (*node, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(text))
+// parseTree reads a JSON text whole. One that is not read strictly may have what clients forgive: a mark of the order
+// of bytes before it, bytes that are no text, a name twice in an object.
+func parseTree(text []byte, strict bool) (*node, error) {
+	if !strict {
+		text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(!strict), jsontext.AllowDuplicateNames(!strict))
 	n, err := readNode(d)
 	if err != nil {
 		return nil, err
@@ -56,7 +62,7 @@ func readNode(d *jsontext.Decoder) (*node, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read a name: %w", err)
 			}
-			name = token.String()
+			name = strings.ToValidUTF8(token.String(), "\ufffd")
 		}
 		value, err := readNode(d)
 		if err != nil {
@@ -114,7 +120,14 @@ func (n *node) text() string {
 	if n == nil || n.kind != jsontext.KindString {
 		return ""
 	}
-	return unquote(n.raw)
+	if bytes.IndexByte(n.raw, '\\') < 0 && utf8.Valid(n.raw) {
+		return string(n.raw[1 : len(n.raw)-1])
+	}
+	text, err := jsontext.AppendUnquote(nil, n.raw)
+	if err != nil { // of what is no text, the rest is still to be looked at
+		return strings.ToValidUTF8(string(text), "\ufffd")
+	}
+	return string(text)
 }
 
 // setText makes a string of the value, null for nil.

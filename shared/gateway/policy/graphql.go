@@ -66,12 +66,16 @@ func (g *graphQLReader) read(x *pipeline.Exchange) *http.Response {
 		return refuseGraphQL(refused)
 	}
 	x.GraphQL = &pipeline.GraphQL{Body: body, Documents: make([]*graphql.Document, len(body.Requests))}
+	tokens := 0
 	for i := range body.Requests {
 		document, refused := g.documents.Analyse(body.Requests[i].Query, nil)
 		if refused != nil {
 			return refuseGraphQL(ofBatch(body, i, refused))
 		}
 		x.GraphQL.Documents[i] = document
+		if tokens += document.Tokens; tokens > graphql.MaxTokens {
+			return refuseGraphQL(graphql.TooManyTogether())
+		}
 	}
 	x.SetBody(func() ([]byte, *http.Response) {
 		written, refused := body.Encode()

@@ -140,7 +140,7 @@ func (p *graphQLAnalytics) Prepare(x *pipeline.Exchange) *http.Response {
 	askReadable(x)
 	c := &counted{p: p, x: x}
 	if x.GraphQL == nil && x.ContentLength != 0 {
-		x.Body = &keptBody{ReadCloser: x.Body, most: graphql.MaxBodyBytes + 1, ended: func(kept []byte) { c.sent.Store(&kept) }}
+		c.keep()
 	}
 	x.After(func(r *http.Response, handled bool) {
 		if handled {
@@ -150,6 +150,36 @@ func (p *graphQLAnalytics) Prepare(x *pipeline.Exchange) *http.Response {
 	})
 	return nil
 }
+
+// maxEarlyBytes is how large a body may be that is read before the upstream is asked.
+const maxEarlyBytes = 64 << 10
+
+// keep keeps the body that goes upstream. A small one, which has come with its head as a rule, is read at once: an
+// upstream that is down reads none.
+func (c *counted) keep() {
+	body := c.x.Body
+	if c.x.ContentLength < 0 || c.x.ContentLength > maxEarlyBytes {
+		c.x.Body = &keptBody{ReadCloser: body, most: graphql.MaxBodyBytes + 1, ended: func(kept []byte) { c.sent.Store(&kept) }}
+		return
+	}
+	read, err := io.ReadAll(body)
+	rest := io.Reader(bytes.NewReader(read))
+	if err == nil {
+		c.sent.Store(&read)
+	} else { // the handler is to meet it, as it would have
+		rest = io.MultiReader(rest, broken{err})
+	}
+	c.x.Body = struct {
+		io.Reader
+		io.Closer
+	}{rest, body}
+}
+
+// broken is a reader of which nothing comes but an error.
+type broken struct{ err error }
+
+// Read implements io.Reader.
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 // Outbound passes the answer on: it is read as it passes (answered).
 func (p *graphQLAnalytics) Outbound(_ *pipeline.Exchange, r *http.Response) *http.Response { return r }

@@ -110,7 +110,7 @@ func (a *graphQLAnswer) beginsWithData() bool {
 // beginsAsJSON is whether what beginsWithData has read may be an answer, whatever its content type says: not
 // every server says that it sends JSON.
 func (a *graphQLAnswer) beginsAsJSON() bool {
-	head := bytes.TrimLeft(a.head, " \t\r\n")
+	head := bytes.TrimLeft(bytes.TrimPrefix(a.head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
 }
 

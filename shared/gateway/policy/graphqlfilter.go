@@ -78,12 +78,14 @@ func (p *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 	if response := p.read(x); response != nil {
 		return response
 	}
-	body, introspects, streams := x.GraphQL.Body, false, false
+	body, introspects, tokens := x.GraphQL.Body, false, 0
 	x.GraphQL.Shown = make([]*graphql.Introspection, len(body.Requests))
 	for i, document := range x.GraphQL.Documents {
-		streams = streams || document.OnlySubscribes()
 		if document.Introspects == (graphql.Location{}) {
 			continue
+		}
+		if tokens += document.Tokens; tokens > graphql.MaxAmendedTokens {
+			return refuseGraphQL(ofBatch(body, i, graphql.TooLongIntrospection(document.Introspects)))
 		}
 		amended, shown, refused := graphql.Amend(body.Requests[i].Query)
 		if refused != nil {
@@ -93,14 +95,22 @@ func (p *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 		body.Requests[i].Query, body.Requests[i].Extensions = amended, nil
 		x.GraphQL.Shown[i], introspects = shown, true
 	}
-	if introspects || !streams {
-		// Not in parts nor as a stream of events, which are not read here.
+	streams := !introspects && subscribes(x.GraphQL)
+	if !streams { // in one piece, and neither in parts nor as events
 		x.Header["Accept"] = []string{wholeAnswer(x.Header["Accept"])}
 	}
 	delete(x.Header, "Range")
 	delete(x.Header, "If-Range")
 	askReadable(x)
+	if streams { // whose events are read one by one
+		x.Header["Accept-Encoding"] = []string{"identity"}
+	}
 	return nil
+}
+
+// subscribes is whether a document has nothing but subscriptions: its answer may be a stream.
+func subscribes(g *pipeline.GraphQL) bool {
+	return slices.ContainsFunc(g.Documents, (*graphql.Document).OnlySubscribes)
 }
 
 // wholeAnswer is what a client accepts of the two types of an answer in one piece: servers choose statuses and
@@ -128,7 +138,7 @@ func (p *introspectionFilter) Outbound(x *pipeline.Exchange, r *http.Response) *
 	}
 	introspects := slices.ContainsFunc(x.GraphQL.Shown, func(i *graphql.Introspection) bool { return i != nil })
 	if !introspects && isStream(r) {
-		return r
+		return p.events(x, r)
 	}
 	a, err := openAnswer(r)
 	switch isJSON := isJSONAnswer(r); {
@@ -148,12 +158,12 @@ func (p *introspectionFilter) Outbound(x *pipeline.Exchange, r *http.Response) *
 	if err != nil {
 		return p.unreadable(x, r, err)
 	}
-	filtered, changed, err := p.hidden.Filter(text, x.GraphQL.Shown)
+	filtered, changed, err := p.hidden.Filter(text, x.GraphQL.Shown, asked(x.GraphQL.Body))
 	switch {
 	case errors.Is(err, graphql.ErrNothingLeft):
 		_ = r.Body.Close()
 		return x.Problem(http.StatusForbidden, noIntrospection)
-	case err != nil && introspects:
+	case err != nil && (introspects || p.hidden.Betrays(text)):
 		return p.unreadable(x, r, err)
 	case err != nil || !changed:
 		a.restore(r)
