@@ -109,6 +109,13 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, err
 }
 
+// called counts calls of routes that an MCP server makes for the client, by the status that the routes answer.
+func (c *client) called(status string, n float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.statuses[status] += n
+}
+
 // post posts JSON to one of the routes, and gives the answer.
 func (c *client) post(t *testing.T, address, body string) (int, string) {
 	t.Helper()
@@ -275,6 +282,9 @@ func (l *library) isUsed(t *testing.T, c *client, version string) {
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32602 {
 		t.Errorf("a call without its arguments: %v", err)
 	}
+	c.called("200", 5) // the rules, the prompt, the book, the introspection, the query
+	c.called("404", 2)
+	c.called("400", 1)
 	l.endsItsStream(t, c, version)
 }
 
@@ -296,6 +306,7 @@ func (l *library) endsItsStream(t *testing.T, c *client, version string) {
 	if err != nil || result.IsError {
 		t.Fatalf("a call with progress: %+v, %v", result, err)
 	}
+	c.called("200", 1)
 	if begun, ended := <-told, <-told; begun != 0 || ended != 1 {
 		t.Errorf("told are %v and %v", begun, ended)
 	}
@@ -314,6 +325,7 @@ func (l *library) endsItsStream(t *testing.T, c *client, version string) {
 	}
 	defer func() { _ = out.Body.Close() }()
 	raw, err := io.ReadAll(out.Body) // to its end, which has to come
+	c.called("200", 1)
 	if events := strings.Count(string(raw), "event: message"); err != nil || events != 3 || out.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%d events as %s, %v: %s", events, out.Header.Get("Content-Type"), err, raw)
 	}
@@ -411,7 +423,7 @@ func (l *library) isCounted(t *testing.T, ann *client, sessions float64) {
 	for _, call := range reader.ask(t, http.StatusOK, http.MethodGet, at+"/recent-calls?limit=1000&consumers=ann", "").data(t) {
 		seen[call.text("method")+" "+call.text("routePath")+" "+call.text("statusCode")] = true
 	}
-	for _, want := range []string{"POST /mcp 200", "POST /graphql 200", "POST /graphql 400"} {
+	for _, want := range []string{"POST /mcp 200", "POST /graphql 200", "POST /graphql 400", "GET /books/{id} 404"} {
 		if !seen[want] {
 			t.Errorf("of the recent calls none is %s: %v", want, seen)
 		}
