@@ -19,6 +19,8 @@ import (
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/telemetrytest"
 )
 
 func stream(ctx context.Context, t *testing.T, h http.HandlerFunc, event events.APIGatewayProxyRequest) *events.APIGatewayProxyStreamingResponse {
@@ -80,6 +82,50 @@ func TestAnswerIsReadWhileItIsWritten(t *testing.T) {
 	close(next)
 	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
 		t.Errorf("then %q, error %v", rest, err)
+	}
+}
+
+// settling takes some time to write what it has counted.
+type settling struct {
+	http.HandlerFunc
+	settled bool
+}
+
+// Settle is what a function calls before an invocation ends.
+func (s *settling) Settle(context.Context) {
+	time.Sleep(time.Second)
+	s.settled = true
+}
+
+// TestStreamEndsWhenAllIsWritten: the invocation ends with the stream, and whatever is on its way then is frozen with the process.
+func TestStreamEndsWhenAllIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &settling{HandlerFunc: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all of it") }}
+		p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		out, err := gateway.Stream(p, h)(t.Context(), events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(out.Body); string(body) != "all of it" || err != nil || !h.settled {
+			t.Errorf("read %q, error %v, and what was counted is written: %t", body, err, h.settled)
+		}
+	})
+}
+
+// TestSpansAreSentBeforeTheStreamEnds, as what was counted is written.
+func TestSpansAreSentBeforeTheStreamEnds(t *testing.T) {
+	collector := telemetrytest.New(t)
+	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now, Telemetry: telemetry.Options{Tracer: collector.Tracer}}
+	out, err := gateway.Stream(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, span := collector.Start(r.Context(), "x", nil)
+		span.End(false)
+		_, _ = io.WriteString(w, "all of it")
+	}))(t.Context(), events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(out.Body); string(body) != "all of it" || err != nil || len(collector.Requests()) != 1 {
+		t.Errorf("read %q, error %v, and the collector was asked %d times", body, err, len(collector.Requests()))
 	}
 }
 

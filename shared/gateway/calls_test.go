@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -117,4 +118,39 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("counted are\n%v\nwant\n%v", got, want)
 	}
+}
+
+// callsAsTheyCome hands each call on.
+type callsAsTheyCome chan analytics.Call
+
+func (c callsAsTheyCome) Call(call analytics.Call) { c <- call }
+
+// TestARequestWhoseClientHasGoneIsCounted as one without an answer, and not as a failure of the upstream.
+func TestARequestWhoseClientHasGoneIsCounted(t *testing.T) {
+	asked := make(chan struct{})
+	up := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	})
+	counted := make(callsAsTheyCome, 1)
+	h := newHouse(t, artifact(route("GET /slow", forward(up.URL))), func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
+	ctx, gone := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/slow", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "shop.test"
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	<-asked
+	gone()
+	if call := <-counted; call.Status != 499 || call.Route != "/slow" {
+		t.Errorf("counted is %+v", call)
+	}
+	<-ended
 }

@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -79,6 +81,80 @@ func TestAFilteredRouteShowsNothingOfWhatIsHidden(t *testing.T) {
 				t.Errorf("the upstream was asked for %q, %q", head.Get("Accept"), head.Get("Accept-Encoding"))
 			}
 		})
+	}
+}
+
+// TestWhatIsAskedForOfAFilteredAnswer: all of it, or nothing of it could be filtered, and without the hash of a document that
+// is another one now, under which a server may keep that.
+func TestWhatIsAskedForOfAFilteredAnswer(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	hashed := func(document string) string {
+		sum := sha256.Sum256([]byte(document))
+		return fmt.Sprintf(`{"query":%q,"extensions":{"persistedQuery":{"version":1,"sha256Hash":"%x"}}}`, document, sum)
+	}
+	server.answer = func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"data":null}`)
+	}
+	for document, hash := range map[string]bool{"{a}": true, "{__schema{types{name}}}": false} {
+		_ = body(t, h.send(t, "/graphql", hashed(document), header("Range", "bytes=0-9"), header("If-Range", `"1"`)))
+		sent, head := server.last()
+		if strings.Contains(sent, "sha256Hash") != hash {
+			t.Errorf("%s: sent is %s", document, sent)
+		}
+		if head.Get("Range") != "" || head.Get("If-Range") != "" {
+			t.Errorf("%s: a part is asked for: %v", document, head)
+		}
+	}
+}
+
+// TestAnIntrospectionThatCanNotBeFilteredIsNotShown, in whatever form an upstream answers it: a page that nobody reads, events
+// that nobody waits for, or a schema that says nothing of what it was asked beside it.
+func TestAnIntrospectionThatCanNotBeFilteredIsNotShown(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	const schema = `{"data":{"__schema":{"types":[{"name":"Audit"}]}}}`
+	for _, test := range []struct{ contentType, text string }{
+		{"application/json", schema},
+		{"application/json", "[" + schema + "]"},
+		{"application/json", schema + schema},
+		{"text/plain", schema},
+		{"", schema},
+		{"text/html", "<p>Audit"},
+		{"text/event-stream", "event: next\ndata: " + schema + "\n\n"},
+		{"multipart/mixed; boundary=-", "---\r\n\r\n" + schema + "\r\n-----"},
+	} {
+		server.answer = func(w http.ResponseWriter, _ string) {
+			w.Header()["Content-Type"] = []string{test.contentType}
+			_, _ = io.WriteString(w, test.text)
+		}
+		response := h.send(t, "/graphql", queryOf("{__schema{types{name}}}"), header("Accept", "text/event-stream, multipart/mixed, application/json"))
+		if got := body(t, response); response.StatusCode != http.StatusBadGateway || strings.Contains(got, "Audit") {
+			t.Errorf("as %q: %d %s", test.contentType, response.StatusCode, got)
+		}
+	}
+}
+
+// TestAnswersThatAreTooLargeToBeFilteredAreNotShown, whether they say so at once or unzip to it: a gateway that serves others
+// would have all of them in its memory.
+func TestAnswersThatAreTooLargeToBeFilteredAreNotShown(t *testing.T) {
+	h, server := graphQLHouse(t, nil, map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
+	large := `{"errors":[{"message":"` + strings.Repeat("x", 16<<20) + `"}]}`
+	for encoding, text := range map[string]string{"": large, "gzip": zipped(large)} {
+		server.answer = func(w http.ResponseWriter, _ string) {
+			w.Header().Set("Content-Type", "application/json")
+			if encoding != "" {
+				w.Header().Set("Content-Encoding", encoding)
+			}
+			_, _ = io.WriteString(w, text)
+		}
+		for _, document := range []string{"{a}", "{__schema{types{name}}}"} {
+			if response := h.send(t, "/graphql", queryOf(document), header("Accept-Encoding", "gzip")); response.StatusCode != http.StatusBadGateway {
+				_ = response.Body.Close()
+				t.Errorf("%s, as %q: %d", document, encoding, response.StatusCode)
+			} else if text := body(t, response); !strings.Contains(text, "can't be read") {
+				t.Errorf("%s, as %q: %s", document, encoding, text)
+			}
+		}
 	}
 }
 

@@ -38,6 +38,11 @@ func TestMCPBuildErrors(t *testing.T) {
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},
 		{
+			"such a header by another name", // the argument is called header_X-Forwarded-For
+			text(map[string]string{`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}}, {"name": "X-Forwarded-For", "in": "header"`}),
+			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
+		},
+		{
 			"a server with too much", text(files("", 501)),
 			"/paths/~1mcp/post/x-gateway-route/handler/options/operations", `the budget "MCP operations"`,
 		},

@@ -130,8 +130,12 @@ func TestMCPArguments(t *testing.T) {
 		{name: "dots between slashes", tool: "readTodo", arguments: `{"id":"x/../../mcp"}`, says: "path"},
 		{name: "dots behind a backslash", tool: "readTodo", arguments: `{"id":"..\\mcp"}`, says: "path"},
 		{name: "a slash that leads to another route", tool: "readTodo", arguments: `{"id":"7/items/8"}`, says: "another route"},
+		{name: "the name of another route", tool: "readTodo", arguments: `{"id":"all"}`, says: "another route"},
+		{name: "that name, escaped", tool: "readTodo", arguments: `{"id":"%61ll"}`, method: "GET", target: "/todos/%2561ll"},
 		{name: "a control character", tool: "readTodo", arguments: `{"id":"a\u0000b"}`, says: "path"},
 		{name: "a line in a header", tool: "readTodo", arguments: `{"id":"7","X-Locale":"a\r\nX-Admin: yes"}`, says: "header"},
+		{name: "a header of the largest size", tool: "readTodo", arguments: `{"id":"7","X-Locale":"` + strings.Repeat("x", 8<<10) + `"}`, method: "GET", target: "/todos/7"},
+		{name: "a larger header", tool: "readTodo", arguments: `{"id":"7","X-Locale":"` + strings.Repeat("x", 8<<10+1) + `"}`, says: "header"},
 		{name: "a long path", tool: "readTodo", arguments: `{"id":"` + strings.Repeat("x", 20_000) + `"}`, says: "shorter"},
 		{name: "a tool that is not enabled", tool: "dropTodo", arguments: `{"id":"7"}`, says: "unknown tool"},
 		{name: "a route that the server has not", tool: "whoAmI", arguments: `{}`, says: "unknown tool"},
@@ -158,6 +162,28 @@ func TestMCPArguments(t *testing.T) {
 	}
 	if _, answer := w.tool(t, "/mcp", "readTodo", `{"id":"7","X-Locale":"de"}`, header("X-Locale", "en")); answer.Error != nil || w.last(t).Header.Get("X-Locale") != "de" {
 		t.Errorf("%+v %v", answer.Error, w.last(t).Header)
+	}
+}
+
+// TestAnArgumentIsTheOnlyHeaderOfItsName: upstreams that take X_Locale for X-Locale would read the caller's, which nobody
+// has held against the schema.
+func TestAnArgumentIsTheOnlyHeaderOfItsName(t *testing.T) {
+	w := newMCPWorld(t, func(c *gateway.Config, _ *upstream.Options) { c.Fields = upstream.Filter{Underscores: true} })
+	spelled := func(r *http.Request) { r.Header["X_Locale"] = []string{"en"} }
+	if _, answer := w.tool(t, "/mcp", "readTodo", `{"id":"7"}`, spelled); answer.Error != nil || w.last(t).Header["X_locale"] == nil {
+		t.Fatalf("the caller's own does not travel on: %+v %v", answer.Error, w.last(t).Header)
+	}
+	if _, answer := w.tool(t, "/mcp", "readTodo", `{"id":"7","X-Locale":"de"}`, spelled, header("X-Locale", "fr")); answer.Error != nil {
+		t.Fatal(answer.Error)
+	}
+	var got []string
+	for name, values := range w.last(t).Header {
+		if upstream.SameField(name, "X-Locale") {
+			got = append(got, values...)
+		}
+	}
+	if len(got) != 1 || got[0] != "de" {
+		t.Errorf("the upstream reads %q", got)
 	}
 }
 
@@ -192,6 +218,7 @@ func TestMCPAnswers(t *testing.T) {
 		{name: "no coding that was said", status: 200, contentType: "text/plain", coding: "gzip", body: "plain", text: "broke off", isError: true},
 		{name: "no type", status: 200, body: "plain", text: "plain"},
 		{name: "a picture", status: 200, contentType: "image/png", body: "\x89PNG", text: "4 bytes of image/png", isError: true},
+		{name: "a picture of a refusal", status: 404, contentType: "image/png", body: "\x89PNG", text: "4 bytes of image/png", isError: true},
 		{name: "no text for all its type", status: 200, contentType: "text/plain", body: "\xff\xfe", text: "no text", isError: true},
 		{name: "events", status: 200, contentType: "text/event-stream", body: "data: 1\n\n", text: "stream of events", isError: true},
 		{name: "too much", status: 200, contentType: "text/plain", body: strings.Repeat("x", 1<<20+1), text: "larger than", isError: true},

@@ -39,6 +39,7 @@ const mcpProject = `{
       "put": {"operationId": "writeTodo", "responses": {"default": {"description": "It"}}, "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Todo"}}}},
         "x-gateway-route": {"handler": FORWARD, "mcp": {"name": "write_todo", "description": " Writes a todo. ", "_meta": {"team": "todos"}, "annotations": {"title": "Write", "idempotentHint": false}}}},
       "delete": {"operationId": "dropTodo", "responses": {"default": {"description": "It"}}, "x-gateway-route": {"handler": FORWARD, "mcp": {"enabled": false}}}},
+    "/todos/all": {"get": {"operationId": "allTodos", "responses": {"default": {"description": "It"}}, "x-gateway-route": {"policies": {"inbound": ["key"]}, "handler": FORWARD}}},
     "/todos/{id}/items/{item}": {"get": {"operationId": "readItem", "responses": {"default": {"description": "It"}}, "x-gateway-route": {"handler": FORWARD}}},
     "/list": {"post": {"operationId": "putList", "responses": {"default": {"description": "It"}}, "requestBody": {"content": {"application/json": {"schema": {"type": "array", "items": {"type": "integer"}}}}}, "x-gateway-route": {"handler": FORWARD}}},
     "/guide": {"get": {"operationId": "guide", "responses": {"default": {"description": "It"}}, "x-gateway-route": {"handler": FORWARD, "mcp": {"type": "resource", "_meta": {"pages": 3}}}}},

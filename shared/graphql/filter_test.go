@@ -231,12 +231,27 @@ func TestAnIntrospectionThatCanNotBeFilteredIsNotShown(t *testing.T) {
 		`{"data":{"a":{"types":[{"name":"Audit"}]}}}`,
 		`{"data":{"a":{"_gatewrightSchema":"__Schema","_gatewrightQuery":{"name":"Query"},"types":[{"name":"Audit"}]}}}`,
 		`{"data":{"a":1,"a":{"types":[]}}}`,
+		`{"data":{"b":[{"_gatewrightType":"Audit","name":"Audit"}]}}`,
 		`[{"data":{"a":{}}},{"data":{"a":{}}}]`,
 		`{"data":`, `<html>`, ``,
 	} {
 		if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}, nil); err == nil {
 			t.Errorf("%s is shown as %s", answer, got)
 		}
+	}
+	// Of several requests nobody knows to which of them an answer is, where it is not as many as they are.
+	for _, answer := range []string{
+		`[{"data":{"a":{"types":[{"name":"Audit"}]}}}]`, `[{"data":{}},{"data":{}},{"data":{"a":{"types":[{"name":"Audit"}]}}}]`, `[]`,
+		`{"data":{"a":{"types":[{"name":"Audit"}]}}}`, `{"errors":[],"data":{}}`, `"Audit"`,
+	} {
+		for _, asked := range [][]*Introspection{{nil, shown}, {shown, nil}} {
+			if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), asked, nil); err == nil {
+				t.Errorf("%s is shown as %s", answer, got)
+			}
+		}
+	}
+	if got, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(`{"errors":[{"message":"No batches. Did you mean Audit?"}]}`), []*Introspection{nil, shown}, nil); err != nil || strings.Contains(string(got), "Audit") {
+		t.Errorf("a refusal of all is shown as %s: %v", got, err)
 	}
 	for _, answer := range []string{`{"errors":[{"message":"no"}]}`, `{"data":null}`, `{"data":{"a":null}}`} {
 		if _, _, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}, nil); err != nil {
@@ -250,5 +265,22 @@ func TestAnIntrospectionThatCanNotBeFilteredIsNotShown(t *testing.T) {
 		if amended, _, refused := Amend(document); refused == nil {
 			t.Errorf("%s is taken: %s", document, amended)
 		}
+	}
+}
+
+// TestWhatIsOfATypeWithoutANameIsHidden: it may be one that is, within more lists than are looked through.
+func TestWhatIsOfATypeWithoutANameIsHidden(t *testing.T) {
+	_, shown, refused := Amend("{a:__schema{types{name fields{name}}}}")
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	const answer = `{"data":{"a":{"_gatewrightSchema":"__Schema","_gatewrightQuery":{"name":"Query"},"types":[` +
+		`{"_gatewrightType":null,"_gatewrightKind":"LIST","_gatewrightOf":{"name":null,"ofType":null},"name":"deep","fields":null},` +
+		`{"_gatewrightType":"User","_gatewrightKind":"OBJECT","_gatewrightOf":null,"name":"User","fields":[` +
+		`{"_gatewrightField":"id","_gatewrightIn":{"name":"ID"},"name":"id"},` +
+		`{"_gatewrightField":"audits","_gatewrightIn":{"name":null,"ofType":{"name":null,"ofType":null}},"name":"audits"}]}]}}}`
+	const want = `{"data":{"a":{"types":[{"name":"User","fields":[{"name":"id"}]}]}}}`
+	if got, changed, err := Hide([]string{"Audit"}, nil).Filter([]byte(answer), []*Introspection{shown}, nil); err != nil || !changed || string(got) != want {
+		t.Errorf("%v %s", err, got)
 	}
 }

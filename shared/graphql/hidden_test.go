@@ -218,4 +218,14 @@ func TestDefaultsWithinDefaultsAreHidden(t *testing.T) {
 			t.Errorf("%.60s: %q, want %q", document, got, want)
 		}
 	}
+	// Of types that an answer does not show, nobody knows which of their fields are hidden.
+	amended, shown, refused := Amend(`{__type(name:"Query"){fields{args{defaultValue}}}}`)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	filtered, _, err := Hide([]string{"Level"}, nil).Filter(oracle.ExecuteOn(sdl, amended), []*Introspection{shown}, nil)
+	const none = `{"defaultValue":null},`
+	if want := `{"data":{"__type":{"fields":[{"args":[` + strings.Repeat(none, 4) + `{"defaultValue":"[\"{level}\"]"}]}]}}}`; err != nil || string(filtered) != want {
+		t.Errorf("got %s, want %s: %v", filtered, want, err)
+	}
 }

@@ -58,6 +58,19 @@ func TestBodiesAreTakenUpToTheirBounds(t *testing.T) {
 		{"more bytes of names", names(1000, MaxNameBytes/1000+1), false},
 		{"a long operation name", `{"query":"{a}","operationName":"` + strings.Repeat("a", MaxDocumentBytes+1) + `"}`, false},
 		{"large extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", mostWritten) + `"}}`, false},
+		{"a document", `{"query":"{a}` + strings.Repeat(" ", MaxDocumentBytes-3) + `"}`, true},
+		{"a longer document", `{"query":"{a}` + strings.Repeat(" ", MaxDocumentBytes-2) + `"}`, false},
+		{"a document of escapes", `{"query":"{a}` + strings.Repeat(`\n`, MaxEscapes) + `"}`, true},
+		{"names", names(MaxNames-3, 8), true}, // with those of the request
+		{"more names", names(MaxNames-2, 8), false},
+		{"values", variables("[" + strings.Repeat("1,", MaxValues-2) + "1]"), true}, // with the query
+		{"more values", variables("[" + strings.Repeat("1,", MaxValues-1) + "1]"), false},
+		{"levels", variables(strings.Repeat("[", MaxNesting-2) + strings.Repeat("]", MaxNesting-2)), true},
+		{"more levels", variables(strings.Repeat("[", MaxNesting-1) + strings.Repeat("]", MaxNesting-1)), false},
+		{"extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", mostWritten-8) + `"}}`, true},
+		{"larger extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", mostWritten-7) + `"}}`, false},
+		{"a batch", "[" + strings.Repeat(`{"query":"{a}"},`, MaxBatch-1) + `{"query":"{a}"}]`, true},
+		{"a larger batch", "[" + strings.Repeat(`{"query":"{a}"},`, MaxBatch) + `{"query":"{a}"}]`, false},
 		{"a large text", variables(`"` + strings.Repeat("é", 400_000) + `"`), true},
 	} {
 		if !json.Valid([]byte(test.body)) {

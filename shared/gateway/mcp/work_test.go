@@ -36,6 +36,8 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		{name: "alternatives for some", items: `{"anyOf":[` + alternatives(100) + `]}`, arguments: list(500, `{"k":99}`)},
 		{name: "few alternatives for many", items: `{"anyOf":[` + alternatives(4) + `]}`, arguments: list(20_000, `{"k":3}`)},
 		{name: "an enumeration of numbers", items: `{"enum":[` + numbers + `]}`, arguments: list(70_000, `7`), refused: true},
+		{name: "a short one of numbers", items: `{"enum":[` + numbers[:2*40-1] + `]}`, arguments: list(70_000, `7`), refused: true},
+		{name: "a short one of texts", items: `{"enum":[` + texts[:8*40-1] + `]}`, arguments: list(70_000, `"seven"`)},
 		{name: "an enumeration of texts", items: `{"enum":[` + texts + `]}`, arguments: list(70_000, `"seven"`), refused: true},
 		{name: "one for some", items: `{"enum":[` + texts + `]}`, arguments: list(2000, `"seven"`)},
 		{name: "lists that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: list(40_000, `[[],[]]`), refused: true},

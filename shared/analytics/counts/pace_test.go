@@ -1,0 +1,36 @@
+package counts
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAnIdleInstanceSavesNoMoreWritesThanABurst: after a night without requests, the first ones of the morning would be written one by one.
+func TestAnIdleInstanceSavesNoMoreWritesThanABurst(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 2, 27, 0, 0, 0, 0, time.UTC)
+	p := pace{tokens: burst, at: begin}
+	written := 0
+	for range callsPerWrite - 1 {
+		p.calls.Add(1)
+		if p.due(begin.Add(8 * time.Hour)) {
+			written++
+		}
+	}
+	if written != burst {
+		t.Errorf("%d calls after a night are written %d times, want %d", callsPerWrite-1, written, burst)
+	}
+}
+
+// TestAClockThatIsSetBackHoldsNoWrites: what is counted would be seen when it has gone as far again.
+func TestAClockThatIsSetBackHoldsNoWrites(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 2, 27, 0, 0, 0, 0, time.UTC)
+	p := pace{tokens: 1, at: begin}
+	for n, now := range []time.Time{begin.Add(-time.Hour), begin.Add(writeInterval - time.Hour), begin.Add(2*writeInterval - time.Hour)} {
+		p.calls.Add(1)
+		if !p.due(now) {
+			t.Errorf("write %d is held", n+1)
+		}
+	}
+}

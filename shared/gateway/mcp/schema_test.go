@@ -1,0 +1,60 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestPatternsThatCostMuchRefuseNothing: RE2 makes a thousand instructions of x{1000}, and those that look ahead it does
+// not know. The upstream checks them.
+func TestPatternsThatCostMuchRefuseNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text    string
+		checked bool
+	}{
+		{"^a{99}$", true},
+		{"^a{1,99}$", true},
+		{"^a{100}$", false},
+		{"^a{1,100}$", false},
+		{"^a{0100}$", false},
+		{"^" + strings.Repeat("a", maxPatternBytes-2) + "$", true},
+		{"^" + strings.Repeat("a", maxPatternBytes-1) + "$", false},
+		{"^(?=a)b$", false},
+		{"^[$", false},
+	} {
+		compiled, err := pattern(test.text)
+		if err != nil {
+			t.Errorf("%.20s: %v", test.text, err)
+			continue
+		}
+		if _, unchecked := compiled.(anything); unchecked == test.checked || compiled.MatchString("zzz") == test.checked {
+			t.Errorf("%.20s of %d bytes: checked is %t", test.text, len(test.text), !unchecked)
+		}
+	}
+}
+
+// TestWhatIsToldOfArgumentsIsBounded: the first violations, each short, with no half of a character.
+func TestWhatIsToldOfArgumentsIsBounded(t *testing.T) {
+	t.Parallel()
+	properties := make([]string, 20)
+	arguments := make([]string, len(properties))
+	for i := range properties {
+		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q]}`, i, strings.Repeat("é", 500+i))
+		arguments[i] = fmt.Sprintf(`"p%02d":1`, i)
+	}
+	c := &caller{schema: func() (*checker, error) {
+		return compileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
+	}}
+	err := c.check(json.RawMessage("{" + strings.Join(arguments, ",") + "}"))
+	if err == nil {
+		t.Fatal("arguments that do not fit are taken")
+	}
+	text := err.Error()
+	if told := strings.Count(text, "/p"); told != maxViolations || !utf8.ValidString(text) || len(text) > maxViolations*(maxViolationBytes+10)+100 {
+		t.Errorf("%d violations in %d bytes are told: %.500s", told, len(text), text)
+	}
+}
