@@ -46,14 +46,17 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 		w := &writer{header: http.Header{}, out: out, begun: make(chan struct{})}
 		go func() {
 			defer func() {
-				if cause := recover(); cause != nil {
+				cause := recover()
+				if cause != nil {
 					p.Log.ErrorContext(ctx, "an answer broke off", "requestId", event.RequestContext.RequestID, "error", cause)
+				}
+				settle(ctx, h)
+				p.Telemetry.Tracer.Flush(ctx) // the invocation ends with the stream, or with its absence
+				if cause != nil {
 					w.begin(0)
 					_ = out.CloseWithError(errTruncated)
 				}
 				w.WriteHeader(http.StatusOK) // for a handler that wrote nothing at all
-				settle(ctx, h)
-				p.Telemetry.Tracer.Flush(ctx) // the invocation ends with the stream
 				_ = out.Close()
 			}()
 			handler.ServeHTTP(w, r)

@@ -125,32 +125,39 @@ type callsAsTheyCome chan analytics.Call
 
 func (c callsAsTheyCome) Call(call analytics.Call) { c <- call }
 
-// TestARequestWhoseClientHasGoneIsCounted as one without an answer, and not as a failure of the upstream.
+// TestARequestWhoseClientHasGoneIsCounted as one without an answer, and not as a failure of the upstream: before its head, and
+// between its head and its first byte, which is waited for.
 func TestARequestWhoseClientHasGoneIsCounted(t *testing.T) {
 	asked := make(chan struct{})
-	up := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
+	up := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			w.Header().Set("Content-Length", "7")
+			_ = http.NewResponseController(w).Flush()
+		}
+		asked <- struct{}{}
 		<-r.Context().Done()
 	})
 	counted := make(callsAsTheyCome, 1)
-	h := newHouse(t, artifact(route("GET /slow", forward(up.URL))), func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
-	ctx, gone := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/slow", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Host = "shop.test"
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request); err == nil {
-			_ = response.Body.Close()
+	h := newHouse(t, artifact(route("GET /slow", forward(up.URL)), route("GET /begun", forward(up.URL))), func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
+	for _, path := range []string{"/slow", "/begun"} {
+		ctx, gone := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	<-asked
-	gone()
-	if call := <-counted; call.Status != 499 || call.Route != "/slow" {
-		t.Errorf("counted is %+v", call)
+		request.Host = "shop.test"
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		<-asked
+		gone()
+		if call := <-counted; call.Status != 499 || call.Route != path {
+			t.Errorf("counted is %+v", call)
+		}
+		<-ended
 	}
-	<-ended
 }

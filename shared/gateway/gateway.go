@@ -155,8 +155,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.stopReading()
 	}
 	if err != nil {
-		if x.Context.Err() == nil {
+		switch {
+		case x.Context.Err() == nil:
 			g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "response broke off", attrs(x, slog.Any("error", err))...)
+		case !out.written:
+			out.status = pipeline.StatusClientGone
 		}
 		panic(http.ErrAbortHandler)
 	}

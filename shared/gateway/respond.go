@@ -93,7 +93,6 @@ func (w *writer) stopReading() {
 // send writes a response to its end and closes its body. The error says that
 // the client has not got all of it, and written whether it got anything.
 func (w *writer) send(response *http.Response) error {
-	w.status = response.StatusCode
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return w.upgrade(response)
 	}
@@ -117,7 +116,7 @@ func (w *writer) send(response *http.Response) error {
 		delete(header, "Content-Length")
 		header["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(response.Trailer)), ", ")}
 	}
-	w.written = true
+	w.written, w.status = true, response.StatusCode
 	w.WriteHeader(response.StatusCode)
 	if response.Body == http.NoBody {
 		return nil
@@ -231,7 +230,7 @@ func (w *writer) upgrade(response *http.Response) error {
 	defer func() { _ = backend.Close() }()
 	header := w.Header()
 	maps.Copy(header, response.Header)
-	w.written = true
+	w.written, w.status = true, response.StatusCode
 	client, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return fmt.Errorf("take the client's connection: %w", err)

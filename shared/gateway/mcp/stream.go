@@ -13,6 +13,7 @@ import (
 // goes on. The stream ends with the call's answer, so that no function is held open by it.
 func (s *Server) streamed(request *http.Request, c *call) *http.Response {
 	ctx, cancel := context.WithCancel(request.Context())
+	c.x.Context = ctx // calls of routes are made with it, and end when nobody reads the events any more
 	reader, pipe := io.Pipe()
 	w := &pipeWriter{header: http.Header{}, begun: make(chan struct{}), pipe: pipe}
 	done := make(chan struct{})
@@ -89,7 +90,7 @@ type callKey struct{}
 
 // call is what the SDK's handlers know of the request that they answer.
 type call struct {
-	// x is what inner exchanges are made of. It is a copy, which nobody changes.
+	// x is what inner exchanges are made of. It is a copy, which nobody changes once the call has begun.
 	x *pipeline.Exchange
 	// version is the protocol's as the client names it, "" for an older client that does not.
 	version string
