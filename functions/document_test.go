@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -285,6 +286,23 @@ func TestEveryOperationHasExamples(t *testing.T) {
 	if len(responses) < 9 {
 		t.Errorf("it has %d responses", len(responses))
 	}
+}
+
+// TestDocumentSaysWhatKeyAnOperationNeeds: none, any, or one with a scope.
+func TestDocumentSaysWhatKeyAnOperationNeeds(t *testing.T) {
+	s := readServed(t)
+	each(t, every, func(t *testing.T, d api.Declaration) {
+		at := func(name string) any { return s.at("paths", d.Path, strings.ToLower(d.Method), name) }
+		var security, scope any // nil, where it is as the document says for all
+		if d.Public {
+			security = []any{}
+		} else if d.Scope != "" {
+			scope = string(d.Scope)
+		}
+		if !reflect.DeepEqual(at("security"), security) || at("x-required-scope") != scope {
+			t.Errorf("it says %v and %v, want %v and %v", at("security"), at("x-required-scope"), security, scope)
+		}
+	})
 }
 
 // TestAnswersFitTheirSchemas takes every good request there is: what the

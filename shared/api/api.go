@@ -290,6 +290,8 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 		}
 		if d.Public {
 			op.Security = []map[string][]string{}
+		} else if d.Scope != "" {
+			op.Extensions = map[string]any{requiredScope: d.Scope}
 		}
 		if middleware != nil {
 			op.Middlewares = huma.Middlewares{middleware}
