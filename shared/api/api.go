@@ -17,6 +17,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -282,7 +283,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			op.Responses = responses(a.OpenAPI(), d)
 			d.documentHeaders(&op)
 			if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
-				op.Responses[strconv.Itoa(d.Status)] = written(body.Tag.Get("contentType"))
+				op.Responses[strconv.Itoa(d.Status)] = written(cmp.Or(body.Tag.Get("contentType"), "application/json"))
 			}
 		}
 		if d.TakesBody { // huma fills it in
