@@ -127,7 +127,7 @@ func unbounded(at string, s schema, schemas map[string]schema) (found []string) 
 // the caller's own are bounded by their services, as a whole.
 func TestEveryInputHasABound(t *testing.T) {
 	operations, schemas := requests(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	each(t, inDocument, func(t *testing.T, d api.Declaration) {
 		o, ok := operations[d.ID]
 		if !ok {
 			t.Fatal("the document does not have it")

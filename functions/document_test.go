@@ -291,7 +291,7 @@ func TestEveryOperationHasExamples(t *testing.T) {
 // TestDocumentSaysWhatKeyAnOperationNeeds: none, any, or one with a scope.
 func TestDocumentSaysWhatKeyAnOperationNeeds(t *testing.T) {
 	s := readServed(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	each(t, inDocument, func(t *testing.T, d api.Declaration) {
 		at := func(name string) any { return s.at("paths", d.Path, strings.ToLower(d.Method), name) }
 		var security, scope any // nil, where it is as the document says for all
 		if d.Public {

@@ -134,9 +134,10 @@ func sampled(match func(api.Declaration) bool) func(api.Declaration) bool {
 	}
 }
 
-func every(api.Declaration) bool      { return true }
-func private(d api.Declaration) bool  { return !d.Public }
-func changing(d api.Declaration) bool { return d.Mutates() }
+func every(api.Declaration) bool        { return true }
+func private(d api.Declaration) bool    { return !d.Public }
+func changing(d api.Declaration) bool   { return d.Mutates() }
+func inDocument(d api.Declaration) bool { return !d.Hidden }
 
 // target fills in a request's path, query and body.
 func target(t *testing.T, d api.Declaration, r events.Request, n events.Names) (path, body string) {
@@ -266,8 +267,14 @@ func holds(record any, text string) bool {
 }
 
 // objects are the path parameters of an operation that name something which has
-// to exist: all but those that say where it is.
-func objects(d api.Declaration) []string { return slices.DeleteFunc(events.Parameters(d), isPlace) }
+// to exist: all but those that say where it is. A hidden operation has none: its pages
+// are in the program, and not in anybody's account.
+func objects(d api.Declaration) []string {
+	if d.Hidden {
+		return nil
+	}
+	return slices.DeleteFunc(events.Parameters(d), isPlace)
+}
 
 // isPlace reports whether a parameter says where something is.
 func isPlace(parameter string) bool {

@@ -10,9 +10,11 @@ import (
 	"github.com/danielgtaylor/huma/v2/negotiation"
 	"github.com/danielgtaylor/huma/v2/yaml"
 
+	"github.com/gatewright/gatewright/docs"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/pages"
 )
 
 // description is the golden OpenAPI document: what a review has seen is what
@@ -24,10 +26,13 @@ var description []byte
 // Bind returns the group's routes. They need nothing but the caller.
 func Bind(installation.Parts) []api.Route {
 	d := describer{inYAML: sync.OnceValues(toYAML)}
+	site := library{pages.New(docs.Guides, description)}
 	return []api.Route{
 		openAPI.To(d.describe),
 		whoAmI.To(identify),
 		listAccounts.To(accounts),
+		docsOverview.To(site.overview),
+		docsPage.To(site.page),
 	}
 }
 

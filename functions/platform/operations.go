@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"net/http"
+
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
 )
@@ -10,7 +12,7 @@ var Group = api.Group{
 	Name:        "platform",
 	Title:       "Platform",
 	Description: "The API's description, the caller and the accounts the caller sees.",
-	Operations:  []api.Declared{openAPI, whoAmI, listAccounts},
+	Operations:  []api.Declared{openAPI, whoAmI, listAccounts, docsOverview, docsPage},
 }
 
 var openAPI = api.Operation[openAPIIn, openAPIOut]{
@@ -34,6 +36,19 @@ var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	Scope:       auth.Accounts.Read(), Unseen: api.UnseenIsLeftOut,
 }
 
+var docsOverview = api.Operation[struct{}, pageOut]{
+	ID: "docs", Method: "GET", Path: "/docs",
+	Summary: "Show the map of the documentation",
+	Public:  true, Hidden: true,
+}
+
+var docsPage = api.Operation[pageIn, pageOut]{
+	ID: "docs_page", Method: "GET", Path: "/docs/{page}",
+	Summary: "Show a guide, or the reference of the operations",
+	Public:  true, Hidden: true,
+	Errors: []int{http.StatusNotFound},
+}
+
 type openAPIIn struct {
 	Accept string `header:"Accept" hidden:"true"`
 }
@@ -42,6 +57,19 @@ type openAPIOut struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	Vary        string `header:"Vary" hidden:"true"`
 	Body        []byte `contentType:"application/json,application/yaml"`
+}
+
+type pageIn struct {
+	Page string `path:"page" maxLength:"256" doc:"The page's name: that of a guide, or reference."`
+}
+
+// pageOut is a page, and what a browser may do with it: nothing but show it.
+type pageOut struct {
+	ContentType     string `header:"Content-Type"`
+	ContentSecurity string `header:"Content-Security-Policy"`
+	ContentSniffing string `header:"X-Content-Type-Options"`
+	Referrer        string `header:"Referrer-Policy"`
+	Body            []byte
 }
 
 type whoAmIOut struct {

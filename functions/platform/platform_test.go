@@ -111,6 +111,12 @@ func TestDescriptionIsTheReviewedOne(t *testing.T) {
 		t.Errorf("it is of version %q", version)
 	}
 	for _, d := range platform.Group.Declarations() {
+		if d.Hidden {
+			if !document.At("paths").Null(d.Path) {
+				t.Errorf("it describes %s, which is for people", d.Path)
+			}
+			continue
+		}
 		if id := document.At("paths").At(d.Path).Text("get.operationId"); id != d.ID {
 			t.Errorf("GET %s is described as %q, want %s", d.Path, id, d.ID)
 		}

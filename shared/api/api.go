@@ -47,6 +47,9 @@ type Operation[In, Out any] struct {
 
 	// Public operations take no credentials.
 	Public bool
+	// Hidden operations answer pages, for people: they are routed, granted and asked by tests as
+	// all others, and are no part of the OpenAPI document, nor of what is made for programs.
+	Hidden bool
 	// Scope that the caller's key needs; "" asks for a valid key alone.
 	Scope auth.Scope
 	// Unseen is what a key is answered that does not see what the request is
@@ -138,7 +141,7 @@ type Declaration struct {
 	ID, Method, Path     string
 	Status               int
 	Summary, Description string
-	Public               bool
+	Public, Hidden       bool
 	Scope                auth.Scope
 	Unseen               Unseen
 	Audit                audit.Action
@@ -193,7 +196,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 	return Declaration{
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
-		Public: o.Public, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
+		Public: o.Public, Hidden: o.Hidden, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
 		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}

@@ -72,7 +72,7 @@ type Example struct {
 	Request, Answer json.RawMessage
 }
 
-// Document is the OpenAPI 3.1 description of groups, as indented JSON. It is
+// Document is the OpenAPI 3.1 description of groups, without their hidden operations, as indented JSON. It is
 // the same bytes at each call. It answers an error for a type that is both sent
 // and answered (requests are open to fields that we do not know, answers have
 // the fields they list and no others), and for a pattern without words.
@@ -83,7 +83,9 @@ func Document(groups []Group, examples Examples) ([]byte, error) {
 		names.group = g.Title
 		a.OpenAPI().Tags = append(a.OpenAPI().Tags, &huma.Tag{Name: g.Title, Description: g.Description})
 		for _, o := range g.Operations {
-			o.route(g.Title).register(a, nil)
+			if route := o.route(g.Title); !route.Hidden {
+				route.register(a, nil)
+			}
 		}
 	}
 	if err := closeAnswers(a.OpenAPI()); err != nil {

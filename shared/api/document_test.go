@@ -233,6 +233,22 @@ func TestTextOfJSONIsDescribedAsAnObject(t *testing.T) {
 	}
 }
 
+// TestHiddenOperationsAreNotDescribed, nor is anything that they alone take and answer.
+func TestHiddenOperationsAreNotDescribed(t *testing.T) {
+	type in struct {
+		Page string `path:"page"`
+		Body struct {
+			Size int `json:"size"`
+		}
+	}
+	hidden, seen := post[in, struct{}]("A_hidden", "/docs/{page}"), post[struct{}, struct{}]("A_seen", "/seen")
+	hidden.Hidden = true
+	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.Declared{hidden, seen}})
+	if len(d.Paths) != 1 || d.Paths["/seen"] == nil || len(d.Components.Schemas) != 3 {
+		t.Errorf("it describes %v with %d schemas", d.Paths, len(d.Components.Schemas))
+	}
+}
+
 func TestExamplesAreShown(t *testing.T) {
 	type in struct {
 		Name string `path:"name"`
