@@ -97,6 +97,50 @@ func TestEachCallOfABatchPassesTheServersPolicies(t *testing.T) {
 	}
 }
 
+// TestAllAnswersOfABatchAreBounded together, by what a Lambda can send: what has no room is told what to do, and
+// what cannot have any is not made.
+func TestAllAnswersOfABatchAreBounded(t *testing.T) {
+	w := newMCPWorld(t)
+	var calls []string
+	for i := range 10 {
+		calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"readTodo","arguments":{"id":"1"}}}`, i))
+	}
+	for _, tt := range []struct {
+		name, text     string
+		answered, made int
+	}{
+		{name: "some texts", text: "x", answered: 10, made: 10},
+		{name: "long ones", text: strings.Repeat("x", 1<<20), answered: 3, made: 4},
+		{name: "such as are six times as long in JSON", text: strings.Repeat("\x01", 1<<20), answered: 0, made: 1},
+		{name: "which fit", text: strings.Repeat("\x01", 1<<16), answered: 10, made: 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.mu.Lock()
+			w.answer = func(out http.ResponseWriter, _ *http.Request) {
+				out.Header().Set("Content-Type", "text/plain")
+				say(out, "%s", tt.text)
+			}
+			w.mu.Unlock()
+			before := w.count()
+			text := body(t, w.post(t, "/mcp", "["+strings.Join(calls, ",")+"]"))
+			var answers []rpc
+			if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != len(calls) || len(text) > 4<<20+4096 {
+				t.Fatalf("%d answers of %d bytes: %v", len(answers), len(text), err)
+			}
+			for i, answer := range answers {
+				of := map[bool]string{true: "This one was made", false: "This one was not made"}[i < tt.made]
+				refused := answer.Error != nil && answer.Error.Code == -32603 && strings.Contains(answer.Error.Message, "Send fewer calls at once") && strings.Contains(answer.Error.Message, of)
+				if answer.ID != float64(i) || refused != (i >= tt.answered) || !refused && answer.Error != nil {
+					t.Errorf("call %d: %v %+v", i, answer.ID, answer.Error)
+				}
+			}
+			if made := w.count() - before; made != tt.made {
+				t.Errorf("%d calls were made, want %d", made, tt.made)
+			}
+		})
+	}
+}
+
 // TestMCPArguments: each goes where the operation has it, or is refused before anything is sent.
 func TestMCPArguments(t *testing.T) {
 	w := newMCPWorld(t)

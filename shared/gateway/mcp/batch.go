@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,27 +11,57 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
+// maxBatchedBytes bounds the answer to a whole batch, but for what says that there is no more room. Base64, in which a
+// Lambda's answer may be, makes it 5.6 MB of the 6 MB that one can send. An answer to one call alone has up to 12 MiB:
+// a text of maxAnswerBytes, twice and escaped.
+const maxBatchedBytes = 4 << 20
+
 // batch answers several calls of one body, one after the other. The server's route has let the first of them
-// in; each other one passes its policies too, or ten calls would count as one for its limits.
+// in; each other one passes its policies too, or ten calls would count as one for its limits. Where an answer has no
+// room beside those before it, the calls after it are not made: nobody would hear of what they did.
 func (s *Server) batch(x *pipeline.Exchange, calls []envelope, version string) (*http.Response, error) {
-	answers := make([]json.RawMessage, len(calls))
+	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
+	full := false
 	for i := range calls {
 		m := &calls[i]
-		var response *http.Response
-		err := refuseMethod(m, version)
-		if err == nil {
-			response, err = s.ofBatch(x, m, version, i == 0)
+		answer := noRoom(m, "This one was not made.")
+		if !full {
+			of, err := s.answerOf(x, m, version, i == 0)
+			if err != nil {
+				return nil, err
+			}
+			if answer = readAnswer(m, of, maxBatchedBytes-w.body.Len()); answer == nil {
+				full, answer = true, noRoom(m, "This one was made, and its answer has no room.")
+			}
 		}
-		switch refused := (*messageError)(nil); {
-		case err == nil:
-			answers[i] = answerOf(m, response)
-		case errors.As(err, &refused):
-			answers[i] = encodeError(refused)
-		default:
-			return nil, err
+		w.body.WriteByte("[,"[min(i, 1)])
+		w.body.Write(answer)
+	}
+	w.body.WriteByte(']')
+	return w.response(), nil
+}
+
+// noRoom is the answer to a call whose own has no room.
+func noRoom(m *envelope, made string) json.RawMessage {
+	return encodeError(&messageError{
+		text: "Send fewer calls at once: the answers to a batch have " + strconv.Itoa(maxBatchedBytes) + " bytes together. " + made,
+		code: codeInternal, id: m.ID,
+	})
+}
+
+// answerOf makes a call.
+func (s *Server) answerOf(x *pipeline.Exchange, m *envelope, version string, first bool) (*http.Response, error) {
+	err := refuseMethod(m, version)
+	if err == nil {
+		var response *http.Response
+		if response, err = s.ofBatch(x, m, version, first); err == nil {
+			return response, nil
 		}
 	}
-	return answerJSON(http.StatusOK, answers)
+	if refused, ok := errors.AsType[*messageError](err); ok {
+		return refusal(refused), nil
+	}
+	return nil, err
 }
 
 // ofBatch has a call answered in one piece.
@@ -50,16 +81,20 @@ func (s *Server) ofBatch(x *pipeline.Exchange, m *envelope, version string, firs
 	return x.Route.Run(inner), nil
 }
 
-// maxBatchedBytes bounds the answer to one call of a batch: a text of maxAnswerBytes, twice and escaped.
-const maxBatchedBytes = 16 << 20
-
-// answerOf reads the answer to a call: a JSON-RPC response, or what a policy of the route refuses it with.
-func answerOf(m *envelope, response *http.Response) json.RawMessage {
+// readAnswer reads the answer to a call, nil for one of more than room bytes: a JSON-RPC response, or what a policy of
+// the route refuses it with.
+func readAnswer(m *envelope, response *http.Response, room int) json.RawMessage {
 	defer func() { _ = response.Body.Close() }()
+	if response.ContentLength > int64(room) {
+		return nil
+	}
 	var said envelope
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBatchedBytes+1))
-	if err == nil && len(body) <= maxBatchedBytes && json.Unmarshal(body, &said) == nil && said.Version == "2.0" {
-		return body
+	body, err := io.ReadAll(io.LimitReader(response.Body, int64(room)+1))
+	switch {
+	case err == nil && len(body) > room:
+		return nil
+	case err == nil && json.Unmarshal(body, &said) == nil && said.Version == "2.0":
+		return bytes.TrimSpace(body)
 	}
 	return encodeError(&messageError{
 		text: "The server's route refused this call: it answered " + strconv.Itoa(response.StatusCode) + ".", code: codeTransport, id: m.ID,

@@ -40,9 +40,7 @@ func (s *Server) direct(x *pipeline.Exchange, m *envelope, version string) *http
 	if err == nil {
 		var body []byte
 		if body, err = s.encodeResult(m.ID, result, version); err == nil {
-			w := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
-			_, _ = w.Write(body)
-			return w.response()
+			return (&recorder{header: http.Header{"Content-Type": {"application/json"}}, body: *bytes.NewBuffer(body)}).response()
 		}
 	}
 	refused := &messageError{status: http.StatusOK, text: "The gateway failed on this call. Quote the request id when you report it.", code: codeInternal, id: m.ID}

@@ -238,16 +238,6 @@ func encodeError(e *messageError) json.RawMessage {
 	return body
 }
 
-func answerJSON(status int, value any) (*http.Response, error) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}, status: status}
-	w.body.Write(body)
-	return w.response(), nil
-}
-
 // recorder is a response that is kept in memory.
 type recorder struct {
 	header http.Header
