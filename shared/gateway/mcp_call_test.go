@@ -141,6 +141,35 @@ func TestAllAnswersOfABatchAreBounded(t *testing.T) {
 	}
 }
 
+// TestABatchIsCheckedWithinOneBudget, as one message is: what is over it is refused like arguments that are too much.
+func TestABatchIsCheckedWithinOneBudget(t *testing.T) {
+	w := newMCPWorld(t)
+	files := mcpFiles(w.up.URL, "putList")
+	const file, was = "config/routes.oas.json", `"items": {"type": "integer"}`
+	text := strings.Replace(string(files[file]), was, `"items": {"anyOf": [{"const": 0}`+strings.Repeat(`, {"const": 1}`, 99)+`]}`, 1)
+	if text == string(files[file]) {
+		t.Fatalf("%s is not in the project", was)
+	}
+	files[file] = []byte(text)
+	w.deployments["shop.test"] = &gateway.Deployment{Digest: "two", Artifact: built(t, files)}
+	var calls []string
+	for i := range 10 {
+		calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"putList","arguments":{"body":[1%s]}}}`, i, strings.Repeat(",1", 999)))
+	}
+	var answers []rpc
+	if err := json.Unmarshal([]byte(body(t, w.post(t, "/mcp", "["+strings.Join(calls, ",")+"]"))), &answers); err != nil || len(answers) != 10 {
+		t.Fatalf("%d answers: %v", len(answers), err)
+	}
+	for i, answer := range answers {
+		if refused := answer.Error != nil && answer.Error.Code == -32602 && strings.Contains(answer.Error.Message, "Send fewer values at once"); refused != (i >= 5) {
+			t.Errorf("call %d: %+v", i, answer.Error)
+		}
+	}
+	if w.count() != 5 {
+		t.Errorf("%d requests came to the upstream", w.count())
+	}
+}
+
 // TestMCPArguments: each goes where the operation has it, or is refused before anything is sent.
 func TestMCPArguments(t *testing.T) {
 	w := newMCPWorld(t)

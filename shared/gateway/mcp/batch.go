@@ -21,6 +21,7 @@ const maxBatchedBytes = 4 << 20
 // room beside those before it, the calls after it are not made: nobody would hear of what they did.
 func (s *Server) batch(x *pipeline.Exchange, calls []envelope, version string) (*http.Response, error) {
 	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
+	x.Context = sharesWork(x.Context)
 	full := false
 	for i := range calls {
 		m := &calls[i]

@@ -78,7 +78,7 @@ func (c *caller) addPrompt(server *mcp.Server) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.check(raw); err != nil {
+		if err := c.check(ctx, raw); err != nil {
 			return nil, err
 		}
 		a, err := c.run(ctx, func(x *pipeline.Exchange) error { return c.fill(x, arguments) })

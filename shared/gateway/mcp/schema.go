@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -23,9 +25,11 @@ type checker struct {
 	schema *jsonschema.Schema
 	// negation is not(schema), which holds for what does not fit, and makes no error of it.
 	negation *jsonschema.Schema
-	// tree is the schema as JSON, of so many bytes, by which work is weighed.
-	tree  any
-	bytes int
+	// tree is the schema as JSON, by which work is weighed, and most what it takes at most.
+	tree any
+	most most
+	// patterns are its regular expressions by their texts.
+	patterns map[string]program
 }
 
 // maxToldBytes bounds the arguments of which violations are told one by one.
@@ -39,11 +43,11 @@ func compileSchema(raw json.RawMessage) (*checker, error) {
 	}
 	const name = "arguments.json"
 	c := jsonschema.NewCompiler()
-	c.UseRegexpEngine(pattern)
+	out := &checker{tree: tree, patterns: map[string]program{}}
+	c.UseRegexpEngine(out.pattern)
 	if err := c.AddResource(name, tree); err != nil {
 		return nil, fmt.Errorf("load the schema of arguments: %w", err)
 	}
-	out := &checker{tree: tree, bytes: len(raw)}
 	if out.schema, err = c.Compile(name); err != nil {
 		return nil, fmt.Errorf("compile the schema of arguments: %w", err)
 	}
@@ -54,26 +58,54 @@ func compileSchema(raw json.RawMessage) (*checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the negation of arguments: %w", err)
 	}
+	out.most.count(tree, out.patterns)
 	return out, nil
 }
 
-// Bounds of the regular expressions that are checked here: RE2 makes a thousand instructions of x{1000}.
+// Bounds of the regular expressions that are checked here, as text and as instructions of RE2: it makes a thousand
+// of x{1000} and of (x{31}){30}, each of which may be tried on each character. An e-mail address as HTML has it takes
+// 259, and no more than 500 leave RE2 its quick ways.
 const (
-	maxPatternBytes  = 256
-	maxPatternRepeat = `\{[0-9,]*[0-9]{3}`
+	maxPatternBytes = 256
+	maxInstructions = 500
 )
 
-var repeatsMuch = regexp.MustCompile(maxPatternRepeat)
+// program is a regular expression that is compiled, of so many instructions; 0 is for one that is not checked.
+type program struct {
+	jsonschema.Regexp
+	instructions int
+}
 
 // pattern compiles a regular expression of a schema. One that RE2 does not know, such as those that look
 // ahead, or that costs much, is left to the upstream: it refuses nothing here.
-func pattern(text string) (jsonschema.Regexp, error) {
-	if len(text) <= maxPatternBytes && !repeatsMuch.MatchString(text) {
-		if compiled, err := regexp.Compile(text); err == nil {
-			return compiled, nil
+func (c *checker) pattern(text string) (jsonschema.Regexp, error) {
+	p, known := c.patterns[text]
+	if !known {
+		p = program{Regexp: anything(text)}
+		if n := instructions(text); n > 0 && n <= maxInstructions {
+			if compiled, err := regexp.Compile(text); err == nil {
+				p = program{Regexp: compiled, instructions: n}
+			}
 		}
+		c.patterns[text] = p
 	}
-	return anything(text), nil
+	return p.Regexp, nil
+}
+
+// instructions counts those of a regular expression, 0 for one that is none of RE2's or too long.
+func instructions(text string) int {
+	if len(text) > maxPatternBytes {
+		return 0
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	compiled, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(compiled.Inst)
 }
 
 // anything is a regular expression that is not checked.
@@ -86,7 +118,7 @@ func (anything) MatchString(string) bool { return true }
 func (a anything) String() string { return string(a) }
 
 // check holds arguments against the schema, and says what is wrong with the first of them.
-func (c *caller) check(raw json.RawMessage) error {
+func (c *caller) check(ctx context.Context, raw json.RawMessage) error {
 	schema, err := c.schema()
 	if err != nil {
 		return err // a build has compiled it
@@ -95,7 +127,7 @@ func (c *caller) check(raw json.RawMessage) error {
 	if err != nil {
 		return invalid("Send arguments as a JSON object.")
 	}
-	if schema.isTooMuch(value, len(raw)) {
+	if schema.isTooMuch(ctx, value, len(raw)) {
 		return invalid("Send fewer values at once: these take too long to be checked.")
 	}
 	if len(raw) > maxToldBytes {

@@ -27,7 +27,7 @@ func (c *caller) addTool(server *mcp.Server) (fault string) {
 		if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
 			raw = json.RawMessage("{}")
 		}
-		if err := c.check(raw); err != nil {
+		if err := c.check(ctx, raw); err != nil {
 			return nil, err
 		}
 		arguments := map[string]json.RawMessage{}

@@ -24,6 +24,8 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		}
 		return strings.Join(all, ",")
 	}
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	address := `"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"`
 	numbers := strings.Trim(strings.Repeat("7,", 3000), ",")
 	texts := strings.Trim(strings.Repeat(`"seven",`, 3000), ",")
 	for _, tt := range []struct {
@@ -42,7 +44,21 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		{name: "one for some", items: `{"enum":[` + texts + `]}`, arguments: list(2000, `"seven"`)},
 		{name: "lists that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: list(40_000, `[[],[]]`), refused: true},
 		{name: "plain values that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: `{"list":[1,2,3` + strings.Repeat(`,"x"`, 200_000) + `]}`},
-		{name: "as many values as there can be", items: `{"type":"integer"}`, arguments: list(500_000, "1")},
+		{name: "as many values as there can be", items: `{"type":"integer"}`, arguments: list(50_000, "1")},
+		{name: "schemas of three bytes", items: `{"allOf":[{}` + strings.Repeat(",{}", 50) + `]}`, arguments: list(14_000, "1"), refused: true},
+		{name: "short lists that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: list(8000, `[]`), refused: true},
+		{name: "a long text for many alternatives", items: `{"anyOf":[{"minLength":9}` + strings.Repeat(`,{"minLength":9}`, 300) + `]}`, arguments: list(1, text(1<<20)), refused: true},
+		{name: "a long text for one", items: `{"type":"string","minLength":9}`, arguments: list(1, text(1<<20))},
+		{name: "a long text for an address", items: `{"pattern":` + address + `}`, arguments: list(1, text(1<<20)), refused: true},
+		{name: "for one among alternatives", items: `{"oneOf":[{"type":"null"},{"not":{"pattern":` + address + `}}]}`, arguments: list(1, text(1<<20)), refused: true},
+		{name: "for an alternative of an alternative", items: `{"if":true,"then":{"anyOf":[{"allOf":[{"pattern":` + address + `}]}]}}`, arguments: list(1, text(1<<20)), refused: true},
+		{name: "many texts for a pattern", items: `{"pattern":` + address + `}`, arguments: list(10_000, text(100)), refused: true},
+		{name: "addresses for a pattern", items: `{"pattern":` + address + `}`, arguments: list(4000, text(20))},
+		{name: "a long text for a short pattern", items: `{"pattern":"^[a-z]*$"}`, arguments: list(1, text(1<<20))},
+		{name: "a long name for a pattern", items: `{"patternProperties":{` + address + `:true}}`, arguments: list(1, `{`+text(1<<20)+`:1}`), refused: true},
+		{name: "a long name by its rule", items: `{"propertyNames":{"pattern":` + address + `}}`, arguments: list(1, `{`+text(1<<20)+`:1}`), refused: true},
+		{name: "a short name for a pattern", items: `{"patternProperties":{` + address + `:true}}`, arguments: list(1, `{`+text(100)+`:1}`)},
+		{name: "a long text for counts within counts", items: `{"pattern":"([a-z]{0,31}){0,30}@"}`, arguments: list(1, text(1<<20))},
 	} {
 		c, err := compileSchema(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":` + tt.items + tt.rest + `}}}`))
 		if err != nil {
@@ -52,8 +68,16 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.isTooMuch(arguments, len(tt.arguments)); got != tt.refused {
+		if got := c.isTooMuch(t.Context(), arguments, len(tt.arguments)); got != tt.refused {
 			t.Errorf("%s: %v", tt.name, got)
+		}
+		most := c.most.of(len(tt.arguments))
+		w := &weigher{left: most, patterns: c.patterns}
+		if most > 4*maxWork {
+			continue // which are weighed, whatever they take
+		}
+		if w.weigh(c.tree, arguments); w.left < 0 {
+			t.Errorf("%s: takes more than the %d at most", tt.name, most)
 		}
 	}
 }
@@ -63,7 +87,51 @@ func TestWhatTakesLongIsNotChecked(t *testing.T) {
 	c := &caller{schema: func() (*checker, error) {
 		return compileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`"a",`, 3000) + `"b"]}}}}`))
 	}}
-	if err := c.check(json.RawMessage(list(10_000, `"b"`))); err == nil || !strings.Contains(err.Error(), "too long to be checked") {
+	if err := c.check(t.Context(), json.RawMessage(list(10_000, `"b"`))); err == nil || !strings.Contains(err.Error(), "too long to be checked") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCallsOfABatchAreCheckedWithinOneBudget, or ten would take ten times as long as one may.
+func TestCallsOfABatchAreCheckedWithinOneBudget(t *testing.T) {
+	checked, err := compileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &caller{schema: func() (*checker, error) { return checked, nil }}
+	ctx := sharesWork(t.Context())
+	for i, tt := range []struct {
+		values  int
+		refused bool
+	}{{3000, false}, {3000, true}, {2000, false}, {2000, true}, {10, false}} {
+		if err := c.check(ctx, json.RawMessage(list(tt.values, "8"))); (err != nil) != tt.refused {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// TestPatternsThatCostMuchAreLeftToTheUpstream, by what RE2 makes of them: counts within counts look harmless.
+func TestPatternsThatCostMuchAreLeftToTheUpstream(t *testing.T) {
+	for _, tt := range []struct {
+		pattern string
+		left    bool
+	}{
+		{pattern: "^[a-z]+$"},
+		{pattern: "^[a-z]{1,128}$"},
+		{pattern: "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"},
+		{pattern: "^([a-z]{0,31}){0,30}@$", left: true},
+		{pattern: "^(([a-z]{0,9}){0,9}){0,9}@$", left: true},
+		{pattern: "^[a-z]{0,999}@$", left: true},
+		{pattern: "^(?=a)b$", left: true},
+		{pattern: "^" + strings.Repeat("(a|b)", 60) + "$", left: true},
+	} {
+		schema, err := json.Marshal(map[string]any{"properties": map[string]any{"text": map[string]any{"pattern": tt.pattern}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &caller{schema: func() (*checker, error) { return compileSchema(schema) }}
+		if err := c.check(t.Context(), json.RawMessage(`{"text":"1 2"}`)); (err == nil) != tt.left {
+			t.Errorf("%s: %v", tt.pattern, err)
+		}
 	}
 }
