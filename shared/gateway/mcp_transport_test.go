@@ -63,6 +63,7 @@ func TestMCPTransport(t *testing.T) {
 		{name: "a name twice, escaped", body: `{"jsonrpc":"2.0","id":1,"method":"ping","\u006dethod":"tools/list"}`, status: 400, code: -32700},
 		{name: "too deep", body: deep, status: 400, code: -32600},
 		{name: "a number that fills the memory", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"putList","arguments":{"body":[1e99999999]}}}`, status: 400, code: -32600},
+		{name: "too many values", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"putList","arguments":{"body":[1` + strings.Repeat(",1", 500_000) + `]}}}`, status: 400, code: -32600, has: "at most 50000 values"},
 		{name: "another JSON-RPC", body: `{"jsonrpc":"1.0","id":1,"method":"ping"}`, status: 400, code: -32600},
 		{name: "no method", body: `{"jsonrpc":"2.0","id":1}`, status: 400, code: -32600},
 		{name: "an id that is a list", body: `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, status: 400, code: -32600},

@@ -23,6 +23,8 @@ const (
 	maxMessageDepth = 128
 	// maxBatch bounds the messages of one body, which 2025-03-26 alone may have more than one of.
 	maxBatch = 10
+	// maxMessageValues bounds its values, as for a GraphQL request: [1,1,1,…] takes twenty times its size to be checked.
+	maxMessageValues = 50_000
 	// maxNumberBytes bounds a number, and 308 its exponent: the exact value of 1e999999999, with which
 	// schemas are checked, fills the memory.
 	maxNumberBytes = 64
@@ -174,14 +176,14 @@ func isID(raw json.RawMessage) bool {
 	return err == nil
 }
 
-// checkJSON refuses what is no JSON, has a name twice in an object, or too many levels.
+// checkJSON refuses what is no JSON, has a name twice in an object, or too many levels or values.
 func checkJSON(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
-	values := 0
+	documents, values := 0, 0
 	for {
 		token, err := dec.ReadToken()
 		switch {
-		case errors.Is(err, io.EOF) && values > 0:
+		case errors.Is(err, io.EOF) && documents > 0:
 			return nil
 		case err != nil:
 			text := "The body is no JSON."
@@ -194,12 +196,29 @@ func checkJSON(body []byte) error {
 		case dec.StackDepth() > maxMessageDepth:
 			return &messageError{status: http.StatusBadRequest, text: "Send JSON of at most " + strconv.Itoa(maxMessageDepth) + " levels.", code: codeInvalidRequest}
 		}
+		if isValue(dec, token) {
+			if values++; values > maxMessageValues {
+				return &messageError{status: http.StatusBadRequest, text: "Send JSON of at most " + strconv.Itoa(maxMessageValues) + " values: fewer at once.", code: codeInvalidRequest}
+			}
+		}
 		if dec.StackDepth() == 0 {
-			if values++; values > 1 {
+			if documents++; documents > 1 {
 				return &messageError{status: http.StatusBadRequest, text: "The body goes on after its JSON. Send one message.", code: codeParse}
 			}
 		}
 	}
+}
+
+// isValue reports whether the token that was just read begins a value: it is no end, and no name of a member.
+func isValue(dec *jsontext.Decoder, token jsontext.Token) bool {
+	switch token.Kind() {
+	case '}', ']':
+		return false
+	case '"':
+		in, read := dec.StackIndex(dec.StackDepth())
+		return in != '{' || read%2 == 0
+	}
+	return true
 }
 
 // isModest reports whether a number is one to calculate with.

@@ -70,11 +70,7 @@ func (c *caller) addPrompt(server *mcp.Server) {
 		prompt.Arguments = append(prompt.Arguments, &mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
 	}
 	server.AddPrompt(prompt, func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		arguments := map[string]json.RawMessage{}
-		for name, text := range req.Params.Arguments {
-			arguments[name] = typed(text, types[name])
-		}
-		raw, err := json.Marshal(arguments)
+		arguments, raw, err := promptArguments(req.Params.Arguments, types)
 		if err != nil {
 			return nil, err
 		}
@@ -90,6 +86,22 @@ func (c *caller) addPrompt(server *mcp.Server) {
 		}
 		return readPrompt(a.data, o.Description)
 	})
+}
+
+// promptArguments are a prompt's arguments, which are sent as texts, by their types; raw is all of them. Together they
+// are within the bounds of a message, as each of them is.
+func promptArguments(texts, types map[string]string) (arguments map[string]json.RawMessage, raw json.RawMessage, err error) {
+	arguments = map[string]json.RawMessage{}
+	for name, text := range texts {
+		arguments[name] = typed(text, types[name])
+	}
+	if raw, err = json.Marshal(arguments); err != nil {
+		return nil, nil, err
+	}
+	if refused := checkJSON(raw); refused != nil {
+		return nil, nil, invalid("%s", refused.Error())
+	}
+	return arguments, raw, nil
 }
 
 // typed is a prompt's argument, which is always sent as text, as a value of its schema's type: the text itself

@@ -43,7 +43,7 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		{name: "an enumeration of texts", items: `{"enum":[` + texts + `]}`, arguments: list(70_000, `"seven"`), refused: true},
 		{name: "one for some", items: `{"enum":[` + texts + `]}`, arguments: list(2000, `"seven"`)},
 		{name: "lists that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: list(40_000, `[[],[]]`), refused: true},
-		{name: "plain values that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: `{"list":[1,2,3` + strings.Repeat(`,"x"`, 200_000) + `]}`},
+		{name: "plain values that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: `{"list":[1,2,3` + strings.Repeat(`,"x"`, 40_000) + `]}`},
 		{name: "as many values as there can be", items: `{"type":"integer"}`, arguments: list(50_000, "1")},
 		{name: "schemas of three bytes", items: `{"allOf":[{}` + strings.Repeat(",{}", 50) + `]}`, arguments: list(14_000, "1"), refused: true},
 		{name: "short lists that differ", items: `{}`, rest: `,"uniqueItems":true`, arguments: list(8000, `[]`), refused: true},
