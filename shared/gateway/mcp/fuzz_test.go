@@ -21,6 +21,7 @@ func FuzzMessages(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}`, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":1e309}}`,
 		`{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`, "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", `{"jsonrpc":"2.0","id":1,"method":"pi\u006eg"} {}`,
 		strings.Repeat("[", 200), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
+		`[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"\u0061","method":"ping"}]`, `[{"jsonrpc":"2.0","id":0,"method":"ping"},{"jsonrpc":"2.0","id":-0,"method":"ping"}]`,
 		`{"jsonrpc":"2.0","id":-0,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping","result":{},"error":1}`,
 	} {
 		f.Add([]byte(text))
@@ -53,7 +54,7 @@ func FuzzMessages(f *testing.F) {
 		if err := json.Unmarshal(body, &all); err != nil || len(all) > maxBatch || len(messages) > len(all) {
 			t.Fatalf("%q is taken: %v", body, err)
 		}
-		ids, next := map[string]bool{}, 0
+		ids, next := map[any]bool{}, 0
 		for _, each := range all {
 			if each["method"] == nil {
 				continue // an answer
@@ -65,10 +66,10 @@ func FuzzMessages(f *testing.F) {
 			}
 			if m.isCall() {
 				again, err := json.Marshal(map[string]json.RawMessage{"id": m.ID})
-				if err != nil || ids[string(m.ID)] {
+				if err != nil || ids[each["id"]] {
 					t.Fatalf("%q has the id %s: %v", body, again, err)
 				}
-				ids[string(m.ID)] = true
+				ids[each["id"]] = true
 			}
 			if params, isObject := each["params"].(map[string]any); (len(m.Params) > 0) != isObject || each["params"] != nil && !isObject {
 				t.Fatalf("%q has the parameters %s, %v", body, m.Params, params)

@@ -107,7 +107,7 @@ func readMessages(body []byte) (messages []envelope, batch bool, err error) {
 			return nil, true, &messageError{status: http.StatusBadRequest, text: "Send 1 to " + strconv.Itoa(maxBatch) + " messages at once.", code: codeInvalidRequest}
 		}
 	}
-	ids := map[string]bool{}
+	ids := map[any]bool{}
 	for _, part := range parts {
 		m, isMessage, err := readMessage(part)
 		if err != nil {
@@ -116,10 +116,13 @@ func readMessages(body []byte) (messages []envelope, batch bool, err error) {
 		if !isMessage {
 			continue
 		}
-		if m.isCall() && ids[string(m.ID)] {
-			return nil, batch, &messageError{status: http.StatusBadRequest, text: "Write an id of its own for each call of a batch.", code: codeInvalidRequest}
+		if batch && m.isCall() {
+			id := m.readID()
+			if ids[id] {
+				return nil, batch, &messageError{status: http.StatusBadRequest, text: "Write an id of its own for each call of a batch.", code: codeInvalidRequest}
+			}
+			ids[id] = true
 		}
-		ids[string(m.ID)] = true
 		messages = append(messages, m)
 	}
 	return messages, batch, nil
@@ -174,6 +177,15 @@ func isID(raw json.RawMessage) bool {
 	}
 	_, err := strconv.ParseInt(string(raw), 10, 54)
 	return err == nil
+}
+
+// readID is a call's id as clients compare it, whatever way it is written: "a" is "\u0061", and 0 is -0.
+func (m *envelope) readID() any {
+	var id any
+	if json.Unmarshal(m.ID, &id) != nil {
+		return string(m.ID) // which is JSON: it has been read
+	}
+	return id
 }
 
 // checkJSON refuses what is no JSON, has a name twice in an object, or too many levels or values.
