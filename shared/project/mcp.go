@@ -2,9 +2,11 @@ package project
 
 import (
 	"encoding/json"
+	"mime"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // MCPKind is what an MCP server makes of a route (contract 4.2).
@@ -204,7 +206,9 @@ func (m *offerMaker) resource(mcp string, object mcpObject) {
 	if len(o.Name) > maxResourceName {
 		m.fail(mcp+"/name", "The name of an MCP resource has at most %d bytes. Write a shorter one here.", maxResourceName)
 	}
-	o.MIMEType = strings.TrimSpace(object.MIMEType)
+	if o.MIMEType = strings.TrimSpace(object.MIMEType); o.MIMEType != "" && !isMediaType(o.MIMEType) {
+		m.fail(mcp+"/mimeType", "This is no media type, which clients are told of an MCP resource. Write one such as text/markdown, or leave it out.")
+	}
 	if o.URI = strings.TrimSpace(object.URI); o.URI == "" {
 		o.URI = "mcp://resources/" + encodeURIComponent(o.Name)
 	}
@@ -212,6 +216,12 @@ func (m *offerMaker) resource(mcp string, object mcpObject) {
 		m.fail(mcp+"/uri", "This is no URI of an MCP resource. Write one with a scheme, such as docs://guide, of at most %d bytes.", maxResourceURI)
 	}
 	m.noPathParameters(mcp)
+}
+
+// isMediaType reports whether a text is one, on one line: between parameters white space of any kind would be read.
+func isMediaType(text string) bool {
+	_, _, err := mime.ParseMediaType(text)
+	return err == nil && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 const (
