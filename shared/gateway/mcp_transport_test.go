@@ -52,6 +52,14 @@ func TestMCPTransport(t *testing.T) {
 		{name: "another type of JSON", body: listTools, set: set{header("Content-Type", "application/vnd.shop+json")}, status: 200, has: `"tools"`},
 		{name: "a text that is called JSON", body: listTools, set: set{header("Content-Type", "text/shop+json")}, status: 415, code: -32000},
 		{name: "a session that there is not", body: listTools, set: set{header("Mcp-Session-Id", "7")}, status: 200, has: `"tools"`},
+		{name: "JSON in another charset", body: listTools, set: set{header("Content-Type", "application/json; charset=utf-16")}, status: 415, code: -32000, has: "in UTF-8"},
+		{name: "a form in another charset", body: listTools, set: set{header("Content-Type", "application/x-www-form-urlencoded; charset=iso-8859-1")}, status: 415, code: -32000},
+		{name: "JSON with a charset by its short name", body: listTools, set: set{header("Content-Type", `application/json; charset="UTF8"`)}, status: 200, has: `"tools"`},
+		{name: "two types", body: listTools, set: set{header("Content-Type", "application/json"), header("Content-Type", "text/plain")}, status: 415, code: -32000, has: "one Content-Type"},
+		{name: "two types, the other way around", body: listTools, set: set{header("Content-Type", "text/plain"), header("Content-Type", "application/json")}, status: 415, code: -32000},
+		{name: "a compressed body", body: listTools, set: set{header("Content-Encoding", "gzip")}, status: 415, code: -32000, has: "without Content-Encoding"},
+		{name: "a body that is compressed twice", body: listTools, set: set{header("Content-Encoding", "identity"), header("Content-Encoding", "br")}, status: 415, code: -32000},
+		{name: "a body as it is", body: listTools, set: set{header("Content-Encoding", "Identity")}, status: 200, has: `"tools"`},
 		{name: "GET", method: "GET", status: 405},
 		{name: "DELETE", method: "DELETE", status: 405},
 		{name: "PUT", method: "PUT", body: listTools, status: 405},
@@ -143,6 +151,9 @@ func TestMCPTransport(t *testing.T) {
 			}
 			if tt.status == 405 && response.Header.Get("Allow") != "POST" {
 				t.Errorf("allow %q", response.Header.Get("Allow"))
+			}
+			if coded := strings.Contains(text, "without Content-Encoding"); coded != (response.Header.Get("Accept-Encoding") == "identity") {
+				t.Errorf("accept-encoding %q: %s", response.Header.Get("Accept-Encoding"), text)
 			}
 			if tt.status == 202 && text != "" {
 				t.Errorf("body %s", text)

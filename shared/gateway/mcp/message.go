@@ -72,6 +72,8 @@ type messageError struct {
 	text         string
 	id           json.RawMessage
 	data         any
+	// codings are those of a body that would be taken (RFC 9110, section 12.5.3), "" where it is not about them.
+	codings string
 }
 
 // Error implements error.

@@ -54,8 +54,11 @@ func (s *Server) handle(x *pipeline.Exchange) (*http.Response, error) {
 	if !s.mayAsk(x) {
 		return nil, &messageError{status: http.StatusForbidden, text: "Pages of this origin may not call the server. Name the origin in the CORS policy of its route.", code: codeTransport}
 	}
-	if !takesBody(x.Header) {
-		return nil, &messageError{status: http.StatusUnsupportedMediaType, text: "Send JSON, as Content-Type: application/json.", code: codeTransport}
+	if !takesBody(x.Header["Content-Type"]) {
+		return nil, &messageError{status: http.StatusUnsupportedMediaType, text: "Send JSON in UTF-8, as one Content-Type: application/json.", code: codeTransport}
+	}
+	if isCoded(x.Header["Content-Encoding"]) {
+		return nil, &messageError{status: http.StatusUnsupportedMediaType, text: "This server takes no compressed messages. Send the body as it is, without Content-Encoding.", code: codeTransport, codings: "identity"}
 	}
 	whole, stream := accepts(x.Header["Accept"])
 	if !whole {
@@ -167,16 +170,26 @@ func (s *Server) ask(x *pipeline.Exchange, m *envelope, version string, stream b
 	return w.response(), nil
 }
 
-// takesBody reports whether a body is JSON by its content type. Without one it is read as JSON, and so is what
-// curl -d calls a form unless it is told otherwise: the product's own examples have no content type.
-func takesBody(h http.Header) bool {
-	written := h.Get("Content-Type")
-	if written == "" {
+// takesBody reports whether a body is JSON in UTF-8 by its content type: by one, since whoever is on the way may go by
+// another. Without one it is read as JSON, and so is what curl -d calls a form unless it is told otherwise: the product's
+// own examples have no content type.
+func takesBody(values []string) bool {
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
 		return true
 	}
-	mediaType, _, err := mime.ParseMediaType(written)
-	return err == nil && (mediaType == "application/json" || strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json") ||
-		mediaType == "application/x-www-form-urlencoded")
+	if len(values) > 1 {
+		return false
+	}
+	mediaType, parameters, err := mime.ParseMediaType(values[0])
+	charset, has := parameters["charset"]
+	return err == nil && (!has || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")) &&
+		(mediaType == "application/json" || strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json") ||
+			mediaType == "application/x-www-form-urlencoded")
+}
+
+// isCoded reports whether a body is another one once it is decoded.
+func isCoded(values []string) bool {
+	return slices.ContainsFunc(values, func(coding string) bool { return !strings.EqualFold(strings.TrimSpace(coding), "identity") })
 }
 
 // accepts reports whether a client takes an answer in JSON, and one by events. One that says nothing takes both.
@@ -217,6 +230,9 @@ func refusesByQuality(parameters string) bool {
 // refusal answers an error.
 func refusal(e *messageError) *http.Response {
 	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}, status: e.status}
+	if e.codings != "" {
+		w.header.Set("Accept-Encoding", e.codings)
+	}
 	w.body.Write(encodeError(e))
 	return w.response()
 }
