@@ -36,7 +36,7 @@ var statsByStatusCode = api.Operation[statsIn, statsOut]{
 	Summary: "Count the calls of a deployment by status",
 	Description: "For each consumer, in all and by time: in steps of 5 minutes for last-hour, an hour for last-24-hours, a day for last-7-days and last-30-days, " +
 		"and a week, from Monday, for last-3-months, in UTC. A window begins with such a step, or where rows begin that are kept for it: 5 minutes, an hour or a day. " +
-		"Consumers beyond some thousands count as (other).",
+		"Beyond 1000 pairs of a consumer and a status the most frequent are apart, whatever came first, and the rest counts as (other).",
 	Scope: auth.Analytics.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: absent, Uses: reads,
 }
@@ -45,7 +45,8 @@ var graphqlOperations = api.Operation[graphqlIn, graphqlOut]{
 	ID: "AnalyticsService_graphqlOperations", Method: http.MethodGet, Path: deploymentPath + "/graphql-operations",
 	Summary: "Measure the GraphQL operations of a deployment",
 	Description: "What the policy graphql-analytics-outbound has seen, in all and by operation, the most frequent first. Latencies are within 2 % of the exact quantiles. " +
-		"Operations without a name are (unnamed); those beyond 200 are counted together as (other).",
+		"Operations without a name are (unnamed). Beyond 200 the most frequent are apart, whatever came first, and the rest is counted together as (other): then an operation may be counted " +
+		"too low by what of it was among them, never too high.",
 	Scope: auth.Analytics.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: absent, Uses: reads,
 }

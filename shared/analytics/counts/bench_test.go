@@ -42,6 +42,16 @@ func BenchmarkOperation(b *testing.B) {
 	})
 }
 
+// BenchmarkOneOffOperation is what it costs where no name comes twice.
+func BenchmarkOneOffOperation(b *testing.B) {
+	w := newWorld(b)
+	c, made := w.collector(), &flood{}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Operation(asked(made.name("A"), time.Millisecond, w.time))
+	}
+}
+
 // BenchmarkDrain is what writing costs, of a deployment with 50 operations and 1,000 calls since the last time.
 func BenchmarkDrain(b *testing.B) {
 	w := newWorld(b)

@@ -8,14 +8,15 @@
 // It is no metering: nothing is charged or refused by what is counted here, and a gateway that crashes loses what it counted since its last write.
 // It is no log either: of a request it keeps what [RecentCall] has, for 24 hours.
 //
-// Read this file first, then flush.go, places.go, rollup.go, read.go and report.go; tally.go has what a row holds, encode.go how, table.go where it stands, and
-// docs/decisions/0044-rows-of-counts-are-rolled-up.md why.
+// Read this file first, then flush.go, places.go, rollup.go, read.go and report.go; tally.go has what a row holds, frequent.go which names of all that
+// are asked for, encode.go how, table.go where it stands, and docs/decisions/0044-rows-of-counts-are-rolled-up.md why.
 package counts
 
 import (
 	"cmp"
 	"hash/maphash"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ import (
 )
 
 // Bounds of what a collector has in memory between two writes: some 150 MB at worst. Beyond them calls are not kept one by one, operations
-// and callers count under Other, and calls of further deployments are lost.
+// and callers count under Other, those first of which a deployment has the most, and calls of further deployments are lost.
 const (
 	maxDeployments   = 16_384
 	maxAllOperations = 16_384
@@ -59,8 +60,8 @@ type Collector struct {
 
 	seed   maphash.Seed
 	shards [shardCount]shard
-	// operations, callers and recent are how many of them all deployments have together, lost the calls and operations that no room was for.
-	operations, callers, recent, lost atomic.Int64
+	// recent is how many calls all deployments have together one by one, lost the calls and operations that no room was for.
+	recent, lost atomic.Int64
 
 	pace pace
 	// writing is held by the one that writes; what is below is its own.
@@ -77,6 +78,8 @@ const shardCount = 16
 type shard struct {
 	mu          sync.Mutex
 	deployments map[string]*fresh
+	// operations and callers are how many all of its deployments have by name.
+	operations, callers int
 }
 
 // New makes a Collector that has counted nothing.
@@ -105,8 +108,10 @@ func (c *Collector) Call(call analytics.Call) {
 	if len(consumer) > MaxConsumerBytes {
 		consumer = Other
 	}
-	if c.at(f, call.At).call(caller{consumer, call.Status}, 1, c.callers.Load() < maxAllCallers) {
-		c.callers.Add(1)
+	t := sh.at(f, call.At)
+	if t.call(caller{consumer, call.Status}, number{count: 1}) {
+		sh.callers++
+		sh.boundCallers(t)
 	}
 	entry := RecentCall{Consumer: consumer, Method: methodOf(call.Method), Route: call.Route, Status: call.Status, At: call.At}
 	if f.recent.add(entry, c.recent.Load() < maxAllRecent) {
@@ -131,11 +136,13 @@ func (c *Collector) Operation(o analytics.Operation) {
 	if f == nil {
 		return
 	}
-	m, isNew := c.at(f, o.At).at(operation{name, kindOf(o.Type)}, c.operations.Load() < maxAllOperations)
-	if isNew {
-		c.operations.Add(1)
-	}
+	t := sh.at(f, o.At)
+	m, isNew := t.at(operation{name, kindOf(o.Type)})
 	m.add(o)
+	if isNew {
+		sh.operations++
+		sh.boundOperations(t)
+	}
 }
 
 // kindOf is the type of an operation, "" for one that could not be read.
@@ -167,8 +174,8 @@ func (c *Collector) fresh(sh *shard, deployment string) *fresh {
 	return f
 }
 
-// at is the tally of the interval that a time lies in, or of one close to it. The shard's lock is held.
-func (c *Collector) at(f *fresh, t time.Time) *tally {
+// at is the tally of the interval that a time lies in, or of one close to it. The lock is held.
+func (sh *shard) at(f *fresh, t time.Time) *tally {
 	start := finest.start(t.Unix())
 	for i := len(f.slots) - 1; i >= 0; i-- {
 		if f.slots[i].start == start {
@@ -182,16 +189,59 @@ func (c *Collector) at(f *fresh, t time.Time) *tally {
 	operations, callers := f.size()
 	into := f.fold(start)
 	fewerOperations, fewerCallers := f.size()
-	c.operations.Add(fewerOperations - operations)
-	c.callers.Add(fewerCallers - callers)
+	sh.operations += fewerOperations - operations
+	sh.callers += fewerCallers - callers
 	return into
 }
 
-// size is how many operations and callers there are.
-func (f *fresh) size() (operations, callers int64) {
+// boundOperations makes room where a tally, or all of the shard, has more operations than it may. The new one has its chance as all others have. In
+// a shard that is full, the tallies with the most give way until half is free: no deployment's names cost another its own. The lock is held.
+func (sh *shard) boundOperations(t *tally) {
+	if len(t.operations) > spare*maxOperations {
+		sh.operations -= t.trimOperations(maxOperations)
+	}
+	if sh.operations <= maxAllOperations/shardCount {
+		return
+	}
+	for most := maxOperations; sh.operations > maxAllOperations/shardCount/2; most /= 2 {
+		for t := range sh.tallies() {
+			sh.operations -= t.trimOperations(most)
+		}
+	}
+}
+
+// boundCallers does the same for callers.
+func (sh *shard) boundCallers(t *tally) {
+	if len(t.calls) > spare*maxCalls {
+		sh.callers -= t.trimCallers(maxCalls)
+	}
+	if sh.callers <= maxAllCallers/shardCount {
+		return
+	}
+	for most := maxCalls; sh.callers > maxAllCallers/shardCount/2; most /= 2 {
+		for t := range sh.tallies() {
+			sh.callers -= t.trimCallers(most)
+		}
+	}
+}
+
+func (sh *shard) tallies() iter.Seq[*tally] {
+	return func(yield func(*tally) bool) {
+		for _, f := range sh.deployments {
+			for _, s := range f.slots {
+				if !yield(s.tally) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// size is how many operations and callers there are by name.
+func (f *fresh) size() (operations, callers int) {
 	for _, s := range f.slots {
-		operations += int64(len(s.operations))
-		callers += int64(len(s.calls))
+		operations += len(s.operations)
+		callers += len(s.calls)
 	}
 	return operations, callers
 }
@@ -233,7 +283,7 @@ func (c *Collector) take() map[string]*fresh {
 			sh.mu.Unlock()
 			continue
 		}
-		sh.deployments = make(map[string]*fresh, len(taken))
+		sh.deployments, sh.operations, sh.callers = make(map[string]*fresh, len(taken)), 0, 0
 		sh.mu.Unlock()
 		for name, f := range taken {
 			if len(f.slots) == 0 {
@@ -241,9 +291,6 @@ func (c *Collector) take() map[string]*fresh {
 			}
 			all[name] = f
 			c.recent.Add(-int64(len(f.recent.calls)))
-			operations, callers := f.size()
-			c.operations.Add(-operations)
-			c.callers.Add(-callers)
 		}
 	}
 	return all

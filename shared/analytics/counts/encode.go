@@ -36,14 +36,17 @@ const maxUnpacked = 64 << 20
 // packedTally is a tally as rows have it.
 type packedTally struct {
 	// Calls are numbers by consumer and status.
-	Calls      map[string]map[int]int64 `json:"c,omitempty"`
-	Operations []packedOperation        `json:"o,omitempty"`
+	Calls map[string]map[int]int64 `json:"c,omitempty"`
+	// Spent is what is spent of these numbers, in the order of consumers and statuses, without Other. None is nothing.
+	Spent      []int64           `json:"p,omitempty"`
+	Operations []packedOperation `json:"o,omitempty"`
 }
 
 type packedOperation struct {
 	Name          string                   `json:"n,omitempty"`
 	Type          string                   `json:"y,omitempty"`
 	Count         int64                    `json:"k"`
+	Spent         int64                    `json:"p,omitempty"`
 	Failed        int64                    `json:"f,omitempty"`
 	Classes       [analytics.Classes]int64 `json:"e,omitzero"`
 	Complexity    int64                    `json:"x,omitempty"`
@@ -74,20 +77,21 @@ type packedFresh struct {
 
 func (t *tally) pack() packedTally {
 	var p packedTally
-	for by, n := range t.calls {
+	t.each(func(by caller, n number) {
 		if p.Calls == nil {
 			p.Calls = map[string]map[int]int64{}
 		}
 		if p.Calls[by.consumer] == nil {
 			p.Calls[by.consumer] = map[int]int64{}
 		}
-		p.Calls[by.consumer][by.status] += n
-	}
+		p.Calls[by.consumer][by.status] = n.count
+	})
+	p.Spent = t.spent()
 	for o, m := range t.operations {
-		p.Operations = append(p.Operations, packedOperation{
-			Name: o.name, Type: o.kind, Count: m.count, Failed: m.failed, Classes: m.classes,
-			Complexity: m.complexity, ComplexityMax: m.complexityMax, Total: encoded(m.total), Resolver: encoded(m.resolver),
-		})
+		p.Operations = append(p.Operations, packOperation(o, m))
+	}
+	for kind, m := range t.restOperations {
+		p.Operations = append(p.Operations, packOperation(operation{Other, kind}, m))
 	}
 	slices.SortFunc(p.Operations, func(a, b packedOperation) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Type, b.Type))
@@ -95,20 +99,48 @@ func (t *tally) pack() packedTally {
 	return p
 }
 
+// spent lists what is spent of the callers' numbers, nil for nothing.
+func (t *tally) spent() []int64 {
+	some := false
+	for _, n := range t.calls {
+		some = some || n.spent > 0
+	}
+	if !some {
+		return nil
+	}
+	var all []int64
+	for _, by := range t.inOrder() {
+		all = append(all, t.calls[by].spent)
+	}
+	return all
+}
+
+func packOperation(o operation, m *measured) packedOperation {
+	return packedOperation{
+		Name: o.name, Type: o.kind, Count: m.count, Spent: m.spent, Failed: m.failed, Classes: m.classes,
+		Complexity: m.complexity, ComplexityMax: m.complexityMax, Total: encoded(m.total), Resolver: encoded(m.resolver),
+	}
+}
+
 func (p packedTally) unpack() (*tally, error) {
 	t := newTally()
 	for consumer, statuses := range p.Calls {
 		for status, n := range statuses {
-			t.calls[caller{consumer, status}] = n
+			t.call(caller{consumer, status}, number{count: n})
+		}
+	}
+	if len(p.Spent) == len(t.calls) { // a release that knows nothing of it leaves it out
+		for i, by := range t.inOrder() {
+			t.calls[by] = t.calls[by].less(p.Spent[i])
 		}
 	}
 	for _, o := range p.Operations {
-		m := newMeasured()
-		m.count, m.failed, m.classes, m.complexity, m.complexityMax = o.Count, o.Failed, o.Classes, o.Complexity, o.ComplexityMax
+		m, _ := t.at(operation{o.Name, o.Type})
+		m.number = number{o.Count, o.Spent}
+		m.failed, m.classes, m.complexity, m.complexityMax = o.Failed, o.Classes, o.Complexity, o.ComplexityMax
 		if err := errors.Join(m.total.DecodeAndMergeWith(o.Total), m.resolver.DecodeAndMergeWith(o.Resolver)); err != nil {
 			return nil, fmt.Errorf("decode the latencies of an operation: %w", err)
 		}
-		t.operations[operation{o.Name, o.Type}] = m
 	}
 	return t, nil
 }
@@ -190,14 +222,49 @@ func unpacked(data []byte, into any) error {
 	return nil
 }
 
-// packTally encodes a tally for a row of its own, with fewer operations apart where it would be too large.
+// packTally encodes a tally for a row of its own, with fewer names where it would be too large.
 func packTally(t *tally) ([]byte, error) {
+	t.trim()
 	for {
 		data, err := packed(t.pack())
-		if err != nil || len(data) <= maxRowBytes || !t.shrink() {
+		if err != nil || len(data) <= maxRowBytes || !shrink(halvings(t)) {
 			return data, err
 		}
 	}
+}
+
+// halving is a part of a row that can be made smaller.
+type halving struct {
+	// part is what is encoded of it.
+	part any
+	// halve reports whether there was anything to do.
+	halve func() bool
+}
+
+// halvings are the parts of tallies: operations and callers, so that many of the one take no room from the other.
+func halvings(tallies ...*tally) []halving {
+	var operations, callers []packedTally
+	for _, t := range tallies {
+		p := t.pack()
+		operations = append(operations, packedTally{Operations: p.Operations})
+		callers = append(callers, packedTally{Calls: p.Calls, Spent: p.Spent})
+	}
+	return []halving{
+		{operations, func() bool { return halveOperations(tallies) }},
+		{callers, func() bool { return halveCallers(tallies) }},
+	}
+}
+
+// shrink halves the part that takes the most room, or the next one where that has nothing more to leave out. It reports whether there was anything
+// to do: what is left in the end has room in any row.
+func shrink(parts []halving) bool {
+	size, order := make([]int, len(parts)), make([]int, len(parts))
+	for i, h := range parts {
+		data, _ := packed(h.part) // all of it was encoded before
+		size[i], order[i] = len(data), i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	return slices.ContainsFunc(order, func(i int) bool { return parts[i].halve() })
 }
 
 // packHour encodes the newest calls for a row of their own, fewer of them where it would be too large.
@@ -232,10 +299,14 @@ type slot struct {
 	*tally
 }
 
-// pack encodes what was counted for one row. Where that is too large, calls are left out that are no more the newest, and then
-// operations are counted together.
+// pack encodes what was counted for one row. Where that is too large, names are left out that are seldom, or calls that are no more the newest.
 func (f *fresh) pack() ([]byte, error) {
 	calls := newest(f.recent.calls, maxRecent)
+	var tallies []*tally
+	for _, s := range f.slots {
+		s.trim()
+		tallies = append(tallies, s.tally)
+	}
 	for {
 		p := packedFresh{Recent: packCalls(calls)}
 		for _, s := range f.slots {
@@ -245,14 +316,14 @@ func (f *fresh) pack() ([]byte, error) {
 		if err != nil || len(data) <= maxRowBytes {
 			return data, err
 		}
-		smaller := false
-		for _, s := range f.slots {
-			smaller = s.shrink() || smaller
+		halve := func() bool {
+			some := len(calls) > 0
+			calls = calls[:len(calls)/2]
+			return some
 		}
-		if !smaller && len(calls) == 0 {
+		if !shrink(append(halvings(tallies...), halving{p.Recent, halve})) {
 			return data, nil
 		}
-		calls = calls[:len(calls)/2]
 	}
 }
 

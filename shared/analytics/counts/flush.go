@@ -117,9 +117,7 @@ func (c *Collector) prepare() error {
 func (f *fresh) calls() int64 {
 	n := int64(0)
 	for _, s := range f.slots {
-		for _, calls := range s.tally.calls {
-			n += calls
-		}
+		s.each(func(_ caller, calls number) { n += calls.count })
 	}
 	return n
 }

@@ -64,24 +64,22 @@ func (r *Reader) Statuses(ctx context.Context, deployment string, w Window, call
 	if err != nil {
 		return Statuses{}, err
 	}
-	total, points, pairs := newTally(), map[int64]*tally{}, 0
+	// All are added up before any is folded, so that none has less room because it came later.
+	total, points := newTally(), map[int64]*tally{}
 	for _, p := range parts {
 		at := max(s.point.start(p.start), from)
 		if points[at] == nil {
 			points[at] = newTally()
 		}
-		for by, n := range p.calls {
+		p.each(func(by caller, n number) {
 			if callers.has(by.consumer) {
-				total.call(by, n, true)
-				if _, known := points[at].calls[by]; !known {
-					if pairs++; pairs > maxDetails {
-						by.consumer = Other
-					}
-				}
-				points[at].call(by, n, true)
+				total.call(by, n)
+				points[at].call(by, n)
 			}
-		}
+		})
 	}
+	total.trimCallers(maxCalls)
+	trimDetails(points)
 	out := Statuses{Totals: total.callers(time.Time{})}
 	for at, t := range points {
 		out.Details = append(out.Details, t.callers(time.Unix(at, 0).UTC())...)
@@ -95,15 +93,32 @@ func (r *Reader) Statuses(ctx context.Context, deployment string, w Window, call
 	return out, nil
 }
 
+// trimDetails folds callers until all times together have room for the rest. Those with the fewest keep all.
+func trimDetails(points map[int64]*tally) {
+	for room := maxCalls; ; room-- {
+		pairs := 0
+		for _, t := range points {
+			pairs += min(len(t.calls), room)
+		}
+		if pairs > maxDetails {
+			continue
+		}
+		for _, t := range points {
+			t.trimCallers(room)
+		}
+		return
+	}
+}
+
 // callers gives the calls of a tally by consumer, in no order.
 func (t *tally) callers(at time.Time) []CallerCount {
 	byConsumer := map[string]map[int]int64{}
-	for by, n := range t.calls {
+	t.each(func(by caller, n number) {
 		if byConsumer[by.consumer] == nil {
 			byConsumer[by.consumer] = map[int]int64{}
 		}
-		byConsumer[by.consumer][by.status] = n
-	}
+		byConsumer[by.consumer][by.status] = n.count
+	})
 	var out []CallerCount
 	for consumer, statuses := range byConsumer {
 		count := CallerCount{Consumer: consumer, At: at}
@@ -153,15 +168,25 @@ func (r *Reader) Operations(ctx context.Context, deployment string, w Window) (O
 	}
 	each, all := newTally(), newMeasured()
 	for _, p := range parts {
-		each.merge(p.tally)
 		for _, m := range p.operations {
 			all.merge(m)
 		}
+		for _, m := range p.restOperations {
+			all.merge(m)
+		}
+		each.take(p.tally) // all of them before any is folded, so that each counts with its sum
 	}
+	each.trimOperations(maxOperations)
 	out := Operations{Totals: all.report(operation{})}
-	for _, o := range each.largest() {
-		out.Each = append(out.Each, each.operations[o].report(o))
+	for o, m := range each.operations {
+		out.Each = append(out.Each, m.report(o))
 	}
+	for kind, m := range each.restOperations {
+		out.Each = append(out.Each, m.report(operation{Other, kind}))
+	}
+	slices.SortFunc(out.Each, func(a, b OperationCount) int {
+		return cmp.Or(cmp.Compare(b.Operations, a.Operations), strings.Compare(a.Name, b.Name), strings.Compare(a.Type, b.Type))
+	})
 	return out, nil
 }
 

@@ -221,7 +221,6 @@ func (m *merged) load(ctx context.Context, table *store.Table) error {
 			if err != nil {
 				return err
 			}
-			// What is there keeps its place, and what comes finds room or none.
 			earlier.merge(t)
 			m.tallies[at] = earlier
 			return nil

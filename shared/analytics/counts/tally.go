@@ -1,10 +1,7 @@
 package counts
 
 import (
-	"cmp"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/analytics"
 )
 
-// Bounds of a tally, and so of a row. What is beyond them counts under Other.
+// Bounds of a row. What is beyond them counts under Other; frequent.go has what that is.
 const (
 	maxCalls      = 1_000 // pairs of a consumer and a status
 	maxOperations = 200
@@ -34,8 +31,11 @@ const (
 
 // tally is what was counted in one interval of time.
 type tally struct {
-	calls      map[caller]int64
+	calls      map[caller]number
 	operations map[operation]*measured
+	// What has no name here: calls by status, which has three digits, and operations by type.
+	restCalls      map[int]int64
+	restOperations map[string]*measured
 }
 
 type caller struct {
@@ -47,30 +47,27 @@ type caller struct {
 type operation struct{ name, kind string }
 
 func newTally() *tally {
-	return &tally{calls: map[caller]int64{}, operations: map[operation]*measured{}}
+	return &tally{map[caller]number{}, map[operation]*measured{}, map[int]int64{}, map[string]*measured{}}
 }
 
-// call counts n requests. room is whether there may be another caller. It reports whether there is one more.
-func (t *tally) call(by caller, n int64, room bool) (isNew bool) {
-	_, known := t.calls[by]
-	if !known && (len(t.calls) >= maxCalls || !room) {
-		by.consumer = Other // statuses have three digits: that bounds these
-		_, known = t.calls[by]
+// call counts requests. It reports whether there is one more caller.
+func (t *tally) call(by caller, n number) (isNew bool) {
+	if by.consumer == Other {
+		t.restCalls[by.status] += n.count
+		return false
 	}
-	t.calls[by] += n
+	before, known := t.calls[by]
+	t.calls[by] = before.plus(n)
 	return !known
 }
 
-// at is where an operation is measured. room is whether there may be another one.
-func (t *tally) at(o operation, room bool) (m *measured, isNew bool) {
+// at is where an operation is measured. It reports whether there is one more.
+func (t *tally) at(o operation) (m *measured, isNew bool) {
+	if o.name == Other {
+		return t.rest(o.kind), false
+	}
 	if m = t.operations[o]; m != nil {
 		return m, false
-	}
-	if len(t.operations) >= maxOperations || !room {
-		o.name = Other
-		if m = t.operations[o]; m != nil {
-			return m, false
-		}
 	}
 	m = newMeasured()
 	// A copy: the text is a part of a document, which would be kept with it.
@@ -78,60 +75,62 @@ func (t *tally) at(o operation, room bool) (m *measured, isNew bool) {
 	return m, true
 }
 
-// merge adds what another tally has counted.
+// rest is where operations of a type are measured that have no name here.
+func (t *tally) rest(kind string) *measured {
+	if t.restOperations[kind] == nil {
+		t.restOperations[kind] = newMeasured()
+	}
+	return t.restOperations[kind]
+}
+
+// add adds what another tally has counted, whatever room there is.
+func (t *tally) add(other *tally) {
+	other.each(func(by caller, n number) { t.call(by, n) })
+	for o, m := range other.operations {
+		into, _ := t.at(o)
+		into.merge(m)
+	}
+	for kind, m := range other.restOperations {
+		t.rest(kind).merge(m)
+	}
+}
+
+// take does what add does, and the other tally is of no use then: a report has many of them in memory.
+func (t *tally) take(other *tally) {
+	for o, m := range other.operations {
+		if t.operations[o] == nil {
+			t.operations[o] = m
+			delete(other.operations, o)
+		}
+	}
+	t.add(other)
+}
+
+// each gives all calls, those of the rest too.
+func (t *tally) each(give func(caller, number)) {
+	for by, n := range t.calls {
+		give(by, n)
+	}
+	for status, n := range t.restCalls {
+		give(caller{Other, status}, number{count: n})
+	}
+}
+
+// merge adds what another tally has counted, within the bounds of memory.
 func (t *tally) merge(other *tally) {
-	for by, n := range other.calls {
-		t.call(by, n, true)
+	t.add(other)
+	if len(t.operations) > spare*maxOperations {
+		t.trimOperations(maxOperations)
 	}
-	// In an order of their own: which of them find room must not depend on chance.
-	for _, o := range other.largest() {
-		m, _ := t.at(o, true)
-		m.merge(other.operations[o])
+	if len(t.calls) > spare*maxCalls {
+		t.trimCallers(maxCalls)
 	}
-}
-
-// largest lists the operations, those that were asked for most first.
-func (t *tally) largest() []operation {
-	return slices.SortedFunc(maps.Keys(t.operations), func(a, b operation) int {
-		return cmp.Or(
-			cmp.Compare(t.operations[b].count, t.operations[a].count),
-			strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind),
-		)
-	})
-}
-
-// shrink counts the smaller half of the operations under Other, and of the callers where there are no operations. It reports whether there was
-// anything to do: what is left in the end has room in any row.
-func (t *tally) shrink() bool {
-	all := slices.DeleteFunc(t.largest(), func(o operation) bool { return o.name == Other })
-	if len(all) == 0 {
-		return t.shrinkCallers()
-	}
-	for _, o := range all[len(all)/2:] {
-		m := t.operations[o]
-		delete(t.operations, o)
-		rest, _ := t.at(operation{Other, o.kind}, true)
-		rest.merge(m)
-	}
-	return true
-}
-
-func (t *tally) shrinkCallers() bool {
-	all := slices.SortedFunc(maps.Keys(t.calls), func(a, b caller) int {
-		return cmp.Or(cmp.Compare(t.calls[b], t.calls[a]), strings.Compare(a.consumer, b.consumer), cmp.Compare(a.status, b.status))
-	})
-	all = slices.DeleteFunc(all, func(by caller) bool { return by.consumer == Other })
-	for _, by := range all[len(all)/2:] {
-		n := t.calls[by]
-		delete(t.calls, by)
-		t.calls[caller{Other, by.status}] += n
-	}
-	return len(all) > 0
 }
 
 // measured is what was measured of one operation. Latencies are in milliseconds.
 type measured struct {
-	count, failed   int64
+	number
+	failed          int64
 	classes         [analytics.Classes]int64
 	complexity      int64 // the sum, as far as it can be counted
 	complexityMax   int64
@@ -160,7 +159,7 @@ func (m *measured) add(o analytics.Operation) {
 }
 
 func (m *measured) merge(other *measured) {
-	m.count += other.count
+	m.number = m.plus(other.number)
 	m.failed += other.failed
 	for i, n := range other.classes {
 		m.classes[i] += n

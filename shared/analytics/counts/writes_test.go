@@ -94,31 +94,6 @@ func TestOneRunAddsUpAll(t *testing.T) {
 	}
 }
 
-// TestFrequentOperationsFindRoom, where not all do.
-func TestFrequentOperationsFindRoom(t *testing.T) {
-	t.Parallel()
-	into, from := newTally(), newTally()
-	fill := func(t *tally, from, to int, count int64) {
-		for i := from; i < to; i++ {
-			m, _ := t.at(operation{fmt.Sprint("O", i), "query"}, true)
-			m.count = count
-		}
-	}
-	const room = 50
-	fill(into, 0, maxOperations-room, 1)
-	fill(from, 1_000, 1_000+room, 5)
-	fill(from, 2_000, 2_000+room, 1)
-	into.merge(from)
-	for i := 1_000; i < 1_000+room; i++ {
-		if into.operations[operation{fmt.Sprint("O", i), "query"}] == nil {
-			t.Fatalf("O%d is not known by its name", i)
-		}
-	}
-	if m := into.operations[operation{Other, "query"}]; m == nil || m.count != room {
-		t.Errorf("others are %+v", m)
-	}
-}
-
 // TestDetailsAreBounded: thousands of callers in each hour of a day are more than an answer may have.
 func TestDetailsAreBounded(t *testing.T) {
 	t.Parallel()
