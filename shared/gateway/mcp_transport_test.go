@@ -81,6 +81,8 @@ func TestMCPTransport(t *testing.T) {
 		{name: "a text", body: `"ping"`, status: 400, code: -32600},
 		{name: "an unknown method", body: `{"jsonrpc":"2.0","id":7,"method":"tools/make"}`, status: 200, code: -32601, has: "resources/templates/list, initialize, ping."},
 		{name: "an unknown method, newly", body: `{"jsonrpc":"2.0","id":7,"method":"tools/make","params":{` + meta28 + `}}`, set: set{version(version28), method("tools/make")}, status: 404, code: -32601, has: "resources/templates/list, server/discover."},
+		{name: "a resource without a uri", body: `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{}}`, status: 200, code: -32602},
+		{name: "a resource without params", body: `{"jsonrpc":"2.0","id":7,"method":"resources/read"}`, status: 200, code: -32602},
 		{name: "discovery in an older version", body: `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, set: set{version("2025-11-25")}, status: 200, code: -32601, has: "initialize, ping."},
 		{name: "a subscription", body: `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta28 + `}}`, set: set{version(version28), method("subscriptions/listen")}, status: 404, code: -32601},
 		{name: "a level of logging", body: `{"jsonrpc":"2.0","id":7,"method":"logging/setLevel","params":{"level":"info"}}`, status: 200, code: -32601},

@@ -216,6 +216,36 @@ func TestOneConsumerAlone(t *testing.T) {
 	}
 }
 
+// TestNewestCallsAreKept by the time at which they came: those that took long are told of late.
+func TestNewestCallsAreKept(t *testing.T) {
+	w := newWorld(t)
+	for _, addedUp := range []bool{false, true} {
+		c := w.collector()
+		var all []analytics.Call
+		for i := range 3 * maxRecent {
+			came := w.time.Add(time.Duration(2*i) * time.Millisecond)
+			if i%7 == 0 {
+				came = came.Add(-1_001 * time.Millisecond) // it took a second, and no other came at that time
+			}
+			call := calledBy("acme", 200+i%300, came)
+			all = append(all, call)
+			c.Call(call)
+			if i%1_300 == 0 {
+				w.drain(c)
+			}
+		}
+		w.time = w.time.Add(time.Minute)
+		w.drain(c)
+		if addedUp {
+			w.rollup()
+		}
+		slices.SortFunc(all, func(a, b analytics.Call) int { return a.At.Compare(b.At) })
+		if got, want := w.recent(everybody, maxRecent), newestOf(w.time, all, maxRecent); !slices.Equal(got, want) {
+			t.Errorf("added up %v: the calls are not the newest", addedUp)
+		}
+	}
+}
+
 // TestRecentCallsAreOfADay, newest first, with what is known of each.
 func TestRecentCallsAreOfADay(t *testing.T) {
 	w := newWorld(t)

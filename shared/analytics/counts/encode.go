@@ -290,7 +290,7 @@ func unpackTally(data []byte) (*tally, error) {
 // fresh is what a collector has counted of a deployment since it wrote the last time.
 type fresh struct {
 	slots  []slot
-	recent ring
+	recent latest
 }
 
 // slot is a tally of the finest interval.

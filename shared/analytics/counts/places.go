@@ -115,5 +115,5 @@ func (f *fresh) merge(other *fresh) {
 	for len(f.slots) > maxIntervals {
 		f.fold(0)
 	}
-	f.recent.calls = newest(append(f.recent.calls, other.recent.calls...), maxRecent)
+	f.recent.merge(&other.recent)
 }

@@ -1,6 +1,7 @@
 package counts
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -20,26 +21,50 @@ type RecentCall struct {
 	At     time.Time
 }
 
-// ring has the last calls. The zero value is empty.
-type ring struct {
-	calls []RecentCall
-	next  int // the oldest, where the ring is full
+// latest has the calls that came last, a heap whose first is the oldest: a call is told when it ends, and one that took
+// long came before others that are told already. The zero value is empty.
+type latest struct{ calls byTime }
+
+// byTime implements heap.Interface.
+type byTime []RecentCall
+
+func (b byTime) Len() int           { return len(b) }
+func (b byTime) Less(i, j int) bool { return b[i].At.Before(b[j].At) }
+func (b byTime) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+
+// Push implements heap.Interface.
+func (b *byTime) Push(call any) {
+	if c, ok := call.(RecentCall); ok {
+		*b = append(*b, c)
+	}
 }
 
-// add takes a call in. room is whether the ring may grow. It reports whether it did.
-func (r *ring) add(c RecentCall, room bool) bool {
-	if len(r.calls) < maxRecent && (room || len(r.calls) == 0) {
-		r.calls = append(r.calls, c)
+// Pop implements heap.Interface. Nothing is taken out.
+func (b *byTime) Pop() any { panic("counts: a call is taken out") }
+
+// add takes a call in, in place of the oldest one where there is no room for both. room is whether there may be more. It
+// reports whether there are.
+func (l *latest) add(c RecentCall, room bool) bool {
+	if len(l.calls) < maxRecent && (room || len(l.calls) == 0) {
+		heap.Push(&l.calls, c)
 		return true
 	}
-	r.next %= len(r.calls)
-	r.calls[r.next] = c
-	r.next++
+	if c.At.After(l.calls[0].At) {
+		l.calls[0] = c
+		heap.Fix(&l.calls, 0)
+	}
 	return false
 }
 
-// newest sorts calls, the newest first, and leaves the first n of them.
+// merge takes in what another one has.
+func (l *latest) merge(other *latest) {
+	l.calls = newest(slices.Concat(l.calls, other.calls), maxRecent)
+	heap.Init(&l.calls)
+}
+
+// newest are the first n calls, the newest first.
 func newest(calls []RecentCall, n int) []RecentCall {
+	calls = slices.Clone(calls)
 	slices.SortStableFunc(calls, func(a, b RecentCall) int { return b.At.Compare(a.At) })
 	return calls[:min(len(calls), n)]
 }

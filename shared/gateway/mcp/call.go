@@ -150,8 +150,13 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 				}
 			}
 		}()
-		if read, ok := req.GetParams().(*mcp.ReadResourceParams); ok && method == "resources/read" && read != nil && !s.uris[read.URI] {
-			return nil, notFound(read.URI, c.version)
+		if read, ok := req.GetParams().(*mcp.ReadResourceParams); ok && method == "resources/read" && read != nil {
+			switch {
+			case read.URI == "":
+				return nil, invalid("Send the uri of a resource. resources/list has those that there are.")
+			case !s.uris[read.URI]:
+				return nil, notFound(read.URI, c.version)
+			}
 		}
 		return next(ctx, method, req)
 	}

@@ -49,7 +49,7 @@ func TestWhatIsToldOfArgumentsIsBounded(t *testing.T) {
 	c := &caller{schema: func() (*checker, error) {
 		return compileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
 	}}
-	err := c.check(t.Context(), json.RawMessage("{" + strings.Join(arguments, ",") + "}"))
+	err := c.check(t.Context(), json.RawMessage("{"+strings.Join(arguments, ",")+"}"))
 	if err == nil {
 		t.Fatal("arguments that do not fit are taken")
 	}
