@@ -225,14 +225,12 @@ func checkJSON(body []byte) error {
 
 // isValue reports whether the token that was just read begins a value: it is no end, and no name of a member.
 func isValue(dec *jsontext.Decoder, token jsontext.Token) bool {
-	switch token.Kind() {
-	case '}', ']':
-		return false
-	case '"':
+	kind := token.Kind()
+	if kind == '"' {
 		in, read := dec.StackIndex(dec.StackDepth())
 		return in != '{' || read%2 == 0
 	}
-	return true
+	return kind != '}' && kind != ']'
 }
 
 // isModest reports whether a number is one to calculate with.
