@@ -350,8 +350,8 @@ func (f *filtering) errorsOf(n *node) {
 // is hidden goes more, whose names are not known here, so that none of them stays. Where nothing was executed, errors are about the request and the schema, and
 // those that tell of something hidden by themselves are replaced: what a hidden argument is called, and what its type asks for.
 func (f *filtering) errors(n *node, executed bool) {
-	switch {
-	case n.kind == jsontext.KindString:
+	switch n.kind {
+	case jsontext.KindString:
 		text := n.text()
 		cut := suggestion.ReplaceAllString(text, "")
 		if !executed && f.reveals(cut) {
