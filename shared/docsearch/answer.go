@@ -1,0 +1,129 @@
+package docsearch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Answerer answers questions about the product by its documentation. What answers in other words than the
+// documentation's is one too, as long as each of its sentences has a citation.
+type Answerer interface {
+	// Answer answers a question. Its faults are those of Searcher.Search.
+	Answer(ctx context.Context, question string) (Answer, error)
+}
+
+// Answer is what an Answerer says.
+type Answer struct {
+	// By names who answers: Extractive.
+	By string
+	// Mode is how the passages were found.
+	Mode Mode
+	// Covered is false where the documentation probably says nothing about the question. Then there are no quotes.
+	Covered bool
+	// Quotes are the answer, the best passage's first.
+	Quotes []Quote
+	// Near are the sections that are nearest to the question, covered or not, the best first.
+	Near []Result
+}
+
+// Quote is a piece of an answer, and where it stands.
+type Quote struct {
+	// Text is a sentence, or a row of a table, word for word as the passage has it.
+	Text string
+	// Title, Path and Anchor are the passage's.
+	Title, Path, Anchor string
+}
+
+// Bounds of an extractive answer.
+const (
+	answerPassages  = 3
+	answerSentences = 3 // of the best passage; of each other one fewer
+	// nearlyAsGood is the part of the best score that another passage needs to be quoted too.
+	nearlyAsGood = 0.85
+)
+
+// By of an Extractive.
+const byExtractive = "extractive"
+
+// Extractive answers with the sentences of the best passages, and adds nothing to them.
+type Extractive struct{ searcher *Searcher }
+
+var _ Answerer = (*Extractive)(nil)
+
+// NewExtractive makes one.
+func NewExtractive(s *Searcher) *Extractive { return &Extractive{searcher: s} }
+
+// Answer quotes the sentences that have most of the question's words, in the order of the passage, or its first
+// one where none has any: the passage was found by what it means.
+func (e *Extractive) Answer(ctx context.Context, question string) (Answer, error) {
+	found, err := e.searcher.Search(ctx, question, 2*answerPassages)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{By: byExtractive, Mode: found.Mode, Covered: found.Covered, Near: found.Results}
+	if !found.Covered {
+		return answer, nil
+	}
+	for i, r := range found.Results[:min(answerPassages, len(found.Results))] {
+		if r.Score < nearlyAsGood*found.Results[0].Score {
+			break
+		}
+		for _, sentence := range e.best(question, r.Text, answerSentences-min(i, 1)) {
+			answer.Quotes = append(answer.Quotes, Quote{Text: sentence, Title: r.Title, Path: r.Path, Anchor: r.Anchor})
+		}
+	}
+	return answer, nil
+}
+
+// best gives at most n sentences of a text, in its order.
+func (e *Extractive) best(question, text string, n int) []string {
+	type candidate struct {
+		at    int
+		score float64
+	}
+	var sentences []string
+	for line := range strings.Lines(text) {
+		sentences = append(sentences, Sentences(line)...)
+	}
+	candidates := make([]candidate, len(sentences))
+	for i, sentence := range sentences {
+		candidates[i] = candidate{i, e.searcher.words().shared(question, sentence)}
+	}
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	var chosen []int
+	for i, c := range candidates {
+		if len(chosen) < n && (i == 0 || c.score > 0) {
+			chosen = append(chosen, c.at)
+		}
+	}
+	slices.Sort(chosen)
+	best := make([]string, len(chosen))
+	for i, at := range chosen {
+		best[i] = sentences[at]
+	}
+	return best
+}
+
+// Sentences divides a line of text where a sentence ends: at a mark behind which a space and no small letter follow.
+// What is between back quotes is not looked into.
+func Sentences(line string) []string {
+	var all []string
+	runes := []rune(line)
+	start, quoted := 0, false
+	for i, r := range runes {
+		switch {
+		case r == '`':
+			quoted = !quoted
+		case quoted || !strings.ContainsRune(".?!", r) || i+2 >= len(runes):
+		case runes[i+1] == ' ' && !unicode.IsLower(runes[i+2]):
+			all, start = append(all, strings.TrimSpace(string(runes[start:i+1]))), i+1
+		}
+	}
+	if rest := strings.TrimSpace(string(runes[start:])); rest != "" {
+		all = append(all, rest)
+	}
+	return all
+}

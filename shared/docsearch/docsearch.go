@@ -1,0 +1,154 @@
+// Package docsearch finds what the documentation says about a question, and answers with its own sentences
+// (specification 4.1; issue 13).
+//
+// Two ways of ranking are in it, and each answer says which it was. Semantic compares meanings: the vector of the
+// question, by a small sentence transformer (package minilm), with those of all passages. Its weights are a file
+// that a build has or has not; it is read at the first search. Without it the ranking is Lexical: words that the question and the
+// passage, or a question that the passage is known to answer (expansions.txt), have in common. How good each is stands in docs/search-quality.md.
+//
+// It speaks no HTTP and no MCP, and knows no accounts: the documentation is public. The passages and their vectors
+// are embedded (index.bin), made by `make docs-index` from what package corpus reads; a test refuses an index that is out of date.
+//
+// Read this file first, then search.go, which ranks, index.go, which is what is ranked, and answer.go, which answers.
+package docsearch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
+)
+
+// MaxQueryBytes is how long a question may be.
+const MaxQueryBytes = 2048
+
+// maxQuestionTokens is how much of a question counts, some fifty words: more of it would take a core for a second.
+const maxQuestionTokens = 64
+
+// MaxResults is how many results a search gives at most.
+const MaxResults = 20
+
+// remembered is how many questions' vectors are kept: 1.6 MB.
+const remembered = 1024
+
+// ErrQuery is of a question that is empty, longer than MaxQueryBytes or no UTF-8.
+var ErrQuery = errors.New("docsearch: a question is 1 to 2,048 bytes of UTF-8")
+
+// Mode is how results were ranked.
+type Mode string
+
+// The modes.
+const (
+	Semantic Mode = "semantic"
+	Lexical  Mode = "lexical"
+)
+
+// Found is what a search gives.
+type Found struct {
+	Mode Mode
+	// Covered is false where the best result is so far from the question that the documentation probably says nothing about
+	// it. The results are there nonetheless.
+	Covered bool
+	// Results are the best passages, the best first, at most one of each section.
+	Results []Result
+}
+
+// Result is a passage and how well it fits. Scores are comparable within one mode: the cosine from -1 to 1 where it is
+// semantic, and where it is lexical the part of what the question's words could have brought, from 0 on.
+type Result struct {
+	Passage
+	Score float64
+}
+
+// Searcher searches an index. It may be used by many at once.
+type Searcher struct {
+	index   *Index
+	words   func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
+	model   func() (*minilm.Model, error)
+	vectors *lru.Cache[string, minilm.Vector]
+	// turns bounds how many questions are made vectors at a time, and with it the memory for them: one a core, since
+	// each takes all of one.
+	turns chan struct{}
+}
+
+// New makes a searcher. The function weights gives the bytes of the file that `make docs-index` makes; it is called at the first search, once.
+// Where it answers fs.ErrNotExist, or is nil, searches are lexical. So they are where it fails in another way, which Semantic tells.
+func New(index *Index, weights func() ([]byte, error)) *Searcher {
+	vectors, err := lru.New[string, minilm.Vector](remembered)
+	if err != nil {
+		panic("docsearch: " + err.Error()) // of a size that is not positive
+	}
+	if weights == nil {
+		weights = func() ([]byte, error) { return nil, fs.ErrNotExist }
+	}
+	return &Searcher{
+		index:   index,
+		words:   sync.OnceValue(func() *lexicon { return newLexicon(index) }),
+		vectors: vectors,
+		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
+		model: sync.OnceValues(func() (*minilm.Model, error) {
+			file, err := weights()
+			if err != nil {
+				return nil, fmt.Errorf("read the weights: %w", err)
+			}
+			model, err := minilm.Read(file)
+			if err != nil {
+				return nil, err
+			}
+			if model.Digest() != index.weights {
+				return nil, errors.New("docsearch: the index was made with other weights; make both with make docs-index")
+			}
+			return model, nil
+		}),
+	}
+}
+
+// Semantic reads the weights unless they were read before, and says why searches are lexical: nil where they are not,
+// fs.ErrNotExist where there are no weights.
+func (s *Searcher) Semantic() error {
+	_, err := s.model()
+	return err
+}
+
+// Search finds the passages that fit a question best, at most limit of them, of 1 to MaxResults. Its only faults are
+// ErrQuery and the end of the context.
+func (s *Searcher) Search(ctx context.Context, question string, limit int) (Found, error) {
+	question = strings.Join(strings.Fields(question), " ")
+	if question == "" || len(question) > MaxQueryBytes || !utf8.ValidString(question) {
+		return Found{}, ErrQuery
+	}
+	limit = min(max(limit, 1), MaxResults)
+	model, err := s.model()
+	if err != nil {
+		return s.lexical(question, limit), nil //nolint:nilerr // what kept the weights away is told by Semantic, and the answer's mode
+	}
+	vector, err := s.vector(ctx, model, question)
+	if err != nil {
+		return Found{}, err
+	}
+	return s.semantic(vector, limit), nil
+}
+
+// vector is a question's, remembered or made when it is its turn.
+func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question string) (minilm.Vector, error) {
+	if vector, there := s.vectors.Get(question); there {
+		return vector, nil
+	}
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return minilm.Vector{}, ctx.Err()
+	}
+	vector := model.EmbedFirst(question, maxQuestionTokens)
+	s.vectors.Add(question, vector)
+	return vector, nil
+}

@@ -1,0 +1,71 @@
+package docsearch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
+)
+
+// The scores from which on a question counts as covered. They are where, of the half of questions that is tuned on, few
+// that have an answer are refused, and most that have none are (docs/search-quality.md has both).
+const (
+	semanticCovered = 0.42
+	lexicalCovered  = 0.43
+)
+
+// alike is what the cosine to a question that a section is known to answer counts more than the one to a passage: two
+// questions are more alike than a question and its answer. It was tuned as the scores above were.
+const alike = 0.05
+
+// own is how much the passage's own cosine counts beside the best one: of two sections with a known question that is
+// near, the one whose text is near too is first. It was tuned in the same way.
+const own = 0.2
+
+// semantic ranks sections by the cosine between the question and the passage, or the known question, that is nearest, and a
+// little by the passage alone.
+func (s *Searcher) semantic(question minilm.Vector, limit int) Found {
+	x := s.index
+	passages := make([]float64, len(x.Passages))
+	for i := range passages {
+		passages[i] = x.vectors[i].dot(&question)
+	}
+	known := make(map[string]float64)
+	for i, q := range x.Questions {
+		known[q.Section] = max(known[q.Section], x.vectors[len(passages)+i].dot(&question)+alike)
+	}
+	return s.found(Semantic, passages, known, limit, semanticCovered)
+}
+
+// lexical ranks by the words in common.
+func (s *Searcher) lexical(question string, limit int) Found {
+	return s.found(Lexical, s.words().scores(question), nil, limit, lexicalCovered)
+}
+
+// found gives the best sections, each by its best passage: ten pieces of a long section are one place to read. A section's
+// score is that of its best passage or known question. Of two that are equal the earlier one is first.
+func (s *Searcher) found(mode Mode, passages []float64, known map[string]float64, limit int, covered float64) Found {
+	var results []Result
+	best := make(map[string]int) // of each section, its place in results
+	for i, p := range s.index.Passages {
+		section := p.Section()
+		at, there := best[section]
+		switch {
+		case !there:
+			best[section] = len(results)
+			results = append(results, Result{Passage: p, Score: passages[i]})
+		case passages[i] > results[at].Score:
+			results[at] = Result{Passage: p, Score: passages[i]}
+		}
+	}
+	for section, score := range known {
+		if at, there := best[section]; there {
+			r := &results[at]
+			r.Score = (max(r.Score, score) + own*r.Score) / (1 + own)
+		}
+	}
+	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(b.Score, a.Score) })
+	results = slices.DeleteFunc(results, func(r Result) bool { return r.Score <= 0 })
+	results = results[:min(limit, len(results))]
+	return Found{Mode: mode, Covered: len(results) > 0 && results[0].Score >= covered, Results: results}
+}
