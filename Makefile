@@ -182,8 +182,9 @@ goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=vari
 	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
 	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
-docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, after a change of docs/ or of an operation
+docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
+	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
