@@ -107,6 +107,7 @@ func expensive() []body {
 	const bogus = "__schema{bogus}"
 	return append(out,
 		body{"an introspection among 3,900 fields, to a route that filters alone", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 3_900) + bogus + "}"), "/filtered"},
+		body{"one among 700 fields with arguments, beside a comment of 100 KB", of("#" + strings.Repeat("x", 100<<10) + "\n" + `{a(b:"` + n + `") ` + strings.Repeat("a(b:1) ", 700) + bogus + "}"), "/filtered"},
 		body{"one among 14,900 fields, to the same", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 14_900) + bogus + "}"), "/filtered"},
 	)
 }

@@ -1,7 +1,6 @@
 package graphql
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/vektah/gqlparser/v2/ast"
@@ -195,12 +194,9 @@ func (a *amender) close(around bool, n int) {
 	a.typed = around
 }
 
-// deprecatedToo is an argument for what is deprecated as well.
-var deprecatedToo = regexp.MustCompile(`\bincludeDeprecated[\s,]*:[\s,]*true\b`)
-
-// field notes a field with its arguments, and returns the type that is selected of it. The error is for one that can't
-// be filtered.
-func (a *amender) field(alias, name, arguments string, selects bool, at Location) (is string, refused *Error) {
+// field notes a field, which may ask for what is deprecated as well, and returns the type that is selected of it. The
+// error is for one that can't be filtered.
+func (a *amender) field(alias, name string, deprecatedToo, selects bool, at Location) (is string, refused *Error) {
 	fields, meta := a.types[a.of]
 	switch {
 	case strings.HasPrefix(alias, mark):
@@ -222,7 +218,7 @@ func (a *amender) field(alias, name, arguments string, selects bool, at Location
 	if name == "defaultValue" {
 		a.introspection.defaults[alias] = true
 	}
-	if meta && name == "inputFields" && !deprecatedToo.MatchString(arguments) {
+	if meta && name == "inputFields" && !deprecatedToo {
 		a.introspection.current[alias] = true
 	}
 	return is, nil

@@ -1,11 +1,27 @@
 package graphql
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/parser"
 )
+
+// TestAmendingReadsADocumentOnce: a long comment costs nothing for each field with arguments.
+func TestAmendingReadsADocumentOnce(t *testing.T) {
+	text := "#" + strings.Repeat("x", 100<<10) + "\n{__schema{types{name}} " + strings.Repeat("a(b:1) ", 700) + "}"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, refused := Amend(text); refused != nil {
+		t.Fatal(refused)
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+		t.Errorf("%d bytes are allocated for a document of %d", allocated, len(text))
+	}
+}
 
 // TestAmendLooksThroughAllWrapping: of a type in lists and non-nulls as deep as tools ask for, the name is found below them.
 func TestAmendLooksThroughAllWrapping(t *testing.T) {

@@ -46,14 +46,14 @@ var (
 // ErrNothingLeft means that the answer is none that can be read, and then nobody is to see it.
 func (h *Hidden) Filter(answer []byte, shown []*Introspection, asked func(name string) bool) (filtered []byte, changed bool, err error) {
 	gone := map[string]bool{}
-	strict := slices.ContainsFunc(shown, func(i *Introspection) bool { return i != nil })
+	introspects := slices.ContainsFunc(shown, func(i *Introspection) bool { return i != nil })
 	for {
-		root, err := parseTree(answer, strict)
+		root, err := parseTree(answer, introspects)
 		if err != nil {
 			return nil, false, err
 		}
 		f := filtering{Hidden: h, gone: gone, emptied: map[string]bool{}, inputs: map[string]*inputType{}, asked: asked}
-		if err := f.root(root, shown); err != nil {
+		if err := f.root(root, shown, introspects); err != nil {
 			return nil, false, err
 		}
 		f.leaveOutDefaults()
@@ -86,11 +86,7 @@ type filtering struct {
 	asked func(name string) bool
 }
 
-func (f *filtering) root(root *node, shown []*Introspection) error {
-	introspects := false
-	for _, s := range shown {
-		introspects = introspects || s != nil
-	}
+func (f *filtering) root(root *node, shown []*Introspection, introspects bool) error {
 	switch {
 	case root.kind == jsontext.KindBeginObject:
 		// The answer to one request, or an error instead of those to several.

@@ -215,27 +215,16 @@ func (r *reader) selection() {
 // amended reads the arguments and directives of a field, and has the amender, if there is one, know of it. It returns
 // what the field was selected of.
 func (r *reader) amended(alias, name string, at Location) (around string) {
-	from := r.token.Pos.Start
-	r.arguments()
-	to := r.token.Pos.Start
+	deprecatedToo := r.arguments()
 	r.directives()
 	if r.amender == nil || r.refused != nil {
 		return ""
 	}
-	is, refused := r.amender.field(alias, name, r.runes(from, to), r.token.Kind == lexer.BraceL, at)
+	is, refused := r.amender.field(alias, name, deprecatedToo, r.token.Kind == lexer.BraceL, at)
 	if refused != nil {
 		r.refused = refused
 	}
 	return r.amender.within(is)
-}
-
-// runes is a part of the document, by characters.
-func (r *reader) runes(from, to int) string {
-	if from == to {
-		return ""
-	}
-	all := []rune(r.lexer.Input)
-	return string(all[min(from, len(all)):min(to, len(all))])
 }
 
 // fragment reads what follows three dots.
@@ -275,13 +264,20 @@ func (r *reader) close(i int) {
 	r.selections[i].end = int32(len(r.selections)) //nolint:gosec // G115: MaxTokens at most
 }
 
-func (r *reader) arguments() {
+// arguments reads those of a field or directive, and reports whether one of them asks for what is deprecated as well.
+func (r *reader) arguments() (deprecatedToo bool) {
 	if r.take(lexer.ParenL) {
-		r.each(lexer.ParenR, false, func() { r.member(false) })
+		r.each(lexer.ParenR, false, func() {
+			name := r.name()
+			r.expect(lexer.Colon)
+			deprecatedToo = deprecatedToo || name == "includeDeprecated" && r.isKeyword("true")
+			r.value(false)
+		})
 	}
+	return deprecatedToo
 }
 
-// member reads a name and a value: an argument, or a field of an object.
+// member reads a field of an object: a name and a value.
 func (r *reader) member(constant bool) {
 	r.name()
 	r.expect(lexer.Colon)
