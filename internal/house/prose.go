@@ -6,13 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/gatewright/gatewright/shared/heading"
 )
 
 var (
 	fence      = regexp.MustCompile("(?ms)^ *(```+|~~~+).*?^ *(```+|~~~+) *$")
 	inlineCode = regexp.MustCompile("`[^`\n]+`")
-	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
+	headings   = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
 	inlineLink = regexp.MustCompile(`\]\(<?([^)\s>]+)>?[^)]*\)`)
 	referenced = regexp.MustCompile(`(?m)^ {0,3}\[[^\]]+\]: *<?([^\s>]+)>?`)
 )
@@ -53,29 +54,13 @@ func (t *Tree) broken(from, target string) string {
 	return ""
 }
 
-// anchors returns the names that a Markdown file's headings get where the
-// repository is browsed: lower case, spaces to hyphens, punctuation dropped,
-// and a number after a name that is there already.
-func anchors(text string) (names []string) {
-	times := map[string]int{}
-	for _, m := range heading.FindAllStringSubmatch(blank(fence, text), -1) {
-		name := strings.Map(func(r rune) rune {
-			switch {
-			case r == ' ':
-				return '-'
-			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-				return unicode.ToLower(r)
-			}
-			return -1
-		}, m[1])
-		if n := times[name]; n > 0 {
-			names = append(names, fmt.Sprintf("%s-%d", name, n))
-		} else {
-			names = append(names, name)
-		}
-		times[name]++
+// anchors returns the names that a Markdown file's headings get where the repository is browsed.
+func anchors(text string) (all []string) {
+	names := heading.Anchors{}
+	for _, m := range headings.FindAllStringSubmatch(blank(fence, text), -1) {
+		all = append(all, names.Next(m[1]))
 	}
-	return names
+	return all
 }
 
 // blank removes what matches and keeps its lines, so that line numbers stay.

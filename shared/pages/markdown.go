@@ -6,12 +6,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/gatewright/gatewright/shared/heading"
 )
 
 // folder is where the guides are in the repository, branch the one whose files links lead to.
@@ -28,7 +29,7 @@ func (o *opened) markdown(source []byte, up string) (body markup, sections []sec
 	table := extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 	m := goldmark.New(goldmark.WithExtensions(table))
 	tree := m.Parser().Parse(text.NewReader(source))
-	names := &anchors{}
+	names := heading.Anchors{}
 	var dropped []ast.Node
 	err = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -37,7 +38,7 @@ func (o *opened) markdown(source []byte, up string) (body markup, sections []sec
 		switch n := n.(type) {
 		case *ast.Heading:
 			title := plain(n, source)
-			id := names.next(title)
+			id := names.Next(title)
 			n.SetAttributeString("id", []byte(id))
 			if n.Level == 2 {
 				sections = append(sections, section{id, title})
@@ -99,29 +100,4 @@ func plain(n ast.Node, source []byte) string {
 		}
 	}
 	return out.String()
-}
-
-// anchors names headings as they are named where the repository is browsed: lower case, spaces to
-// hyphens, punctuation dropped, and a number after a name that is there already.
-type anchors struct{ times map[string]int }
-
-func (a *anchors) next(title string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, title)
-	if a.times == nil {
-		a.times = map[string]int{}
-	}
-	n := a.times[name]
-	a.times[name]++
-	if n > 0 {
-		return fmt.Sprintf("%s-%d", name, n)
-	}
-	return name
 }

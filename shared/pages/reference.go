@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/heading"
 )
 
 const referenceTitle = "Operations"
@@ -98,9 +100,9 @@ var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.Met
 // reference makes the model of the page.
 func (d *document) reference(up string) reference {
 	out := reference{Title: referenceTitle, Up: up}
-	ids := &anchors{}
+	ids := heading.Anchors{}
 	for _, tag := range d.Tags {
-		g := group{ID: ids.next(tag.Name), Title: tag.Name, Description: tag.Description}
+		g := group{ID: ids.Next(tag.Name), Title: tag.Name, Description: tag.Description}
 		for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 			for _, method := range methods {
 				if o, ok := d.Paths[path][strings.ToLower(method)]; ok && slices.Contains(o.Tags, tag.Name) {
@@ -141,7 +143,7 @@ func (d *document) operation(method, path string, o described, up string) operat
 			r = d.Components.Responses[name]
 		}
 		if status >= "400" {
-			out.Errors = append(out.Errors, failure{status, r.Description, linkTo(up, "problems", (&anchors{}).next(r.Description))})
+			out.Errors = append(out.Errors, failure{status, r.Description, linkTo(up, "problems", heading.Anchors{}.Next(r.Description))})
 			continue
 		}
 		a := answer{Status: status, Title: r.Description}

@@ -1,9 +1,7 @@
 package corpus
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -12,6 +10,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/heading"
 )
 
 // Page gives the passages of a page of Markdown, section by section.
@@ -22,7 +21,7 @@ func Page(path string, source []byte) []docsearch.Passage {
 		blocks  []string
 		above   []string // the headings that the section stands below, the page's title first
 		section = docsearch.Passage{Path: path}
-		taken   = map[string]int{}
+		names   = heading.Anchors{}
 	)
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
 		heading, begins := node.(*ast.Heading)
@@ -33,7 +32,7 @@ func Page(path string, source []byte) []docsearch.Passage {
 		all, blocks = append(all, pack(section, blocks)...), nil
 		title := plain(heading, source)
 		above = append(above[:min(len(above), heading.Level-1)], title)
-		section.Title, section.Anchor = strings.Join(above, " › "), anchor(title, taken)
+		section.Title, section.Anchor = strings.Join(above, " › "), names.Next(title)
 		if heading.Level == 1 {
 			section.Anchor = ""
 		}
@@ -95,24 +94,4 @@ func plain(node ast.Node, source []byte) string {
 		return ast.WalkContinue, nil
 	})
 	return strings.Join(strings.Fields(b.String()), " ")
-}
-
-// anchor is the name that a heading gets where the repository is browsed: lower case, spaces as hyphens,
-// punctuation dropped, and a number after a name that is taken already.
-func anchor(heading string, taken map[string]int) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, heading)
-	n := taken[name]
-	taken[name]++
-	if n > 0 {
-		name = fmt.Sprintf("%s-%d", name, n)
-	}
-	return name
 }
