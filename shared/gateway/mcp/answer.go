@@ -53,7 +53,7 @@ func read(response *http.Response) answer {
 	}
 	const tooLarge = "The operation's answer is larger than the 1 MiB that an MCP server passes on. Ask it for less."
 	switch {
-	case a.mediaType == eventStream:
+	case a.mediaType == "text/event-stream":
 		a.fault = "The operation answers by a stream of events, which an MCP server does not pass on."
 		return a
 	case a.status == http.StatusSwitchingProtocols:

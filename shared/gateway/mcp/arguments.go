@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -43,7 +44,7 @@ func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage
 		case project.InPath:
 			text := joined(valueOf(raw), a.Explode, ",", escape)
 			if text == "" {
-				return invalid("Send a value for %q: it is a segment of the path.", a.Name)
+				return sharedmcp.Invalid("Send a value for %q: it is a segment of the path.", a.Name)
 			}
 			path = strings.ReplaceAll(path, "{"+a.Aim()+"}", text)
 		case project.InQuery:
@@ -72,11 +73,11 @@ func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage
 // aim gives a request its path and query.
 func (c *caller) aim(x *pipeline.Exchange, path, query string) error {
 	if len(path)+len(query) > maxTargetBytes {
-		return invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)
+		return sharedmcp.Invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)
 	}
 	canonical, err := paths.Within(path)
 	if err != nil {
-		return invalid("These arguments make no path: %v.", err)
+		return sharedmcp.Invalid("These arguments make no path: %v.", err)
 	}
 	x.Path = canonical
 	if c.server.setup.Preserve {
@@ -194,7 +195,7 @@ func (f *filler) setHeader(a project.Argument, raw json.RawMessage) error {
 		text = joined(valueOf(raw), a.Explode, ",", func(s string) string { return s })
 	}
 	if len(text) > maxFieldBytes || !httpguts.ValidHeaderFieldValue(text) {
-		return invalid("Send a value for %q that a header can have: at most %d bytes on one line.", a.Name, maxFieldBytes)
+		return sharedmcp.Invalid("Send a value for %q that a header can have: at most %d bytes on one line.", a.Name, maxFieldBytes)
 	}
 	upstream.RemoveField(f.x.Header, a.Aim())
 	f.x.Header.Set(a.Aim(), text)

@@ -13,12 +13,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -29,7 +28,7 @@ type caller struct {
 	known  map[string]bool // the arguments that have a place
 	// schema checks arguments; it is compiled with the first call, since most calls of a server
 	// are of few of its tools.
-	schema func() (*checker, error)
+	schema func() (*sharedmcp.Schema, error)
 }
 
 func newCaller(s *Server, offer Offer) (c *caller, fault string) {
@@ -43,7 +42,7 @@ func newCaller(s *Server, offer Offer) (c *caller, fault string) {
 			}
 		}
 	}
-	c.schema = sync.OnceValues(func() (*checker, error) { return compileSchema(o.Input) })
+	c.schema = sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(o.Input) })
 	return c, ""
 }
 
@@ -77,8 +76,8 @@ func firstLine(err error) string {
 // run sends a request through the route, on behalf of whoever has sent the message, and reads the answer.
 // fill puts arguments into it; its error is about them.
 func (c *caller) run(ctx context.Context, fill func(x *pipeline.Exchange) error) (answer, error) {
-	outer := callOf(ctx)
-	x := outer.x.Inner()
+	x := exchangeOf(ctx).Inner()
+	x.Context = sharedmcp.RequestContext(ctx)
 	x.Route, x.Method = c.offer.Route, c.offer.Route.Info.Method
 	ownFields(x.Header)
 	if c.offer.Identifies {
@@ -89,7 +88,7 @@ func (c *caller) run(ctx context.Context, fill func(x *pipeline.Exchange) error)
 		return answer{}, err
 	}
 	if !c.offer.Leads(x) {
-		return answer{}, invalid("These arguments make a path that is another route's, or that upstreams read in several ways. Send values without slashes, backslashes, semicolons and dots that stand alone.")
+		return answer{}, sharedmcp.Invalid("These arguments make a path that is another route's, or that upstreams read in several ways. Send values without slashes, backslashes, semicolons and dots that stand alone.")
 	}
 	out := read(c.offer.Route.Run(x)) //nolint:bodyclose // read closes it
 	c.log(x, out.status)
@@ -137,74 +136,23 @@ func ownFields(h http.Header) {
 	}
 }
 
-// guard stands around everything that the SDK calls: a panic ends one call, where the SDK would let the
-// process end, and errors have the codes that the client's version of the protocol has.
-func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		c := callOf(ctx)
-		defer func() {
-			if cause := recover(); cause != nil {
-				text := s.panicked(c.x, cause)
-				if result, err = failed(text), nil; method != callTool {
-					result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: text}
-				}
-			}
-		}()
-		if read, ok := req.GetParams().(*mcp.ReadResourceParams); ok && method == "resources/read" && read != nil {
-			switch {
-			case read.URI == "":
-				return nil, invalid("Send the uri of a resource. resources/list has those that there are.")
-			case !s.uris[read.URI]:
-				return nil, notFound(read.URI, c.version)
-			}
-		}
-		return next(ctx, method, req)
-	}
-}
-
 // panicked logs a panic and returns what the caller is told of it.
-func (s *Server) panicked(x *pipeline.Exchange, cause any) string {
-	s.logPanic(x, cause)
+func (s *Server) panicked(ctx context.Context, cause any) string {
+	x := exchangeOf(ctx)
+	if s.setup.Log != nil && cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
+		s.setup.Log.LogAttrs(ctx, slog.LevelError, "request panicked",
+			slog.String("requestId", x.RequestID), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+	}
 	return "The gateway failed on this call. Quote the request id when you report it: " + x.RequestID + "."
 }
 
-func (s *Server) logPanic(x *pipeline.Exchange, cause any) {
-	if s.setup.Log == nil || cause == http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
-		return
-	}
-	s.setup.Log.LogAttrs(x.Context, slog.LevelError, "request panicked",
-		slog.String("requestId", x.RequestID), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-}
-
-// notFound says that there is no resource of a uri: by a code of its own until 2025-11-25.
-func notFound(uri, version string) error {
-	data, err := json.Marshal(map[string]string{"uri": uri})
+// check holds arguments against the schema, and says what is wrong with the first of them.
+func (c *caller) check(ctx context.Context, raw json.RawMessage) error {
+	schema, err := c.schema()
 	if err != nil {
-		return err
+		return err // a build has compiled it
 	}
-	code := int64(codeResourceNotFound)
-	if version == version20260728 {
-		code = codeInvalidParams
-	}
-	return &jsonrpc.Error{Code: code, Message: "Resource not found. resources/list has those that there are.", Data: data}
-}
-
-func invalid(format string, args ...any) error {
-	return &jsonrpc.Error{Code: codeInvalidParams, Message: fmt.Sprintf(format, args...)}
-}
-
-// failed is the result of a tool that has failed.
-func failed(text string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
-}
-
-// progress tells the client how far a call is, if it wants to know and is answered by events.
-func progress(ctx context.Context, session *mcp.ServerSession, token any, done float64, text string) {
-	if token == nil || session == nil {
-		return
-	}
-	// Where the answer is in one piece, nobody hears of it, and that is no failure.
-	_ = session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: 1, Message: text})
+	return schema.Check(ctx, raw)
 }
 
 // setBody gives a request a body in memory.

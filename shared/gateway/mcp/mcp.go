@@ -2,30 +2,28 @@
 // 4.3). A server speaks the Model Context Protocol over HTTP, without sessions; what it offers are routes
 // of the same deployment, and a call is a request of its own through such a route, with all of its policies.
 //
-// The protocol is the official SDK's (github.com/modelcontextprotocol/go-sdk, which is the package mcp of
-// the files here). What is ours is around it: what of HTTP is let in (transport.go, message.go), what a
-// route is called and how (tools.go, resources.go, and direct.go for the shortest way), and how arguments become a
-// request and an answer a result (arguments.go, call.go, answer.go). Which operations there are, their names
-// and schemas are found when a project is built (shared/project).
+// What speaks the protocol is shared/mcp. Here is what a route is called and how (tools.go, resources.go), and how
+// arguments become a request and an answer a result (arguments.go, call.go, answer.go). Which operations there are,
+// their names and schemas are found when a project is built (shared/project).
 //
 // It is no MCP server of the management API, and runs no code of a project.
 //
-// Read this file first, then transport.go and call.go.
+// Read this file first, then call.go.
 package mcp
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -54,18 +52,6 @@ const (
 	maxName    = 128
 	maxVersion = 64
 )
-
-// The protocol versions, newest first. Those before 2025-03-26 have another transport.
-const (
-	version20260728 = "2026-07-28"
-	version20251125 = "2025-11-25"
-	version20250618 = "2025-06-18"
-	version20250326 = "2025-03-26"
-)
-
-func versions() []string {
-	return []string{version20260728, version20251125, version20250618, version20250326}
-}
 
 // Offer is a route that a server offers.
 type Offer struct {
@@ -100,13 +86,9 @@ type Setup struct {
 type Server struct {
 	options Options
 	setup   Setup
-	info    *mcp.Implementation
-	// whole answers in one piece, stream by events, for clients that ask for progress.
-	whole, stream http.Handler
-	// callers are those of the routes, tools the handlers by their names, and uris those of the resources.
+	front   *sharedmcp.Server
+	// callers are those of the routes.
 	callers []*caller
-	tools   map[string]mcp.ToolHandler
-	uris    map[string]bool
 }
 
 var _ pipeline.Handler = (*Server)(nil)
@@ -133,15 +115,14 @@ func New(raw json.RawMessage) (*Server, []project.Problem) {
 // Serve makes the server ready. It is called once, before the first request. Problems are places in the
 // project's files; with any the server is not to be asked.
 func (s *Server) Serve(setup Setup) []project.Problem {
-	s.setup, s.uris, s.tools = setup, map[string]bool{}, map[string]mcp.ToolHandler{}
-	// Nothing is offered that a server without sessions cannot do: no changes of lists, no
-	// subscriptions, no log.
-	capabilities := &mcp.ServerCapabilities{}
-	s.info = &mcp.Implementation{Name: s.options.Name, Version: s.options.Version}
-	server := mcp.NewServer(s.info, &mcp.ServerOptions{
-		Capabilities: capabilities, SetCacheable: s.cacheable, SupportedProtocolVersions: versions(),
+	s.setup = setup
+	s.front = sharedmcp.New(sharedmcp.Setup{
+		Name: s.options.Name, Version: s.options.Version,
+		MayAsk:        func(r *http.Request) bool { return s.mayAsk(exchangeOf(r.Context())) },
+		ForeignOrigin: "Name the origin in the CORS policy of its route.",
+		Private:       func() bool { return s.setup.Private },
+		Failed:        s.panicked, Again: s.again,
 	})
-	server.AddReceivingMiddleware(s.guard)
 	var problems []project.Problem
 	for _, o := range s.options.Operations {
 		offer, ok := setup.Find(o)
@@ -149,29 +130,15 @@ func (s *Server) Serve(setup Setup) []project.Problem {
 			continue
 		}
 		s.setup.Private = s.setup.Private || offer.Identifies
-		if text := s.add(server, offer); text != "" {
+		if text := s.add(offer); text != "" {
 			problems = append(problems, project.Problem{File: offer.Source.File, Path: offer.Source.Pointer, Message: text})
-			continue
-		}
-		switch offer.Operation.Kind {
-		case project.MCPResource:
-			capabilities.Resources = &mcp.ResourceCapabilities{}
-		case project.MCPPrompt:
-			capabilities.Prompts = &mcp.PromptCapabilities{}
-		case project.MCPTool, project.MCPGraphQL:
-			capabilities.Tools = &mcp.ToolCapabilities{}
 		}
 	}
-	one := func(*http.Request) *mcp.Server { return server }
-	// The gateway's own listener and routing stand before these handlers: what they check of a host is
-	// a server's that stands on a desk.
-	s.whole = mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
-	s.stream = mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true})
 	return problems
 }
 
 // add offers one route. The text says what is wrong with it, "" for nothing.
-func (s *Server) add(server *mcp.Server, offer Offer) (fault string) {
+func (s *Server) add(offer Offer) (fault string) {
 	c, fault := newCaller(s, offer)
 	if fault != "" {
 		return fault
@@ -179,30 +146,56 @@ func (s *Server) add(server *mcp.Server, offer Offer) (fault string) {
 	s.callers = append(s.callers, c)
 	switch offer.Operation.Kind {
 	case project.MCPResource:
-		c.addResource(server)
+		c.addResource()
 	case project.MCPPrompt:
-		c.addPrompt(server)
+		c.addPrompt()
 	case project.MCPGraphQL:
-		return c.addGraphQL(server)
+		return c.addGraphQL()
 	case project.MCPTool:
-		return c.addTool(server)
+		return c.addTool()
 	default:
 		return fmt.Sprintf("Deploy the project again: this gateway knows no MCP %q.", offer.Operation.Kind)
 	}
 	return ""
 }
 
-// cacheable says who may keep what: nobody but the caller, where callers are told apart.
-func (s *Server) cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
-	c.CacheScope = "public"
-	if s.setup.Private {
-		c.CacheScope = "private"
-	}
+// exchangeKey is where a request's context has its exchange, of which inner ones are made. It is a copy, which nobody
+// changes.
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *pipeline.Exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*pipeline.Exchange)
+	return x
 }
 
-// mayAsk reports whether a request may come from the page that it comes from, if it does from any. Browsers
-// name it in Origin, and other clients do not (MCP 2025-11-25, Transports, "Security Warning"). The gateway's own
-// origin may, and those that the route's CORS policy lets in.
+// Handle implements pipeline.Handler.
+func (s *Server) Handle(x *pipeline.Exchange) *http.Response {
+	asked := *x
+	response := s.front.Answer((&http.Request{
+		Method: x.Method, URL: &url.URL{Path: x.Path}, Host: x.Host, Header: x.Header, Body: x.Body, ContentLength: x.ContentLength,
+	}).WithContext(context.WithValue(x.Context, exchangeKey{}, &asked)))
+	if response.ContentLength >= 0 && errors.Is(context.Cause(x.Context), context.Canceled) {
+		// The client went away while its call was under way: an answer in one piece tells observers that it got one.
+		_ = response.Body.Close()
+		return x.Problem(pipeline.StatusClientGone, "")
+	}
+	return response
+}
+
+// again has a call of a batch pass the policies of the server's own route.
+func (s *Server) again(ctx context.Context, message []byte) *http.Response {
+	x := exchangeOf(ctx)
+	inner := x.Inner()
+	inner.Context = ctx
+	inner.Route, inner.Method, inner.Path, inner.Written, inner.Params = x.Route, x.Method, x.Path, x.Written, x.Params
+	inner.SetQuery(x.Query)
+	inner.Header["Accept"] = []string{"application/json"}
+	setBody(inner, "application/json", string(message))
+	return x.Route.Run(inner)
+}
+
+// mayAsk reports whether a request may come from the page that it comes from. The gateway's own origin may, and those
+// that the route's CORS policy lets in.
 func (s *Server) mayAsk(x *pipeline.Exchange) bool {
 	origins := x.Header["Origin"]
 	if len(origins) == 0 {
@@ -211,24 +204,5 @@ func (s *Server) mayAsk(x *pipeline.Exchange) bool {
 	if len(origins) > 1 {
 		return false
 	}
-	return sameOrigin(origins[0], x.Scheme, x.Host) || s.setup.Allows != nil && s.setup.Allows(origins[0])
-}
-
-func sameOrigin(origin, scheme, host string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return false
-	}
-	return strings.EqualFold(u.Scheme, scheme) && strings.EqualFold(withPort(scheme, u.Host), withPort(scheme, host))
-}
-
-// withPort is a host with the port of its scheme, where it has none.
-func withPort(scheme, host string) string {
-	if u := (url.URL{Host: host}); u.Port() != "" {
-		return host
-	}
-	if strings.EqualFold(scheme, "https") {
-		return host + ":443"
-	}
-	return host + ":80"
+	return sharedmcp.SameOrigin(origins[0], x.Scheme, x.Host) || s.setup.Allows != nil && s.setup.Allows(origins[0])
 }

@@ -6,21 +6,20 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 )
 
 // plainText is what is read where nobody says anything else (specification, "MCP resources").
 const plainText = "text/plain"
 
 // addResource offers a route as a resource.
-func (c *caller) addResource(server *mcp.Server) {
+func (c *caller) addResource() {
 	o := c.offer.Operation
-	c.server.uris[o.URI] = true
 	meta := metaOf(o.Meta)
-	server.AddResource(&mcp.Resource{
+	c.server.front.AddResource(&mcp.Resource{
 		URI: o.URI, Name: o.Name, Title: o.Name, Description: o.Description, MIMEType: mediaTypeOr(o.MIMEType, plainText), Meta: meta,
 	}, func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		a, err := c.run(ctx, func(x *pipeline.Exchange) error { return c.aim(x, c.offer.Route.Info.Path, "") })
@@ -57,11 +56,11 @@ func unread(what string, a answer) error {
 	if a.fault != "" {
 		text = what + " cannot be read now. " + a.fault
 	}
-	return &jsonrpc.Error{Code: codeInternal, Message: text, Data: data}
+	return sharedmcp.Internal(text, data)
 }
 
 // addPrompt offers a route as a prompt: it answers {messages: [{role, content}]} (contract 4.3).
-func (c *caller) addPrompt(server *mcp.Server) {
+func (c *caller) addPrompt() {
 	o := c.offer.Operation
 	prompt := &mcp.Prompt{Name: o.Name, Title: o.Name, Description: o.Description, Meta: metaOf(o.Meta)}
 	types := map[string]string{}
@@ -69,7 +68,7 @@ func (c *caller) addPrompt(server *mcp.Server) {
 		types[a.Name] = a.Type
 		prompt.Arguments = append(prompt.Arguments, &mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
 	}
-	server.AddPrompt(prompt, func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	c.server.front.AddPrompt(prompt, func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		arguments, raw, err := promptArguments(req.Params.Arguments, types)
 		if err != nil {
 			return nil, err
@@ -98,8 +97,8 @@ func promptArguments(texts, types map[string]string) (arguments map[string]json.
 	if raw, err = json.Marshal(arguments); err != nil {
 		return nil, nil, err
 	}
-	if refused := checkJSON(raw); refused != nil {
-		return nil, nil, invalid("%s", refused.Error())
+	if refused := sharedmcp.CheckJSON(raw); refused != nil {
+		return nil, nil, sharedmcp.Invalid("%s", refused.Error())
 	}
 	return arguments, raw, nil
 }
@@ -109,7 +108,7 @@ func promptArguments(texts, types map[string]string) (arguments map[string]json.
 func typed(text, kind string) json.RawMessage {
 	switch kind {
 	case "integer", "number", "boolean", "object", "array":
-		if raw := bytes.TrimSpace([]byte(text)); checkJSON(raw) == nil {
+		if raw := bytes.TrimSpace([]byte(text)); sharedmcp.CheckJSON(raw) == nil {
 			return raw
 		}
 	}
@@ -122,7 +121,7 @@ func typed(text, kind string) json.RawMessage {
 
 // readPrompt reads the messages that a prompt's route answers.
 func readPrompt(data []byte, description string) (*mcp.GetPromptResult, error) {
-	malformed := &jsonrpc.Error{Code: codeInternal, Message: `The prompt's route answered no messages. It has to answer {"messages": [{"role": "user", "content": "…"}]}.`}
+	malformed := sharedmcp.Internal(`The prompt's route answered no messages. It has to answer {"messages": [{"role": "user", "content": "…"}]}.`, nil)
 	var in struct {
 		Description string `json:"description"`
 		Messages    []struct {

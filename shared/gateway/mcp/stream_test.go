@@ -38,7 +38,7 @@ func TestPanicsAreLoggedUnlessTheyAreMeant(t *testing.T) {
 		var log strings.Builder
 		s := &Server{setup: Setup{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		x := &pipeline.Exchange{Context: t.Context(), RequestID: "the-request"}
-		if text := s.panicked(x, cause); !strings.Contains(text, "the-request") || strings.Contains(text, "bug") {
+		if text := s.panicked(context.WithValue(t.Context(), exchangeKey{}, x), cause); !strings.Contains(text, "the-request") || strings.Contains(text, "bug") {
 			t.Errorf("%v: the caller is told %q", cause, text)
 		}
 		if got := strings.Contains(log.String(), "the-request"); got != want {

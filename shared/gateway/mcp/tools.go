@@ -10,10 +10,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 )
 
 // addTool offers a route as a tool.
-func (c *caller) addTool(server *mcp.Server) (fault string) {
+func (c *caller) addTool() (fault string) {
 	o := c.offer.Operation
 	tool := &mcp.Tool{Name: o.Name, Description: o.Description, InputSchema: o.Input, Annotations: hints(c.offer.Route.Info.Method), Meta: metaOf(o.Meta)}
 	if len(o.Annotations) > 0 && json.Unmarshal(o.Annotations, tool.Annotations) != nil {
@@ -22,7 +23,7 @@ func (c *caller) addTool(server *mcp.Server) (fault string) {
 	if c.server.options.IncludeOutputSchema && len(o.Output) > 0 {
 		tool.OutputSchema = o.Output
 	}
-	c.tool(server, tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	c.server.front.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		raw := req.Params.Arguments
 		if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
 			raw = json.RawMessage("{}")
@@ -32,34 +33,27 @@ func (c *caller) addTool(server *mcp.Server) (fault string) {
 		}
 		arguments := map[string]json.RawMessage{}
 		if err := json.Unmarshal(raw, &arguments); err != nil {
-			return nil, invalid("Send arguments as a JSON object.")
+			return nil, sharedmcp.Invalid("Send arguments as a JSON object.")
 		}
 		return c.callTool(ctx, req, o.Name, func(x *pipeline.Exchange) error { return c.fill(x, arguments) })
 	})
 	return ""
 }
 
-// tool adds a tool.
-func (c *caller) tool(server *mcp.Server, tool *mcp.Tool, handler mcp.ToolHandler) {
-	c.server.tools[tool.Name] = handler
-	server.AddTool(tool, handler)
-}
-
 // callTool runs a tool and makes a result of the answer: what the upstream refuses is a result too, which
 // the model is to read (MCP, "Error Handling").
 func (c *caller) callTool(ctx context.Context, req *mcp.CallToolRequest, name string, fill func(x *pipeline.Exchange) error) (*mcp.CallToolResult, error) {
-	token := req.Params.GetProgressToken()
-	progress(ctx, req.Session, token, 0, "Calling "+name)
+	sharedmcp.Progress(ctx, req, 0, "Calling "+name)
 	a, err := c.run(ctx, fill)
 	if err != nil {
 		return nil, err
 	}
-	progress(ctx, req.Session, token, 1, "Answered with "+fmt.Sprint(a.status))
+	sharedmcp.Progress(ctx, req, 1, "Answered with "+fmt.Sprint(a.status))
 	if a.binary {
-		return failed(fmt.Sprintf("The operation answered %d bytes of %s, which is no text. Ask for another form of it.", len(a.data), mediaTypeOr(a.mediaType, "an unknown type"))), nil
+		return sharedmcp.Refusal(fmt.Sprintf("The operation answered %d bytes of %s, which is no text. Ask for another form of it.", len(a.data), mediaTypeOr(a.mediaType, "an unknown type"))), nil
 	}
 	if !a.ok() {
-		return failed(a.text()), nil
+		return sharedmcp.Refusal(a.text()), nil
 	}
 	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text()}}}
 	if c.server.options.IncludeStructuredContent {
@@ -103,23 +97,23 @@ func mediaTypeOr(mediaType, otherwise string) string {
 }
 
 // addGraphQL offers a GraphQL route as the two tools that are generated for one (contract 4.4).
-func (c *caller) addGraphQL(server *mcp.Server) (fault string) {
+func (c *caller) addGraphQL() (fault string) {
 	o := c.offer.Operation
 	if o.Introspect == nil || o.Execute == nil {
 		return "Deploy the project again: the tools of this operation have no names."
 	}
 	read := hints(http.MethodGet)
-	c.tool(server, &mcp.Tool{
+	c.server.front.AddTool(&mcp.Tool{
 		Name: o.Introspect.Name, Description: o.Introspect.Description, Annotations: read, Meta: metaOf(o.Meta),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in map[string]json.RawMessage
 		if raw := req.Params.Arguments; len(raw) > 0 && json.Unmarshal(raw, &in) != nil || len(in) > 0 {
-			return nil, invalid("Send no arguments: this tool takes none.")
+			return nil, sharedmcp.Invalid("Send no arguments: this tool takes none.")
 		}
 		return c.callTool(ctx, req, o.Introspect.Name, func(x *pipeline.Exchange) error { return c.ask(x, graphQLRequest{Query: introspection}) })
 	})
-	c.tool(server, &mcp.Tool{
+	c.server.front.AddTool(&mcp.Tool{
 		Name: o.Execute.Name, Description: o.Execute.Description, Annotations: hints(http.MethodPost), Meta: metaOf(o.Meta),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"The GraphQL document."},` +
 			`"variables":{"type":"object","description":"The values of its variables, by their names."}},"required":["query"],"additionalProperties":false}`),
@@ -143,26 +137,26 @@ type graphQLRequest struct {
 func readQuery(raw json.RawMessage) (graphQLRequest, error) {
 	members := map[string]json.RawMessage{}
 	if len(raw) > 0 && json.Unmarshal(raw, &members) != nil {
-		return graphQLRequest{}, invalid("Send arguments as a JSON object.")
+		return graphQLRequest{}, sharedmcp.Invalid("Send arguments as a JSON object.")
 	}
 	var in graphQLRequest
 	for name, value := range members {
 		switch name {
 		case "query":
 			if json.Unmarshal(value, &in.Query) != nil {
-				return in, invalid("Send the query as a text.")
+				return in, sharedmcp.Invalid("Send the query as a text.")
 			}
 		case "variables":
 			if value = bytes.TrimSpace(value); value[0] != '{' {
-				return in, invalid("Send the variables as an object.")
+				return in, sharedmcp.Invalid("Send the variables as an object.")
 			}
 			in.Variables = value
 		default:
-			return in, invalid("Send query and variables: there are no other arguments.")
+			return in, sharedmcp.Invalid("Send query and variables: there are no other arguments.")
 		}
 	}
 	if in.Query == "" {
-		return in, invalid("Send a query: it is required.")
+		return in, sharedmcp.Invalid("Send a query: it is required.")
 	}
 	return in, nil
 }

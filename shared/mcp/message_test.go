@@ -88,3 +88,33 @@ func TestMessagesAreTakenUpToTheirBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestTheValuesOfAMessageAreBounded: a megabyte of ones takes twenty times as much to be checked. Names are no values.
+func TestTheValuesOfAMessageAreBounded(t *testing.T) {
+	t.Parallel()
+	lists := func(n int) string { return "[1" + strings.Repeat(",1", n-2) + "]" }
+	members := func(n int) string {
+		var b strings.Builder
+		for i := range n - 1 {
+			fmt.Fprintf(&b, `,"%d":"%d"`, i, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	for _, test := range []struct {
+		name, text string
+		refused    bool
+	}{
+		{"a list", lists(maxMessageValues), false},
+		{"one more in it", lists(maxMessageValues + 1), true},
+		{"an object", members(maxMessageValues), false},
+		{"one more in it", members(maxMessageValues + 1), true},
+		{"empty objects", "[" + strings.Repeat("{},", maxMessageValues-2) + "{}]", false},
+		{"one more of them", "[" + strings.Repeat("{},", maxMessageValues-1) + "{}]", true},
+	} {
+		err := CheckJSON([]byte(test.text))
+		refused, ok := errors.AsType[*messageError](err)
+		if (err != nil) != test.refused || test.refused && (!ok || refused.status != http.StatusBadRequest || refused.code != codeInvalidRequest) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}

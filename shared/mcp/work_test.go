@@ -60,7 +60,7 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 		{name: "a short name for a pattern", items: `{"patternProperties":{` + address + `:true}}`, arguments: list(1, `{`+text(100)+`:1}`)},
 		{name: "a long text for counts within counts", items: `{"pattern":"([a-z]{0,31}){0,30}@"}`, arguments: list(1, text(1<<20))},
 	} {
-		c, err := compileSchema(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":` + tt.items + tt.rest + `}}}`))
+		c, err := CompileSchema(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":` + tt.items + tt.rest + `}}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,27 +84,27 @@ func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
 
 // TestWhatTakesLongIsNotChecked holds that it is refused before a validator sees it.
 func TestWhatTakesLongIsNotChecked(t *testing.T) {
-	c := &caller{schema: func() (*checker, error) {
-		return compileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`"a",`, 3000) + `"b"]}}}}`))
-	}}
-	if err := c.check(t.Context(), json.RawMessage(list(10_000, `"b"`))); err == nil || !strings.Contains(err.Error(), "too long to be checked") {
+	c, schemaErr := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`"a",`, 3000) + `"b"]}}}}`))
+	if schemaErr != nil {
+		t.Fatal(schemaErr)
+	}
+	if err := c.Check(t.Context(), json.RawMessage(list(10_000, `"b"`))); err == nil || !strings.Contains(err.Error(), "too long to be checked") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // TestCallsOfABatchAreCheckedWithinOneBudget, or ten would take ten times as long as one may.
 func TestCallsOfABatchAreCheckedWithinOneBudget(t *testing.T) {
-	checked, err := compileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
+	c, err := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{schema: func() (*checker, error) { return checked, nil }}
 	ctx := sharesWork(t.Context())
 	for i, tt := range []struct {
 		values  int
 		refused bool
 	}{{3000, false}, {3000, true}, {2000, false}, {2000, true}, {10, false}} {
-		if err := c.check(ctx, json.RawMessage(list(tt.values, "8"))); (err != nil) != tt.refused {
+		if err := c.Check(ctx, json.RawMessage(list(tt.values, "8"))); (err != nil) != tt.refused {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -129,8 +129,11 @@ func TestPatternsThatCostMuchAreLeftToTheUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &caller{schema: func() (*checker, error) { return compileSchema(schema) }}
-		if err := c.check(t.Context(), json.RawMessage(`{"text":"1 2"}`)); (err == nil) != tt.left {
+		c, err := CompileSchema(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(t.Context(), json.RawMessage(`{"text":"1 2"}`)); (err == nil) != tt.left {
 			t.Errorf("%s: %v", tt.pattern, err)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // Arguments are checked by the library that checks projects, and not by the SDK's: that one has no places of
 // what is wrong, and stops at the first.
 
-// checker is a schema in the two ways in which arguments are held against it.
-type checker struct {
+// Schema is that of the arguments of a tool or prompt, in the two ways in which they are held against it.
+type Schema struct {
 	// schema tells every violation, with its place: for a list of a million wrong values a hundred times
 	// what they take themselves.
 	schema *jsonschema.Schema
@@ -35,15 +35,15 @@ type checker struct {
 // maxToldBytes bounds the arguments of which violations are told one by one.
 const maxToldBytes = 16 << 10
 
-// compileSchema compiles the schema of an operation's arguments.
-func compileSchema(raw json.RawMessage) (*checker, error) {
+// CompileSchema compiles the schema of arguments, without references. Its error says what is no JSON Schema.
+func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("read the schema of arguments: %w", err)
 	}
 	const name = "arguments.json"
 	c := jsonschema.NewCompiler()
-	out := &checker{tree: tree, patterns: map[string]program{}}
+	out := &Schema{tree: tree, patterns: map[string]program{}}
 	c.UseRegexpEngine(out.pattern)
 	if err := c.AddResource(name, tree); err != nil {
 		return nil, fmt.Errorf("load the schema of arguments: %w", err)
@@ -78,7 +78,7 @@ type program struct {
 
 // pattern compiles a regular expression of a schema. One that RE2 does not know, such as those that look
 // ahead, or that costs much, is left to the upstream: it refuses nothing here.
-func (c *checker) pattern(text string) (jsonschema.Regexp, error) {
+func (c *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	p, known := c.patterns[text]
 	if !known {
 		p = program{Regexp: anything(text)}
@@ -117,33 +117,30 @@ func (anything) MatchString(string) bool { return true }
 // String implements jsonschema.Regexp.
 func (a anything) String() string { return string(a) }
 
-// check holds arguments against the schema, and says what is wrong with the first of them.
-func (c *caller) check(ctx context.Context, raw json.RawMessage) error {
-	schema, err := c.schema()
-	if err != nil {
-		return err // a build has compiled it
-	}
+// Check holds arguments, a JSON object, against the schema, and says what is wrong with the first of them: the error of
+// a call whose parameters are wrong. Calls of one batch are checked within one bound of work.
+func (c *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return invalid("Send arguments as a JSON object.")
+		return Invalid("Send arguments as a JSON object.")
 	}
-	if schema.isTooMuch(ctx, value, len(raw)) {
-		return invalid("Send fewer values at once: these take too long to be checked.")
+	if c.isTooMuch(ctx, value, len(raw)) {
+		return Invalid("Send fewer values at once: these take too long to be checked.")
 	}
 	if len(raw) > maxToldBytes {
-		if schema.negation.Validate(value) == nil {
-			return invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be told one by one.")
+		if c.negation.Validate(value) == nil {
+			return Invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be told one by one.")
 		}
 		return nil
 	}
-	if err = schema.schema.Validate(value); err == nil {
+	if err = c.schema.Validate(value); err == nil {
 		return nil
 	}
 	e, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return invalid("These arguments cannot be checked. Send those that tools/list describes.")
+		return Invalid("These arguments cannot be checked. Send those that tools/list describes.")
 	}
-	return invalid("Correct the arguments: %s.", strings.Join(violations(e), "; "))
+	return Invalid("Correct the arguments: %s.", strings.Join(violations(e), "; "))
 }
 
 // Bounds of what is told of arguments.

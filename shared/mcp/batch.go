@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-
-	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
 // maxBatchedBytes bounds the answer to a whole batch, but for what says that there is no more room. Base64, in which a
@@ -16,18 +14,18 @@ import (
 // a text of maxAnswerBytes, twice and escaped.
 const maxBatchedBytes = 4 << 20
 
-// batch answers several calls of one body, one after the other. The server's route has let the first of them
-// in; each other one passes its policies too, or ten calls would count as one for its limits. Where an answer has no
+// batch answers several calls of one body, one after the other. What stands before the server has let the first of
+// them in; each other one passes it too, or ten calls would count as one for its limits. Where an answer has no
 // room beside those before it, the calls after it are not made: nobody would hear of what they did.
-func (s *Server) batch(x *pipeline.Exchange, calls []envelope, version string) (*http.Response, error) {
+func (s *Server) batch(r *http.Request, calls []envelope, version string) (*http.Response, error) {
 	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
-	x.Context = sharesWork(x.Context)
+	r = r.WithContext(sharesWork(r.Context()))
 	full := false
 	for i := range calls {
 		m := &calls[i]
 		answer := noRoom(m, "This one was not made.")
 		if !full {
-			of, err := s.answerOf(x, m, version, i == 0)
+			of, err := s.answerOf(r, m, version, i == 0)
 			if err != nil {
 				return nil, err
 			}
@@ -51,11 +49,11 @@ func noRoom(m *envelope, made string) json.RawMessage {
 }
 
 // answerOf makes a call.
-func (s *Server) answerOf(x *pipeline.Exchange, m *envelope, version string, first bool) (*http.Response, error) {
+func (s *Server) answerOf(r *http.Request, m *envelope, version string, first bool) (*http.Response, error) {
 	err := refuseMethod(m, version)
 	if err == nil {
 		var response *http.Response
-		if response, err = s.ofBatch(x, m, version, first); err == nil {
+		if response, err = s.ofBatch(r, m, version, first); err == nil {
 			return response, nil
 		}
 	}
@@ -66,24 +64,19 @@ func (s *Server) answerOf(x *pipeline.Exchange, m *envelope, version string, fir
 }
 
 // ofBatch has a call answered in one piece.
-func (s *Server) ofBatch(x *pipeline.Exchange, m *envelope, version string, first bool) (*http.Response, error) {
-	if first {
-		return s.one(x, m, version, false)
+func (s *Server) ofBatch(r *http.Request, m *envelope, version string, first bool) (*http.Response, error) {
+	if first || s.setup.Again == nil {
+		return s.one(r, m, version, false)
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	inner := x.Inner()
-	inner.Route, inner.Method, inner.Path, inner.Written, inner.Params = x.Route, x.Method, x.Path, x.Written, x.Params
-	inner.SetQuery(x.Query)
-	inner.Header["Accept"] = []string{"application/json"}
-	setBody(inner, "application/json", string(body))
-	return x.Route.Run(inner), nil
+	return s.setup.Again(r.Context(), body), nil
 }
 
-// readAnswer reads the answer to a call, nil for one of more than room bytes: a JSON-RPC response, or what a policy of
-// the route refuses it with.
+// readAnswer reads the answer to a call, nil for one of more than room bytes: a JSON-RPC response, or what stands
+// before the server refuses it with.
 func readAnswer(m *envelope, response *http.Response, room int) json.RawMessage {
 	defer func() { _ = response.Body.Close() }()
 	if response.ContentLength > int64(room) {

@@ -8,12 +8,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
 // The fields of the transport that are read here, in canonical form.
@@ -22,58 +19,54 @@ const (
 	eventStream  = "text/event-stream"
 )
 
-// Handle answers one request of an MCP client: a POST with a message, or with several where the protocol
+// Answer answers one request of an MCP client: a POST with a message, or with several where the protocol
 // has batches. Errors of HTTP itself are statuses with a JSON-RPC error beside them, since that is where
-// clients look.
+// clients look. The names of header fields are canonical. The body of the answer is the caller's to close; calls have
+// ended when that is done.
 //
 // What is refused is decided before the SDK sees the request: its own refusals are plain text, and it asks more of
 // Accept and Content-Type than many clients send (contract 4.3).
-func (s *Server) Handle(x *pipeline.Exchange) *http.Response {
-	if x.Method != http.MethodPost {
+func (s *Server) Answer(r *http.Request) *http.Response {
+	if r.Method != http.MethodPost {
 		response := refusal(&messageError{status: http.StatusMethodNotAllowed, text: "Send a POST: this server holds no stream open, and has no sessions to end.", code: codeTransport})
 		response.Header.Set("Allow", http.MethodPost)
 		return response
 	}
-	response, err := s.handle(x)
+	response, err := s.answer(r)
 	if err != nil {
 		var refused *messageError
 		if !errors.As(err, &refused) {
-			refused = &messageError{status: http.StatusInternalServerError, text: "The gateway failed on this request. Quote the request id when you report it.", code: codeInternal}
+			refused = &messageError{status: http.StatusInternalServerError, text: "The server failed on this request. Quote the request id when you report it.", code: codeInternal}
 		}
 		return refusal(refused)
-	}
-	if response.ContentLength >= 0 && errors.Is(context.Cause(x.Context), context.Canceled) {
-		// The client went away while its call was under way: an answer in one piece tells observers that it got one.
-		_ = response.Body.Close()
-		return x.Problem(pipeline.StatusClientGone, "")
 	}
 	return response
 }
 
-func (s *Server) handle(x *pipeline.Exchange) (*http.Response, error) {
-	if !s.mayAsk(x) {
-		return nil, &messageError{status: http.StatusForbidden, text: "Pages of this origin may not call the server. Name the origin in the CORS policy of its route.", code: codeTransport}
+func (s *Server) answer(r *http.Request) (*http.Response, error) {
+	if !s.setup.MayAsk(r) {
+		return nil, &messageError{status: http.StatusForbidden, text: "Pages of this origin may not call the server. " + s.setup.ForeignOrigin, code: codeTransport}
 	}
-	if !takesBody(x.Header["Content-Type"]) {
+	if !takesBody(r.Header["Content-Type"]) {
 		return nil, &messageError{status: http.StatusUnsupportedMediaType, text: "Send JSON in UTF-8, as one Content-Type: application/json.", code: codeTransport}
 	}
-	if isCoded(x.Header["Content-Encoding"]) {
+	if isCoded(r.Header["Content-Encoding"]) {
 		return nil, &messageError{status: http.StatusUnsupportedMediaType, text: "This server takes no compressed messages. Send the body as it is, without Content-Encoding.", code: codeTransport, codings: "identity"}
 	}
-	whole, stream := accepts(x.Header["Accept"])
+	whole, stream := accepts(r.Header["Accept"])
 	if !whole {
 		return nil, &messageError{status: http.StatusNotAcceptable, text: "Send Accept: application/json, text/event-stream.", code: codeTransport}
 	}
 	for _, name := range []string{fieldVersion, "Mcp-Method", "Mcp-Name"} {
-		if len(x.Header[name]) > 1 { // whoever is on the way may go by the other one
+		if len(r.Header[name]) > 1 { // whoever is on the way may go by the other one
 			return nil, &messageError{status: http.StatusBadRequest, text: "Send MCP-Protocol-Version, Mcp-Method and Mcp-Name once each.", code: codeHeaderMismatch}
 		}
 	}
-	version := x.Header.Get(fieldVersion)
-	if version != "" && !slices.Contains(versions(), version) {
+	version := r.Header.Get(fieldVersion)
+	if version != "" && !slices.Contains(Versions(), version) {
 		return nil, unsupported(version)
 	}
-	body, err := readBody(x.Body, x.ContentLength)
+	body, err := readBody(r.Body, r.ContentLength)
 	if err != nil {
 		return nil, err
 	}
@@ -89,25 +82,25 @@ func (s *Server) handle(x *pipeline.Exchange) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusAccepted, Header: http.Header{}, Body: http.NoBody}, nil
 	}
 	if batch {
-		return s.batch(x, calls, version)
+		return s.batch(r, calls, version)
 	}
-	return s.one(x, &calls[0], version, stream && calls[0].wantsProgress())
+	return s.one(r, &calls[0], version, stream && calls[0].wantsProgress())
 }
 
 // one answers one call.
-func (s *Server) one(x *pipeline.Exchange, m *envelope, version string, stream bool) (*http.Response, error) {
+func (s *Server) one(r *http.Request, m *envelope, version string, stream bool) (*http.Response, error) {
 	if !stream {
-		if response := s.direct(x, m, version); response != nil {
+		if response := s.direct(r, m, version); response != nil {
 			return response, nil
 		}
 	}
-	return s.ask(x, m, version, stream)
+	return s.ask(r, m, version, stream)
 }
 
 // checkCalls refuses calls that the SDK is not to see.
 func checkCalls(calls []envelope, batch bool, version string) error {
-	if batch && version != "" && version != version20250326 {
-		return &messageError{status: http.StatusBadRequest, text: "Send one message: " + version20250326 + " alone has batches.", code: codeInvalidRequest}
+	if batch && version != "" && version != Version20250326 {
+		return &messageError{status: http.StatusBadRequest, text: "Send one message: " + Version20250326 + " alone has batches.", code: codeInvalidRequest}
 	}
 	for i := range calls {
 		if batch && calls[i].Method == "initialize" {
@@ -118,7 +111,7 @@ func checkCalls(calls []envelope, batch bool, version string) error {
 		}
 		if err := refuseMethod(&calls[i], version); err != nil {
 			var refused *messageError
-			if errors.As(err, &refused) && version == version20260728 {
+			if errors.As(err, &refused) && version == Version20260728 {
 				refused.status = http.StatusNotFound
 			}
 			return err
@@ -129,14 +122,14 @@ func checkCalls(calls []envelope, batch bool, version string) error {
 
 func unsupported(version string) error {
 	return &messageError{
-		status: http.StatusBadRequest, text: "This server does not speak that version of the protocol. Send one of " + strings.Join(versions(), ", ") + " as MCP-Protocol-Version.",
+		status: http.StatusBadRequest, text: "This server does not speak that version of the protocol. Send one of " + strings.Join(Versions(), ", ") + " as MCP-Protocol-Version.",
 		code: codeUnsupportedVersion,
-		data: map[string]any{"supported": versions(), "requested": version},
+		data: map[string]any{"supported": Versions(), "requested": version},
 	}
 }
 
 // ask hands a call to the SDK and returns its answer.
-func (s *Server) ask(x *pipeline.Exchange, m *envelope, version string, stream bool) (*http.Response, error) {
+func (s *Server) ask(r *http.Request, m *envelope, version string, stream bool) (*http.Response, error) {
 	if m.Params == nil { // which some methods cannot be without: what is missing in it is said of it
 		m.Params = json.RawMessage("{}")
 	}
@@ -148,16 +141,16 @@ func (s *Server) ask(x *pipeline.Exchange, m *envelope, version string, stream b
 		return nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, " + eventStream}}
-	for name, values := range x.Header {
+	for name, values := range r.Header {
 		if strings.HasPrefix(name, "Mcp-") && name != "Mcp-Session-Id" {
 			header[name] = values
 		}
 	}
-	caller := &call{x: x.Inner(), version: version}
+	caller := &call{ctx: r.Context(), version: version}
 	request := (&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: x.Path}, Host: x.Host, Header: header,
+		Method: http.MethodPost, URL: r.URL, Host: r.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
-	}).WithContext(context.WithValue(x.Context, callKey{}, caller))
+	}).WithContext(context.WithValue(r.Context(), callKey{}, caller))
 	if stream {
 		return s.streamed(request, caller), nil
 	}

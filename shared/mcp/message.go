@@ -49,7 +49,7 @@ const (
 // stream that is held open: logging/setLevel, completion/complete, resources/subscribe, subscriptions/listen.
 func methods(version string) []string {
 	all := []string{"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"}
-	if version == version20260728 {
+	if version == Version20260728 {
 		return append(all, "server/discover")
 	}
 	return append(all, "initialize", "ping")
@@ -98,7 +98,7 @@ func readBody(body io.Reader, length int64) ([]byte, error) {
 // readMessages reads what a body holds: one message, or several where it is a list. Each object may have a
 // name once, in its one spelling: what is checked here is read again by others.
 func readMessages(body []byte) (messages []envelope, batch bool, err error) {
-	if err := checkJSON(body); err != nil {
+	if err := CheckJSON(body); err != nil {
 		return nil, false, err
 	}
 	trimmed := bytes.TrimSpace(body)
@@ -190,8 +190,9 @@ func (m *envelope) readID() any {
 	return id
 }
 
-// checkJSON refuses what is no JSON, has a name twice in an object, or too many levels or values.
-func checkJSON(body []byte) error {
+// CheckJSON refuses what is no JSON, has a name twice in an object, or too many levels or values: what a message may
+// not have, wherever it comes from.
+func CheckJSON(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	documents, values := 0, 0
 	for {
@@ -279,7 +280,7 @@ func checkParams(m *envelope, version string) error {
 		return nil
 	}
 	refused := &messageError{status: http.StatusOK, text: "The params are none of " + m.Method + ". Compare them with the protocol.", code: codeInvalidParams, id: m.ID}
-	if version == version20260728 {
+	if version == Version20260728 {
 		refused.status = http.StatusBadRequest
 	}
 	return refused

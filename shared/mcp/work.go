@@ -39,7 +39,7 @@ func sharesWork(ctx context.Context) context.Context {
 }
 
 // isTooMuch reports whether arguments of so many bytes take too long to be checked.
-func (c *checker) isTooMuch(ctx context.Context, arguments any, bytes int) bool {
+func (c *Schema) isTooMuch(ctx context.Context, arguments any, bytes int) bool {
 	w := &weigher{left: maxWork, patterns: c.patterns}
 	shared, ok := ctx.Value(workKey{}).(*atomic.Int64)
 	switch {

@@ -27,7 +27,7 @@ func TestPatternsThatCostMuchRefuseNothing(t *testing.T) {
 		{"^(?=a)b$", false},
 		{"^[$", false},
 	} {
-		compiled, err := (&checker{patterns: map[string]program{}}).pattern(test.text)
+		compiled, err := (&Schema{patterns: map[string]program{}}).pattern(test.text)
 		if err != nil {
 			t.Errorf("%.20s: %v", test.text, err)
 			continue
@@ -47,10 +47,11 @@ func TestWhatIsToldOfArgumentsIsBounded(t *testing.T) {
 		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q]}`, i, strings.Repeat("é", 500+i))
 		arguments[i] = fmt.Sprintf(`"p%02d":1`, i)
 	}
-	c := &caller{schema: func() (*checker, error) {
-		return compileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
-	}}
-	err := c.check(t.Context(), json.RawMessage("{"+strings.Join(arguments, ",")+"}"))
+	c, schemaErr := CompileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
+	if schemaErr != nil {
+		t.Fatal(schemaErr)
+	}
+	err := c.Check(t.Context(), json.RawMessage("{"+strings.Join(arguments, ",")+"}"))
 	if err == nil {
 		t.Fatal("arguments that do not fit are taken")
 	}

@@ -5,15 +5,13 @@ import (
 	"io"
 	"net/http"
 	"sync"
-
-	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
 // streamed answers by events, which come as they are written: for a client that wants to be told how a call
 // goes on. The stream ends with the call's answer, so that no function is held open by it.
 func (s *Server) streamed(request *http.Request, c *call) *http.Response {
 	ctx, cancel := context.WithCancel(request.Context())
-	c.x.Context = ctx // calls of routes are made with it, and end when nobody reads the events any more
+	c.ctx = ctx
 	reader, pipe := io.Pipe()
 	w := &pipeWriter{header: http.Header{}, begun: make(chan struct{}), pipe: pipe}
 	done := make(chan struct{})
@@ -22,7 +20,7 @@ func (s *Server) streamed(request *http.Request, c *call) *http.Response {
 		defer func() {
 			cause := recover()
 			if cause != nil {
-				s.logPanic(c.x, cause)
+				_ = s.setup.Failed(ctx, cause)
 			}
 			w.WriteHeader(http.StatusOK)
 			_ = pipe.Close()
@@ -90,11 +88,15 @@ type callKey struct{}
 
 // call is what the SDK's handlers know of the request that they answer.
 type call struct {
-	// x is what inner exchanges are made of. It is a copy, which nobody changes once the call has begun.
-	x *pipeline.Exchange
+	// ctx is the request's, which ends when nobody waits for the answer any more.
+	ctx context.Context //nolint:containedctx // the SDK's own goes on when the client has gone
 	// version is the protocol's as the client names it, "" for an older client that does not.
 	version string
 }
+
+// RequestContext is the context of the request that a handler answers, by the handler's own: it ends when nobody reads
+// the answer any more, and the handler's does not.
+func RequestContext(ctx context.Context) context.Context { return callOf(ctx).ctx }
 
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)

@@ -1,0 +1,139 @@
+// Package mcp is what the product's MCP servers have in common: the Model Context Protocol over HTTP,
+// without sessions. Its owner adds tools, resources and prompts to a Server and has it answer requests: the gateway
+// those of a deployment's routes (shared/gateway/mcp), the management API its operations and its documentation.
+//
+// The protocol is the official SDK's (github.com/modelcontextprotocol/go-sdk, which is the package mcp of
+// the files here). What is ours is around it: what of HTTP is let in (transport.go, message.go, batch.go), the shortest
+// way for a tool's call (direct.go), answers by events (stream.go), what holds a panic (guard.go), and how arguments are
+// held against their schema (schema.go, work.go).
+//
+// It knows neither who calls nor what is offered.
+//
+// Read this file first, then transport.go.
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The protocol versions, newest first. Those before 2025-03-26 have another transport.
+const (
+	Version20260728 = "2026-07-28"
+	Version20251125 = "2025-11-25"
+	Version20250618 = "2025-06-18"
+	Version20250326 = "2025-03-26"
+)
+
+// Versions lists the versions of the protocol that all servers speak, newest first.
+func Versions() []string {
+	return []string{Version20260728, Version20251125, Version20250618, Version20250326}
+}
+
+// Setup is what a server needs of its owner.
+type Setup struct {
+	// Name and Version are what the server is called.
+	Name, Version string
+	// Instructions tell a model what the server is for, "" for nothing.
+	Instructions string
+	// MayAsk reports whether a request may come from the page that it comes from, if it does from any: browsers name
+	// it in Origin (MCP 2025-11-25, Transports, "Security Warning"). ForeignOrigin tells who may not what to do.
+	MayAsk        func(r *http.Request) bool
+	ForeignOrigin string
+	// Private says whether callers are told apart, so that no cache may share what a list or a resource says. It is
+	// asked when the first request comes, nil for public.
+	Private func() bool
+	// Failed is told what a call panicked with, logs it, and answers what the client is told.
+	Failed func(ctx context.Context, cause any) string
+	// Again answers a call of a batch that is not its first as a request of its own, by the way on which the first one
+	// came. Where it is nil, the server answers it.
+	Again func(ctx context.Context, message []byte) *http.Response
+	// Tools picks what a caller is shown of all tools, in their order; nil is for all of them. A call of a tool that
+	// is not shown is one of a tool that is not there.
+	Tools func(ctx context.Context, name string) bool
+}
+
+// Server speaks the protocol for what is added to it. All is added before the first request.
+type Server struct {
+	setup  Setup
+	info   *mcp.Implementation
+	server *mcp.Server
+	// offered are the capabilities. Nothing is offered that a server without sessions cannot do: no changes of
+	// lists, no subscriptions, no log.
+	offered *mcp.ServerCapabilities
+	// whole answers in one piece, stream by events, for clients that ask for progress.
+	whole, stream http.Handler
+	// tools are the handlers by their names, uris those of the resources.
+	tools map[string]mcp.ToolHandler
+	uris  map[string]bool
+}
+
+// New makes a server that offers nothing yet.
+func New(setup Setup) *Server {
+	s := &Server{
+		setup: setup, info: &mcp.Implementation{Name: setup.Name, Version: setup.Version}, offered: &mcp.ServerCapabilities{},
+		tools: map[string]mcp.ToolHandler{}, uris: map[string]bool{},
+	}
+	s.server = mcp.NewServer(s.info, &mcp.ServerOptions{
+		Instructions: setup.Instructions, Capabilities: s.offered, SetCacheable: s.cacheable, SupportedProtocolVersions: Versions(),
+	})
+	s.server.AddReceivingMiddleware(s.guard)
+	one := func(*http.Request) *mcp.Server { return s.server }
+	// Listeners and routing stand before these handlers: what they check of a host is a server's that stands on a desk.
+	s.whole = mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
+	s.stream = mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true})
+	return s
+}
+
+// AddTool offers a tool. handler checks the arguments itself (Schema): the SDK does not. Its error is an error of the
+// protocol (Invalid), and what a model is to read a result (Refusal).
+func (s *Server) AddTool(tool *mcp.Tool, handler mcp.ToolHandler) {
+	s.offered.Tools = &mcp.ToolCapabilities{}
+	s.tools[tool.Name] = handler
+	s.server.AddTool(tool, handler)
+}
+
+// AddResource offers a resource.
+func (s *Server) AddResource(resource *mcp.Resource, handler mcp.ResourceHandler) {
+	s.offered.Resources = &mcp.ResourceCapabilities{}
+	s.uris[resource.URI] = true
+	s.server.AddResource(resource, handler)
+}
+
+// AddPrompt offers a prompt.
+func (s *Server) AddPrompt(prompt *mcp.Prompt, handler mcp.PromptHandler) {
+	s.offered.Prompts = &mcp.PromptCapabilities{}
+	s.server.AddPrompt(prompt, handler)
+}
+
+// cacheable says who may keep what: nobody but the caller, where callers are told apart.
+func (s *Server) cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+	c.CacheScope = "public"
+	if s.setup.Private != nil && s.setup.Private() {
+		c.CacheScope = "private"
+	}
+}
+
+// SameOrigin reports whether an Origin is that of a scheme and host: the same scheme, host and port, and nothing else.
+func SameOrigin(origin, scheme, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return strings.EqualFold(u.Scheme, scheme) && strings.EqualFold(withPort(scheme, u.Host), withPort(scheme, host))
+}
+
+// withPort is a host with the port of its scheme, where it has none.
+func withPort(scheme, host string) string {
+	if u := (url.URL{Host: host}); u.Port() != "" {
+		return host
+	}
+	if strings.EqualFold(scheme, "https") {
+		return host + ":443"
+	}
+	return host + ":80"
+}
