@@ -101,9 +101,13 @@ func run(m *testing.M) (int, error) {
 	}
 	t.account = caller.Account
 	installation = t
-	// The stories wait most of their time: for builds, for keys to expire.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		return 1, err
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		// The stories wait most of their time: for builds, for keys to expire.
+		if err := flag.Set("test.parallel", "16"); err != nil {
+			return 1, err
+		}
 	}
 	return m.Run(), nil
 }
