@@ -18,7 +18,7 @@ const callTool = "tools/call"
 // decodes the message ten times with a buffer of 32 KiB each, and costs several times what the route's own request
 // does. It answers nil for what the SDK is to answer, which is all that is not as it should be.
 func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Response {
-	if m.Method != callTool {
+	if m.Method != callTool || s.setup.Asks {
 		return nil
 	}
 	var params, meta map[string]json.RawMessage
@@ -31,7 +31,7 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 	}
 	handler, known := s.tools[name]
 	ctx := context.WithValue(r.Context(), callKey{}, &call{ctx: r.Context(), version: version})
-	if !known || !s.shows(ctx, name) {
+	if !known || !holds(ctx, s.setup.Has, name) {
 		return nil
 	}
 	result, err := s.callDirectly(ctx, handler, &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: name, Arguments: params["arguments"]}})

@@ -32,7 +32,7 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 				return nil, notFound(params.URI, callOf(ctx).version)
 			}
 		case *mcp.CallToolParamsRaw:
-			if params != nil && !s.shows(ctx, params.Name) {
+			if params != nil && !holds(ctx, s.setup.Has, params.Name) {
 				return nil, Invalid("unknown tool %q", params.Name)
 			}
 		}
@@ -40,15 +40,15 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 			return result, err
 		}
 		if list, ok := result.(*mcp.ListToolsResult); ok {
-			list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return !s.shows(ctx, t.Name) })
+			list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return !holds(ctx, s.setup.Has, t.Name) || !holds(ctx, s.setup.Lists, t.Name) })
 		}
 		return result, nil
 	}
 }
 
-// shows reports whether a caller is shown a tool.
-func (s *Server) shows(ctx context.Context, tool string) bool {
-	return s.setup.Tools == nil || s.setup.Tools(ctx, tool)
+// holds reports whether a rule lets a tool pass, as no rule does.
+func holds(ctx context.Context, rule func(context.Context, string) bool, tool string) bool {
+	return rule == nil || rule(ctx, tool)
 }
 
 // notFound says that there is no resource of a uri: by a code of its own until 2025-11-25.

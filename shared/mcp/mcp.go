@@ -4,8 +4,8 @@
 //
 // The protocol is the official SDK's (github.com/modelcontextprotocol/go-sdk, which is the package mcp of
 // the files here). What is ours is around it: what of HTTP is let in (transport.go, message.go, batch.go), the shortest
-// way for a tool's call (direct.go), answers by events (stream.go), what holds a panic (guard.go), and how arguments are
-// held against their schema (schema.go, work.go).
+// way for a tool's call (direct.go), answers by events (stream.go), what holds a panic (guard.go), how arguments are
+// held against their schema (schema.go, work.go), and how they become a request of an operation (arguments.go).
 //
 // It knows neither who calls nor what is offered.
 //
@@ -52,9 +52,11 @@ type Setup struct {
 	// Again answers a call of a batch that is not its first as a request of its own, by the way on which the first one
 	// came. Where it is nil, the server answers it.
 	Again func(ctx context.Context, message []byte) *http.Response
-	// Tools picks what a caller is shown of all tools, in their order; nil is for all of them. A call of a tool that
-	// is not shown is one of a tool that is not there.
-	Tools func(ctx context.Context, name string) bool
+	// Has reports whether a tool is there for a caller, Lists whether it is listed. A caller may call what is there and
+	// not listed, and is told why that fails. nil is for all tools.
+	Has, Lists func(ctx context.Context, tool string) bool
+	// Asks says that tools may answer that a person is to be asked (2026-07-28, "input_required").
+	Asks bool
 }
 
 // Server speaks the protocol for what is added to it. All is added before the first request.

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
@@ -25,7 +25,6 @@ import (
 type caller struct {
 	server *Server
 	offer  Offer
-	known  map[string]bool // the arguments that have a place
 	// schema checks arguments; it is compiled with the first call, since most calls of a server
 	// are of few of its tools.
 	schema func() (*sharedmcp.Schema, error)
@@ -33,9 +32,8 @@ type caller struct {
 
 func newCaller(s *Server, offer Offer) (c *caller, fault string) {
 	o := offer.Operation
-	c = &caller{server: s, offer: offer, known: map[string]bool{}}
+	c = &caller{server: s, offer: offer}
 	for _, a := range o.Arguments {
-		c.known[a.Name] = true
 		if a.Place == project.InHeader {
 			if text := upstream.RefuseField(a.Aim()); text != "" {
 				return nil, fmt.Sprintf("The header parameter %q cannot be an argument of an MCP server. %s", a.Aim(), text)
@@ -155,17 +153,44 @@ func (c *caller) check(ctx context.Context, raw json.RawMessage) error {
 	return schema.Check(ctx, raw)
 }
 
+// maxTargetBytes bounds what arguments make of path and query: as much as the gateway takes of a client's own.
+const maxTargetBytes = 16 << 10
+
+// fill makes the request of arguments, which fit their schema.
+func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage) error {
+	w, err := sharedmcp.Write(c.offer.Operation, c.offer.Route.Info.Path, arguments)
+	if err != nil {
+		return err
+	}
+	for _, field := range w.Fields {
+		upstream.RemoveField(x.Header, field[0])
+		x.Header.Set(field[0], field[1])
+	}
+	if w.Body != nil {
+		setBody(x, w.ContentType, string(w.Body))
+	}
+	return c.aim(x, w.Path, w.Query)
+}
+
+// aim gives a request its path and query.
+func (c *caller) aim(x *pipeline.Exchange, path, query string) error {
+	if len(path)+len(query) > maxTargetBytes {
+		return sharedmcp.Invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)
+	}
+	canonical, err := paths.Within(path)
+	if err != nil {
+		return sharedmcp.Invalid("These arguments make no path: %v.", err)
+	}
+	x.Path = canonical
+	if c.server.setup.Preserve {
+		x.Written = paths.Written(path)
+	}
+	x.SetQuery(query)
+	return nil
+}
+
 // setBody gives a request a body in memory.
 func setBody(x *pipeline.Exchange, contentType, body string) {
 	x.Header["Content-Type"] = []string{contentType}
 	x.Body, x.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-}
-
-func sortedKeys(m map[string]json.RawMessage) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -3,7 +3,7 @@
 // of the same deployment, and a call is a request of its own through such a route, with all of its policies.
 //
 // What speaks the protocol is shared/mcp. Here is what a route is called and how (tools.go, resources.go), and how
-// arguments become a request and an answer a result (arguments.go, call.go, answer.go). Which operations there are,
+// arguments become a request and an answer a result (call.go, answer.go). Which operations there are,
 // their names and schemas are found when a project is built (shared/project).
 //
 // It is no MCP server of the management API, and runs no code of a project.

@@ -3,87 +3,84 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatewright/gatewright/shared/gateway/paths"
-	"github.com/gatewright/gatewright/shared/gateway/pipeline"
-	"github.com/gatewright/gatewright/shared/gateway/upstream"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// Bounds of what arguments make of a request: as much as the gateway takes of a client's own.
-const (
-	maxTargetBytes = 16 << 10
-	maxFieldBytes  = 8 << 10
-)
+// maxFieldBytes bounds a header field that an argument makes: as much as the gateway takes of a client's own.
+const maxFieldBytes = 8 << 10
 
-// filler puts arguments into a request.
-type filler struct {
+// Written is what arguments make of a request. Path is percent-encoded, Query too and without "?".
+type Written struct {
+	Path, Query string
+	// Fields are the header fields, by the names that the operation has for them.
+	Fields [][2]string
+	// Body is nil for none; ContentType is its type.
+	Body        []byte
+	ContentType string
+}
+
+// writer puts arguments into a request.
+type writer struct {
+	Written
 	operation *project.MCPOperation
-	arguments map[string]json.RawMessage
-	x         *pipeline.Exchange
 	query     []string
 	body      map[string]json.RawMessage
 }
 
-// fill puts arguments, which fit their schema, where they go. Those without a place of their own are
-// properties of the body.
-func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage) error {
-	f := &filler{operation: c.offer.Operation, arguments: arguments, x: x, body: map[string]json.RawMessage{}}
-	path := c.offer.Route.Info.Path
-	for _, a := range f.operation.Arguments {
+// Write puts arguments, which fit the operation's schema, where they go, and path is where the operation is, with its
+// parameters in braces. Those without a place of their own are properties of the body. The error is about the arguments
+// (Invalid).
+func Write(o *project.MCPOperation, path string, arguments map[string]json.RawMessage) (Written, error) {
+	w := &writer{operation: o, body: map[string]json.RawMessage{}}
+	w.Path, w.ContentType = path, o.ContentType
+	for _, a := range o.Arguments {
 		raw, sent := arguments[a.Name]
 		if !sent {
 			continue
 		}
-		switch a.Place {
-		case project.InPath:
-			text := joined(valueOf(raw), a.Explode, ",", escape)
-			if text == "" {
-				return sharedmcp.Invalid("Send a value for %q: it is a segment of the path.", a.Name)
-			}
-			path = strings.ReplaceAll(path, "{"+a.Aim()+"}", text)
-		case project.InQuery:
-			f.addQuery(a, raw)
-		case project.InHeader:
-			if err := f.setHeader(a, raw); err != nil {
-				return err
-			}
-		case project.InProperty:
-			f.body[a.Aim()] = raw
-		case project.InBody:
-			f.wholeBody(raw)
+		if err := w.put(a, raw); err != nil {
+			return Written{}, err
 		}
 	}
 	for name, raw := range arguments {
-		if !c.known[name] {
-			f.body[name] = raw
+		if !slices.ContainsFunc(o.Arguments, func(a project.Argument) bool { return a.Name == name }) {
+			w.body[name] = raw
 		}
 	}
-	if err := f.writeBody(); err != nil {
-		return err
+	if err := w.writeBody(); err != nil {
+		return Written{}, err
 	}
-	return c.aim(x, path, strings.Join(f.query, "&"))
+	w.Query = strings.Join(w.query, "&")
+	return w.Written, nil
 }
 
-// aim gives a request its path and query.
-func (c *caller) aim(x *pipeline.Exchange, path, query string) error {
-	if len(path)+len(query) > maxTargetBytes {
-		return sharedmcp.Invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)
+func (w *writer) put(a project.Argument, raw json.RawMessage) error {
+	switch a.Place {
+	case project.InPath:
+		text := joined(valueOf(raw), a.Explode, ",", escape)
+		if text == "" {
+			return Invalid("Send a value for %q: it is a segment of the path.", a.Name)
+		}
+		w.Path = strings.ReplaceAll(w.Path, "{"+a.Aim()+"}", text)
+	case project.InQuery:
+		w.addQuery(a, raw)
+	case project.InHeader:
+		return w.addField(a, raw)
+	case project.InProperty:
+		w.body[a.Aim()] = raw
+	case project.InBody:
+		w.Body = bytes.TrimSpace(raw)
+		if w.operation.Body == project.BodyText {
+			w.Body = []byte(scalar(raw))
+		}
 	}
-	canonical, err := paths.Within(path)
-	if err != nil {
-		return sharedmcp.Invalid("These arguments make no path: %v.", err)
-	}
-	x.Path = canonical
-	if c.server.setup.Preserve {
-		x.Written = paths.Written(path)
-	}
-	x.SetQuery(query)
 	return nil
 }
 
@@ -157,9 +154,9 @@ func joined(v value, explode bool, separator string, escape func(string) string)
 // escape leaves no character that means anything in a path or a query.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-func (f *filler) addQuery(a project.Argument, raw json.RawMessage) {
+func (w *writer) addQuery(a project.Argument, raw json.RawMessage) {
 	name := escape(a.Aim())
-	add := func(name, text string) { f.query = append(f.query, name+"="+text) }
+	add := func(name, text string) { w.query = append(w.query, name+"="+text) }
 	if a.Style == project.StyleJSON {
 		add(name, escape(string(bytes.TrimSpace(raw))))
 		return
@@ -189,51 +186,44 @@ func (f *filler) addQuery(a project.Argument, raw json.RawMessage) {
 	}
 }
 
-func (f *filler) setHeader(a project.Argument, raw json.RawMessage) error {
+func (w *writer) addField(a project.Argument, raw json.RawMessage) error {
 	text := string(bytes.TrimSpace(raw))
 	if a.Style != project.StyleJSON {
 		text = joined(valueOf(raw), a.Explode, ",", func(s string) string { return s })
 	}
 	if len(text) > maxFieldBytes || !httpguts.ValidHeaderFieldValue(text) {
-		return sharedmcp.Invalid("Send a value for %q that a header can have: at most %d bytes on one line.", a.Name, maxFieldBytes)
+		return Invalid("Send a value for %q that a header can have: at most %d bytes on one line.", a.Name, maxFieldBytes)
 	}
-	upstream.RemoveField(f.x.Header, a.Aim())
-	f.x.Header.Set(a.Aim(), text)
+	w.Fields = append(w.Fields, [2]string{a.Aim(), text})
 	return nil
 }
 
-func (f *filler) wholeBody(raw json.RawMessage) {
-	if f.operation.Body == project.BodyText {
-		setBody(f.x, f.operation.ContentType, scalar(raw))
-		return
-	}
-	setBody(f.x, f.operation.ContentType, string(bytes.TrimSpace(raw)))
-}
-
 // writeBody writes the properties of the body.
-func (f *filler) writeBody() error {
-	if len(f.body) == 0 && !f.operation.BodyNeeded {
+func (w *writer) writeBody() error {
+	if len(w.body) == 0 && !w.operation.BodyNeeded {
 		return nil
 	}
-	if f.operation.Body == project.BodyForm {
+	if w.operation.Body == project.BodyForm {
 		var form []string
-		for _, name := range sortedKeys(f.body) {
-			v := valueOf(f.body[name])
+		for _, name := range sortedKeys(w.body) {
+			v := valueOf(w.body[name])
 			if v.kind == 'l' {
 				for _, element := range v.list {
 					form = append(form, escape(name)+"="+escape(element))
 				}
 				continue
 			}
-			form = append(form, escape(name)+"="+escape(scalar(f.body[name])))
+			form = append(form, escape(name)+"="+escape(scalar(w.body[name])))
 		}
-		setBody(f.x, f.operation.ContentType, strings.Join(form, "&"))
+		w.Body = []byte(strings.Join(form, "&"))
 		return nil
 	}
-	encoded, err := json.Marshal(f.body)
+	encoded, err := json.Marshal(w.body)
 	if err != nil {
 		return err
 	}
-	setBody(f.x, f.operation.ContentType, string(encoded))
+	w.Body = encoded
 	return nil
 }
+
+func sortedKeys(m map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(m)) }
