@@ -146,6 +146,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarBucket:           c.Bucket,
 		config.VarKeyFile:          c.KeyFile,
 		config.VarDeploymentURL:    c.DeploymentURL,
+		config.VarAPIURL:           c.APIURL,
 		config.VarDynamoDBEndpoint: c.DynamoDBEndpoint,
 		config.VarS3Endpoint:       c.S3Endpoint,
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,

@@ -102,6 +102,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	if err != nil {
 		return err
 	}
+	c.APIURL = cmp.Or(c.APIURL, origin(served.api))
 	c.DNSRecords = o.dir.Path(zone.Name)
 	if served.relay != nil {
 		c.Relay = origin(served.relay)

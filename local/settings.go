@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -92,6 +93,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 	c := config.Config{
 		Table: tableName, Bucket: bucketName, KeyFile: keyFile,
 		DeploymentURL:    "http://{deployment}.localhost:" + gatewayPort,
+		APIURL:           strings.TrimSuffix(s.getenv(config.VarAPIURL), "/"),
 		DynamoDBEndpoint: dynamoDB,
 		S3Endpoint:       s3,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),

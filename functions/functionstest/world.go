@@ -91,7 +91,7 @@ func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now tim
 		w.Objects.Restore(objects)
 	}
 	w.Parts = installation.Parts{
-		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test"},
+		Config: config.Config{DeploymentURL: "http://{deployment}.gateway.test", APIURL: "http://api.test"},
 		Table:  storetest.Over(t, w.Uses.table(items), storetest.Clock(clock)),
 		DNS:    names{w}, Bucket: w.Uses.bucket(w.Objects), Key: w.Uses.key(rootKey{}), Random: random, Now: clock,
 		IDs: ids.NewSource(random, clock), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

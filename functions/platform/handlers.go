@@ -23,16 +23,24 @@ import (
 //go:embed openapi.json
 var description []byte
 
-// Bind returns the group's routes. They need nothing but the caller.
-func Bind(installation.Parts) []api.Route {
+// Bind returns the group's routes. They need nothing but the
+// caller, and the installation's address.
+func Bind(p installation.Parts) []api.Route {
 	d := describer{inYAML: sync.OnceValues(toYAML)}
 	site := library{pages.New(docs.Guides, description)}
+	found := discovery{address: p.Config.APIURL}
 	return []api.Route{
 		openAPI.To(d.describe),
 		whoAmI.To(identify),
 		listAccounts.To(accounts),
+		platformCard.To(found.platformCard),
+		docsCard.To(found.docsCard),
+		aiCatalog.To(found.catalog),
 		docsOverview.To(site.overview),
 		docsPage.To(site.page),
+		platformCardPreflight.To(found.preflight),
+		docsCardPreflight.To(found.preflight),
+		aiCatalogPreflight.To(found.preflight),
 	}
 }
 

@@ -5,14 +5,18 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/cards"
 )
 
 // Group is what this function answers.
 var Group = api.Group{
 	Name:        "platform",
 	Title:       "Platform",
-	Description: "The API's description, the caller and the accounts the caller sees.",
-	Operations:  []api.Declared{openAPI, whoAmI, listAccounts, docsOverview, docsPage},
+	Description: "The API's description, its MCP servers' cards, the caller and the accounts the caller sees.",
+	Operations: []api.Declared{
+		openAPI, whoAmI, listAccounts, platformCard, docsCard, aiCatalog,
+		docsOverview, docsPage, platformCardPreflight, docsCardPreflight, aiCatalogPreflight,
+	},
 }
 
 var openAPI = api.Operation[openAPIIn, openAPIOut]{
@@ -34,6 +38,43 @@ var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	Summary:     "List accounts",
 	Description: "The accounts that the key sees: an account key sees the one it belongs to.",
 	Scope:       auth.Accounts.Read(), Unseen: api.UnseenIsLeftOut,
+}
+
+var platformCard = api.Operation[struct{}, cardOut]{
+	ID: "platformMcpServerCard", Method: "GET", Path: cards.API().CardPath(),
+	Summary:     "Describe the MCP server of this API",
+	Description: "The server card (SEP-2127) of the MCP server that has the operations of this API as tools: what it is called, where it is, which versions of the protocol it speaks and that it asks for an account key. The card itself needs none.",
+	Public:      true, Errors: []int{http.StatusNotFound},
+}
+
+var docsCard = api.Operation[struct{}, cardOut]{
+	ID: "docsMcpServerCard", Method: "GET", Path: cards.Docs().CardPath(),
+	Summary:     "Describe the MCP server of the documentation",
+	Description: "The server card (SEP-2127) of the MCP server that searches the documentation, which anybody may ask.",
+	Public:      true, Errors: []int{http.StatusNotFound},
+}
+
+var aiCatalog = api.Operation[struct{}, catalogOut]{
+	ID: "aiCatalog", Method: "GET", Path: cards.CatalogPath,
+	Summary:     "List the server cards",
+	Description: "The AI catalog by which a client that knows this host alone finds the cards of its MCP servers. It needs no credentials.",
+	Public:      true, Errors: []int{http.StatusNotFound},
+}
+
+// A browser asks this before a page of another origin may send If-None-Match. It is declared for
+// each path, since every other path of the API is refused to such pages.
+var (
+	platformCardPreflight = preflightOf("platformMcpServerCard", cards.API().CardPath())
+	docsCardPreflight     = preflightOf("docsMcpServerCard", cards.Docs().CardPath())
+	aiCatalogPreflight    = preflightOf("aiCatalog", cards.CatalogPath)
+)
+
+func preflightOf(id, path string) api.Operation[struct{}, preflightOut] {
+	return api.Operation[struct{}, preflightOut]{
+		ID: id + "_preflight", Method: "OPTIONS", Path: path, Status: http.StatusNoContent,
+		Summary: "Let pages of every origin ask",
+		Public:  true, Hidden: true,
+	}
 }
 
 var docsOverview = api.Operation[struct{}, pageOut]{

@@ -19,6 +19,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -47,8 +48,9 @@ type Operation[In, Out any] struct {
 
 	// Public operations take no credentials.
 	Public bool
-	// Hidden operations answer pages, for people: they are routed, granted and asked by tests as
-	// all others, and are no part of the OpenAPI document, nor of what is made for programs.
+	// Hidden operations answer pages, for people, and what browsers ask by themselves: they are routed,
+	// granted and asked by tests as all others, and are no part of the OpenAPI document, nor of what is
+	// made for programs.
 	Hidden bool
 	// Scope that the caller's key needs; "" asks for a valid key alone.
 	Scope auth.Scope
@@ -286,7 +288,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			op.Responses = responses(a.OpenAPI(), d)
 			d.documentHeaders(&op)
 			if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
-				op.Responses[strconv.Itoa(d.Status)] = written(cmp.Or(body.Tag.Get("contentType"), "application/json"))
+				op.Responses[strconv.Itoa(d.Status)].Content = written(cmp.Or(body.Tag.Get("contentType"), "application/json"))
 			}
 		}
 		if d.TakesBody { // huma fills it in
@@ -307,6 +309,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			}
 			return out, nil
 		})
+		if d.Single && tag != "" { // huma has added what Out says
+			maps.Copy(op.Responses[strconv.Itoa(http.StatusNotModified)].Headers, op.Responses[strconv.Itoa(d.Status)].Headers)
+		}
 		if d.TakesBody {
 			schemas, body := a.OpenAPI().Components.Schemas, op.RequestBody.Content["application/json"].Schema
 			fields.form = formOf(schemas, body)

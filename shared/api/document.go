@@ -189,14 +189,14 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 	return r
 }
 
-// written is the answer of an operation whose Body is bytes: an object that is sent as it is written,
+// written is what an operation answers whose Body is bytes: an object that is sent as it is written,
 // in one of some types, where huma would describe text in base64.
-func written(types string) *huma.Response {
+func written(types string) map[string]*huma.MediaType {
 	content := map[string]*huma.MediaType{}
 	for name := range strings.SplitSeq(types, ",") {
 		content[name] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
 	}
-	return &huma.Response{Content: content}
+	return content
 }
 
 // nowhere is an adapter that serves nothing, for the document alone.

@@ -31,6 +31,7 @@ const (
 	VarS3Endpoint       = "GATEWRIGHT_S3_ENDPOINT"
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
 	VarAPIDomain        = "GATEWRIGHT_API_DOMAIN"
+	VarAPIURL           = "GATEWRIGHT_API_URL"
 	VarDNSRecords       = "GATEWRIGHT_DNS_RECORDS"
 	VarACMEDirectory    = "GATEWRIGHT_ACME_DIRECTORY"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
@@ -71,6 +72,10 @@ type Config struct {
 	ACMEDirectory string
 	// APIDomain is the management API's own domain name, "" for none.
 	APIDomain string
+	// APIURL is the public address of the management API, without a slash at the end, such as
+	// https://api.example.com or one with a path; "" where the process does not know it. What
+	// names addresses of the API takes this one, and never what a request says of itself.
+	APIURL string
 	// DynamoDBEndpoint and S3Endpoint are base addresses of emulators, "" for
 	// AWS. S3PublicEndpoint is the one under which clients reach S3, "" for the
 	// same.
@@ -108,6 +113,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		KMSKey:           getenv(VarKMSKey),
 		DeploymentURL:    getenv(VarDeploymentURL),
 		APIDomain:        getenv(VarAPIDomain),
+		APIURL:           strings.TrimSuffix(getenv(VarAPIURL), "/"),
 		ACMEDirectory:    getenv(VarACMEDirectory),
 		DNSRecords:       getenv(VarDNSRecords),
 		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
@@ -156,6 +162,9 @@ func (c Config) Validate() error {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
 		}
 	}
+	if c.APIURL != "" && !IsBase(c.APIURL) {
+		wrong = append(wrong, fmt.Errorf("%s is no address such as https://api.example.com", VarAPIURL))
+	}
 	if c.Relay != "" && !isOrigin(c.Relay) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://relay.example.com", VarRelay))
 	}
@@ -170,6 +179,16 @@ func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
 		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}
+
+// IsBase reports whether text is an origin, or one with a path that does not end in a slash.
+func IsBase(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || strings.HasSuffix(u.Path, "/") || strings.ContainsAny(text, "?#{} ") {
+		return false
+	}
+	u.Path, u.RawPath = "", ""
+	return isOrigin(u.String())
 }
 
 // DeploymentOrigin is the public origin of a deployment, as its `url`.

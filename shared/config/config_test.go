@@ -29,6 +29,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarStreaming] = "true"
 	env[config.VarUnderscores] = "true"
 	env[config.VarHeaderFields] = "300"
+	env[config.VarAPIURL] = "https://api.example.com/stage/"
 	env[config.VarRelay] = "https://relay.example.com"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
@@ -44,6 +45,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 		DecodedPaths:     true,
 		Streaming:        true,
 		Relay:            "https://relay.example.com",
+		APIURL:           "https://api.example.com/stage",
 
 		HeaderUnderscores: true,
 		HeaderBytes:       64 << 10, HeaderFields: 300,
@@ -71,6 +73,11 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"streaming":            {config.VarStreaming, "secret-value"},
 		"relay":                {config.VarRelay, "wss://secret-value"},
 		"relay with a path":    {config.VarRelay, "https://secret-value/x"},
+		"api address":          {config.VarAPIURL, "secret-value"},
+		"api address's query":  {config.VarAPIURL, "https://api.example.com/?secret-value"},
+		"api address's end":    {config.VarAPIURL, "https://api.example.com/#secret-value"},
+		"api address's gap":    {config.VarAPIURL, "https://api.example.com/a secret-value"},
+		"api address's user":   {config.VarAPIURL, "https://secret-value@api.example.com"},
 		"underscores":          {config.VarUnderscores, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {
