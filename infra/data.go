@@ -22,6 +22,8 @@ type data struct {
 	bucketName, bucketARN *string
 	// notified are the functions that the bucket tells of new objects.
 	notified *[]any
+	// address is the management API's, nil where nobody outside would reach it.
+	address *string
 }
 
 // newData makes the table, the bucket and the key that wraps the root key. They

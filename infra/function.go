@@ -155,6 +155,9 @@ func (s Settings) environment(d data) map[string]*string {
 	if s.APIDomain != "" {
 		variables[config.VarAPIDomain] = &s.APIDomain
 	}
+	if d.address != nil {
+		variables[config.VarAPIURL] = d.address
+	}
 	if s.HeaderUnderscores {
 		variables[config.VarUnderscores] = jsii.String("true")
 	}

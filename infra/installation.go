@@ -28,6 +28,10 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		TerminationProtection: jsii.Bool(s.Stage == production),
 	})
 	d := newData(stack, s)
+	// The API before its functions, which are told its address. There is no circle in it: an
+	// API depends on no function, and only its methods do.
+	frontDoor := newFront(stack, s, management)
+	d.address = s.managementAddress(frontDoor.rest)
 	var fs []*function
 	byName := map[string]*function{}
 	for _, f := range declarations {
@@ -58,19 +62,29 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		// responses say, so a function answers that.
 		routes = append(routes, route{method: anyMethod, path: "/" + greedy, function: routes[0].function})
 	}
-	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(stack, s, management, routes, byName)}
+	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(frontDoor, s, management, routes, byName)}
 	if served := gatewayRoutes(declarations); served != nil {
-		apis[gateway] = newAPIWithAll(stack, s, gateway, served, byName)
+		apis[gateway] = newAPIWithAll(newFront(stack, s, gateway), s, gateway, served, byName)
 	}
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 }
 
-// newAPIWithAll makes an API with its domain, its web ACL and its alarm, in a
-// scope of its own.
-func newAPIWithAll(stack awscdk.Stack, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
+// front is an API that has no routes yet, in a scope of its own.
+type front struct {
+	scope constructs.Construct
+	rest  awsapigateway.CfnRestApi
+}
+
+func newFront(stack awscdk.Stack, s Settings, name string) front {
 	scope := constructs.NewConstruct(stack, jsii.String(exported(name)))
-	rest := newAPI(scope, s, name, routes, fs)
+	return front{scope, newRest(scope, s, name)}
+}
+
+// newAPIWithAll gives an API its routes, its domain, its web ACL and its alarm.
+func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
+	scope, rest := f.scope, f.rest
+	addRoutes(scope, s, name, rest, routes, fs)
 	newDomain(scope, s, name, rest)
 	if name == management {
 		newWAF(scope, s, rest)
@@ -97,10 +111,7 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	for _, name := range sortedKeys(apis) {
 		output(exported(name)+"Id", "The REST API's id", apis[name].Ref())
-		address := awscdk.Fn_Join(jsii.String(""), &[]*string{
-			jsii.String("https://"), apis[name].Ref(), jsii.String(".execute-api."), awscdk.Aws_REGION(), jsii.String("."),
-			awscdk.Aws_URL_SUFFIX(), jsii.String("/" + s.Stage),
-		})
+		address := s.platformAddress(apis[name])
 		if domain := s.domain(name); domain != "" {
 			address = jsii.String("https://" + domain)
 		}
@@ -108,6 +119,26 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	output("TableName", "The table", d.table.Ref())
 	output("BucketName", "The bucket", d.bucket.Ref())
+}
+
+// platformAddress is what API Gateway calls an API.
+func (s Settings) platformAddress(rest awsapigateway.CfnRestApi) *string {
+	return awscdk.Fn_Join(jsii.String(""), &[]*string{
+		jsii.String("https://"), rest.Ref(), jsii.String(".execute-api."), awscdk.Aws_REGION(), jsii.String("."),
+		awscdk.Aws_URL_SUFFIX(), jsii.String("/" + s.Stage),
+	})
+}
+
+// managementAddress is the management API's public address, nil where it is not known: an
+// emulator's API is not at the address that it would have in AWS.
+func (s Settings) managementAddress(rest awsapigateway.CfnRestApi) *string {
+	switch {
+	case s.APIURL != "":
+		return &s.APIURL
+	case s.Emulator != "":
+		return nil
+	}
+	return s.platformAddress(rest)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -223,6 +223,40 @@ func TestFunctionsKnowTheirInstallation(t *testing.T) {
 	}
 }
 
+// TestFunctionsKnowThePublicAddress of the management API, which cards name: the one that is
+// given, or its own domain's, or the platform's. An emulator's is not that of AWS.
+func TestFunctionsKnowThePublicAddress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		context map[string]string
+		want    string
+	}{
+		"the platform's":        {nil, "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/dev"},
+		"its domain's":          {map[string]string{"apiDomain": "api.example.com"}, "https://api.example.com"},
+		"of what is before it":  {map[string]string{"apiDomain": "api.example.com", "apiUrl": "https://edge.example.com/api/"}, "https://edge.example.com/api"},
+		"an emulator's":         {map[string]string{"emulator": miniStack}, ""},
+		"given for an emulator": {map[string]string{"emulator": miniStack, "apiUrl": "http://api.example.com"}, "http://api.example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := synthesise(t, needed(tc.context))
+			want := tc.want
+			for id, rest := range a.all("AWS::ApiGateway::RestApi") {
+				if rest.Properties["Name"] == "gatewright-dev-api" {
+					want = strings.ReplaceAll(want, "${Api}", "${"+id+"}")
+				}
+			}
+			for id, f := range a.all("AWS::Lambda::Function") {
+				got := ""
+				if v := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_API_URL"); v != nil {
+					got = render(v)
+				}
+				if got != want {
+					t.Errorf("%s is told %q, want %q", id, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestFunctionsTraceWhereTheContextSays: and nowhere without it.
 func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
 	const collector = "https://collector.example.com:4318"
@@ -359,13 +393,13 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 	_, err := settingsOf(func(name string) any {
 		return map[string]any{
 			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
-			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "relayUrl": "http://127.0.0.1:9003",
+			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "apiUrl": "api.example.com", "relayUrl": "http://127.0.0.1:9003",
 		}[name]
 	})
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory"} {
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl"} {
 		if !strings.Contains(err.Error(), "-c "+name) {
 			t.Errorf("%v does not name %s", err, name)
 		}

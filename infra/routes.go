@@ -119,16 +119,20 @@ func below(shape, part string) string {
 	return shape + "/" + part
 }
 
-// newAPI makes a REST API of routes, deployed to a stage named after the
-// installation's.
-func newAPI(scope constructs.Construct, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
-	rest := awsapigateway.NewCfnRestApi(scope, jsii.String("Api"), &awsapigateway.CfnRestApiProps{
+// newRest makes a REST API without routes.
+func newRest(scope constructs.Construct, s Settings, name string) awsapigateway.CfnRestApi {
+	return awsapigateway.NewCfnRestApi(scope, jsii.String("Api"), &awsapigateway.CfnRestApiProps{
 		Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
 		Description:               jsii.Sprintf("Gatewright %s (%s)", s.Stage, name),
 		EndpointConfiguration:     &awsapigateway.CfnRestApi_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
 		BinaryMediaTypes:          binaryTypes(name),
 		DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
 	})
+}
+
+// addRoutes gives a REST API its routes, deployed to a stage named after the
+// installation's.
+func addRoutes(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi, routes []route, fs map[string]*function) {
 	tree := newTree(scope, rest, name)
 	called := map[string]bool{}
 	var deployed []awscdk.CfnResource // what the deployment is a snapshot of
@@ -155,7 +159,6 @@ func newAPI(scope constructs.Construct, s Settings, name string, routes []route,
 		deployed = append(deployed, answer)
 	}
 	newStage(scope, s, rest, routes, deployed)
-	return rest
 }
 
 // integration hands a route's requests to a function.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // Settings are what differs between installations, from the CDK's context
@@ -20,6 +22,9 @@ type Settings struct {
 	// certificate, "" for the platform's addresses. Deployments are served at
 	// <deployment>.GatewayDomain.
 	APIDomain, GatewayDomain string
+	// APIURL is the management API's public address, which cards of its MCP servers name; derived
+	// from APIDomain, or else the platform's, unless it is given: that of what stands before it.
+	APIURL string
 	// CertificateARN is of a certificate for both domains (the gateway's with a
 	// wildcard).
 	CertificateARN string
@@ -110,6 +115,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		Stage:            text("stage", "dev"),
 		APIDomain:        text("apiDomain", ""),
 		GatewayDomain:    text("gatewayDomain", ""),
+		APIURL:           strings.TrimSuffix(text("apiUrl", ""), "/"),
 		CertificateARN:   text("certificateArn", ""),
 		GatewayURL:       text("gatewayUrl", ""),
 		RelayDomain:      text("relayDomain", ""),
@@ -132,6 +138,9 @@ func settingsOf(context func(string) any) (Settings, error) {
 	}
 	arch := s.goArchitecture()
 	s.Assets = text("assets", filepath.Join("dist", arch))
+	if s.APIURL == "" && s.APIDomain != "" {
+		s.APIURL = "https://" + s.APIDomain
+	}
 	if s.GatewayURL == "" && s.GatewayDomain != "" {
 		s.GatewayURL = "https://{deployment}." + s.GatewayDomain
 	}
@@ -152,6 +161,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
+	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
 	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB} {
 		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)

@@ -117,7 +117,7 @@ func (s *suite) deploy(ctx context.Context) error {
 	file := filepath.Join(s.dir, "outputs.json")
 	settings := []string{
 		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
-		"gatewayUrl=http://{deployment}.apis.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
+		"gatewayUrl=http://{deployment}.apis.example.com", "apiUrl=http://api.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
 	}
 	if !s.apart {
 		if err := s.reserve(ctx); err != nil {
