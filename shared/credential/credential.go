@@ -54,3 +54,17 @@ func HasPrefix(prefix, text string) bool { return strings.HasPrefix(text, prefix
 func checksum(body string) string {
 	return fmt.Sprintf("%0*x", checksumDigits, crc32.ChecksumIEEE([]byte(body)))
 }
+
+// Suffix is the part of a secret text that a masked one shows: its last 8 characters, or 4 of one with fewer
+// than 16 (contract 3.4).
+func Suffix(text string) string {
+	const short = 16
+	shown := 8
+	if len(text) < short {
+		shown = 4
+	}
+	return text[max(0, len(text)-shown):]
+}
+
+// Masked is a text of which only the suffix is shown.
+func Masked(suffix string) string { return "****" + suffix }

@@ -54,3 +54,16 @@ func TestEveryTypoIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestMaskShowsTheSuffixAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"gwk_0123456789abcdef0123456789abcdef_69ff2f90": "****69ff2f90",
+		"0123456789abcdef": "****89abcdef",
+		"0123456789abcde":  "****bcde",
+		"abc":              "****abc",
+	} {
+		if got := credential.Masked(credential.Suffix(text)); got != want {
+			t.Errorf("mask of %q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -101,7 +102,7 @@ func (s *Service) show(ctx context.Context, k keyRecord, f Format) (Key, error) 
 		}
 		out.Text = string(text)
 	default:
-		out.Text = mask(k.Suffix)
+		out.Text = credential.Masked(k.Suffix)
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
 	"github.com/gatewright/gatewright/shared/store"
@@ -54,7 +55,7 @@ func (s *Service) setText(ctx context.Context, b bucketRecord, k *keyRecord, tex
 	if k.Hash, err = s.hash.Hash(ctx, text); err != nil {
 		return fmt.Errorf("hash an API key: %w", err)
 	}
-	k.Suffix, k.Sealed = suffix(text), nil
+	k.Suffix, k.Sealed = credential.Suffix(text), nil
 	if !b.Retrievable {
 		return nil
 	}

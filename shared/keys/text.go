@@ -53,16 +53,3 @@ func (p *problems) customKey(location, text string) {
 func printable(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
-
-// suffix is the part of a key that a masked one shows: its last 8 characters,
-// or 4 of one with fewer than 16.
-func suffix(text string) string {
-	shown := 8
-	if len(text) < minKeyBytes {
-		shown = 4
-	}
-	return text[max(0, len(text)-shown):]
-}
-
-// mask is a key of which only the suffix is shown.
-func mask(suffix string) string { return "****" + suffix }

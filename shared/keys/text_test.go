@@ -70,19 +70,6 @@ func TestCustomKeysHaveBounds(t *testing.T) {
 	}
 }
 
-func TestMaskShowsTheSuffixAlone(t *testing.T) {
-	for text, want := range map[string]string{
-		"gwk_0123456789abcdef0123456789abcdef_69ff2f90": "****69ff2f90",
-		"0123456789abcdef": "****89abcdef",
-		"0123456789abcde":  "****bcde",
-		"abc":              "****abc",
-	} {
-		if got := mask(suffix(text)); got != want {
-			t.Errorf("mask of %q: got %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestIDsOfKeysRiseWhenTheClockGoesBack(t *testing.T) {
 	const rest = "0123456789abcdef"
 	for last, want := range map[string]string{
