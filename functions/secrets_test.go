@@ -25,18 +25,26 @@ func secretFields() []string { return []string{"key", "value", "token", "uploadU
 // sounds are parts of names of fields that hold what opens something.
 var sounds = regexp.MustCompile(`(?i)secret|token|passw|passphrase|private|credential|sealed|hash|cipher|signature|\bpin\b|^key$|apikey$|url$`)
 
-// TestFieldsThatSoundSecretAreKnown: an answer gets a field that opens something
-// by intention, and then TestNoSecretIsKept follows what it holds.
-func TestFieldsThatSoundSecretAreKnown(t *testing.T) {
-	known := append(secretFields(),
+// secretFormat marks a field of a request or an answer that holds a secret: that is
+// how a tool knows what it masks.
+const secretFormat = "password"
+
+// TestFieldsThatSoundSecretAreMarked: an answer gets a field that opens something
+// by intention, and then tools mask it and TestNoSecretIsKept follows what it holds.
+func TestFieldsThatSoundSecretAreMarked(t *testing.T) {
+	known := []string{
 		"isSecret",                       // whether a value is one
 		"url", "repositoryUrl", "logUrl", // addresses that anybody may know
-	)
+	}
 	_, schemas := requests(t)
 	for name, s := range schemas {
-		for field := range s.Properties {
-			if sounds.MatchString(field) && !slices.Contains(known, field) {
-				t.Errorf("%s.%s sounds secret: leave it out, or list it in secretFields or here", name, field)
+		for field, of := range s.Properties {
+			marked := of.Format == secretFormat
+			if sounds.MatchString(field) && !marked && !slices.Contains(known, field) {
+				t.Errorf(`%s.%s sounds secret: leave it out, mark it with format:"password", or list it here`, name, field)
+			}
+			if marked && !slices.Contains(secretFields(), field) {
+				t.Errorf("%s.%s is marked as a secret: list it in secretFields", name, field)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ type AccountKey struct {
 
 type createdKey struct {
 	AccountKey
-	Key string `json:"key" doc:"The key itself. It is shown here and never again."`
+	Key string `json:"key" format:"password" doc:"The key itself. It is shown here and never again."`
 }
 
 type timestamp struct{ time.Time }

@@ -94,7 +94,7 @@ var roll = api.Operation[rollIn, api.NoContent]{
 	Description: "Gives expiresOn to every API key of the consumer that has no expiry, and makes one new key without an expiry: " +
 		"the first in the list of keys." + tagNote,
 	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "consumer.roll-key", Resources: []string{"consumer", "api-key"},
+	Audit: "consumer.roll-key", Replaces: true, Resources: []string{"consumer", "api-key"},
 	Limit:  api.LimitOfKeys,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
 }

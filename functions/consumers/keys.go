@@ -110,7 +110,7 @@ type createKeysIn struct {
 type newKey struct {
 	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
 	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-	Key         api.Optional[string]    `json:"key" required:"false" maxLength:"256" doc:"A key of your own."`
+	Key         api.Optional[string]    `json:"key" required:"false" format:"password" maxLength:"256" doc:"A key of your own."`
 }
 
 type createdKeysOut = api.Body[createdKeys]
@@ -131,7 +131,7 @@ type updateKeyIn struct {
 	Body struct {
 		ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; null for never."`
 		Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`
-		Key         api.Optional[string]    `json:"key" required:"false" maxLength:"256" doc:"A key of your own in place of the earlier one."`
+		Key         api.Optional[string]    `json:"key" required:"false" format:"password" maxLength:"256" doc:"A key of your own in place of the earlier one."`
 	} `nameHint:"KeyUpdate"`
 }
 
@@ -145,7 +145,7 @@ type keyOut = api.Body[key]
 type key struct {
 	ID          string  `json:"id" doc:"The key's id." example:"key_0VDpf4xpZMy03OCIoOSLIPh5"`
 	Description string  `json:"description,omitempty" doc:"What it is for."`
-	Key         string  `json:"key,omitempty" doc:"The key, as far as it is shown."`
+	Key         string  `json:"key,omitempty" format:"password" doc:"The key, as far as it is shown."`
 	ExpiresOn   *string `json:"expiresOn" format:"date-time" nullable:"true" doc:"When it expires, null for never."`
 	CreatedOn   string  `json:"createdOn" format:"date-time" doc:"When it was made."`
 	UpdatedOn   string  `json:"updatedOn" format:"date-time" doc:"When it was last changed."`

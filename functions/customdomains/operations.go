@@ -150,7 +150,7 @@ type uploadIn struct {
 	DomainPath
 	Body struct {
 		Certificate string `json:"certificate" maxLength:"65536" doc:"The server's certificate in PEM, with its intermediates behind it. The hostname has to be among its subject alternative names."`
-		Key         string `json:"key" maxLength:"16384" doc:"Its private key in PEM: RSA, ECDSA or Ed25519, not encrypted."`
+		Key         string `json:"key" format:"password" maxLength:"16384" doc:"Its private key in PEM: RSA, ECDSA or Ed25519, not encrypted."`
 	} `nameHint:"CustomDomainUpload"`
 }
 

@@ -97,7 +97,7 @@ var redeploy = api.Operation[nameIn, redeployOut]{
 	Summary:     "Deploy the stored sources again",
 	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables take effect.",
 	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "deployment.redeploy", Resources: []string{"deployment", "source"},
+	Audit: "deployment.redeploy", Replaces: true, Resources: []string{"deployment", "source"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
 }
 
@@ -108,7 +108,7 @@ var rollback = api.Operation[rollbackIn, deploymentOut]{
 		"Builds that were begun before the rollback are not served any more when they end, those begun after it are. " +
 		"The last 5 builds served before the live one can be returned to.",
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "deployment.rollback", Resources: []string{"deployment"},
+	Audit: "deployment.rollback", Replaces: true, Resources: []string{"deployment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
 }
 
@@ -147,7 +147,7 @@ type projectSourcesIn struct {
 type uploadOut = api.Body[upload]
 
 type upload struct {
-	UploadURL    string `json:"uploadUrl" format:"uri" doc:"Where to PUT the archive. Its last path segment is the statusId."`
+	UploadURL    string `json:"uploadUrl" format:"password" doc:"Where to PUT the archive. Its last path segment is the statusId."`
 	DeploymentID string `json:"deploymentId" format:"uuid" doc:"The statusId."`
 }
 

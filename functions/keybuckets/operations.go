@@ -121,7 +121,7 @@ type bucket struct {
 	Description   string            `json:"description,omitempty" doc:"What it is for."`
 	Tags          map[string]string `json:"tags,omitempty" doc:"Its tags."`
 	IsRetrievable bool              `json:"isRetrievable" doc:"Whether the text of its keys can be shown after their creation."`
-	Token         string            `json:"token,omitempty" doc:"What connects to the bucket. Only a single bucket that is read shows it."`
+	Token         string            `json:"token,omitempty" format:"password" doc:"What connects to the bucket. Only a single bucket that is read shows it."`
 	CreatedOn     string            `json:"createdOn" format:"date-time" doc:"When it was made."`
 	UpdatedOn     string            `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }

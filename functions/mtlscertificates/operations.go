@@ -82,7 +82,7 @@ type createIn struct {
 	Body struct {
 		Name         string   `json:"name" minLength:"1" maxLength:"120" pattern:"^[A-Za-z_][A-Za-z0-9_]*$" patternDescription:"letters, digits and _, and no digit first" doc:"Unique in the project; handlers name it." example:"warehouse"`
 		Certificate  string   `json:"certificate" maxLength:"65536" doc:"The certificate in PEM, with its intermediates behind it if it has any."`
-		Key          string   `json:"key" maxLength:"16384" doc:"Its private key in PEM: RSA, ECDSA or Ed25519, not encrypted."`
+		Key          string   `json:"key" format:"password" maxLength:"16384" doc:"Its private key in PEM: RSA, ECDSA or Ed25519, not encrypted."`
 		Environments []string `json:"environments" nullable:"false" minItems:"1" maxItems:"3" enum:"development,preview,production" doc:"The kinds of environment whose builds may use it."`
 	} `nameHint:"MtlsCertificateCreate"`
 }

@@ -64,7 +64,7 @@ var rotate = api.Operation[tunnelIn, tunnelOut]{
 	Summary:     "Rotate a tunnel's token",
 	Description: "Gives the tunnel another token. The one before opens nothing from then on.",
 	Scope:       auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "tunnel.rotate-token", Resources: []string{"tunnel"},
+	Audit: "tunnel.rotate-token", Replaces: true, Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.DeleteItem, api.RootKey},
 }
@@ -145,7 +145,7 @@ type tunnelOut = api.Body[tunnel]
 type tunnel struct {
 	TunnelID string `json:"tunnelId" doc:"The tunnel's id." example:"tnl_4s8lzKeMwbI3pT6qXhV0Yd2R"`
 	Name     string `json:"name" doc:"The tunnel's name." example:"office"`
-	Token    string `json:"token" doc:"What proves that somebody may serve the tunnel. It is a secret."`
+	Token    string `json:"token" format:"password" doc:"What proves that somebody may serve the tunnel. It is a secret."`
 }
 
 type operationIn struct {

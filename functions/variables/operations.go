@@ -94,14 +94,14 @@ type createIn struct {
 	Body struct {
 		Name     string `json:"name" pattern:"^[A-Z][A-Z0-9_]*$" patternDescription:"a letter, then letters, digits and _, all in upper case" maxLength:"256" doc:"SCREAMING_SNAKE_CASE, unique on the branch." example:"UPSTREAM_URL"`
 		IsSecret bool   `json:"isSecret" doc:"Whether the value is never to be shown again. It can't be changed."`
-		Value    string `json:"value" maxLength:"5120" doc:"The value, at most 5120 bytes of UTF-8."`
+		Value    string `json:"value" format:"password" maxLength:"5120" doc:"The value, at most 5120 bytes of UTF-8."`
 	} `nameHint:"VariableCreate"`
 }
 
 type updateIn struct {
 	VariablePath
 	Body struct {
-		Value *string `json:"value,omitempty" maxLength:"5120" doc:"The new value, at most 5120 bytes of UTF-8."`
+		Value *string `json:"value,omitempty" format:"password" maxLength:"5120" doc:"The new value, at most 5120 bytes of UTF-8."`
 	} `nameHint:"VariableUpdate"`
 }
 

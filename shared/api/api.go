@@ -52,6 +52,8 @@ type Operation[In, Out any] struct {
 	// granted and asked by tests as all others, and are no part of the OpenAPI document, nor of what is
 	// made for programs.
 	Hidden bool
+	// NoTool operations are no tools of the API's own MCP server: those that are one, or that describe it.
+	NoTool bool
 	// Scope that the caller's key needs; "" asks for a valid key alone.
 	Scope auth.Scope
 	// Unseen is what a key is answered that does not see what the request is
@@ -60,6 +62,9 @@ type Operation[In, Out any] struct {
 	// Audit is the action recorded for it, spelled "resource.verb" (contract
 	// 3.3), "" for one that changes nothing.
 	Audit audit.Action
+	// Replaces tells of a POST that ends or puts aside what was there, such as a key or what is served. Of
+	// other methods it is known.
+	Replaces bool
 	// Resources are the types of what the record of a success names: always the
 	// first, the others where the change touched them too.
 	Resources []string
@@ -144,6 +149,7 @@ type Declaration struct {
 	Status               int
 	Summary, Description string
 	Public, Hidden       bool
+	NoTool, Replaces     bool
 	Scope                auth.Scope
 	Unseen               Unseen
 	Audit                audit.Action
@@ -198,7 +204,8 @@ func (o Operation[In, Out]) Declaration() Declaration {
 	return Declaration{
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
-		Public: o.Public, Hidden: o.Hidden, Scope: o.Scope, Unseen: o.Unseen, Audit: o.Audit, Resources: o.Resources,
+		Public: o.Public, Hidden: o.Hidden, NoTool: o.NoTool, Scope: o.Scope, Unseen: o.Unseen,
+		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
 		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}
@@ -294,10 +301,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 		if d.TakesBody { // huma fills it in
 			op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{}}
 		}
+		op.Extensions = d.extensions()
 		if d.Public {
 			op.Security = []map[string][]string{}
-		} else if d.Scope != "" {
-			op.Extensions = map[string]any{requiredScope: d.Scope}
 		}
 		if middleware != nil {
 			op.Middlewares = huma.Middlewares{middleware}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -246,6 +247,30 @@ func TestHiddenOperationsAreNotDescribed(t *testing.T) {
 	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.Declared{hidden, seen}})
 	if len(d.Paths) != 1 || d.Paths["/seen"] == nil || len(d.Components.Schemas) != 3 {
 		t.Errorf("it describes %v with %d schemas", d.Paths, len(d.Components.Schemas))
+	}
+}
+
+// TestEffectIsKnown: by the method, but for a POST that says more.
+func TestEffectIsKnown(t *testing.T) {
+	for _, tt := range []struct {
+		method   string
+		action   audit.Action
+		replaces bool
+		want     api.Effect
+	}{
+		{http.MethodGet, "", false, api.Reads},
+		{http.MethodPost, "", false, api.Reads},
+		{http.MethodPost, "thing.create", false, api.Adds},
+		{http.MethodPost, "thing.roll", true, api.Replaces},
+		{http.MethodPut, "thing.put", false, api.Replaces},
+		{http.MethodPatch, "thing.update", false, api.Replaces},
+		{http.MethodDelete, "thing.delete", false, api.Removes},
+	} {
+		o := post[struct{}, struct{}]("A_thing", "/things")
+		o.Method, o.Audit, o.Replaces = tt.method, tt.action, tt.replaces
+		if got := o.Declaration().Effect(); got != tt.want {
+			t.Errorf("%s of %q: it %s, want %s", tt.method, tt.action, got, tt.want)
+		}
 	}
 }
 
