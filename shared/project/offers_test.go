@@ -110,3 +110,29 @@ func TestBodiesAreFlatWhereThatSaysTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestOffersOfADocumentOfItsOwn: every operation is offered without a handler, in the order of the document and of methods, but what
+// says that it is not; what cannot be one is told at its place.
+func TestOffersOfADocumentOfItsOwn(t *testing.T) {
+	const operation = `{"operationId": "%s", "responses": {"200": {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}}}%s}`
+	one := func(id, more string) string { return fmt.Sprintf(operation, id, more) }
+	document := `{"openapi": "3.1.0", "paths": {"/z/{id}": {"delete": ` + one("z_$delete", "") + `, "get": ` + one("z_get", "") + `, "parameters": []},
+		"/a": {"post": ` + one("hidden", `, "x-mcp": {"enabled": false}`) + `, "put": ` + one("a", `, "x-mcp": {"name": "renamed"}`) + `}}}`
+	offers, problems := project.Offers([]byte(document))
+	var got []string
+	for _, o := range offers {
+		got = append(got, fmt.Sprint(o.Method, " ", o.Path, " ", o.Name, " ", len(o.Arguments), " ", len(o.Output) > 0, " ", o.Declared["operationId"]))
+	}
+	if all := strings.Join(got, ", "); len(problems) > 0 || all != "GET /z/{id} z_get 1 true z_get, DELETE /z/{id} z_delete 1 true z_$delete, PUT /a renamed 0 true a" {
+		t.Errorf("it offers %s: %+v", all, problems)
+	}
+	for document, at := range map[string]string{
+		`{"paths": {"/a": {"get": ` + one("a", "") + `, "put": ` + one("a", "") + `}}}`: "/paths/~1a/put",
+		`{"paths": {"/a": {"get": ` + one("not a name", "") + `}}}`:                     "/paths/~1a/get/x-gateway-route/mcp/name",
+		`[`: "",
+	} {
+		if _, problems := project.Offers([]byte(document)); len(problems) != 1 || problems[0].Path != at {
+			t.Errorf("%s: %+v", document, problems)
+		}
+	}
+}
