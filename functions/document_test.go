@@ -42,6 +42,7 @@ func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Equal(t, servedFile, out)
+	toolsAreUpToDate(t, out)
 }
 
 // exchanges asks every operation, each in a copy of the world.
@@ -318,6 +319,17 @@ func TestDocumentSaysWhatKeyAnOperationNeeds(t *testing.T) {
 		}
 		if !reflect.DeepEqual(at("security"), security) || at("x-required-scope") != scope {
 			t.Errorf("it says %v and %v, want %v and %v", at("security"), at("x-required-scope"), security, scope)
+		}
+	})
+}
+
+// TestDocumentSaysWhatAnOperationDoes: who asks before a call goes by it.
+func TestDocumentSaysWhatAnOperationDoes(t *testing.T) {
+	s := readServed(t)
+	each(t, inDocument, func(t *testing.T, d api.Declaration) {
+		effect := s.at("paths", d.Path, strings.ToLower(d.Method), "x-effect")
+		if reads := effect == "reads"; effect != string(d.Effect()) || reads == d.Mutates() {
+			t.Errorf("it says %v, and the operation %s", effect, d.Effect())
 		}
 	})
 }
