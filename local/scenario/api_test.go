@@ -38,3 +38,24 @@ func TestRetriesAndEditsOfTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCardsOfTheDocs types what docs/api.md says of them. It is about the local run, whose cards
+// name the address that it listens on; another installation may be asked at an address that is not its public one.
+func TestCardsOfTheDocs(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := readme.Steps(string(text), "Found by MCP clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps = append([]readme.Step{{Commands: fmt.Sprintf("api=%s", installation.api)}}, steps...)
+	if _, err := readme.Run(t.Context(), "../..", os.Environ(), steps); err != nil {
+		t.Fatal(err)
+	}
+}

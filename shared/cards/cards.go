@@ -19,8 +19,8 @@ import (
 // MediaType is that of a card (specification 4.1).
 const MediaType = "application/mcp-server-card+json"
 
-// Version is both servers' (specification 4.1).
-const Version = "1.0.0"
+// version is both servers' (specification 4.1).
+const version = "1.0.0"
 
 // schema is what a card says that it follows.
 const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
@@ -29,13 +29,16 @@ const schema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.sc
 // server's name is that of the product, the same in each installation.
 const namespace = "io.github.gatewright"
 
-// protocolVersions are those that the servers speak, the newest first.
+// protocolVersions are those that the servers speak, the newest first. Package mcp says so, and a test
+// compares: to link it would bring the protocol's SDK into the function that serves the cards.
 var protocolVersions = [...]string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}
 
 // Server is one of the platform's MCP servers.
 type Server struct {
 	// Name tells it apart from all others, in reverse-DNS form.
 	Name string
+	// Version is the server's own, and none of the protocol's.
+	Version string
 	// Title and Description are for people, of 100 characters at most.
 	Title, Description string
 	// Path is its endpoint's, below the installation's address. Its card is at CardPath.
@@ -47,7 +50,7 @@ type Server struct {
 // API is the server that has the operations of the management API as tools.
 func API() Server {
 	return Server{
-		Name: namespace + "/api", Title: "Gatewright API",
+		Name: namespace + "/api", Version: version, Title: "Gatewright API",
 		Description: "The operations of a Gatewright installation's management API as tools. It needs an account key.",
 		Path:        "/mcp", Keyed: true,
 	}
@@ -56,7 +59,7 @@ func API() Server {
 // Docs is the server that searches the documentation.
 func Docs() Server {
 	return Server{
-		Name: namespace + "/docs", Title: "Gatewright documentation",
+		Name: namespace + "/docs", Version: version, Title: "Gatewright documentation",
 		Description: "Searches Gatewright's documentation and answers questions from it. It needs no key.",
 		Path:        "/mcp/docs",
 	}
@@ -109,7 +112,7 @@ func (s Server) Card(address string) ([]byte, error) {
 		}}
 	}
 	out, err := json.Marshal(card{
-		Schema: schema, Name: s.Name, Version: Version, Title: s.Title, Description: s.Description,
+		Schema: schema, Name: s.Name, Version: s.Version, Title: s.Title, Description: s.Description,
 		WebsiteURL: address + "/docs", Remotes: []remote{endpoint},
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/shared/cards"
+	"github.com/gatewright/gatewright/shared/mcp"
 )
 
 const address = "https://api.example.com/stage"
@@ -121,8 +122,8 @@ func TestCardOfTheAPISaysHowToConnect(t *testing.T) {
 	if to.Type != "streamable-http" || to.URL != address+"/mcp" {
 		t.Errorf("it leads to %+v", to)
 	}
-	if diff := cmp.Diff([]string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}, to.SupportedProtocolVersions); diff != "" {
-		t.Errorf("the versions are not those of the contract:\n%s", diff)
+	if diff := cmp.Diff(mcp.Versions(), to.SupportedProtocolVersions); diff != "" {
+		t.Errorf("the versions are not those that the server speaks:\n%s", diff)
 	}
 	if len(to.Headers) != 1 || to.Headers[0].Name != "Authorization" || !to.Headers[0].IsRequired || !to.Headers[0].IsSecret {
 		t.Errorf("the headers are %+v", to.Headers)
