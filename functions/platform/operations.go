@@ -44,21 +44,21 @@ var platformCard = api.Operation[struct{}, cardOut]{
 	ID: "platformMcpServerCard", Method: "GET", Path: cards.API().CardPath(),
 	Summary:     "Describe the MCP server of this API",
 	Description: "The server card (SEP-2127) of the MCP server that has the operations of this API as tools: what it is called, where it is, which versions of the protocol it speaks and that it asks for an account key. The card itself needs none.",
-	Public:      true, Errors: []int{http.StatusNotFound},
+	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
 var docsCard = api.Operation[struct{}, cardOut]{
 	ID: "docsMcpServerCard", Method: "GET", Path: cards.Docs().CardPath(),
 	Summary:     "Describe the MCP server of the documentation",
 	Description: "The server card (SEP-2127) of the MCP server that searches the documentation, which anybody may ask.",
-	Public:      true, Errors: []int{http.StatusNotFound},
+	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
 var aiCatalog = api.Operation[struct{}, catalogOut]{
 	ID: "aiCatalog", Method: "GET", Path: cards.CatalogPath,
 	Summary:     "List the server cards",
 	Description: "The AI catalog by which a client that knows this host alone finds the cards of its MCP servers. It needs no credentials.",
-	Public:      true, Errors: []int{http.StatusNotFound},
+	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
 // A browser asks this before a page of another origin may send If-None-Match. It is declared for
