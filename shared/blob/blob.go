@@ -11,10 +11,14 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/dryrun"
 )
 
 // UploadValidity is how long a presigned upload URL works (design, section 7).
@@ -40,6 +44,15 @@ type Object struct {
 	ETag string
 	// Modified is when the object was stored, to the second.
 	Modified time.Time
+}
+
+// Refuse answers an error in a dry run, for every bucket before it changes anything.
+func Refuse(ctx context.Context) error { return dryrun.Refuse(ctx, "a change of the bucket") }
+
+// Nowhere is the address that a dry run is given in place of one to upload to: no
+// host has it (RFC 2606). ok is false outside of one.
+func Nowhere(ctx context.Context, key string) (address string, ok bool) {
+	return (&url.URL{Scheme: "https", Host: "dry-run.invalid", Path: "/" + key}).String(), dryrun.Active(ctx)
 }
 
 // limited reads at most left bytes and answers ErrTooLarge instead of more.

@@ -81,6 +81,9 @@ func (b *Bucket) Create(ctx context.Context) error {
 // Put stores body at key, which has to be made of body's digest. An object
 // that is there already has the same content and stays: Put may be repeated.
 func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if err := Refuse(ctx); err != nil {
+		return err
+	}
 	_, err := b.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &b.name, Key: &key, Body: body, IfNoneMatch: aws.String("*"),
 	})
@@ -121,6 +124,9 @@ func (b *Bucket) Head(ctx context.Context, key string) (Object, error) {
 
 // Delete removes the object at key, if there is one.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if err := Refuse(ctx); err != nil {
+		return err
+	}
 	_, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key})
 	if err != nil && status(err) != http.StatusNotFound {
 		return fmt.Errorf("delete an object: %w", err)
@@ -157,6 +163,9 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, erro
 // its ETag, and with the limit of Get. Under temporary credentials the URL also
 // ends with them.
 func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
+	if address, ok := Nowhere(ctx, key); ok {
+		return address, nil
+	}
 	request, err := b.presign.PresignPutObject(ctx, &s3.PutObjectInput{Bucket: &b.name, Key: &key},
 		s3.WithPresignExpires(UploadValidity))
 	if err != nil {

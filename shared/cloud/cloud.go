@@ -9,7 +9,8 @@
 // profile, no file, no metadata service, whose readers would make every binary
 // larger and every start slower (docs/decisions/0016-one-package-opens-aws.md).
 //
-// Read cloud.go, Open and then Start; trace.go sends spans in time, uses.go is for tests of what roles allow.
+// Read cloud.go, Open and then Start; trace.go sends spans in time, tried.go keeps dry runs from
+// having effects, uses.go is for tests of what roles allow.
 package cloud
 
 import (
@@ -126,6 +127,7 @@ func sdkConfig(by aws.CredentialsProvider, getenv func(string) string) (aws.Conf
 		}
 	}
 	c := aws.Config{Region: getenv(varRegion), Credentials: by}
+	onlyTried(&c)
 	if endpoint := getenv(varEndpoint); endpoint != "" {
 		if u, err := url.Parse(endpoint); err != nil || u.Host == "" {
 			return aws.Config{}, fmt.Errorf("read the environment: %s is no address such as http://127.0.0.1:4566", varEndpoint)

@@ -105,6 +105,9 @@ func (d *DynamoDB) readOne(ctx context.Context, key Key) ([]Item, error) {
 
 // Transact implements Backend.
 func (d *DynamoDB) Transact(ctx context.Context, token string, writes []Write) error {
+	if err := RefuseTried(ctx); err != nil {
+		return err
+	}
 	in := &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken:     &token,
 		TransactItems:          make([]types.TransactWriteItem, len(writes)),

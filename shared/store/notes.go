@@ -90,6 +90,16 @@ func (n *Notes) made(writes []Write) {
 	}
 }
 
+// Has reports whether an item is noted that is there. A nil Notes has none.
+func (n *Notes) Has(key Key) bool {
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.items[key].item != nil
+}
+
 // read answers for the backend.
 func (n *Notes) read(keys []Key) ([]Item, error) {
 	n.mu.Lock()

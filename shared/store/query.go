@@ -167,7 +167,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 		var items []Item
 		var next string
 		err := t.repeat(ctx, querying, func() (err error) {
-			items, next, err = t.backend.Query(ctx, q)
+			items, next, err = t.over(ctx).Query(ctx, q)
 			return err
 		})
 		if err != nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/gatewright/gatewright/shared/dryrun"
 	"github.com/gatewright/gatewright/shared/ids"
 )
 
@@ -182,7 +183,7 @@ func (t *Table) read(ctx context.Context, keys []Key) (items []Item, err error) 
 		return n.read(keys)
 	}
 	err = t.repeat(ctx, reading, func() (err error) {
-		items, err = t.backend.Read(ctx, keys)
+		items, err = t.over(ctx).Read(ctx, keys)
 		return err
 	})
 	return items, err
@@ -233,20 +234,23 @@ func (t *Table) transact(ctx context.Context, writes []Write) (refused, err erro
 		return nil, err
 	}
 	token := t.ids.UUID()
-	guarded := writes
-	if t.tokens != nil {
+	guarded, action := writes, committing
+	if dryrun.Active(ctx) {
+		action = reading // whose failure leaves nothing unknown
+	}
+	if t.tokens != nil && action == committing {
 		var done func()
 		guarded, done = t.tokens.guard(token, writes)
 		defer done()
 	}
-	err = t.repeat(ctx, committing, func() error {
-		return t.backend.Transact(ctx, token, guarded)
+	err = t.repeat(ctx, action, func() error {
+		return t.over(ctx).Transact(ctx, token, guarded)
 	})
 	if err == nil {
 		return nil, nil
 	}
 	if failed, ok := errors.AsType[*ConditionError](err); ok && len(failed.Failed) > 0 {
-		if t.tokens.made(guarded, failed) {
+		if action == committing && t.tokens.made(guarded, failed) {
 			return nil, nil
 		}
 		w := writes[failed.Failed[0]]

@@ -158,6 +158,9 @@ func ContentPath(digest string) string { return digest[:2] + "/" + digest }
 
 // Put is blob.Bucket.Put.
 func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if err := blob.Refuse(ctx); err != nil {
+		return err
+	}
 	if _, err := b.Head(ctx, key); err == nil || !errors.Is(err, blob.ErrNotFound) {
 		return err
 	}
@@ -294,6 +297,9 @@ func (b *Bucket) Head(ctx context.Context, key string) (blob.Object, error) {
 
 // Delete is blob.Bucket.Delete.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if err := blob.Refuse(ctx); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := store.RefuseTried(ctx); err != nil {
+		return err
+	}
 	if err := b.begin(); err != nil {
 		return err
 	}

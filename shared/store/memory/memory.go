@@ -94,6 +94,9 @@ func (m *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := store.RefuseTried(ctx); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	digest := store.Digest(writes)

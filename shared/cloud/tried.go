@@ -1,0 +1,40 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/gatewright/gatewright/shared/dryrun"
+)
+
+// onlyTried has every client made of a configuration refuse in a dry run what is
+// not known to read: a service that is called one day begins on that side.
+func onlyTried(c *aws.Config) {
+	c.APIOptions = append(c.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("RefuseTried",
+			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+				if !reads(in.Parameters) {
+					if err := dryrun.Refuse(ctx, fmt.Sprintf("%T", in.Parameters)); err != nil {
+						return middleware.InitializeOutput{}, middleware.Metadata{}, err
+					}
+				}
+				return next.HandleInitialize(ctx, in)
+			}), middleware.Before)
+	})
+}
+
+// reads reports whether a request is known to change nothing.
+func reads(input any) bool {
+	switch input.(type) {
+	case *dynamodb.GetItemInput, *dynamodb.BatchGetItemInput, *dynamodb.QueryInput,
+		*s3.GetObjectInput, *s3.HeadObjectInput, *s3.ListObjectsV2Input, *kms.DecryptInput:
+		return true
+	}
+	return false
+}
