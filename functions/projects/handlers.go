@@ -8,15 +8,19 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/removal/tally"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	h := handlers{deployments.Open(p)}
+	h := handlers{deployments.Open(p), tally.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), remove.To(h.remove), deletion.To(h.deletion)}
 }
 
-type handlers struct{ service *deployments.Service }
+type handlers struct {
+	service *deployments.Service
+	tally   *tally.Tally
+}
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	owner, err := owner(ctx, in.AccountName)
@@ -39,7 +43,11 @@ func (h handlers) read(ctx context.Context, in *projectIn) (*projectOut, error) 
 }
 
 func (h handlers) remove(ctx context.Context, in *projectIn) (*deletionOut, error) {
-	return api.Answer(viewDeletion)(h.service.DeleteProject(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+	owner := auth.OwnerFrom(ctx)
+	if err := h.tally.Project(ctx, owner.AccountID, in.ProjectName); err != nil {
+		return nil, err
+	}
+	return api.Answer(viewDeletion)(h.service.DeleteProject(ctx, owner, in.ProjectName))
 }
 
 func (h handlers) deletion(ctx context.Context, in *deletionIn) (*deletionOut, error) {

@@ -343,12 +343,22 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, hostname, deploy
 		case !r.leadsTo(deployment):
 			return errNotMapped
 		}
+		if err := removes(ctx, 0, 1, 0); err != nil {
+			return err
+		}
 		after := r.without(deployment)
 		return s.change(ctx, r, &after)
 	})
 }
 
 func (s *Service) remove(ctx context.Context, r record) error {
+	certificates := 0
+	if r.Certificate != nil {
+		certificates = 1
+	}
+	if err := removes(ctx, 1, len(r.Mappings), certificates); err != nil {
+		return err
+	}
 	writes := append(r.reattached(record{AccountID: r.AccountID}),
 		store.Delete(key(r.AccountID, r.Hostname)),
 		store.Update(countKey(r.AccountID), store.Add(store.At("count"), -1)),
@@ -359,6 +369,13 @@ func (s *Service) remove(ctx context.Context, r record) error {
 		writes = append(writes, r.gone()...)
 	}
 	return s.parts.Table.Commit(ctx, writes...)
+}
+
+// removes tells a dry run how much a deletion takes away.
+func removes(ctx context.Context, domains, mappings, certificates int) error {
+	return store.Removes(ctx, func(context.Context) (map[string]int, error) {
+		return map[string]int{"customDomains": domains, "customDomainMappings": mappings, "customDomainCertificates": certificates}, nil
+	})
 }
 
 // reattached are the writes by which deployments know how many custom domains lead to

@@ -246,6 +246,9 @@ func (s *Service) deleteOnce(ctx context.Context, at DeploymentAt) error {
 	if r.Domains > 0 {
 		return errHasDomains
 	}
+	if err := removes(ctx); err != nil {
+		return err
+	}
 	writes := append(tombstone(r.Name, r.AccountID, s.now(), errNoDeployment),
 		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),
 		audit.Record(ctx, r.resource()))

@@ -275,6 +275,9 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 		return err
 	}
 	b := v.bucket
+	if err := s.removes(ctx, b); err != nil {
+		return err
+	}
 	writes := append(s.remove(b, s.parts.IDs.Ordered("kop", 24)), audit.Record(ctx, b.resource()))
 	return s.table.Commit(ctx, writes...)
 }

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"iter"
 
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
@@ -80,10 +81,20 @@ func (s *Service) RemoveDefaultBuckets(ctx context.Context, accountID, project, 
 		return nil, err
 	}
 	var writes []store.Write
-	for i, kind := range d.kinds {
-		if b := d.old[i]; b.exists() && b.Project == project && b.Environment == kind {
-			writes = append(writes, s.remove(b, operationID+"-"+kind.Slug())...)
-		}
+	for b := range d.placedAt(project) {
+		writes = append(writes, s.remove(b, operationID+"-"+b.Environment.Slug())...)
 	}
 	return writes, nil
+}
+
+// placedAt gives those of the buckets, once they are loaded, that are placed at the
+// project: they go with it.
+func (d *DefaultBuckets) placedAt(project string) iter.Seq[bucketRecord] {
+	return func(yield func(bucketRecord) bool) {
+		for i, kind := range d.kinds {
+			if b := d.old[i]; b.exists() && b.Project == project && b.Environment == kind && !yield(b) {
+				return
+			}
+		}
+	}
 }

@@ -282,6 +282,9 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 			return err
 		}
 		c := v.consumer
+		if err := c.removed(ctx); err != nil {
+			return err
+		}
 		writes := []store.Write{
 			store.Delete(consumerKey(v.g, c.Name)),
 			store.Delete(consumerIDKey(v.g, c.ID)),

@@ -119,6 +119,9 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 		if err != nil {
 			return err
 		}
+		if err := s.removes(ctx, b); err != nil {
+			return err
+		}
 		return s.parts.Table.Commit(ctx,
 			store.Delete(bucketKey(b.AccountID, b.ID)).If(store.Exists()).Else(store.ErrStale),
 			store.Update(bucketCountKey(b.AccountID), store.Add(store.At("count"), -1)),
@@ -127,5 +130,19 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
 			}, s.now()),
 			audit.Record(ctx, b.resource()),
 		)
+	})
+}
+
+// removes tells a dry run of the deletion of a bucket what goes with it.
+func (s *Service) removes(ctx context.Context, b bucketRecord) error {
+	return store.Removes(ctx, func(ctx context.Context) (map[string]int, error) {
+		n := map[string]int{"meteringBuckets": 1}
+		for of, partition := range map[string]string{"plans": planPartition(b.ID), "subscriptions": subscriptionPartition(b.ID)} {
+			var err error
+			if n[of], err = s.parts.Table.Count(ctx, store.Query{PK: partition}); err != nil {
+				return nil, fmt.Errorf("count what is in a metering bucket: %w", err)
+			}
+		}
+		return n, nil
 	})
 }

@@ -90,6 +90,15 @@ func (s *Service) Removal(ctx context.Context, accountID, project string) (write
 	return append(writes, store.Delete(at.countKey())), false, nil
 }
 
+// InProject counts the certificates of a project.
+func InProject(ctx context.Context, table *store.Table, accountID, project string) (int, error) {
+	n, err := table.Count(ctx, store.Query{PK: ofProject(accountID, project).partition()})
+	if err != nil {
+		return 0, fmt.Errorf("count the mTLS certificates of a project: %w", err)
+	}
+	return n, nil
+}
+
 // ofProject is a project as builds ask about it, for nobody.
 func ofProject(accountID, project string) Project {
 	return Project{Owner: auth.Owner{AccountID: accountID}, Name: project}

@@ -9,7 +9,8 @@
 // keys of buckets' earlier generations. Operations that are begun here
 // remove those (deployments.Clean and the cascades of package keys).
 //
-// Who adds a resource to projects adds a state here, before release.
+// Who adds a resource to projects adds a state here, before release, and counts it in
+// package tally.
 //
 // What it is not: it begins nothing and answers nobody; package deployments does.
 // The rules are those of contract 9.

@@ -25,6 +25,9 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, id string) (Oper
 		if err != nil {
 			return err
 		}
+		if err := s.removes(ctx, c, owner.AccountID, id); err != nil {
+			return err
+		}
 		n.Tunnels, n.Services = maps.Clone(n.Tunnels), n.without(id)
 		delete(n.Tunnels, r.Name)
 		return s.parts.Table.Commit(ctx,
@@ -60,4 +63,25 @@ func (s *Service) tearDown(ctx context.Context, step operation.Step) (operation.
 		writes = append(writes, there[name].remove(at.AccountID))
 	}
 	return operation.Result{Writes: writes, Message: teardown.done}, nil
+}
+
+// removes tells a dry run of the deletion of a tunnel how many services go with it:
+// those that were put, and those that are still provisioned from before.
+func (s *Service) removes(ctx context.Context, c configuration, accountID, id string) error {
+	return store.Removes(ctx, func(ctx context.Context) (map[string]int, error) {
+		there, err := s.services(ctx, accountID)
+		if err != nil {
+			return nil, err
+		}
+		names := map[string]bool{}
+		for _, r := range there {
+			if r.TunnelID == id {
+				names[r.Name] = true
+			}
+		}
+		for _, spec := range c.Services {
+			names[spec.Name] = true
+		}
+		return map[string]int{"tunnels": 1, "tunnelServices": len(names)}, nil
+	})
 }

@@ -41,6 +41,23 @@ func CountedOf(accountID, project string) store.Query {
 	return store.Query{PK: countPartition(accountID, project)}
 }
 
+// InProject counts the variables of all branches of a project.
+func InProject(ctx context.Context, table *store.Table, accountID, project string) (n int, err error) {
+	branches, err := store.Collect[Counted](ctx, table, CountedOf(accountID, project))
+	if err != nil {
+		return 0, fmt.Errorf("list the branches that have variables: %w", err)
+	}
+	for _, c := range branches {
+		at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: c.Branch}
+		own, err := table.Count(ctx, store.Query{PK: at.partition()})
+		if err != nil {
+			return 0, fmt.Errorf("count the variables of a branch: %w", err)
+		}
+		n += own
+	}
+	return n, nil
+}
+
 // Purge hands the deletion of each of the branch's variables to write, and that of
 // its place among the counted last: for the deletion of the project, in which
 // nothing is made any more (store.ProjectStands).
