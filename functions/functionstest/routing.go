@@ -42,8 +42,8 @@ func patternOf(d api.Declaration) string { return d.Method + " " + d.Path }
 // serve answers requests by the servers of their groups, as functions do, each made when it is
 // first asked: hundreds of copies of a world ask few of them. What is no group's route is
 // answered by a server of all of them. binding is what the groups are made of, serving what the
-// servers are.
-func (r *routing) serve(binding, serving installation.Parts, callers api.Authenticator) http.Handler {
+// servers are; whole has that one answer everything.
+func (r *routing) serve(binding, serving installation.Parts, callers api.Authenticator, whole bool) http.Handler {
 	all := sync.OnceValue(func() http.Handler {
 		var routes []api.Route
 		for _, bind := range r.binds {
@@ -51,6 +51,9 @@ func (r *routing) serve(binding, serving installation.Parts, callers api.Authent
 		}
 		return api.Open(serving, callers, routes)
 	})
+	if whole {
+		return all()
+	}
 	servers := make([]func() http.Handler, len(r.binds))
 	for i, bind := range r.binds {
 		servers[i] = sync.OnceValue(func() http.Handler { return api.Open(serving, callers, bind(binding)) })

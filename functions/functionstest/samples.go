@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -123,4 +124,36 @@ func (w *World) run(operation string) error {
 		return fmt.Errorf("the operation %s is still at %s", operation, record.State)
 	}
 	return nil
+}
+
+// Settle carries out every durable operation that has been begun, to its end. The
+// clock moves on by an hour for those that wait.
+func (w *World) Settle() {
+	w.Helper()
+	engine, err := durable.Engine(w.Parts)
+	if err != nil {
+		w.Fatal(err)
+	}
+	const rounds = 20
+	for range rounds {
+		all, err := engine.List(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		open := 0
+		for _, r := range all {
+			if r.Ended() {
+				continue
+			}
+			open++
+			if _, err := engine.Run(w.Context(), r.ID); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if open == 0 {
+			return
+		}
+		w.Now = w.Now.Add(time.Hour)
+	}
+	w.Fatalf("operations have not ended after %d rounds", rounds)
 }

@@ -61,6 +61,8 @@ type World struct {
 	handler http.Handler
 	live    bool
 	asides  bool
+	// whole has one server answer the operations of all groups.
+	whole bool
 }
 
 // rootKey is the root key of every world.
@@ -116,6 +118,14 @@ func (w *World) Asides() *World {
 	return w
 }
 
+// Whole has one server answer the operations of all groups, as in the process that
+// other requests make theirs in (api.Within). Copies do not.
+func (w *World) Whole() *World {
+	w.whole = true
+	w.Restart()
+	return w
+}
+
 // Copy returns a world of the same content an hour later, in which nothing is cached yet: what
 // happens in one is not seen in the other. Its random numbers begin anew, the
 // same in every copy of one test.
@@ -136,7 +146,7 @@ func (w *World) Restart() {
 		callers = struct{ api.Authenticator }{callers}
 	}
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
-	w.handler = w.routing.serve(w.Parts, parts, callers)
+	w.handler = w.routing.serve(w.Parts, parts, callers, w.whole)
 }
 
 // Account makes an account and gives its full-access key.

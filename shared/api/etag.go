@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -113,7 +114,7 @@ func (s *Server) look(ctx context.Context, r *http.Request, path string) (*draft
 	outer := stateOf(ctx)
 	st := &state{
 		requestID: outer.requestID, path: outer.path, address: outer.address, start: outer.start,
-		principal: outer.principal, inner: true,
+		principal: outer.principal, inner: true, calls: outer.calls,
 	}
 	read := (&http.Request{Method: http.MethodGet, URL: u, Host: r.Host, Header: http.Header{}, Body: http.NoBody}).
 		WithContext(context.WithValue(ctx, stateKey{}, st))
@@ -130,7 +131,7 @@ func (s *Server) holds(ctx context.Context, r *http.Request, d Declaration, want
 	if want == nil {
 		return nil, nil
 	}
-	if !slices.Contains(s.reads, d.Path) {
+	if _, ok := s.reads[d.Path]; !ok {
 		if want.any {
 			return nil, nil // the change itself has found it
 		}
@@ -168,9 +169,10 @@ func (s *Server) tag(ctx context.Context, r *http.Request, d Declaration, notes 
 // for what was made in a collection, that under its name or id there.
 func (s *Server) answered(r *http.Request, d Declaration, out *draft) (path string, ok bool) {
 	if d.Method != http.MethodPost {
-		return r.URL.EscapedPath(), slices.Contains(s.reads, d.Path)
+		_, ok := s.reads[d.Path]
+		return r.URL.EscapedPath(), ok
 	}
-	for _, read := range s.reads {
+	for _, read := range slices.Sorted(maps.Keys(s.reads)) {
 		parameter, under := strings.CutPrefix(read, d.Path+"/{")
 		if !under || strings.Contains(parameter, "/") {
 			continue

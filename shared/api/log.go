@@ -24,6 +24,9 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 	if st.span.On() {
 		fields = append(fields, slog.String("traceId", st.span.TraceID()))
 	}
+	if st.call != (Call{}) {
+		fields = append(fields, slog.String("source", st.call.Source), slog.String("within", st.within), slog.Bool("dryRun", st.call.DryRun))
+	}
 	level, failures := slog.LevelInfo, 0
 	if st.failed(status) {
 		level, failures = slog.LevelError, 1

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -239,6 +240,22 @@ func (s *Server) answerChange(ctx context.Context, w http.ResponseWriter, r *htt
 		writeProblem(ctx, w, err)
 		return
 	}
+	out, notes, err := s.change(ctx, r, d, key, condition, ask)
+	if err == nil && out.succeeded() && stateOf(ctx).call.Reveal && !audit.Recorded(ctx, notes) {
+		// It is an answer that was kept, or nothing was to be changed.
+		err = s.revealed(ctx, r, d)
+	}
+	if err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	out.send(w)
+}
+
+// change makes a change and gives its answer, which is not sent yet, with what is
+// noted of it: nothing of one that was made before. A condition or a key of "" and
+// nil are none.
+func (s *Server) change(ctx context.Context, r *http.Request, d Declaration, key string, condition *entityTags, ask func(context.Context, http.ResponseWriter)) (*draft, *store.Notes, error) {
 	if key == "" && condition == nil {
 		out := newDraft()
 		noted, notes := store.Note(ctx)
@@ -246,18 +263,15 @@ func (s *Server) answerChange(ctx context.Context, w http.ResponseWriter, r *htt
 		if out.succeeded() {
 			s.tag(ctx, r, d, notes, out)
 		}
-		out.send(w)
-		return
+		return out, notes, nil
 	}
 	body, err := io.ReadAll(r.Body) // which is in memory, and bounded (body.go)
 	if err != nil {
-		writeProblem(ctx, w, err)
-		return
+		return nil, nil, fmt.Errorf("read a body: %w", err)
 	}
 	repeated, err := s.repetitionOf(ctx, r, d, key, body)
 	if err != nil {
-		writeProblem(ctx, w, err)
-		return
+		return nil, nil, err
 	}
 	c := &heldChange{
 		s: s, r: r, d: d, condition: condition, repetition: repeated,
@@ -270,11 +284,7 @@ func (s *Server) answerChange(ctx context.Context, w http.ResponseWriter, r *htt
 	if c.reserved && (err != nil || !c.out.succeeded()) {
 		c.repetition.release(store.Undecided(ctx, "it is its own try's"))
 	}
-	if err != nil {
-		writeProblem(ctx, w, err)
-		return
-	}
-	c.out.send(w)
+	return c.out, c.notes, err
 }
 
 // heldChange is a change that the engine commits, since something is committed
@@ -288,6 +298,7 @@ type heldChange struct {
 	ask        func(context.Context, http.ResponseWriter)
 
 	out      *draft
+	notes    *store.Notes // of the run that gave out, nil for an answer that was kept
 	refusal  error // what the next run's commit is answered
 	reserved bool
 }
@@ -295,7 +306,7 @@ type heldChange struct {
 // attempt makes the change, or finds that it was made. It answers store.ErrStale
 // to be called again.
 func (c *heldChange) attempt(ctx context.Context) error {
-	stateOf(ctx).problem = nil
+	stateOf(ctx).problem, c.notes = nil, nil
 	var err error
 	if c.out, err = c.repetition.kept(ctx); err != nil || c.out != nil {
 		return err
@@ -303,7 +314,7 @@ func (c *heldChange) attempt(ctx context.Context) error {
 	c.out = newDraft()
 	run, held := store.Hold(ctx, c.repetition.reservation(), c.refusal)
 	run, notes := store.Note(run)
-	c.refusal = nil
+	c.refusal, c.notes = nil, notes
 	c.ask(run, c.out)
 	c.reserved = c.reserved || held.Reserved()
 	if c.out.succeeded() {
@@ -341,7 +352,7 @@ func (c *heldChange) refused(ctx context.Context) error {
 	out, err := c.repetition.kept(ctx)
 	switch {
 	case err == nil && out != nil:
-		c.out = out
+		c.out, c.notes = out, nil
 		stateOf(ctx).problem = nil
 	case fault.Is(err, fault.Conflict):
 		return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,9 @@ type Server struct {
 	// requests hashes what was asked with an Idempotency-Key.
 	requests *seal.Hasher
 	mux      *http.ServeMux
-	// reads are the paths, as declared, of which there is a single read.
-	reads []string
+	// reads are the paths, as declared, of which there is a single read, with the
+	// scopes of those.
+	reads map[string]auth.Scope
 	// paths are those of all routes, in segments; deep those of them with a
 	// parameter that holds slashes.
 	paths [][]string
@@ -63,14 +65,14 @@ type Server struct {
 
 // Open makes the Server of an installation that answers routes.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux()}
+	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.middleware(r))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
 		if r.Single {
-			s.reads = append(s.reads, r.Path)
+			s.reads[r.Path] = r.Scope
 		}
 		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
 			s.deep = append(s.deep, deepPath{segments, i})
@@ -82,10 +84,10 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 // ServeHTTP is the way of every request: what it is called (request id), where
 // it leads (route), and then the operation, from around to the handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	st := &state{requestID: s.requestID(r), path: clipped(r.URL.EscapedPath(), maxPathBytes), address: addressOf(r), start: s.parts.Now()}
+	st := s.begin(r)
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
 	ctx = store.WithMeter(ctx, &st.meter)
-	ctx, st.span = s.parts.Telemetry.Tracer.Start(ctx, "unrouted", r.Header)
+	ctx, st.span = s.parts.Telemetry.Tracer.Start(ctx, "unrouted", st.traced(r.Header))
 	st.coldStart = !s.warm.Swap(true)
 	r = r.WithContext(ctx)
 	answer := &recorder{ResponseWriter: w}
@@ -215,7 +217,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				return
 			}
 			st.principal = &p
-			if n, ok := s.callers.(UseNoter); ok {
+			if n, ok := s.callers.(UseNoter); ok && !(d.Mutates() && st.call.DryRun) {
 				defer n.NoteUse(ctx, bearer(r.Header.Get("Authorization")))()
 			}
 			ctx = auth.With(ctx, p)
@@ -252,10 +254,14 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 			next(huma.WithContext(humago.NewContext(hc.Operation(), r, w), ctx))
 		}
 		switch {
-		case d.Single:
-			s.answerRead(ctx, w, r, ask)
+		case d.Mutates() && st.call.DryRun:
+			s.answerDryRun(ctx, w, r, d, ask)
 		case d.Mutates():
 			s.answerChange(ctx, w, r, d, ask)
+		case st.call.Reveal && !d.Public:
+			s.answerRevealed(ctx, w, r, d, ask)
+		case d.Single:
+			s.answerRead(ctx, w, r, ask)
 		default:
 			ask(ctx, w)
 		}
@@ -304,7 +310,7 @@ const maxAgentBytes = 256
 
 // auditRequest describes the request for its audit record.
 func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Request {
-	source, method, path := "api", r.Method, st.path
+	source, method, path := cmp.Or(st.call.Source, "api"), r.Method, st.path
 	request := &audit.Request{
 		AccountID: st.principal.AccountID,
 		Action:    action,
@@ -312,11 +318,12 @@ func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Reques
 		Route:     audit.Route{Source: &source, URL: &path, Method: &method},
 		RequestID: st.requestID,
 		Time:      st.start,
+		Reveals:   st.call.Reveal,
 	}
 	if ip := sourceIP(r); ip != "" {
 		request.Context.IPAddress = &ip
 	}
-	agent := r.UserAgent()
+	agent := st.agent
 	if agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgentBytes)], ""); agent != "" {
 		request.Context.UserAgent = &agent
 	}
@@ -334,8 +341,8 @@ func sourceIP(r *http.Request) string {
 // recordRefusal writes the audit record of a change that did not come about.
 // It happens after the answer and cannot change it, so its failure is logged.
 func (s *Server) recordRefusal(ctx context.Context, st *state) {
-	if st.problem == nil || st.change == nil {
-		return
+	if st.problem == nil || st.change == nil || st.call.DryRun {
+		return // what was only tried is no change that was refused
 	}
 	ctx = audit.With(ctx, st.change)
 	// The caller may be gone; the record is for those who look later.

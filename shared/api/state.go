@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
@@ -21,6 +22,7 @@ type state struct {
 	requestID string
 	path      string // as the client wrote it, without the query, up to maxPathBytes
 	address   string // where the client found the operation, without the query
+	agent     string // what asks, as it says itself
 	start     time.Time
 	meter     store.Meter
 
@@ -33,6 +35,10 @@ type state struct {
 	change    *audit.Request // what a refusal is recorded as, nil for reads
 	problem   *Problem       // what was answered, nil for a success
 	inner     bool           // a read that a change makes by itself (look)
+
+	call   Call          // how it is made, the zero Call for one that came by itself
+	within string        // the id of the request that it is made in, "" for none
+	calls  *atomic.Int64 // how many were made within the outermost one
 }
 
 type stateKey struct{}

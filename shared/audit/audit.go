@@ -4,7 +4,8 @@
 // The record of a successful change is one write of the change's own
 // transaction (Record), so neither exists without the other. A change that was
 // refused or failed is recorded afterwards, on its own (Refused). Reads are
-// not recorded. No record holds a secret, a query string or a body.
+// not recorded, but for those that were asked to show secrets (Reveal). No record
+// holds a secret, a query string or a body.
 //
 // Read audit.go; table.go says where records stand. What becomes of them there,
 // how they are chained, counted and listed, is package trail.
@@ -32,6 +33,17 @@ func (a Action) Noun() string {
 	noun, _, _ := strings.Cut(string(a), ".")
 	return noun
 }
+
+// Reveal is the action of a request that was asked to show secrets which it masks
+// otherwise, and that no other record tells of.
+const Reveal Action = "secret.reveal"
+
+// revealed is what the record of a change says beside it (Entry.Metadata) when its
+// answer was asked to show secrets.
+const revealed = "secretsRevealed"
+
+// Makes reports whether the action makes something that was not there.
+func (a Action) Makes() bool { return strings.HasSuffix(string(a), "create") }
 
 // Entry is one record, in the shape that the API lists.
 type Entry struct {
@@ -86,7 +98,7 @@ type Context struct {
 
 // Route is the request: its path without the query, which may hold addresses.
 type Route struct {
-	Source *string `json:"source" dynamodbav:"source"` // api or gateway
+	Source *string `json:"source" dynamodbav:"source"` // api, mcp or gateway
 	URL    *string `json:"url" dynamodbav:"url"`
 	Method *string `json:"method" dynamodbav:"method"`
 }
@@ -101,6 +113,8 @@ type Request struct {
 	Route     Route
 	RequestID string
 	Time      time.Time
+	// Reveals is whether its answer was asked to show secrets.
+	Reveals bool
 }
 
 type contextKey struct{}
@@ -115,7 +129,18 @@ func With(ctx context.Context, r *Request) context.Context {
 // without a request (With): a change nobody asked for is a defect.
 func Record(ctx context.Context, resources ...Resource) store.Write {
 	r := from(ctx)
-	return r.write(r.entry(true, nil, resources)).Decides()
+	e := r.entry(true, nil, resources)
+	if r.Reveals {
+		e.Metadata = map[string]string{revealed: "true"}
+	}
+	return r.write(e).Decides()
+}
+
+// Recorded reports whether a commit under the context of the notes has recorded the
+// running request.
+func Recorded(ctx context.Context, notes *store.Notes) bool {
+	r := from(ctx)
+	return notes.Has(WaitingKey(r.AccountID, r.entry(true, nil, nil)))
 }
 
 // Refused makes the write that records the running request as failed. reason

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/dryrun"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// DryRun is what a change is answered that is only tried (Call.DryRun), with 200: all
+// that it would do, of which nothing was done. What it would be refused for is
+// answered as it would be. Ids, keys and times in it are those of this run: the
+// change itself makes others, and a key that is shown here opens nothing.
+//
+// The run decides by what the table holds as it reads it; what others change
+// afterwards it does not know. Its secrets are shown: who passes it on masks them.
+type DryRun struct {
+	// DryRun is true: who reads the answer sees that nothing was done.
+	DryRun bool `json:"dryRun"`
+	// Operation is the operation's id, Status what it would answer.
+	Operation string `json:"operation"`
+	Status    int    `json:"status"`
+	// Before and After are what the change is about as its read answers it: null
+	// where there is nothing, or nothing that the account key may read. After is the
+	// change's own answer where it makes something, and where no read answers it.
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+	// Removes counts, by type, what a deletion takes away in the end, with what
+	// durable operations remove afterwards; nil for what is no deletion.
+	Removes map[string]int `json:"removes,omitempty"`
+	// AuditRecord is the record that the change would leave, null for one that
+	// changes nothing.
+	AuditRecord *audit.Entry `json:"auditRecord"`
+}
+
+var errRevealedDryRun = fault.New(fault.Invalid, "A dry run writes nothing, so that it cannot record that secrets were asked for. Ask for a dry run, or for secrets, and not for both.")
+
+// answerDryRun answers a change that is only tried. Its Idempotency-Key means nothing:
+// no answer is kept of it, and none that is kept is answered.
+func (s *Server) answerDryRun(ctx context.Context, w http.ResponseWriter, r *http.Request, d Declaration, ask func(context.Context, http.ResponseWriter)) {
+	if stateOf(ctx).call.Reveal {
+		writeProblem(ctx, w, errRevealedDryRun)
+		return
+	}
+	condition, err := s.tryable(r, d)
+	if err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	ctx, trial, run := store.Try(ctx)
+	out := DryRun{DryRun: true, Operation: d.ID}
+	subject, made := s.subject(r, d)
+	if out.Before, err = s.glance(ctx, r, subject); err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	answer, _, err := s.change(ctx, r, d, "", condition, ask)
+	if err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	if !answer.succeeded() {
+		answer.send(w)
+		return
+	}
+	out.Status = answer.status
+	if made {
+		out.After = document(answer)
+	} else if out.After, err = s.glance(ctx, r, subject); err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	out.Removes = removed(d, run)
+	if out.AuditRecord, err = recordOf(trial); err != nil {
+		writeProblem(ctx, w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	_ = json.NewEncoder(w).Encode(out) // the caller is gone
+}
+
+// tryable reads what is asked besides the body, and refuses what the change itself
+// would refuse of it.
+func (s *Server) tryable(r *http.Request, d Declaration) (condition *entityTags, err error) {
+	if _, err := repeatKey(r, d); err != nil || !d.Conditional() {
+		return nil, err
+	}
+	return conditionOf(r, "If-Match")
+}
+
+// subject is where what a change is about is read. It is the change's own path, or the
+// one above where that is one word longer, as .../roll-key is. made is true where the
+// change's own answer tells of it: it makes something, or nothing reads it.
+func (s *Server) subject(r *http.Request, d Declaration) (at place, made bool) {
+	if d.Audit.Makes() {
+		return place{}, true
+	}
+	at = place{d.Path, r.URL.EscapedPath()}
+	if _, ok := s.reads[at.declared]; ok {
+		return at, false
+	}
+	above := place{parent(at.declared), parent(at.path)}
+	if _, ok := s.reads[above.declared]; ok && !strings.HasSuffix(at.declared, "}") {
+		return above, false
+	}
+	return place{}, d.Method != http.MethodDelete
+}
+
+// place is a path as it is declared, and as it is asked for.
+type place struct{ declared, path string }
+
+// parent is a path without its last segment.
+func parent(path string) string { return path[:max(0, strings.LastIndex(path, "/"))] }
+
+// glance reads what is at a place as the read of it answers the caller: nil for nothing,
+// and for who may not read it.
+func (s *Server) glance(ctx context.Context, r *http.Request, at place) (json.RawMessage, error) {
+	scope, ok := s.reads[at.declared]
+	if !ok || scope != "" && !stateOf(ctx).principal.Allows(scope) {
+		return nil, nil
+	}
+	out, problem := s.look(store.Undecided(ctx, "a dry run decides nothing by what it shows"), r, at.path)
+	switch {
+	case out.succeeded():
+		return document(out), nil
+	case problem != nil && problem.Status != http.StatusNotFound:
+		return nil, problem.cause
+	}
+	return nil, nil
+}
+
+// document is the body of an answer, nil for none.
+func document(out *draft) json.RawMessage {
+	return json.RawMessage(bytes.TrimSpace(out.body.Bytes()))
+}
+
+// removed counts what a deletion takes away: what it was told, and the one thing that
+// it is named after where nothing was told of that.
+func removed(d Declaration, run *dryrun.Run) map[string]int {
+	if d.Method != http.MethodDelete {
+		return nil
+	}
+	all := run.Removed()
+	own := plural(d.Audit.Noun())
+	if _, told := all[own]; !told {
+		all[own] = 1
+	}
+	return all
+}
+
+// plural spells a noun as the API's lists are called: api-key is apiKeys.
+func plural(noun string) string {
+	var out strings.Builder
+	for i, word := range strings.Split(noun, "-") {
+		if i > 0 {
+			word = strings.ToUpper(word[:1]) + word[1:]
+		}
+		out.WriteString(word)
+	}
+	return out.String() + "s"
+}
+
+// recordOf gives the audit record of a dry run, nil for none.
+func recordOf(trial *store.Trial) (*audit.Entry, error) {
+	items := trial.Made(audit.IsNew)
+	if len(items) == 0 {
+		return nil, nil
+	}
+	_, e, ok := audit.Decode(items[0])
+	if !ok || len(items) > 1 {
+		return nil, fmt.Errorf("a dry run has made %d audit records, or one that cannot be read", len(items))
+	}
+	return &e, nil
+}
