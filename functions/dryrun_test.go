@@ -141,23 +141,23 @@ func TestADryRunTellsWhatItsChangeDoes(t *testing.T) {
 	p := newPopulated(t)
 	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			tried, real := p.trial(t, d, r), p.trial(t, d, r)
+			tried, done := p.trial(t, d, r), p.trial(t, d, r)
 			tried.Whole() // what it shows of other groups depends on it
 			told := documentOf(t, tried.try().Want(http.StatusOK))
 			tried.left()
 
-			before, read := real.readAt(t)
-			real.Restart() // ids of requests begin anew
-			answer := real.Call(real.key, d.Method, real.path, real.body).Want(d.Status)
+			before, read := done.readAt(t)
+			done.Restart() // ids of requests begin anew
+			answer := done.Call(done.key, d.Method, done.path, done.body).Want(d.Status)
 			after := json.RawMessage(strings.TrimSpace(answer.Body))
 			switch {
 			case read:
-				after, _ = real.readAt(t)
+				after, _ = done.readAt(t)
 			case d.Method == http.MethodDelete:
 				after = nil
 			}
 			want := api.DryRun{DryRun: true, Operation: d.ID, Status: d.Status, Before: before, After: after, Removes: told.Removes}
-			if records := recorded(real.World, real.items); len(records) > 0 {
+			if records := recorded(done.World, done.items); len(records) > 0 {
 				e := records[0]
 				e.TTL, e.Route.Source = 0, new("mcp")
 				want.AuditRecord = &e
@@ -282,12 +282,12 @@ func TestADryRunIsRefusedWhatItsChangeIs(t *testing.T) {
 		keys["good"] = c.key
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			for _, h := range headers {
-				real := p.trial(t, d, p.book.Request(d))
-				real.Items.Restore(c.Items)
-				real.Restart()
+				done := p.trial(t, d, p.book.Request(d))
+				done.Items.Restore(c.Items)
+				done.Restart()
 				c.Restart()
 				got := c.Within(dry(c.Context()), keys[name], d.Method, c.path, c.body, h...)
-				want := real.Call(keys[name], d.Method, real.path, real.body, h...)
+				want := done.Call(keys[name], d.Method, done.path, done.body, h...)
 				c.left()
 				if want.Status == d.Status {
 					got.Want(http.StatusOK)

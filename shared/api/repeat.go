@@ -299,7 +299,7 @@ type heldChange struct {
 
 	out      *draft
 	notes    *store.Notes // of the run that gave out, nil for an answer that was kept
-	refusal  error // what the next run's commit is answered
+	refusal  error        // what the next run's commit is answered
 	reserved bool
 }
 
