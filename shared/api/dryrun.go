@@ -28,8 +28,8 @@ type DryRun struct {
 	Operation string `json:"operation"`
 	Status    int    `json:"status"`
 	// Before and After are what the change is about as its read answers it: null
-	// where there is nothing, or nothing that the account key may read. After is the
-	// change's own answer where it makes something, and where no read answers it.
+	// where there is nothing. Where it makes something, and where nothing reads it or the
+	// account key may not, After is the change's own answer, and Before is null.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
 	// Removes counts, by type, what a deletion takes away in the end, with what
@@ -56,7 +56,7 @@ func (s *Server) answerDryRun(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	ctx, trial, run := store.Try(ctx)
 	out := DryRun{DryRun: true, Operation: d.ID}
-	subject, made := s.subject(r, d)
+	subject, read := s.subject(ctx, r, d)
 	if out.Before, err = s.glance(ctx, r, subject); err != nil {
 		writeProblem(ctx, w, err)
 		return
@@ -71,11 +71,14 @@ func (s *Server) answerDryRun(ctx context.Context, w http.ResponseWriter, r *htt
 		return
 	}
 	out.Status = answer.status
-	if made {
+	switch {
+	case read:
+		if out.After, err = s.glance(ctx, r, subject); err != nil {
+			writeProblem(ctx, w, err)
+			return
+		}
+	case d.Method != http.MethodDelete:
 		out.After = document(answer)
-	} else if out.After, err = s.glance(ctx, r, subject); err != nil {
-		writeProblem(ctx, w, err)
-		return
 	}
 	out.Removes = removed(d, run)
 	if out.AuditRecord, err = recordOf(trial); err != nil {
@@ -97,21 +100,22 @@ func (s *Server) tryable(r *http.Request, d Declaration) (condition *entityTags,
 }
 
 // subject is where what a change is about is read. It is the change's own path, or the
-// one above where that is one word longer, as .../roll-key is. made is true where the
-// change's own answer tells of it: it makes something, or nothing reads it.
-func (s *Server) subject(r *http.Request, d Declaration) (at place, made bool) {
+// one above where that is one word longer, as .../roll-key is. read is false for what is
+// made, and where there is no read, or none for the account key.
+func (s *Server) subject(ctx context.Context, r *http.Request, d Declaration) (at place, read bool) {
 	if d.Audit.Makes() {
-		return place{}, true
+		return place{}, false
 	}
 	at = place{d.Path, r.URL.EscapedPath()}
-	if _, ok := s.reads[at.declared]; ok {
-		return at, false
+	scope, read := s.reads[at.declared]
+	if !read && !strings.HasSuffix(at.declared, "}") {
+		at = place{parent(at.declared), parent(at.path)}
+		scope, read = s.reads[at.declared]
 	}
-	above := place{parent(at.declared), parent(at.path)}
-	if _, ok := s.reads[above.declared]; ok && !strings.HasSuffix(at.declared, "}") {
-		return above, false
+	if !read || scope != "" && !stateOf(ctx).principal.Allows(scope) {
+		return place{}, false
 	}
-	return place{}, d.Method != http.MethodDelete
+	return at, true
 }
 
 // place is a path as it is declared, and as it is asked for.
@@ -121,10 +125,9 @@ type place struct{ declared, path string }
 func parent(path string) string { return path[:max(0, strings.LastIndex(path, "/"))] }
 
 // glance reads what is at a place as the read of it answers the caller: nil for nothing,
-// and for who may not read it.
+// and for no place.
 func (s *Server) glance(ctx context.Context, r *http.Request, at place) (json.RawMessage, error) {
-	scope, ok := s.reads[at.declared]
-	if !ok || scope != "" && !stateOf(ctx).principal.Allows(scope) {
+	if at == (place{}) {
 		return nil, nil
 	}
 	out, problem := s.look(store.Undecided(ctx, "a dry run decides nothing by what it shows"), r, at.path)
