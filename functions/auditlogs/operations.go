@@ -133,7 +133,7 @@ type origin struct {
 }
 
 type route struct {
-	Source *string `json:"source" nullable:"true" doc:"Where it was asked: api or gateway."`
+	Source *string `json:"source" nullable:"true" doc:"Where it was asked: api, mcp or gateway."`
 	URL    *string `json:"url" nullable:"true" doc:"The path, without the query."`
 	Method *string `json:"method" nullable:"true" doc:"The method."`
 }
