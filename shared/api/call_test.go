@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,11 +31,14 @@ import (
 // noter is callers that count how often the use of a key is noted.
 type noter struct {
 	callers
-	noted int
+	noted atomic.Int32
 }
 
 // NoteUse implements api.UseNoter.
-func (n *noter) NoteUse(context.Context, string) func() { n.noted++; return func() {} }
+func (n *noter) NoteUse(context.Context, string) func() {
+	n.noted.Add(1)
+	return func() {}
+}
 
 type batchIn struct{}
 
@@ -219,6 +224,28 @@ func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 	}
 }
 
+// TestCallsAtOnceHaveARecordEach: none takes the place of another.
+func TestCallsAtOnceHaveARecordEach(t *testing.T) {
+	const calls = 8
+	o := newTool(t)
+	o.outer(t, func(ctx context.Context) {
+		o.call(ctx, http.MethodPatch, "a", goodKey, `{}`)
+		before := len(o.records(t))
+		var wg sync.WaitGroup
+		for range calls {
+			wg.Go(func() {
+				if w := o.call(within(ctx, api.Call{Reveal: true}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK {
+					t.Errorf("answered %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(o.records(t)) - before; n != calls {
+			t.Errorf("%d calls left %d records", calls, n)
+		}
+	})
+}
+
 // TestACallHasItsOwnKey: who makes a request lends the calls in it nothing.
 func TestACallHasItsOwnKey(t *testing.T) {
 	o := newTool(t)
@@ -392,7 +419,7 @@ func TestADryRunShowsNoSecrets(t *testing.T) {
 func TestADryRunNotesNoUseOfItsKey(t *testing.T) {
 	o := newTool(t)
 	o.dryRun(t, "a", goodKey, `{}`)
-	if o.callers.noted != 1 { // the outer request's
-		t.Errorf("%d uses are noted", o.callers.noted)
+	if n := o.callers.noted.Load(); n != 1 { // the outer request's
+		t.Errorf("%d uses are noted", n)
 	}
 }

@@ -52,8 +52,10 @@ func watchedServer(t *testing.T, o telemetry.Options) (*api.Server, *bytes.Buffe
 	return server, log
 }
 
-func change(server *api.Server, name string) {
-	r := httptest.NewRequest(http.MethodPatch, "/v1/accounts/acme/things/"+name+"?q=hidden-query", strings.NewReader(`{"secret":"hiddenbody"}`))
+func change(server *api.Server, name string) { changeWithin(context.Background(), server, name) }
+
+func changeWithin(ctx context.Context, server *api.Server, name string) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPatch, "/v1/accounts/acme/things/"+name+"?q=hidden-query", strings.NewReader(`{"secret":"hiddenbody"}`))
 	r.Header.Set("Authorization", "Bearer "+goodKey)
 	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	r.Header.Set("X-Other", "hidden-header")
@@ -65,9 +67,10 @@ const documentation = "../../docs/observability.md"
 func TestTheLineOfARequestIsAsDocumented(t *testing.T) {
 	c := telemetrytest.New(t)
 	server, log := watchedServer(t, telemetry.Options{Tracer: c.Tracer, Metrics: true})
-	change(server, "broken")
+	changeWithin(api.Within(t.Context(), api.Call{Source: "mcp"}), server, "broken")
 	line := telemetrytest.Line(t, log.Bytes(), "request")
 	for name, want := range map[string]any{
+		"source": "mcp", "within": "", "dryRun": false,
 		"operation": "Things_change", "method": "PATCH", "path": "/v1/accounts/acme/things/broken", "status": 500.0,
 		"coldStart": true, "account": "acme", "key": "akey_1", "level": "ERROR", "errors": 1.0, "error": "the cause",
 		"traceId": "0af7651916cd43dd8448eb211c80319c",
@@ -101,7 +104,7 @@ func TestOnlyTheFirstRequestOfAProcessIsAColdStart(t *testing.T) {
 	if line["coldStart"] != false || line["writeUnits"].(float64) <= 0 {
 		t.Errorf("the second line: %s", log)
 	}
-	for _, name := range []string{"_aws", "errors", "traceId", "error"} {
+	for _, name := range []string{"_aws", "errors", "traceId", "error", "source", "within", "dryRun"} {
 		if _, there := line[name]; there {
 			t.Errorf("%s is there, which is for others", name)
 		}

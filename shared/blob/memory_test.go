@@ -1,6 +1,7 @@
 package blob_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/dryrun"
 )
 
 // contents lists a bucket's objects as "key=body".
@@ -85,5 +87,25 @@ func TestClonesAreMadeAndUsedAtTheSameTime(t *testing.T) {
 	all.Wait()
 	if got := contents(t, snapshot); got != "a="+strings.Repeat("1", 100) {
 		t.Errorf("the snapshot holds %s", got)
+	}
+}
+
+// TestADryRunLeavesTheBucketAsItIs, and is given an address that leads nowhere.
+func TestADryRunLeavesTheBucketAsItIs(t *testing.T) {
+	m := blob.NewMemory(time.Now)
+	m.Upload("kept", []byte("x"))
+	ctx, _ := dryrun.Begin(t.Context())
+	if err := m.Put(ctx, "new", strings.NewReader("x")); !errors.Is(err, dryrun.ErrEffect) {
+		t.Errorf("a put: %v", err)
+	}
+	if err := m.Delete(ctx, "kept"); !errors.Is(err, dryrun.ErrEffect) {
+		t.Errorf("a deletion: %v", err)
+	}
+	address, err := m.PresignPut(ctx, blob.UploadKey("1"))
+	if err != nil || address != "https://dry-run.invalid/uploads/1" {
+		t.Errorf("an upload goes to %s, %v", address, err)
+	}
+	if _, err := m.Head(ctx, "kept"); err != nil {
+		t.Errorf("a look: %v", err)
 	}
 }

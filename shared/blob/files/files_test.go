@@ -22,6 +22,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/blob/files"
+	"github.com/gatewright/gatewright/shared/dryrun"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -408,5 +409,20 @@ func TestImportedObjectKeepsItsETag(t *testing.T) {
 	}
 	if err := w.Import(t.Context(), want, strings.NewReader("two")); err == nil {
 		t.Error("it was replaced")
+	}
+}
+
+// TestADryRunLeavesTheFilesAsTheyAre, and is given an address that leads nowhere.
+func TestADryRunLeavesTheFilesAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	ctx, _ := dryrun.Begin(t.Context())
+	if err := w.Put(ctx, blob.SourceKey("1"), strings.NewReader("x")); !errors.Is(err, dryrun.ErrEffect) {
+		t.Errorf("a put: %v", err)
+	}
+	if err := w.Delete(ctx, blob.SourceKey("1")); !errors.Is(err, dryrun.ErrEffect) {
+		t.Errorf("a deletion: %v", err)
+	}
+	if address, err := w.PresignPut(ctx, blob.UploadKey("1")); err != nil || address != "https://dry-run.invalid/uploads/1" {
+		t.Errorf("an upload goes to %s, %v", address, err)
 	}
 }

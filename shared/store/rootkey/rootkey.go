@@ -52,7 +52,7 @@ var _ seal.Wrapper = wrapper{}
 func purpose() map[string]string { return map[string]string{"gatewright": "root-key"} }
 
 func (w wrapper) Generate(ctx context.Context) ([]byte, error) {
-	out, err := w.client.GenerateDataKeyWithoutPlaintext(ctx, &kms.GenerateDataKeyWithoutPlaintextInput{
+	out, err := w.client.GenerateDataKeyWithoutPlaintext(lasting(ctx), &kms.GenerateDataKeyWithoutPlaintextInput{
 		KeyId: &w.keyID, KeySpec: types.DataKeySpecAes256, EncryptionContext: purpose(),
 	})
 	if err != nil {
@@ -90,11 +90,15 @@ type rootKeyRecord struct {
 }
 
 // apart takes a key's first use out of the change that it is used for: in a process
-// that has no root key yet, it comes in the middle of one. The key of a dry run is
-// everybody's: one that was kept in memory alone would seal what nobody can open.
+// that has no root key yet, it comes in the middle of one.
 func apart(ctx context.Context) context.Context {
-	ctx = dryrun.Outside(ctx, "the root key is the installation's, and of no change")
-	return store.Undecided(ctx, "a root key is written once, and never changed")
+	return store.Undecided(lasting(ctx), "a root key is written once, and never changed")
+}
+
+// lasting takes it out of a dry run as well: a key that was kept in memory alone would
+// seal what nobody can open.
+func lasting(ctx context.Context) context.Context {
+	return dryrun.Outside(ctx, "the root key is the installation's, and of no change")
 }
 
 func (s keyStore) Load(ctx context.Context) ([]byte, error) {

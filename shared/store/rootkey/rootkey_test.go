@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"github.com/gatewright/gatewright/shared/dryrun"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -32,7 +33,10 @@ type keyService struct {
 
 var errDenied = errors.New("AccessDeniedException")
 
-func (s *keyService) GenerateDataKeyWithoutPlaintext(_ context.Context, in *kms.GenerateDataKeyWithoutPlaintextInput, _ ...func(*kms.Options)) (*kms.GenerateDataKeyWithoutPlaintextOutput, error) {
+func (s *keyService) GenerateDataKeyWithoutPlaintext(ctx context.Context, in *kms.GenerateDataKeyWithoutPlaintextInput, _ ...func(*kms.Options)) (*kms.GenerateDataKeyWithoutPlaintextOutput, error) {
+	if err := dryrun.Refuse(ctx, "a data key"); err != nil {
+		return nil, err // as package cloud has it
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *in.KeyId != s.keyID || in.KeySpec != types.DataKeySpecAes256 {
@@ -136,5 +140,20 @@ func TestRefusalOfKMSIsTold(t *testing.T) {
 	source := rootkey.New(&keyService{keyID: "key"}, "another", storetest.New(t), time.Now)
 	if _, err := source.Root(t.Context()); !errors.Is(err, errDenied) {
 		t.Errorf("answered %v", err)
+	}
+}
+
+// TestTheRootKeyThatADryRunMakesIsKept: one in memory alone would seal what no other
+// process can open.
+func TestTheRootKeyThatADryRunMakesIsKept(t *testing.T) {
+	service, table := &keyService{keyID: "key"}, storetest.New(t)
+	tried, _, _ := store.Try(t.Context())
+	first, err := rootkey.New(service, "key", table, time.Now).Root(tried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := rootkey.New(service, "key", table, time.Now).Root(t.Context())
+	if err != nil || !bytes.Equal(first, second) {
+		t.Errorf("a dry run has %v, and another process %v, %v", first, second, err)
 	}
 }
