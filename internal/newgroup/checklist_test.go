@@ -32,6 +32,9 @@ const (
 // is edited, or merged, by everybody who adds a group.
 var derived = map[string]*regexp.Regexp{
 	"functions/platform/openapi.json": nil,
+	// The tools that are made of it, as they are served and as they are shown.
+	"shared/apitools/made.json":           nil,
+	"shared/apitools/testdata/tools.json": nil,
 	// What the installation costs, in tables that a test writes.
 	"docs/cost.md": tables,
 	// The bounds of its requests.

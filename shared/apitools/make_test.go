@@ -36,6 +36,16 @@ func load(t testing.TB) []apitools.Tool {
 	return tools
 }
 
+// remade are the tools of the document as it is.
+func remade(t testing.TB) []apitools.Tool {
+	t.Helper()
+	tools, err := apitools.Make(document(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
 func decode[T any](t testing.TB, raw []byte) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -66,7 +76,7 @@ func TestEveryOperationIsOneTool(t *testing.T) {
 			}
 		}
 	}
-	for _, tool := range load(t) {
+	for _, tool := range remade(t) {
 		at := tool.Method + " " + tool.Path
 		o, ok := missing[at]
 		if !ok {
@@ -88,10 +98,7 @@ func TestEveryOperationIsOneTool(t *testing.T) {
 
 // TestWhatIsServedIsWhatIsMade: the files are those of the document beside them.
 func TestWhatIsServedIsWhatIsMade(t *testing.T) {
-	tools, err := apitools.Make(document(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := remade(t)
 	if !reflect.DeepEqual(tools, load(t)) {
 		t.Error("made.json has other tools than the document: run make goldens PKG=./functions")
 	}
@@ -120,7 +127,7 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 // TestClientsTakeEveryTool: names, texts and schemas are such as all of them read.
 func TestClientsTakeEveryTool(t *testing.T) {
 	names := map[string]bool{}
-	for _, tool := range load(t) {
+	for _, tool := range remade(t) {
 		if !toolName.MatchString(tool.Name) || names[tool.Name] {
 			t.Errorf("%s is no name, or is one twice", tool.Name)
 		}
@@ -177,7 +184,7 @@ func properties(t *testing.T, tool apitools.Tool) map[string]map[string]any {
 
 // TestToolsHaveTheirOwnArguments: each that changes something can be tried, and each that may answer a secret asked for it.
 func TestToolsHaveTheirOwnArguments(t *testing.T) {
-	for _, tool := range load(t) {
+	for _, tool := range remade(t) {
 		all := properties(t, tool)
 		for name, want := range map[string]bool{apitools.DryRun: !tool.ReadOnly, apitools.RevealSecrets: tool.Secrets != nil} {
 			p, has := all[name]
