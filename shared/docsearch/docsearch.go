@@ -20,9 +20,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 )
@@ -39,6 +42,10 @@ const MaxResults = 20
 // remembered is how many questions' vectors are kept: 1.6 MB.
 const remembered = 1024
 
+// patience is how long a question waits for its turn to be made a vector. Who would wait longer is answered by words, so
+// that nobody waits a second behind sixteen clients (decision 0046).
+const patience = 400 * time.Millisecond
+
 // ErrQuery is of a question that is empty, longer than MaxQueryBytes or no UTF-8.
 var ErrQuery = errors.New("docsearch: a question is 1 to 2,048 bytes of UTF-8")
 
@@ -54,6 +61,8 @@ const (
 // Found is what a search gives.
 type Found struct {
 	Mode Mode
+	// Busy says that it is Lexical although there are weights: too many questions were before this one.
+	Busy bool
 	// Covered is false where the best result is so far from the question that the documentation probably says nothing about
 	// it. The results are there nonetheless.
 	Covered bool
@@ -72,15 +81,24 @@ type Result struct {
 type Searcher struct {
 	index   *Index
 	words   func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
-	model   func() (*minilm.Model, error)
+	weights func() ([]byte, error)
+	// reading guards what was read of the weights: the model, or why there is none.
+	reading sync.Mutex
+	read    *minilm.Model
+	failure error
 	vectors *lru.Cache[string, minilm.Vector]
+	// flights are the questions that are waiting or made vectors: of several that are equal, one.
+	flights singleflight.Group
 	// turns bounds how many questions are made vectors at a time, and with it the memory for them: one a core, since
 	// each takes all of one.
 	turns chan struct{}
+	// waiting is how many questions wait for a turn or have one, of equal ones one.
+	waiting atomic.Int64
 }
 
-// New makes a searcher. The function weights gives the bytes of the file that `make docs-index` makes; it is called at the first search, once.
-// Where it answers fs.ErrNotExist, or is nil, searches are lexical. So they are where it fails in another way, which Semantic tells.
+// New makes a searcher. The function weights gives the bytes of the file that `make docs-index` makes; it is called at the first search, once,
+// and again at later ones for as long as it answers fs.ErrNotExist: the file may still come. Without it, or where it is nil, searches are
+// lexical. So they are where it fails in another way, which Semantic tells.
 func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	vectors, err := lru.New[string, minilm.Vector](remembered)
 	if err != nil {
@@ -94,21 +112,33 @@ func New(index *Index, weights func() ([]byte, error)) *Searcher {
 		words:   sync.OnceValue(func() *lexicon { return newLexicon(index) }),
 		vectors: vectors,
 		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
-		model: sync.OnceValues(func() (*minilm.Model, error) {
-			file, err := weights()
-			if err != nil {
-				return nil, fmt.Errorf("read the weights: %w", err)
-			}
-			model, err := minilm.Read(file)
-			if err != nil {
-				return nil, err
-			}
-			if model.Digest() != index.weights {
-				return nil, errors.New("docsearch: the index was made with other weights; make both with make docs-index")
-			}
-			return model, nil
-		}),
+		weights: weights,
 	}
+}
+
+// model reads the weights unless that was tried before.
+func (s *Searcher) model() (*minilm.Model, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.read == nil && (s.failure == nil || errors.Is(s.failure, fs.ErrNotExist)) {
+		s.read, s.failure = s.readWeights()
+	}
+	return s.read, s.failure
+}
+
+func (s *Searcher) readWeights() (*minilm.Model, error) {
+	file, err := s.weights()
+	if err != nil {
+		return nil, fmt.Errorf("read the weights: %w", err)
+	}
+	model, err := minilm.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if model.Digest() != s.index.weights {
+		return nil, errors.New("docsearch: the index was made with other weights; make both with make docs-index")
+	}
+	return model, nil
 }
 
 // Semantic reads the weights unless they were read before, and says why searches are lexical: nil where they are not,
@@ -131,24 +161,46 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Foun
 		return s.lexical(question, limit), nil //nolint:nilerr // what kept the weights away is told by Semantic, and the answer's mode
 	}
 	vector, err := s.vector(ctx, model, question)
-	if err != nil {
+	switch {
+	case errors.Is(err, errBusy):
+		found := s.lexical(question, limit)
+		found.Busy = true
+		return found, nil
+	case err != nil:
 		return Found{}, err
 	}
 	return s.semantic(vector, limit), nil
 }
 
-// vector is a question's, remembered or made when it is its turn.
+// errBusy is of a question whose turn did not come in time.
+var errBusy = errors.New("docsearch: too many questions wait")
+
+// vector is a question's, remembered or made when it is its turn. Its faults are errBusy and the end of the context, which is not
+// looked at while it waits: that is short, and others may wait for the same.
 func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question string) (minilm.Vector, error) {
 	if vector, there := s.vectors.Get(question); there {
 		return vector, nil
 	}
-	select {
-	case s.turns <- struct{}{}:
-		defer func() { <-s.turns }()
-	case <-ctx.Done():
-		return minilm.Vector{}, ctx.Err()
+	if err := context.Cause(ctx); err != nil {
+		return minilm.Vector{}, err
 	}
-	vector := model.EmbedFirst(question, maxQuestionTokens)
-	s.vectors.Add(question, vector)
-	return vector, nil
+	made, err, _ := s.flights.Do(question, func() (any, error) {
+		wait := time.NewTimer(patience)
+		defer wait.Stop()
+		s.waiting.Add(1)
+		defer s.waiting.Add(-1)
+		select {
+		case s.turns <- struct{}{}:
+			defer func() { <-s.turns }()
+		case <-wait.C:
+			return nil, errBusy
+		}
+		vector := model.EmbedFirst(question, maxQuestionTokens)
+		s.vectors.Add(question, vector)
+		return vector, nil
+	})
+	if err != nil {
+		return minilm.Vector{}, err
+	}
+	return made.(minilm.Vector), nil //nolint:forcetypeassert // as above
 }
