@@ -20,7 +20,7 @@ HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
 FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lambda/main.go))
 SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/container/main.go))
 # What runs on this machine: its own architecture's.
-BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) $(SERVICES:%=dist/$(HOST)/%/container)
+BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) dist/$(HOST)/mcpdocs/weights $(SERVICES:%=dist/$(HOST)/%/container)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
 PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
 # What runs beside an installation, on machines without one.
@@ -53,13 +53,19 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index fetch-weights help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
+run: $(PRODUCT) fetch-weights ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
+
+# What searches the documentation by meaning is fetched while the product runs, once: it is 83 MB, and without a network, or without
+# Python, the search is by words. The product finds the file when it comes.
+fetch-weights:
+	@test -e $(DOCS_WEIGHTS) || test -e .bin/docsearch/tried || ! command -v python3 >/dev/null || { mkdir -p .bin/docsearch && touch .bin/docsearch/tried && \
+		{ $(MAKE) --silent $(DOCS_WEIGHTS) </dev/null >/dev/null 2>&1 & }; }
 
 cli: $(COMMAND) ## build the command gatewright, which connects tunnels, into dist/
 
@@ -186,7 +192,7 @@ docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is sear
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
-build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
+build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
@@ -286,6 +292,10 @@ $(COMMAND): FORCE
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
+
+# The function's asset has the weights beside its bootstrap where make docs-index has made them, and is complete without.
+dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
+	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-index makes what searches it by meaning." >&2; fi
 
 # Static, and so all that its image needs.
 dist/%/container: FORCE

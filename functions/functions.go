@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/functions/environments"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/functions/mcpdocs"
 	"github.com/gatewright/gatewright/functions/metering"
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
 	"github.com/gatewright/gatewright/functions/operations"
@@ -48,6 +49,7 @@ type Group struct {
 func Groups() []Group {
 	return []Group{
 		{platform.Group, platform.Bind},
+		{mcpdocs.Group, mcpdocs.Bind},
 		{accountkeys.Group, accountkeys.Bind},
 		{keybuckets.Group, keybuckets.Bind},
 		{consumers.Group, consumers.Bind},

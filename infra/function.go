@@ -47,6 +47,9 @@ func declaredFunctions(s Settings) []declared {
 	var out []declared
 	for _, g := range functions.Groups() {
 		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB}
+		if g.Computes {
+			d.memory = s.ComputeMemoryMB
+		}
 		for _, o := range d.routes {
 			d.uses = append(append(d.uses, o.Uses...), o.Asides()...)
 		}

@@ -42,6 +42,8 @@ type Settings struct {
 	RelayURL string
 	// MemoryMB is each function's memory; gateway and builder have their own.
 	MemoryMB, GatewayMemoryMB, BuilderMemoryMB int
+	// ComputeMemoryMB is that of functions that compute (api.Group.Computes): their share of a processor comes with it.
+	ComputeMemoryMB int
 	// LogDays is how long logs are kept, one of the numbers that the log
 	// service takes.
 	LogDays int
@@ -124,6 +126,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		MemoryMB:         number("memory", 256),
 		GatewayMemoryMB:  number("gatewayMemory", 512),
 		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
+		ComputeMemoryMB:  number("computeMemory", 1024), // three fifths of a processor
 		LogDays:          number("logDays", 30),
 		WAF:              text("waf", "false") == "true",
 		Emulator:         text("emulator", ""),
@@ -163,7 +166,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
-	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB} {
+	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
 		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
 	}
 	return s, errors.Join(wrong...)

@@ -43,6 +43,11 @@ func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, g
 	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions have a working directory of their own
 		return nil, fmt.Errorf("find the root key: %w", err)
 	}
+	if c.DocsWeights != "" {
+		if c.DocsWeights, err = filepath.Abs(c.DocsWeights); err != nil {
+			return nil, fmt.Errorf("find the weights of the documentation's search: %w", err)
+		}
+	}
 	credentials := lambdahost.Credentials{AccessKeyID: o.bucket.credentials.AccessKeyID, SecretAccessKey: o.bucket.credentials.SecretAccessKey}
 	w := &bootstraps{
 		folder:      folder,
@@ -153,6 +158,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarDNSRecords:       c.DNSRecords,
 		config.VarACMEDirectory:    c.ACMEDirectory,
 		config.VarRelay:            c.Relay,
+		config.VarDocsWeights:      c.DocsWeights,
 		config.VarPrivateUpstreams: strconv.FormatBool(c.PrivateUpstreams),
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),

@@ -98,6 +98,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		S3Endpoint:       s3,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),
 		ACMEDirectory:    s.getenv(config.VarACMEDirectory),
+		DocsWeights:      s.getenv(config.VarDocsWeights),
 		PrivateUpstreams: true, // a developer's upstreams are on this machine
 
 		HeaderUnderscores: s.underscores,

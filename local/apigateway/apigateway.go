@@ -151,7 +151,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // there.
 func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.Declaration) (body []byte, status int, detail string) {
 	if g.o.Callers != nil && r.ContentLength != 0 {
-		if !operation.TakesBody {
+		if !operation.TakesBody && !operation.TakesMessage {
 			return nil, 0, ""
 		}
 		if !operation.Public {

@@ -76,8 +76,10 @@ type Operation[In, Out any] struct {
 	// Uses is what the operation does outside its process: the grants of its
 	// function are the union of its operations'.
 	Uses []Use
-	// Parameters documents what In reads by a Resolver rather than by tags.
+	// Parameters documents what In reads by a Resolver rather than by tags, and Message a body that it reads so:
+	// nothing is checked of that before.
 	Parameters []*huma.Param
+	Message    *huma.RequestBody
 }
 
 // Unseen is what an operation answers to a key of the account that does not see
@@ -158,6 +160,8 @@ type Declaration struct {
 	Limit                Limit
 	Uses                 []Use
 	TakesBody            bool
+	// TakesMessage tells that it takes a body of which nothing is checked before it is answered.
+	TakesMessage bool
 	// Single tells that it reads one thing, and not a list: its answers have an ETag.
 	Single bool
 	// Slashed is the part of Path, in braces, whose values may hold slashes, such
@@ -206,7 +210,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Hidden: o.Hidden, NoTool: o.NoTool, Scope: o.Scope, Unseen: o.Unseen,
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
-		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, Slashed: inputOf[In]().slashed,
+		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
 		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
 	}
 }
@@ -298,6 +302,9 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 				op.Responses[strconv.Itoa(d.Status)].Content = written(cmp.Or(body.Tag.Get("contentType"), "application/json"))
 			}
 		}
+		if tag != "" { // else huma would read the body
+			op.RequestBody = o.Message
+		}
 		if d.TakesBody { // huma fills it in
 			op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{}}
 		}
@@ -333,6 +340,9 @@ type Group struct {
 	// Title and Description are its tag in the OpenAPI document. The names of
 	// its schemas begin with the title, so that a new one renames them all.
 	Title, Description string
+	// Computes says that its operations take the processor rather than wait for others: in AWS its function has a larger share
+	// of one, which comes with memory.
+	Computes bool
 	// Operations in the order in which a reader wants them.
 	Operations []Declared
 }

@@ -39,6 +39,7 @@ const (
 	VarStreaming        = "GATEWRIGHT_STREAMING"
 	VarUnderscores      = "GATEWRIGHT_HEADER_UNDERSCORES"
 	VarRelay            = "GATEWRIGHT_RELAY"
+	VarDocsWeights      = "GATEWRIGHT_DOCS_WEIGHTS"
 )
 
 // VarRelayCertificate has the relay's certificate chain and private key, as PEM. It is
@@ -95,6 +96,9 @@ type Config struct {
 	// through which a gateway in another process asks the services behind them, such as
 	// https://relay.example.com; "" where there is none.
 	Relay string
+	// DocsWeights is the file of weights by which the documentation is searched, "" for the one beside the binary, if there is
+	// one (functions/mcpdocs).
+	DocsWeights string
 	// HeaderUnderscores lets header fields whose names have "_" pass to upstreams,
 	// which may take them for fields of the gateway's.
 	HeaderUnderscores bool
@@ -120,6 +124,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		S3Endpoint:       getenv(VarS3Endpoint),
 		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
 		Relay:            getenv(VarRelay),
+		DocsWeights:      getenv(VarDocsWeights),
 	}
 	var wrong []error
 	for _, v := range []struct {

@@ -19,8 +19,9 @@ type Answerer interface {
 type Answer struct {
 	// By names who answers: Extractive.
 	By string
-	// Mode is how the passages were found.
+	// Mode is how the passages were found, Busy as in Found.
 	Mode Mode
+	Busy bool
 	// Covered is false where the documentation probably says nothing about the question. Then there are no quotes.
 	Covered bool
 	// Quotes are the answer, the best passage's first.
@@ -63,7 +64,7 @@ func (e *Extractive) Answer(ctx context.Context, question string) (Answer, error
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{By: byExtractive, Mode: found.Mode, Covered: found.Covered, Near: found.Results}
+	answer := Answer{By: byExtractive, Mode: found.Mode, Busy: found.Busy, Covered: found.Covered, Near: found.Results}
 	if !found.Covered {
 		return answer, nil
 	}

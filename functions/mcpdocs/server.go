@@ -1,0 +1,137 @@
+package mcpdocs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/cards"
+	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/installation"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+)
+
+// callsASecond is how many calls an address may send in a second. A core makes some thirty questions a second vectors
+// (docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md).
+const callsASecond = 10
+
+// instructions are what a model is told of the server as a whole.
+const instructions = "The documentation of Gatewright, an API management platform. Search it for passages, or ask a question that is answered with their sentences and where they stand. " +
+	"What the documentation does not say is answered as not covered: do not make it up."
+
+// server answers messages.
+type server struct {
+	parts     installation.Parts
+	addresses *api.Addresses
+	// found searches the documentation: its index is read for the first message that asks, and the weights for the first search.
+	found func() (*library, error)
+	front func() *sharedmcp.Server
+}
+
+// library is the documentation with who answers from it.
+type library struct {
+	searcher *docsearch.Searcher
+	answerer docsearch.Answerer
+}
+
+// Bind returns the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	s := &server{parts: p, addresses: api.NewAddresses(callsASecond, p.Now)}
+	s.found = sync.OnceValues(func() (*library, error) {
+		index, err := docsearch.Documentation()
+		if err != nil {
+			return nil, err // a test has read it
+		}
+		searcher := docsearch.New(index, weights(p.Config.DocsWeights))
+		if err := searcher.Semantic(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.Log.Error("the documentation is searched by words: its weights cannot be used", "error", err)
+		}
+		return &library{searcher, docsearch.NewExtractive(searcher)}, nil
+	})
+	s.front = sync.OnceValue(s.newFront)
+	return []api.Route{
+		ask.To(s.answer),
+		noStream.To(refuse),
+		noSession.To(refuse),
+		preflight.To(func(context.Context, *struct{}) (*preflightOut, error) {
+			return &preflightOut{CrossOrigin: CrossOrigin{"*"}, AllowMethods: http.MethodPost, AllowHeaders: "*", MaxAge: "3600"}, nil
+		}),
+	}
+}
+
+func (s *server) newFront() *sharedmcp.Server {
+	about := cards.Docs()
+	front := sharedmcp.New(sharedmcp.Setup{
+		Name: about.Name, Version: about.Version, Instructions: instructions,
+		MayAsk: func(*http.Request) bool { return true },
+		Failed: s.failed,
+		// Each call of a batch counts as one.
+		Again: func(ctx context.Context, message []byte) *http.Response {
+			r := ctx.Value(requestKey{}).(*http.Request) //nolint:forcetypeassert // answer has put it there
+			again, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
+			if err != nil {
+				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // of an address that was asked before
+			}
+			again.Header = r.Header.Clone()
+			return s.pass(again)
+		},
+	})
+	s.addTools(front)
+	return front
+}
+
+// requestKey is where the context of a message has its request, an *http.Request.
+type requestKey struct{}
+
+// pass lets a call in, or refuses it for its address.
+func (s *server) pass(r *http.Request) *http.Response {
+	wait := s.addresses.Take(r)
+	if wait == 0 {
+		return s.front().Answer(r)
+	}
+	text := fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"An address may send %d calls a second here, and this one has. Repeat it after the time in Retry-After."}}`, callsASecond)
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests,
+		Header:     http.Header{"Content-Type": {"application/json"}, "Retry-After": {strconv.Itoa(int(math.Ceil(float64(wait) / float64(time.Second))))}},
+		Body:       io.NopCloser(bytes.NewReader([]byte(text))), ContentLength: int64(len(text)),
+	}
+}
+
+// answer answers one message.
+func (s *server) answer(ctx context.Context, in *messageIn) (*messageOut, error) {
+	response := s.pass(in.request.WithContext(context.WithValue(ctx, requestKey{}, in.request)))
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to a message: %w", err)
+	}
+	return &messageOut{
+		CrossOrigin: CrossOrigin{"*"}, Status: response.StatusCode, ContentType: response.Header.Get("Content-Type"), CacheControl: "no-store",
+		RetryAfter: response.Header.Get("Retry-After"), Body: body,
+	}, nil
+}
+
+// refuse answers what a server without sessions does not have (specification 4.1).
+func refuse(context.Context, *struct{}) (*refusalOut, error) {
+	return &refusalOut{
+		CrossOrigin: CrossOrigin{"*"}, Allow: http.MethodPost, ContentType: "text/plain; charset=utf-8",
+		Body: []byte("Send a POST: this server holds no stream open, and has no sessions to end.\n"),
+	}, nil
+}
+
+// failed logs a panic of a call, and answers what its client is told.
+func (s *server) failed(ctx context.Context, cause any) string {
+	s.parts.Log.LogAttrs(ctx, slog.LevelError, "a tool's call panicked", slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+	return "The server failed on this call. Quote the request id when you report it."
+}

@@ -1,0 +1,33 @@
+package mcpdocs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gatewright/gatewright/shared/disk"
+)
+
+// weightsFile is what `make docs-index` calls the weights: beside the function's bootstrap in its asset, and in the folder
+// docsearch beside the local run.
+const weightsFile = "minilm-l6-v2.weights"
+
+// weights gives what maps the file that is configured, or else the one beside the binary. fs.ErrNotExist is for none.
+func weights(configured string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		if configured != "" {
+			return disk.Map(configured)
+		}
+		binary, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		folder := filepath.Dir(binary)
+		file, err := disk.Map(filepath.Join(folder, weightsFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			file, err = disk.Map(filepath.Join(folder, "docsearch", weightsFile))
+		}
+		return file, err
+	}
+}
