@@ -63,7 +63,7 @@ run: $(PRODUCT) fetch-weights ## start the whole product here; data stays in .ga
 
 # What searches the documentation by meaning is fetched while the product runs, once: it is 83 MB, and without a network, or without
 # Python, the search is by words. The product finds the file when it comes.
-fetch-weights:
+fetch-weights: ## fetch, in the background and once, what searches the documentation by meaning (part of make run)
 	@test -e $(DOCS_WEIGHTS) || test -e .bin/docsearch/tried || ! command -v python3 >/dev/null || { mkdir -p .bin/docsearch && touch .bin/docsearch/tried && \
 		{ $(MAKE) --silent $(DOCS_WEIGHTS) </dev/null >/dev/null 2>&1 & }; }
 

@@ -98,7 +98,7 @@ func eventOf(t *testing.T, d api.Declaration, r samples.Request, names samples.N
 	if !d.Public {
 		e.Headers["Authorization"] = "Bearer " + sampleKey
 	}
-	if d.TakesBody {
+	if d.TakesBody || d.TakesMessage {
 		e.Headers["Content-Type"] = "application/json"
 		e.Body = body
 	}

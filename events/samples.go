@@ -142,7 +142,7 @@ func (r Request) Target(d api.Declaration, n Names) (target, body string, err er
 		}
 		target += "?" + query
 	}
-	if d.TakesBody && r.Body == nil {
+	if (d.TakesBody || d.TakesMessage) && r.Body == nil {
 		return "", "", fmt.Errorf("%s takes a body: its group's samples.json needs a good one", d.ID)
 	}
 	body, err = n.fill(string(r.Body), quoted)

@@ -132,6 +132,9 @@ func (a Answer) Told() string {
 	if a.Status < http.StatusBadRequest {
 		return a.Body
 	}
+	if a.Status == http.StatusMethodNotAllowed && strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
+		return a.Body // of a server of messages (specification 4.1)
+	}
 	if kind := a.Header.Get("Content-Type"); kind != "application/problem+json" {
 		a.t.Fatalf("%s: %d is answered with %s, which is no problem document: %s", a.call, a.Status, kind, a.Body)
 	}

@@ -41,10 +41,9 @@ var (
 )
 
 func notAllowed(method, id, summary string) api.Operation[struct{}, refusalOut] {
-	return api.Operation[struct{}, refusalOut]{
-		ID: id, Method: method, Path: endpoint, Status: http.StatusMethodNotAllowed,
-		Summary: summary, Public: true, Hidden: true,
-	}
+	o := api.Operation[struct{}, refusalOut]{ID: id, Method: method, Path: endpoint, Summary: summary, Public: true, Hidden: true}
+	o.Status = http.StatusMethodNotAllowed
+	return o
 }
 
 var preflight = api.Operation[struct{}, preflightOut]{

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"mime"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -78,7 +79,7 @@ func (s *server) newFront() *sharedmcp.Server {
 		Failed: s.failed,
 		// Each call of a batch counts as one.
 		Again: func(ctx context.Context, message []byte) *http.Response {
-			r := ctx.Value(requestKey{}).(*http.Request) //nolint:forcetypeassert // answer has put it there
+			r := ctx.Value(requestKey{}).(*http.Request) // answer has put it there
 			again, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
 			if err != nil {
 				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // of an address that was asked before
@@ -110,7 +111,11 @@ func (s *server) pass(r *http.Request) *http.Response {
 
 // answer answers one message.
 func (s *server) answer(ctx context.Context, in *messageIn) (*messageOut, error) {
-	response := s.pass(in.request.WithContext(context.WithValue(ctx, requestKey{}, in.request)))
+	r := in.request.Clone(ctx)
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "text/plain" {
+		r.Header.Del("Content-Type") // as existing clients of the API send JSON (contract 1.1)
+	}
+	response := s.pass(r.WithContext(context.WithValue(ctx, requestKey{}, r)))
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {

@@ -211,7 +211,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Public: o.Public, Hidden: o.Hidden, NoTool: o.NoTool, Scope: o.Scope, Unseen: o.Unseen,
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
-		Single: o.Method == http.MethodGet && single(reflect.TypeFor[Out]()),
+		Single: o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
 	}
 }
 

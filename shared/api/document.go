@@ -176,6 +176,15 @@ func operations(doc *huma.OpenAPI) (all []*huma.Operation) {
 func responses(doc *huma.OpenAPI, d Declaration) map[string]*huma.Response {
 	out := make(map[string]*huma.Response)
 	for _, status := range d.Errors {
+		if d.TakesMessage && status != http.StatusInternalServerError { // errors of the protocol that the message is of
+			out[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: written("application/json")}
+			if status == http.StatusTooManyRequests {
+				out[strconv.Itoa(status)].Headers = map[string]*huma.Param{"Retry-After": {
+					Description: "Whole seconds to wait before repeating the request.", Schema: &huma.Schema{Type: huma.TypeInteger},
+				}}
+			}
+			continue
+		}
 		name := problemName(status)
 		if doc.Components.Responses[name] == nil {
 			doc.Components.Responses[name] = problemResponse(doc, status)

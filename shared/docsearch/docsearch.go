@@ -202,5 +202,5 @@ func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question str
 	if err != nil {
 		return minilm.Vector{}, err
 	}
-	return made.(minilm.Vector), nil //nolint:forcetypeassert // as above
+	return made.(minilm.Vector), nil // as above
 }

@@ -229,7 +229,7 @@ func TestSearchFindsWhatIsAsked(t *testing.T) {
 
 const page = `# How good the search is
 
-A search for the documentation's own MCP server, which is not there yet: nothing serves it. Written by ` + "`make goldens`" + ` where ` + "`make docs-index`" + ` has made the weights. The documentation has %d passages, and %d known questions: what sections
+What [the documentation's MCP server](mcp-docs.md) finds. Written by ` + "`make goldens`" + ` where ` + "`make docs-index`" + ` has made the weights. The documentation has %d passages, and %d known questions: what sections
 answer in words that they do not have, written and reviewed by hand (` + "`shared/docsearch/expansions.txt`" + `).
 
 120 questions have an answer, each in one section or in some, and are in other words than the pages. On 60 of them bonuses and
