@@ -79,7 +79,7 @@ func (s *server) newFront() *sharedmcp.Server {
 		Failed: s.failed,
 		// Each call of a batch counts as one.
 		Again: func(ctx context.Context, message []byte) *http.Response {
-			r := ctx.Value(requestKey{}).(*http.Request) // answer has put it there
+			r, _ := ctx.Value(requestKey{}).(*http.Request) // answer has put it there
 			again, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
 			if err != nil {
 				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // of an address that was asked before

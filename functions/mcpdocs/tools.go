@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/docsearch"
@@ -87,10 +87,10 @@ type (
 
 func (s *server) addTools(front *sharedmcp.Server) {
 	no := false
-	hints := func(title string) *sdk.ToolAnnotations {
-		return &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
+	hints := func(title string) *mcp.ToolAnnotations {
+		return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 	}
-	front.AddTool(&sdk.Tool{
+	front.AddTool(&mcp.Tool{
 		Name: searchTool, Title: "Search the documentation", Annotations: hints("Search the documentation"),
 		Description: "Finds the passages of Gatewright's documentation that fit a query best: guides, the reference of the API's operations, and what each problem means.",
 		InputSchema: json.RawMessage(searchIn), OutputSchema: json.RawMessage(searchOut),
@@ -104,7 +104,7 @@ func (s *server) addTools(front *sharedmcp.Server) {
 		}
 		return s.search(ctx, in.Query, in.Limit)
 	}))
-	front.AddTool(&sdk.Tool{
+	front.AddTool(&mcp.Tool{
 		Name: askTool, Title: "Ask a question about Gatewright", Annotations: hints("Ask a question about Gatewright"),
 		Description: "Answers a question about Gatewright by its documentation, with citations. It says so where the documentation does not cover the question.",
 		InputSchema: json.RawMessage(askIn), OutputSchema: json.RawMessage(askOut),
@@ -117,9 +117,9 @@ func (s *server) addTools(front *sharedmcp.Server) {
 }
 
 // handler checks arguments by their schema, and makes a result of what f gives.
-func handler[In any](in string, f func(context.Context, In) (any, error)) sdk.ToolHandler {
+func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.ToolHandler {
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(json.RawMessage(in)) })
-	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		compiled, err := schema()
 		if err != nil {
 			return nil, err // a test has compiled it
@@ -146,7 +146,7 @@ func handler[In any](in string, f func(context.Context, In) (any, error)) sdk.To
 		if err != nil {
 			return nil, fmt.Errorf("write a result: %w", err)
 		}
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text)}, nil
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text)}, nil
 	}
 }
 

@@ -199,8 +199,6 @@ func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question str
 		s.vectors.Add(question, vector)
 		return vector, nil
 	})
-	if err != nil {
-		return minilm.Vector{}, err
-	}
-	return made.(minilm.Vector), nil // as above
+	vector, _ := made.(minilm.Vector) // none with an error
+	return vector, err
 }
