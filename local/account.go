@@ -65,6 +65,7 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 	create.Flags().StringVar(&f.projects, "projects", auth.AllProjects, "the projects it reaches: * for all, or a list of names")
 	create.Flags().StringVar(&f.environments, "environments", "all", "the environments it reaches: all, or a list of production, preview, development")
 	create.Flags().StringVar(&f.expires, "expires", "", "when it ends: a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; never without it")
+	create.Flags().BoolVar(&f.confirm, "confirm-destructive", false, "have a person confirm, in their MCP client, what removes or replaces something")
 	create.Flags().StringVar(&f.label, "label", "", "a name for people")
 	group.AddCommand(create, listKeysCommand(a), revokeKeyCommand(a))
 	return group
@@ -97,7 +98,10 @@ func resourceNames() string {
 }
 
 // keyFlags are a key's permissions as they are typed.
-type keyFlags struct{ scopes, projects, environments, expires, label string }
+type keyFlags struct {
+	scopes, projects, environments, expires, label string
+	confirm                                        bool
+}
 
 // spec reads the flags. Its error names every one at fault.
 func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
@@ -108,6 +112,7 @@ func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
 		}
 	}
 	out := accounts.Spec{Label: f.label}
+	out.Permissions.Confirm = f.confirm
 	var err error
 	if f.scopes == "" {
 		note("scopes", errors.New("say what the key may do: all, none, or a list such as key-buckets:read,deployments:write"))

@@ -66,6 +66,7 @@ type createIn struct {
 		Scopes       names                   `json:"scopes" doc:"What it may do: all, or a list of RESOURCE:read and RESOURCE:write, which holds read. All are those to come too." example:"[\"deployments:write\"]"`
 		Projects     names                   `json:"projects" required:"false" doc:"The projects that it reaches: all, which is also what is not given, or a list of names."`
 		Environments kindNames               `json:"environments" required:"false" maxItems:"3" doc:"The kinds of environment that it reaches; all unless they are given."`
+		Confirm      bool                    `json:"confirmDestructive" required:"false" doc:"Whether a person has to confirm, in their MCP client, what the key is used for there and removes or replaces something."`
 	} `nameHint:"AccountKeyCreate"`
 }
 
@@ -87,6 +88,7 @@ type AccountKey struct {
 	Scopes       names    `json:"scopes" doc:"What it may do: all, or a list."`
 	Projects     names    `json:"projects" doc:"The projects that it reaches: all, or a list of names."`
 	Environments []string `json:"environments" doc:"The kinds of environment that it reaches."`
+	Confirm      bool     `json:"confirmDestructive,omitempty" doc:"Whether a person has to confirm, in their MCP client, what the key is used for there and removes or replaces something; absent where not."`
 }
 
 type createdKey struct {

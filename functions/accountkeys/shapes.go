@@ -93,6 +93,7 @@ func (in *createIn) spec() (accounts.Spec, error) {
 		spec.ExpiresOn = &e.Value.Time
 	}
 	p := &spec.Permissions
+	p.Confirm = in.Body.Confirm
 	if !in.Body.Scopes.all {
 		p.Scopes = nil
 		for _, name := range in.Body.Scopes.of {
@@ -134,6 +135,7 @@ func view(k accounts.Key) AccountKey {
 		Scopes:       names{of: api.Each(p.Scopes, func(s auth.Scope) string { return string(s) })},
 		Projects:     names{of: api.Each(p.Projects, func(name string) string { return name })},
 		Environments: api.Each(p.Environments, func(k environment.Kind) string { return string(k) }),
+		Confirm:      p.Confirm,
 	}
 	if p.HasAllScopes() {
 		out.Scopes.all = true

@@ -54,6 +54,8 @@ type In struct {
 	Scopes       string     `json:"scopes"`
 	Projects     string     `json:"projects"`
 	Environments string     `json:"environments"`
+	// ConfirmDestructive has a person confirm what the key is used for through MCP and destroys.
+	ConfirmDestructive bool `json:"confirmDestructive"`
 
 	// ID of the key to revoke, and whether to also where it is the last that may
 	// everything.
@@ -170,6 +172,7 @@ func (in In) spec() (accounts.Spec, error) {
 	var wrong fault.Fields
 	out := accounts.Spec{Label: in.Label, ExpiresOn: in.ExpiresOn}
 	p := &out.Permissions
+	p.Confirm = in.ConfirmDestructive
 	for _, field := range []struct {
 		name string
 		read func() error

@@ -124,6 +124,7 @@ func (s *Service) mint(account Account, spec Spec) (string, Key) {
 			Projects:     slices.Clone(spec.Permissions.Projects),
 			Environments: slices.Clone(spec.Permissions.Environments),
 			Scopes:       slices.Clone(spec.Permissions.Scopes),
+			Confirm:      spec.Permissions.Confirm,
 		},
 	}
 }

@@ -27,6 +27,8 @@ type Permissions struct {
 	Environments []environment.Kind `dynamodbav:"environments"`
 	// Scopes are the operations, by resource and direction.
 	Scopes []Scope `dynamodbav:"scopes"`
+	// Confirm has a person confirm what removes or replaces something where the key is used through MCP.
+	Confirm bool `dynamodbav:"confirm,omitempty"`
 }
 
 // Full allows everything.
@@ -40,8 +42,8 @@ func (p Permissions) Allows(s Scope) bool {
 	return slices.Contains(p.Scopes, s) || s.Direction() == Read && slices.Contains(p.Scopes, s.Resource().Write())
 }
 
-// Lacks names the fields in which p allows less than q does: "scopes", "projects"
-// and "environments", none where p allows all that q does.
+// Lacks names the fields in which p allows less than q does: "scopes", "projects",
+// "environments" and "confirmDestructive", none where p allows all that q does.
 func (p Permissions) Lacks(q Permissions) (fields []string) {
 	if slices.ContainsFunc(q.Scopes, func(s Scope) bool { return !p.Allows(s) }) {
 		fields = append(fields, "scopes")
@@ -51,6 +53,9 @@ func (p Permissions) Lacks(q Permissions) (fields []string) {
 	}
 	if slices.ContainsFunc(q.Environments, func(k environment.Kind) bool { return !slices.Contains(p.Environments, k) }) {
 		fields = append(fields, "environments")
+	}
+	if p.Confirm && !q.Confirm {
+		fields = append(fields, "confirmDestructive")
 	}
 	return fields
 }
@@ -63,8 +68,11 @@ func (p Permissions) HasAllScopes() bool {
 // HasAllProjects reports whether they are not limited to some projects.
 func (p Permissions) HasAllProjects() bool { return slices.Contains(p.Projects, AllProjects) }
 
-// IsFull reports whether p allows everything.
-func (p Permissions) IsFull() bool { return len(p.Lacks(Full())) == 0 }
+// IsFull reports whether p allows everything, if a person confirms it or not.
+func (p Permissions) IsFull() bool {
+	p.Confirm = false
+	return len(p.Lacks(Full())) == 0
+}
 
 // Principal is the caller of an operation.
 type Principal struct {
