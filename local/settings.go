@@ -94,6 +94,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		Table: tableName, Bucket: bucketName, KeyFile: keyFile,
 		DeploymentURL:    "http://{deployment}.localhost:" + gatewayPort,
 		APIURL:           strings.TrimSuffix(s.getenv(config.VarAPIURL), "/"),
+		Origins:          strings.Fields(s.getenv(config.VarOrigins)),
 		DynamoDBEndpoint: dynamoDB,
 		S3Endpoint:       s3,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),

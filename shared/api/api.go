@@ -80,6 +80,10 @@ type Operation[In, Out any] struct {
 	// nothing is checked of that before.
 	Parameters []*huma.Param
 	Message    *huma.RequestBody
+	// Carries says that its requests are those of other operations: it does outside its process what these do.
+	Carries bool
+	// Origins says from which pages it may be called by browsers.
+	Origins Origins
 }
 
 // Unseen is what an operation answers to a key of the account that does not see
@@ -159,6 +163,8 @@ type Declaration struct {
 	Errors               []int
 	Limit                Limit
 	Uses                 []Use
+	Carries              bool
+	Origins              Origins
 	TakesBody            bool
 	// TakesMessage tells that it takes a body of which nothing is checked before it is answered.
 	TakesMessage bool
@@ -211,7 +217,8 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Public: o.Public, Hidden: o.Hidden, NoTool: o.NoTool, Scope: o.Scope, Unseen: o.Unseen,
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
-		Single: o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
+		Single:  o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
+		Carries: o.Carries, Origins: o.Origins,
 	}
 }
 
@@ -248,7 +255,7 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	if !o.Public {
 		all = append(all, http.StatusUnauthorized)
 	}
-	if o.Scope != "" {
+	if o.Scope != "" || o.Origins == KnownOrigins {
 		all = append(all, http.StatusForbidden)
 	}
 	if takesBody {

@@ -209,6 +209,10 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		}
 		st.operation, st.route, st.declared = d.ID, d.Path, d.Errors
 		st.span.Name(d.ID)
+		if err := s.letIn(d.Origins, w, r); err != nil {
+			writeProblem(ctx, w, err)
+			return
+		}
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
 			p, err := Caller(ctx, s.callers, r.Header.Get("Authorization"))

@@ -48,6 +48,14 @@ func stateOf(ctx context.Context) *state {
 	return s
 }
 
+// RequestID is the id of the running request, "" outside of one.
+func RequestID(ctx context.Context) string {
+	if s := stateOf(ctx); s != nil {
+		return s.requestID
+	}
+	return ""
+}
+
 // Address is where the client found the operation that it asks: the address of
 // the running request, absolute and without its query. Outside of one it is "".
 func Address(ctx context.Context) string {

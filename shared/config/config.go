@@ -32,6 +32,7 @@ const (
 	VarS3PublicEndpoint = "GATEWRIGHT_S3_PUBLIC_ENDPOINT"
 	VarAPIDomain        = "GATEWRIGHT_API_DOMAIN"
 	VarAPIURL           = "GATEWRIGHT_API_URL"
+	VarOrigins          = "GATEWRIGHT_ORIGINS"
 	VarDNSRecords       = "GATEWRIGHT_DNS_RECORDS"
 	VarACMEDirectory    = "GATEWRIGHT_ACME_DIRECTORY"
 	VarPrivateUpstreams = "GATEWRIGHT_PRIVATE_UPSTREAMS"
@@ -77,6 +78,9 @@ type Config struct {
 	// https://api.example.com or one with a path; "" where the process does not know it. What
 	// names addresses of the API takes this one, and never what a request says of itself.
 	APIURL string
+	// Origins are those of pages that may call the MCP server of the management API beside its own,
+	// such as https://inspector.example.com.
+	Origins []string
 	// DynamoDBEndpoint and S3Endpoint are base addresses of emulators, "" for
 	// AWS. S3PublicEndpoint is the one under which clients reach S3, "" for the
 	// same.
@@ -118,6 +122,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		DeploymentURL:    getenv(VarDeploymentURL),
 		APIDomain:        getenv(VarAPIDomain),
 		APIURL:           strings.TrimSuffix(getenv(VarAPIURL), "/"),
+		Origins:          strings.Fields(getenv(VarOrigins)),
 		ACMEDirectory:    getenv(VarACMEDirectory),
 		DNSRecords:       getenv(VarDNSRecords),
 		DynamoDBEndpoint: getenv(VarDynamoDBEndpoint),
@@ -157,20 +162,23 @@ func (c Config) Validate() error {
 	if (c.KeyFile == "") == (c.KMSKey == "") {
 		wrong = append(wrong, fmt.Errorf("exactly one of %s and %s has to be set", VarKeyFile, VarKMSKey))
 	}
-	if c.DeploymentURL != "" && !isOrigin(c.DeploymentOrigin("name")) || strings.Count(c.DeploymentURL, placeholder) > 1 {
+	if c.DeploymentURL != "" && !IsOrigin(c.DeploymentOrigin("name")) || strings.Count(c.DeploymentURL, placeholder) > 1 {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as http://%s.example.com", VarDeploymentURL, placeholder))
 	}
 	for _, v := range []struct{ name, value string }{
 		{VarDynamoDBEndpoint, c.DynamoDBEndpoint}, {VarS3Endpoint, c.S3Endpoint}, {VarS3PublicEndpoint, c.S3PublicEndpoint},
 	} {
-		if v.value != "" && !isOrigin(strings.TrimSuffix(v.value, "/")) {
+		if v.value != "" && !IsOrigin(strings.TrimSuffix(v.value, "/")) {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
 		}
 	}
 	if c.APIURL != "" && !IsBase(c.APIURL) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://api.example.com", VarAPIURL))
 	}
-	if c.Relay != "" && !isOrigin(c.Relay) {
+	if slices.ContainsFunc(c.Origins, func(o string) bool { return !IsOrigin(o) }) {
+		wrong = append(wrong, fmt.Errorf("%s has one that is no origin such as https://inspector.example.com; write them with spaces between", VarOrigins))
+	}
+	if c.Relay != "" && !IsOrigin(c.Relay) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://relay.example.com", VarRelay))
 	}
 	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
@@ -179,8 +187,8 @@ func (c Config) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// isOrigin reports whether text is scheme://host[:port] and nothing more.
-func isOrigin(text string) bool {
+// IsOrigin reports whether text is scheme://host[:port] and nothing more.
+func IsOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
 		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
@@ -193,7 +201,7 @@ func IsBase(text string) bool {
 		return false
 	}
 	u.Path, u.RawPath = "", ""
-	return isOrigin(u.String())
+	return IsOrigin(u.String())
 }
 
 // DeploymentOrigin is the public origin of a deployment, as its `url`.

@@ -30,6 +30,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarUnderscores] = "true"
 	env[config.VarHeaderFields] = "300"
 	env[config.VarAPIURL] = "https://api.example.com/stage/"
+	env[config.VarOrigins] = "https://a.example.com  http://localhost:6274"
 	env[config.VarRelay] = "https://relay.example.com"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
@@ -46,6 +47,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 		Streaming:        true,
 		Relay:            "https://relay.example.com",
 		APIURL:           "https://api.example.com/stage",
+		Origins:          []string{"https://a.example.com", "http://localhost:6274"},
 
 		HeaderUnderscores: true,
 		HeaderBytes:       64 << 10, HeaderFields: 300,
@@ -78,6 +80,7 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"api address's end":    {config.VarAPIURL, "https://api.example.com/#secret-value"},
 		"api address's gap":    {config.VarAPIURL, "https://api.example.com/a secret-value"},
 		"api address's user":   {config.VarAPIURL, "https://secret-value@api.example.com"},
+		"origins":              {config.VarOrigins, "https://a.example.com https://secret-value/x"},
 		"underscores":          {config.VarUnderscores, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,7 @@ func Settings() []Setting {
 	return append([]Setting{
 		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
 		{VarAPIURL, Run, "the address it listens on", "an address", "the public address of the management API", ", which [the cards of its MCP servers](api.md#found-by-mcp-clients) name: that of the proxy before it, path included"},
+		{VarOrigins, Run, "", "origins with spaces between", "whose pages may call the MCP server of the management API", ": a browser client's, such as `http://localhost:6274`; the API's own may ([browsers](mcp-api.md#from-a-browser))"},
 		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
 		{VarTLSAddr, Run, DefaultTLSAddr, "host:port, or none", "where deployments are served by TLS", ", as `https://<deployment>.localhost:<port>`, with [certificates of a CA of its own](client-certificates.md#tls-on-this-machine); port 0 is any free one"},
 		{VarRelayAddr, Run, DefaultRelayAddr, "host:port, or none", "where agents of tunnels connect", ", at `http://<address>`; port 0 is any free one"},
