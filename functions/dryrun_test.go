@@ -402,7 +402,7 @@ func (o *onRead) Read(ctx context.Context, keys []store.Key) ([]store.Item, erro
 // none declares one.
 func TestReadsAreAnsweredAsEverInADryRun(t *testing.T) {
 	p := newPopulated(t)
-	reads := func(d api.Declaration) bool { return !d.Mutates() }
+	reads := func(d api.Declaration) bool { return !d.Mutates() && !d.Carries }
 	effects := []api.Use{
 		api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.PresignUpload, api.DeleteUpload, api.WriteSource,
 		api.DeleteSource, api.WriteArtifact, api.DeleteArtifact, api.WriteTruststore, api.DeleteTruststore,

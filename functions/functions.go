@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/functions/environments"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/functions/mcp"
 	"github.com/gatewright/gatewright/functions/mcpdocs"
 	"github.com/gatewright/gatewright/functions/metering"
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
@@ -46,7 +47,22 @@ type Group struct {
 }
 
 // Groups lists the groups of operations, in the order of the documentation.
-func Groups() []Group {
+func Groups() []Group { return append(resources(), MCP()) }
+
+// MCP is the group of the MCP server whose tools are the operations of all others.
+func MCP() Group {
+	others := resources()
+	group, bind := mcp.Over(described(others), func(p installation.Parts) (all []api.Route) {
+		for _, g := range others {
+			all = append(all, g.Bind(p)...)
+		}
+		return all
+	})
+	return Group{group, bind}
+}
+
+// resources lists the groups that are about something of their own.
+func resources() []Group {
 	return []Group{
 		{platform.Group, platform.Bind},
 		{mcpdocs.Group, mcpdocs.Bind},
@@ -68,9 +84,11 @@ func Groups() []Group {
 }
 
 // Described returns the groups alone, as api.Document takes them.
-func Described() []api.Group {
-	var out []api.Group
-	for _, g := range Groups() {
+func Described() []api.Group { return described(Groups()) }
+
+func described(groups []Group) []api.Group {
+	out := make([]api.Group, 0, len(groups))
+	for _, g := range groups {
 		out = append(out, g.Group)
 	}
 	return out

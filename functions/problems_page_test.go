@@ -23,7 +23,7 @@ import (
 // longest that fits holds; "" is for texts that commands print.
 var answerers = map[string]string{
 	"functions": "API", "shared": "API", "infra": "API in AWS", "local/apigateway": "API",
-	"functions/gateway": "gateway", "shared/gateway": "gateway",
+	"functions/gateway": "gateway", "shared/gateway": "gateway", "shared/mcp": "API, gateway",
 	"shared/listen":     "both addresses",
 	"shared/blob/files": "upload address",
 	"shared/issuance":   "a certificate's `message`",

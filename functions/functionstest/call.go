@@ -84,7 +84,7 @@ func (w *World) asDeclared(r *http.Request, status int, done []api.Use) {
 		w.Errorf("%s answers %d to %s %s, which it does not declare: list it in Errors", d.ID, status, r.Method, r.URL)
 	}
 	for _, use := range done {
-		apart := use == neverRecordedApart && status >= http.StatusBadRequest // how a refusal is recorded
+		apart := use == neverRecordedApart && (status >= http.StatusBadRequest || d.Carries) // how a refusal is recorded
 		aside := w.asides && slices.Contains(d.Asides(), use)
 		if !apart && !aside && !slices.Contains(d.Uses, use) {
 			w.Errorf("%s does %q for %s %s, which it does not declare: list it in Uses", d.ID, use, r.Method, r.URL)
@@ -160,9 +160,15 @@ func (a Answer) WantHeader(name, value string) Answer {
 // JSON decodes the answer's body.
 func (a Answer) JSON() Value {
 	a.t.Helper()
+	return Parse(a.t, a.Body)
+}
+
+// Parse decodes JSON.
+func Parse(t testing.TB, text string) Value {
+	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(a.Body), &v); err != nil {
-		a.t.Fatalf("%s: %v in %s", a.call, err, a.Body)
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
 	}
 	return Value{v}
 }

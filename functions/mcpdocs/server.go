@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"mime"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/shared/docsearch"
 	"github.com/gatewright/gatewright/shared/installation"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/shared/mcp/endpoint"
 )
 
 // callsASecond is how many calls an address may send in a second. A core makes some thirty questions a second vectors
@@ -63,11 +63,9 @@ func Bind(p installation.Parts) []api.Route {
 	s.front = sync.OnceValue(s.newFront)
 	return []api.Route{
 		ask.To(s.answer),
-		noStream.To(refuse),
-		noSession.To(refuse),
-		preflight.To(func(context.Context, *struct{}) (*preflightOut, error) {
-			return &preflightOut{CrossOrigin: CrossOrigin{"*"}, AllowMethods: http.MethodPost, AllowHeaders: "*", MaxAge: "3600"}, nil
-		}),
+		noStream.To(endpoint.Refuse),
+		noSession.To(endpoint.Refuse),
+		preflight.To(endpoint.Preflighted),
 	}
 }
 
@@ -110,29 +108,9 @@ func (s *server) pass(r *http.Request) *http.Response {
 }
 
 // answer answers one message.
-func (s *server) answer(ctx context.Context, in *messageIn) (*messageOut, error) {
-	r := in.request.Clone(ctx)
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "text/plain" {
-		r.Header.Del("Content-Type") // as existing clients of the API send JSON (contract 1.1)
-	}
-	response := s.pass(r.WithContext(context.WithValue(ctx, requestKey{}, r)))
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the answer to a message: %w", err)
-	}
-	return &messageOut{
-		CrossOrigin: CrossOrigin{"*"}, Status: response.StatusCode, ContentType: response.Header.Get("Content-Type"), CacheControl: "no-store",
-		RetryAfter: response.Header.Get("Retry-After"), Body: body,
-	}, nil
-}
-
-// refuse answers what a server without sessions does not have (specification 4.1).
-func refuse(context.Context, *struct{}) (*refusalOut, error) {
-	return &refusalOut{
-		CrossOrigin: CrossOrigin{"*"}, Allow: http.MethodPost, ContentType: "text/plain; charset=utf-8",
-		Body: []byte("Send a POST: this server holds no stream open, and has no sessions to end.\n"),
-	}, nil
+func (s *server) answer(ctx context.Context, in *endpoint.Message) (*endpoint.Answer, error) {
+	r := in.Request(ctx)
+	return endpoint.AnswerOf(s.pass(r.WithContext(context.WithValue(ctx, requestKey{}, r)))) //nolint:bodyclose // AnswerOf closes it
 }
 
 // failed logs a panic of a call, and answers what its client is told.

@@ -217,7 +217,7 @@ func (s *server) place(ctx context.Context, title, file, anchor string) place {
 	p := place{Title: title, Path: file, Anchor: anchor, URL: repository + file}
 	base := s.parts.Config.APIURL
 	if base == "" {
-		base = strings.TrimSuffix(strings.TrimSuffix(api.Address(sharedmcp.RequestContext(ctx)), "/"), endpoint)
+		base = strings.TrimSuffix(strings.TrimSuffix(api.Address(sharedmcp.RequestContext(ctx)), "/"), Path)
 	}
 	switch name, page := strings.CutSuffix(file, ".md"); {
 	case page && path.Dir(name) == "docs" && path.Base(name) == "README":

@@ -32,6 +32,8 @@ const (
 // is edited, or merged, by everybody who adds a group.
 var derived = map[string]*regexp.Regexp{
 	"functions/platform/openapi.json": nil,
+	// What the MCP server of all operations links.
+	"functions/mcp/deps.txt": nil,
 	// The tools that are made of it, as they are served and as they are shown.
 	"shared/apitools/made.json":           nil,
 	"shared/apitools/testdata/tools.json": nil,

@@ -69,10 +69,10 @@ func (g group) listed(source []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var groups *ast.CompositeLit // what Groups returns
+	var groups *ast.CompositeLit // what resources returns
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "Groups" {
+		if !ok || f.Name.Name != "resources" {
 			continue
 		}
 		for n := range ast.Preorder(f) {
@@ -83,7 +83,7 @@ func (g group) listed(source []byte) ([]byte, error) {
 		}
 	}
 	if groups == nil || len(file.Imports) == 0 {
-		return nil, fmt.Errorf("%s has no list that func Groups returns: add the group by hand", list)
+		return nil, fmt.Errorf("%s has no list that func resources returns: add the group by hand", list)
 	}
 	at := func(p token.Pos) int { return fset.Position(p).Offset }
 	out := slices.Insert(slices.Clone(source), at(groups.Rbrace), fmt.Appendf(nil, "\t{%[1]s.Group, %[1]s.Bind},\n\t", g.Package)...)

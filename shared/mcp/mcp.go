@@ -55,6 +55,8 @@ type Setup struct {
 	// Has reports whether a tool is there for a caller, Lists whether it is listed. A caller may call what is there and
 	// not listed, and is told why that fails. nil is for all tools.
 	Has, Lists func(ctx context.Context, tool string) bool
+	// Whole has all answers come in one piece, those too of which a client wants to be told how they go on.
+	Whole bool
 	// Asks says that tools may answer that a person is to be asked (2026-07-28, "input_required").
 	Asks bool
 }

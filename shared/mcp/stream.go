@@ -98,6 +98,10 @@ type call struct {
 // the answer any more, and the handler's does not.
 func RequestContext(ctx context.Context) context.Context { return callOf(ctx).ctx }
 
+// RequestVersion is the version of the protocol that the client names, by the handler's context; "" is for one of before
+// there were names.
+func RequestVersion(ctx context.Context) string { return callOf(ctx).version }
+
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c

@@ -84,7 +84,7 @@ func (s *Server) answer(r *http.Request) (*http.Response, error) {
 	if batch {
 		return s.batch(r, calls, version)
 	}
-	return s.one(r, &calls[0], version, stream && calls[0].wantsProgress())
+	return s.one(r, &calls[0], version, stream && !s.setup.Whole && calls[0].wantsProgress())
 }
 
 // one answers one call.

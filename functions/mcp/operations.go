@@ -1,0 +1,61 @@
+package mcp
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/mcp/endpoint"
+)
+
+// Path is where the server is.
+const Path = "/mcp"
+
+// Over is what this function answers, and what binds it, over the groups whose operations are its tools, and their
+// routes: it does whatever these do.
+func Over(others []api.Group, routes func(installation.Parts) []api.Route) (api.Group, func(installation.Parts) []api.Route) {
+	ask := developerAPI
+	for _, g := range others {
+		for _, d := range g.Declarations() {
+			ask.Uses = append(ask.Uses, d.Uses...)
+		}
+	}
+	slices.Sort(ask.Uses)
+	ask.Uses = slices.Compact(ask.Uses)
+	return api.Group{
+		Name:        "mcp",
+		Title:       "MCP",
+		Description: "The MCP server that has every operation of this API as a tool.",
+		Operations:  []api.Declared{ask, noStream, noSession, preflight},
+	}, binder(ask, routes)
+}
+
+var developerAPI = api.Operation[messageIn, endpoint.Answer]{
+	ID: "developerApiMcpServer", Method: "POST", Path: Path,
+	Summary: "Call this API as an MCP server",
+	Description: "One message of the Model Context Protocol, in the versions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26, without sessions. " +
+		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are JSON-RPC errors, and those of an operation results with isError.",
+	Unseen: api.UnseenIsLeftOut, Carries: true, Origins: api.KnownOrigins, NoTool: true, Message: endpoint.Body(),
+	Errors: endpoint.Statuses(),
+}
+
+// What the protocol has beside messages.
+var (
+	noStream  = endpoint.NotAllowed("developerApiMcpServer_stream", http.MethodGet, Path, api.KnownOrigins)
+	noSession = endpoint.NotAllowed("developerApiMcpServer_session", http.MethodDelete, Path, api.KnownOrigins)
+	preflight = endpoint.Preflight("developerApiMcpServer_preflight", Path, api.KnownOrigins)
+)
+
+// messageIn is a message, and what its caller wants to see. What is read of the query may stand in a header too.
+type messageIn struct {
+	endpoint.Message
+
+	ReadOnly bool   `query:"readonly" doc:"Whether there are only the tools that change nothing. X-MCP-Readonly: true says the same."`
+	Toolsets string `query:"toolsets" maxLength:"1024" doc:"The groups of operations whose tools there are, by their titles in small letters with hyphens: key-buckets,consumers. All unless it is given. X-MCP-Toolsets says the same."`
+	Confirm  bool   `query:"confirm" doc:"Whether a person has to confirm each call that removes or replaces something. X-MCP-Confirm: true says the same."`
+
+	HeaderReadOnly string `header:"X-MCP-Readonly" hidden:"true"`
+	HeaderToolsets string `header:"X-MCP-Toolsets" hidden:"true"`
+	HeaderConfirm  string `header:"X-MCP-Confirm" hidden:"true"`
+}

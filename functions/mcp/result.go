@@ -1,0 +1,86 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/apitools"
+)
+
+// resultOf makes the result of a call of what the API has answered. Secrets are masked but where they were asked for,
+// and in what was only tried always: a key that a dry run made opens nothing.
+func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header http.Header, body []byte) *mcp.CallToolResult {
+	body = bytes.TrimSpace(body)
+	if !call.Reveal || call.DryRun || status >= http.StatusBadRequest {
+		body, _ = t.Mask(body)
+	}
+	if status >= http.StatusBadRequest {
+		return problemResult(t, status, header, body)
+	}
+	result := &mcp.CallToolResult{}
+	switch {
+	case len(body) == 0:
+		result.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("Done: %d %s.", status, http.StatusText(status))}}
+	default:
+		result.Content = []mcp.Content{&mcp.TextContent{Text: string(body)}}
+		if body[0] == '{' && json.Valid(body) {
+			result.StructuredContent = json.RawMessage(body)
+		}
+	}
+	return result
+}
+
+// problemResult is the result of a call that was refused: what is wrong in words for a model, with what it can do, and
+// the problem as the API has answered it.
+func problemResult(t *apitools.Tool, status int, header http.Header, body []byte) *mcp.CallToolResult {
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
+		text += ": " + problem.Detail
+	}
+	hint := hintOf(t, status, header)
+	result := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.TrimSpace(text + "\n" + hint)}}}
+	if json.Valid(body) {
+		result.StructuredContent = map[string]any{"problem": json.RawMessage(body), "hint": hint}
+	}
+	return result
+}
+
+// hintOf says what to do about a refusal, by a tool of the same server where there is one.
+func hintOf(t *apitools.Tool, status int, header http.Header) string {
+	after := header.Get("Retry-After")
+	switch status {
+	case http.StatusBadRequest:
+		return "Correct the arguments that the problem names, as tools/list describes them, and call again."
+	case http.StatusUnauthorized:
+		return "The account key is not valid any more. Ask the person for another one: no other call will do."
+	case http.StatusForbidden:
+		return "This account key may not do it, and calling again does not help. Ask the person for a key that may, or do without."
+	case http.StatusNotFound:
+		return "List what there is with the tool whose name ends in _list, and call again with a name or id from there. What the key does not see is not found, either."
+	case http.StatusConflict:
+		if after != "" {
+			return "The same is being changed at this moment. Call again after " + after + " s."
+		}
+		return "Read what is there, and change that, or choose another name."
+	case http.StatusPreconditionFailed:
+		return "Somebody has changed it meanwhile. Read it again, look whether the change is still right, and call again with its new ETag as ifMatch."
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return "Nothing was done. Call again after " + max(after, "1") + " s."
+	}
+	if status >= http.StatusInternalServerError {
+		if t.ReadOnly || t.Idempotent {
+			return "Call again in a while; the same call again does no harm. Quote the request id to the person if it goes on."
+		}
+		return "It is not known whether it was done: read what is there before you call again, or repeat the call with the same idempotencyKey. Quote the request id to the person if it goes on."
+	}
+	return "Change the call by what the problem says."
+}
