@@ -155,10 +155,9 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 			return nil, 0, ""
 		}
 		if !operation.Public {
-			// Whatever else may be wrong, the function tells.
 			_, err := api.Caller(r.Context(), g.o.Callers, r.Header.Get("Authorization"))
 			if stranger, ok := errors.AsType[*fault.Fault](err); ok && stranger.Kind == fault.Unauthenticated {
-				return nil, http.StatusUnauthorized, stranger.Public
+				return nil, 0, "" // which the function refuses without the body, in its own words and fields
 			}
 		}
 	}
