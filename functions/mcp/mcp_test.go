@@ -27,8 +27,9 @@ type result struct {
 		Content           []struct{ Text string }
 		StructuredContent json.RawMessage
 		Tools             []struct {
-			Name        string
-			Annotations struct{ ReadOnlyHint, DestructiveHint bool }
+			Name         string
+			OutputSchema json.RawMessage
+			Annotations  struct{ ReadOnlyHint, DestructiveHint bool }
 		}
 		InputRequests map[string]struct {
 			Method string
@@ -94,12 +95,24 @@ func (w world) call(tool string, arguments map[string]any) result {
 	return w.send(w.key, "", call(tool, arguments))
 }
 
-// done is call, which has to succeed, with its answer.
+// done is call, which has to succeed, with its answer, which has to fit the schema that the tool promises.
 func (w world) done(tool string, arguments map[string]any) functionstest.Value {
 	w.Helper()
 	r := w.call(tool, arguments)
 	if r.Error != nil || r.Result.IsError {
 		w.Fatalf("%s is refused: %s", tool, r.text())
+	}
+	for _, listed := range w.send(w.key, "", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).Result.Tools {
+		if listed.Name != tool || len(listed.OutputSchema) == 0 {
+			continue
+		}
+		schema, err := sharedmcp.CompileSchema(listed.OutputSchema)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := schema.Check(w.Context(), r.Result.StructuredContent); err != nil {
+			w.Errorf("%s answers %s: %v", tool, r.Result.StructuredContent, err)
+		}
 	}
 	return functionstest.Parse(w.TB, string(r.Result.StructuredContent))
 }
@@ -322,4 +335,32 @@ func TestStrangersAndForeignPagesAreKeptOut(t *testing.T) {
 	w.Call("", "POST", endpoint, list, "Origin", own).Want(401).WantHeader("Access-Control-Allow-Origin", own)
 	w.Call("", "OPTIONS", endpoint, "", "Origin", own, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,mcp-name").Want(204).
 		WantHeader("Access-Control-Allow-Methods", "POST").WantHeader("Access-Control-Allow-Headers", "authorization,mcp-name")
+}
+
+// TestTriedChangesShowNoSecret: before and after are masked as their read is, and what is the caller's own is not.
+func TestTriedChangesShowNoSecret(t *testing.T) {
+	w := newWorld(t)
+	w.done("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"})
+	w.done("ApiKeyConsumersService_create", map[string]any{"accountName": "acme", "bucketName": "agents", "name": "robot", "metadata": map[string]any{"key": "the caller's own"}})
+	made := w.send(w.key, "", call("ApiKeyKeysService_create", map[string]any{
+		"accountName": "acme", "bucketName": "agents", "consumerName": "robot", "key": "a-key-that-somebody-has-chosen-0123456789", "revealSecrets": true,
+	}))
+	if made.Error != nil || made.Result.IsError {
+		t.Fatal(made.text())
+	}
+	id := functionstest.Parse(t, string(made.Result.StructuredContent)).Text("id")
+	for tool, arguments := range map[string]map[string]any{
+		"ApiKeyKeysService_create":       {"key": "another-key-that-somebody-has-chosen-01234567"},
+		"ApiKeyKeysService_delete":       {"keyId": id},
+		"ApiKeyKeysService_update":       {"keyId": id, "description": "another"},
+		"ApiKeyConsumersService_update":  {"metadata": map[string]any{"key": "the caller's own"}, "description": "another"},
+		"ApiKeyConsumersService_rollKey": {"expiresOn": "2030-01-01T00:00:00Z"},
+	} {
+		arguments["accountName"], arguments["bucketName"], arguments["consumerName"], arguments["dryRun"] = "acme", "agents", "robot", true
+		if said := w.done(tool, arguments).String(); strings.Contains(said, "somebody-has-chosen") {
+			t.Errorf("%s shows %s", tool, said)
+		} else if strings.Contains(tool, "Consumers_update") && !strings.Contains(said, "the caller's own") {
+			t.Errorf("%s hides what is the caller's: %s", tool, said)
+		}
+	}
 }

@@ -17,7 +17,10 @@ import (
 // and in what was only tried always: a key that a dry run made opens nothing.
 func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header http.Header, body []byte) *mcp.CallToolResult {
 	body = bytes.TrimSpace(body)
-	if !call.Reveal || call.DryRun || status >= http.StatusBadRequest {
+	switch {
+	case call.DryRun && !t.ReadOnly && status < http.StatusBadRequest:
+		body = s.catalogue().maskTried(t, body)
+	case !call.Reveal || status >= http.StatusBadRequest:
 		body, _ = t.Mask(body)
 	}
 	if status >= http.StatusBadRequest {
@@ -34,6 +37,38 @@ func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header ht
 		}
 	}
 	return result
+}
+
+// maskTried masks what a dry run answers: what is there before and after as its read would be, and what only the change
+// itself answers as that.
+func (c *catalogue) maskTried(t *apitools.Tool, body []byte) []byte {
+	var tried api.DryRun
+	if err := json.Unmarshal(body, &tried); err != nil {
+		masked, _ := t.Mask(body)
+		return masked
+	}
+	by := t
+	if reader := c.readerOf(t.Path); string(tried.Before) != "null" && reader != nil {
+		by = reader
+	}
+	for _, part := range []*json.RawMessage{&tried.Before, &tried.After} {
+		*part, _ = by.Mask(*part)
+	}
+	masked, err := json.Marshal(tried)
+	if err != nil {
+		panic("mcp: encode a dry run: " + err.Error()) // of parts that have just been decoded
+	}
+	return masked
+}
+
+// readerOf is the tool that reads what a path is about: itself, or what it is a part or an action of.
+func (c *catalogue) readerOf(path string) *apitools.Tool {
+	for ; path != ""; path = path[:max(0, strings.LastIndexByte(path, '/'))] {
+		if t := c.readers[path]; t != nil {
+			return t
+		}
+	}
+	return nil
 }
 
 // problemResult is the result of a call that was refused: what is wrong in words for a model, with what it can do, and

@@ -40,6 +40,7 @@ type server struct {
 type catalogue struct {
 	tools    []apitools.Tool
 	byName   map[string]*apitools.Tool
+	readers  map[string]*apitools.Tool // those that read, by their paths
 	toolsets []string
 }
 
@@ -65,9 +66,12 @@ func newCatalogue() *catalogue {
 	if err != nil {
 		panic(fmt.Sprintf("mcp: the tools that are built in cannot be read: %v", err)) // a test has read them
 	}
-	c := &catalogue{tools: all, byName: make(map[string]*apitools.Tool, len(all))}
+	c := &catalogue{tools: all, byName: make(map[string]*apitools.Tool, len(all)), readers: map[string]*apitools.Tool{}}
 	for i := range all {
 		c.byName[all[i].Name] = &all[i]
+		if all[i].ReadOnly {
+			c.readers[all[i].Path] = &all[i]
+		}
 		if name := toolset(all[i].Group); !slices.Contains(c.toolsets, name) {
 			c.toolsets = append(c.toolsets, name)
 		}

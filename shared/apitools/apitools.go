@@ -69,6 +69,12 @@ type Tool struct {
 	Given   *Secrets `json:"given,omitempty"`
 }
 
+// tried is the schema of what a dry run answers (api.DryRun).
+const tried = `{"type":"object","description":"What a dry run answers.","properties":{"dryRun":{"const":true},"operation":{"type":"string"},"status":{"type":"integer"},` +
+	`"before":{"description":"What is there, null for nothing."},"after":{"description":"What would be there, null for nothing."},` +
+	`"removes":{"type":"object","description":"How many objects of each type would go.","additionalProperties":{"type":"integer"}},` +
+	`"auditRecord":{"description":"The audit record that would be written.","type":["object","null"]}},"required":["dryRun","operation","status","before","after"]}`
+
 //go:embed made.json
 var made []byte
 
@@ -91,8 +97,12 @@ func (t *Tool) Listed() *mcp.Tool {
 			Title: t.Title, ReadOnlyHint: t.ReadOnly, DestructiveHint: &destructive, IdempotentHint: t.Idempotent, OpenWorldHint: &openWorld,
 		},
 	}
-	if t.Output != nil { // an interface of no bytes is not nil
+	switch {
+	case t.Output == nil: // an interface of no bytes is not nil
+	case t.ReadOnly:
 		listed.OutputSchema = t.Output
+	default:
+		listed.OutputSchema = json.RawMessage(`{"type":"object","anyOf":[` + string(t.Output) + "," + tried + "]}")
 	}
 	return listed
 }
