@@ -165,6 +165,11 @@ func TestBackupUnderWriters(t *testing.T) {
 	}
 	w := source.begin(t.Context(), count, func(err error) { t.Error(err) })
 	defer w.end()
+	for n := range count { // a slow disk takes its time for the first of each
+		for w.answered[n].Load() == 0 && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	for round := range rounds {
 		time.Sleep(200 * time.Millisecond)
 		var before [count]int64
