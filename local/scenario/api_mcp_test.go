@@ -1,0 +1,162 @@
+package scenario_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// keyed sends requests to the management API with a key, "" for none.
+type keyed struct {
+	in  *target
+	key string
+}
+
+// RoundTrip implements http.RoundTripper. It waits where it is told to: the documentation answers an address ten calls a
+// second.
+func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	for {
+		again := r.Clone(r.Context())
+		if k.key != "" {
+			again.Header.Set("Authorization", "Bearer "+k.key)
+		}
+		if r.GetBody != nil {
+			body, err := r.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			again.Body = body
+		}
+		out, err := http.DefaultTransport.RoundTrip(again)
+		if err != nil || out.StatusCode != http.StatusTooManyRequests || r.GetBody == nil {
+			return out, err
+		}
+		_ = out.Body.Close()
+		seconds, err := strconv.Atoi(out.Header.Get("Retry-After"))
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(time.Duration(seconds) * time.Second)
+	}
+}
+
+// connectAPI connects the official client to one of the installation's own servers, in a version of the protocol, ""
+// for the one that both choose.
+func connectAPI(t *testing.T, in *target, path, key, version string) *mcp.ClientSession {
+	t.Helper()
+	var options *mcp.ClientSessionOptions
+	if version != "" {
+		options = &mcp.ClientSessionOptions{ProtocolVersion: version}
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "scenario", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: in.api + path, MaxRetries: -1, HTTPClient: &http.Client{Transport: keyed{in, key}},
+	}, options)
+	if err != nil {
+		t.Fatalf("connect to %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// structured is what a call answered.
+func structured(t *testing.T, session *mcp.ClientSession, tool string, arguments map[string]any) object {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	raw, err := json.Marshal(result.StructuredContent)
+	if err != nil || result.IsError {
+		t.Fatalf("%s is refused: %v %s", tool, err, raw)
+	}
+	var out object
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatalf("%s answers %s: %v", tool, raw, err)
+	}
+	return out
+}
+
+// TestTheAPIIsUsedByMCP has the official client try, make and delete a bucket, and ask the documentation, in each version of
+// the protocol.
+func TestTheAPIIsUsedByMCP(t *testing.T) {
+	t.Parallel()
+	in := installation
+	for _, version := range []string{"", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} {
+		t.Run("MCP "+version, func(t *testing.T) {
+			session := connectAPI(t, in, "/mcp", in.key, version)
+			name := unique(t, "mcp")
+			bucket := map[string]any{"accountName": in.account, "name": name}
+			named := map[string]any{"accountName": in.account, "bucketName": name}
+			tools, err := session.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(tools.Tools, func(tool *mcp.Tool) bool { return tool.Name == "ApiKeyBucketsService_create" }) {
+				t.Errorf("there are the tools %v", tools.Tools)
+			}
+			if me := structured(t, session, "V1_whoAmI", nil); me.text("account") != in.account {
+				t.Errorf("it is %v", me)
+			}
+			tried := map[string]any{"dryRun": true}
+			for argument, value := range bucket {
+				tried[argument] = value
+			}
+			if made := structured(t, session, "ApiKeyBucketsService_create", tried); made["dryRun"] != true {
+				t.Errorf("trying answers %v", made)
+			}
+			in.ask(t, http.StatusNotFound, http.MethodGet, in.path("/key-buckets/%s", name), "")
+			if made := structured(t, session, "ApiKeyBucketsService_create", bucket); made.text("name") != name {
+				t.Errorf("it makes %v", made)
+			}
+			in.ask(t, http.StatusOK, http.MethodGet, in.path("/key-buckets/%s", name), "")
+			if result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "ApiKeyBucketsService_delete", Arguments: named}); err != nil || result.IsError {
+				t.Errorf("deleting answers %+v, %v", result, err)
+			}
+			docs := connectAPI(t, in, "/mcp/docs", "", version)
+			if found := structured(t, docs, "search-gatewright-docs", map[string]any{"query": "roll the key of a consumer", "limit": 2}); len(found["passages"].([]any)) != 2 {
+				t.Errorf("it finds %v", found)
+			}
+		})
+	}
+}
+
+// TestServersOfTheInstallationRefuse what is no message of the protocol, and whoever has no key, as clients expect it.
+func TestServersOfTheInstallationRefuse(t *testing.T) {
+	t.Parallel()
+	in := installation
+	for _, tt := range []struct {
+		method, path, key, body string
+		status                  int
+		header, want            string
+	}{
+		{http.MethodPost, "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, http.StatusUnauthorized, "WWW-Authenticate", "Bearer"},
+		{http.MethodGet, "/mcp", "", "", http.StatusMethodNotAllowed, "Allow", "POST"},
+		{http.MethodDelete, "/mcp/docs", "", "", http.StatusMethodNotAllowed, "Content-Type", "text/plain; charset=utf-8"},
+		{http.MethodPost, "/mcp", in.key, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, http.StatusOK, "Content-Type", "application/json"},
+		{http.MethodPost, "/mcp/docs", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, http.StatusOK, "Access-Control-Allow-Origin", "*"},
+		{http.MethodPost, "/mcp/docs", "", `{`, http.StatusBadRequest, "Content-Type", "application/json"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, in.api+tt.path, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		out, err := keyed{in, tt.key}.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(out.Body)
+		_ = out.Body.Close()
+		if out.StatusCode != tt.status || out.Header.Get(tt.header) != tt.want {
+			t.Errorf("%s %s: %d, %s: %q: %s", tt.method, tt.path, out.StatusCode, tt.header, out.Header.Get(tt.header), fmt.Sprintf("%.300s", body))
+		}
+	}
+}
