@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
@@ -160,6 +161,9 @@ func (s Settings) environment(d data) map[string]*string {
 	}
 	if d.address != nil {
 		variables[config.VarAPIURL] = d.address
+	}
+	if len(s.Origins) > 0 {
+		variables[config.VarOrigins] = jsii.String(strings.Join(s.Origins, " "))
 	}
 	if s.HeaderUnderscores {
 		variables[config.VarUnderscores] = jsii.String("true")

@@ -257,6 +257,18 @@ func TestFunctionsKnowThePublicAddress(t *testing.T) {
 	}
 }
 
+// TestFunctionsKnowWhosePagesMayCall: nobody's but where the context says it.
+func TestFunctionsKnowWhosePagesMayCall(t *testing.T) {
+	for _, origins := range []string{"", "https://a.example.com http://localhost:6274"} {
+		a := synthesise(t, needed(map[string]string{"origins": origins}))
+		for id, f := range a.all("AWS::Lambda::Function") {
+			if got, _ := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_ORIGINS").(string); got != origins {
+				t.Errorf("%s is told %q, want %q", id, got, origins)
+			}
+		}
+	}
+}
+
 // TestFunctionsTraceWhereTheContextSays: and nowhere without it.
 func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
 	const collector = "https://collector.example.com:4318"
@@ -393,13 +405,13 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 	_, err := settingsOf(func(name string) any {
 		return map[string]any{
 			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
-			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "apiUrl": "api.example.com", "relayUrl": "http://127.0.0.1:9003",
+			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "apiUrl": "api.example.com", "origins": "https://a.example.com b.example.com", "relayUrl": "http://127.0.0.1:9003",
 		}[name]
 	})
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl"} {
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl", "origins"} {
 		if !strings.Contains(err.Error(), "-c "+name) {
 			t.Errorf("%v does not name %s", err, name)
 		}

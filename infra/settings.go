@@ -25,6 +25,8 @@ type Settings struct {
 	// APIURL is the management API's public address, which cards of its MCP servers name; derived
 	// from APIDomain, or else the platform's, unless it is given: that of what stands before it.
 	APIURL string
+	// Origins are those of pages that may call the management API's MCP server beside its own.
+	Origins []string
 	// CertificateARN is of a certificate for both domains (the gateway's with a
 	// wildcard).
 	CertificateARN string
@@ -118,6 +120,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		APIDomain:        text("apiDomain", ""),
 		GatewayDomain:    text("gatewayDomain", ""),
 		APIURL:           strings.TrimSuffix(text("apiUrl", ""), "/"),
+		Origins:          strings.Fields(text("origins", "")),
 		CertificateARN:   text("certificateArn", ""),
 		GatewayURL:       text("gatewayUrl", ""),
 		RelayDomain:      text("relayDomain", ""),
@@ -164,6 +167,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
+	check(!slices.ContainsFunc(s.Origins, func(o string) bool { return !config.IsOrigin(o) }), "-c origins are origins such as https://inspector.example.com, with spaces between")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
 	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
