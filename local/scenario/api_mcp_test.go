@@ -117,6 +117,23 @@ func TestTheAPIIsUsedByMCP(t *testing.T) {
 				t.Errorf("it makes %v", made)
 			}
 			in.ask(t, http.StatusOK, http.MethodGet, in.path("/key-buckets/%s", name), "")
+			if list := structured(t, session, "ApiKeyBucketsService_list", map[string]any{"accountName": in.account, "limit": 1000}); !has(t, list, "name", name) {
+				t.Errorf("it lists %v", list)
+			}
+			robot := map[string]any{"accountName": in.account, "bucketName": name, "name": "robot"}
+			structured(t, session, "ApiKeyConsumersService_create", robot)
+			update := map[string]any{"accountName": in.account, "bucketName": name, "consumerName": "robot", "description": "changed by a model"}
+			if changed := structured(t, session, "ApiKeyConsumersService_update", update); changed.text("description") != "changed by a model" {
+				t.Errorf("it changes it to %v", changed)
+			}
+			upload := map[string]any{"accountName": in.account, "projectName": name, "branchName": "main"}
+			if hidden := structured(t, session, "DeployService_sources", upload); strings.HasPrefix(hidden.text("uploadUrl"), "http") {
+				t.Errorf("a model is shown where to upload: %v", hidden)
+			}
+			upload["revealSecrets"] = true
+			if shown := structured(t, session, "DeployService_sources", upload); !strings.HasPrefix(shown.text("uploadUrl"), "http") {
+				t.Errorf("a model that asks is not shown where to upload: %v", shown)
+			}
 			if result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "ApiKeyBucketsService_delete", Arguments: named}); err != nil || result.IsError {
 				t.Errorf("deleting answers %+v, %v", result, err)
 			}
