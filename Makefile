@@ -53,19 +53,13 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index fetch-weights help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-run: $(PRODUCT) fetch-weights ## start the whole product here; data stays in .gatewright/
+run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
-
-# What searches the documentation by meaning is fetched while the product runs, once: it is 83 MB, and without a network, or without
-# Python, the search is by words. The product finds the file when it comes.
-fetch-weights: ## fetch, in the background and once, what searches the documentation by meaning (part of make run)
-	@test -e $(DOCS_WEIGHTS) || test -e .bin/docsearch/tried || ! command -v python3 >/dev/null || { mkdir -p .bin/docsearch && touch .bin/docsearch/tried && \
-		{ $(MAKE) --silent $(DOCS_WEIGHTS) </dev/null >/dev/null 2>&1 & }; }
 
 cli: $(COMMAND) ## build the command gatewright, which connects tunnels, into dist/
 
@@ -188,6 +182,8 @@ goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=vari
 	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
 	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
+docs-weights: $(DOCS_WEIGHTS) ## fetch what searches the documentation by meaning (83 MB, once): without it, it is searched by words
+
 docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
@@ -295,7 +291,7 @@ dist/%/bootstrap: FORCE
 
 # The function's asset has the weights beside its bootstrap where make docs-index has made them, and is complete without.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
-	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-index makes what searches it by meaning." >&2; fi
+	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
 
 # Static, and so all that its image needs.
 dist/%/container: FORCE

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
-// weightsFile is what `make docs-index` calls the weights: beside the function's bootstrap in its asset, and in the folder
+// weightsFile is what `make docs-weights` calls the weights: beside the function's bootstrap in its asset, and in the folder
 // docsearch beside the local run.
 const weightsFile = "minilm-l6-v2.weights"
 
