@@ -93,6 +93,9 @@ func TestDocumentsAreReadAsTheParserReadsThem(t *testing.T) {
 		"@d", "@d(a:{b:null c:E})", "query", "query Q", "mutation", "subscription S", "fragment", "fragment F on T{h}", "fragment on on T{h}", "fragment G($v:T)on T", `"x"`, `"""x"""`,
 		"1a", "0xF:", "1.0e", "1_:1", "(x:0b:1)", "[", "]", "!", "$", "$v", "=", "&", "|", "1", "-1.5e3", "01", "#c\n", ",", "\n", "&", "_", "é", "\\",
 	}
+	for _, document := range []string{"{ ... { a b } }", "{ a ... @d { g { h } } c }", "query Q { ... on T { f ... { k } } }"} { // which chance seldom makes
+		compareWithParser(t, document)
+	}
 	whole := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 9).Draw(rt, "pieces"), " ")
