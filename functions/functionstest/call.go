@@ -52,8 +52,13 @@ func (w *World) call(ctx context.Context, declared bool, key, method, path, body
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
+	set := map[string]bool{}
 	for header := range slices.Chunk(headers, 2) {
-		r.Header.Set(header[0], header[1])
+		if !set[header[0]] { // one that is there anyway gives way to the test's
+			r.Header.Del(header[0])
+		}
+		set[header[0]] = true
+		r.Header.Add(header[0], header[1])
 	}
 	out := httptest.NewRecorder()
 	done := w.Uses.during(func() { w.handler.ServeHTTP(out, r) })

@@ -179,6 +179,14 @@ func TestViewsLeaveToolsOut(t *testing.T) {
 	w.Call(w.key, "POST", endpoint, list, "X-MCP-Toolsets", "nothing").Want(400, "header.X-MCP-Toolsets", "key-buckets")
 	w.Call(w.key, "POST", endpoint, list, "X-MCP-Readonly", "yes").Want(400, "header.X-MCP-Readonly")
 	w.Call(w.key, "POST", endpoint+"?toolsets=tunnels", list, "X-MCP-Toolsets", "metering").Want(400, "X-MCP-Toolsets")
+	for _, name := range []string{"X-MCP-Readonly", "X-MCP-Confirm", "X-MCP-Toolsets"} {
+		w.Call(w.key, "POST", endpoint, list, name, "").Want(400, "header."+name, "empty")
+		for _, first := range []string{"", "false", "tunnels"} { // a client's own, and one that a proxy adds
+			w.Call(w.key, "POST", endpoint, list, name, first, name, "true").Want(400, "header."+name, "more than once")
+		}
+	}
+	w.Call(w.key, "POST", endpoint, list, "X-MCP-Toolsets", " , ").Want(400, "header.X-MCP-Toolsets", "names no toolset")
+	w.Call(w.key, "POST", endpoint+"?toolsets=,", list).Want(400, "query.toolsets", "names no toolset")
 }
 
 // TestACallIsARequest: of the same rules, with the same record but for where it came from.

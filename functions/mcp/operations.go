@@ -54,8 +54,4 @@ type messageIn struct {
 	ReadOnly bool   `query:"readonly" doc:"Whether there are only the tools that change nothing. X-MCP-Readonly: true says the same."`
 	Toolsets string `query:"toolsets" maxLength:"1024" doc:"The groups of operations whose tools there are, by their titles in small letters with hyphens: key-buckets,consumers. All unless it is given. X-MCP-Toolsets says the same."`
 	Confirm  bool   `query:"confirm" doc:"Whether a person has to confirm each call that removes or replaces something. X-MCP-Confirm: true says the same."`
-
-	HeaderReadOnly string `header:"X-MCP-Readonly" hidden:"true"`
-	HeaderToolsets string `header:"X-MCP-Toolsets" hidden:"true"`
-	HeaderConfirm  string `header:"X-MCP-Confirm" hidden:"true"`
 }

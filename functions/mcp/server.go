@@ -106,13 +106,13 @@ func (s *server) newFront() *sharedmcp.Server {
 
 // answer answers one message.
 func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, error) {
-	v, err := s.readView(in)
+	r := in.Request(ctx)
+	v, err := s.readView(in, r.Header)
 	if err != nil {
 		return nil, err
 	}
 	p := auth.From(ctx)
 	v.confirm = v.confirm || p.Permissions.Confirm
-	r := in.Request(ctx)
 	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization"), agent: r.UserAgent()}
 	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
 }

@@ -2,12 +2,20 @@ package mcp
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
+)
+
+// The fields that say what the query may say too.
+const (
+	readOnlyField = "X-MCP-Readonly"
+	toolsetsField = "X-MCP-Toolsets"
+	confirmField  = "X-MCP-Confirm"
 )
 
 // view is what a caller has asked to see.
@@ -20,22 +28,25 @@ type view struct {
 }
 
 // readView reads a caller's view. Query and header add to each other's strictness: whoever has put one of them there
-// wanted less to be possible. Fault: Invalid.
-func (s *server) readView(in *messageIn) (view, error) {
+// wanted less to be possible. A field that is there twice, or is empty, is refused as a parameter is: whoever is on the
+// way may have added the other one, and what was meant to rule something out would rule out nothing. Fault: Invalid.
+func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	v := view{readOnly: in.ReadOnly, confirm: in.Confirm}
-	for _, flag := range []struct {
-		name, value string
-		on          *bool
-	}{{"X-MCP-Readonly", in.HeaderReadOnly, &v.readOnly}, {"X-MCP-Confirm", in.HeaderConfirm, &v.confirm}} {
-		switch flag.value {
-		case "true":
-			*flag.on = true
-		case "", "false":
-		default:
-			return v, fault.InvalidField("header."+flag.name, "has to be true or false")
+	for name, on := range map[string]*bool{readOnlyField: &v.readOnly, confirmField: &v.confirm} {
+		switch value, err := single(header, name); {
+		case err != nil:
+			return v, err
+		case value == "true":
+			*on = true
+		case value != "" && value != "false":
+			return v, fault.InvalidField("header."+name, "has to be true or false")
 		}
 	}
-	for _, list := range []struct{ at, names string }{{"query.toolsets", in.Toolsets}, {"header.X-MCP-Toolsets", in.HeaderToolsets}} {
+	listed, err := single(header, toolsetsField)
+	if err != nil {
+		return v, err
+	}
+	for _, list := range []struct{ at, names string }{{"query.toolsets", in.Toolsets}, {"header." + toolsetsField, listed}} {
 		names, err := s.toolsets(list.at, list.names)
 		switch {
 		case err != nil:
@@ -53,7 +64,21 @@ func (s *server) readView(in *messageIn) (view, error) {
 	return v, nil
 }
 
-// toolsets reads a list of toolsets.
+// single is the one value of a field, "" where the field is not there.
+func single(header http.Header, name string) (string, error) {
+	values := header.Values(name)
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", fault.InvalidField("header."+name, "is given more than once; give it one value")
+	case strings.TrimSpace(values[0]) == "":
+		return "", fault.InvalidField("header."+name, "is empty; give it a value or leave it out")
+	}
+	return values[0], nil
+}
+
+// toolsets reads a list of toolsets, "" for none; a list that is there names one at least, or it would leave all of them.
 func (s *server) toolsets(at, list string) (names []string, err error) {
 	known := s.catalogue().toolsets
 	for name := range strings.SplitSeq(list, ",") {
@@ -64,6 +89,9 @@ func (s *server) toolsets(at, list string) (names []string, err error) {
 			return nil, fault.InvalidField(at, "names a toolset that there is not; there are %s", strings.Join(known, ", "))
 		}
 		names = append(names, name)
+	}
+	if list != "" && len(names) == 0 {
+		return nil, fault.InvalidField(at, "names no toolset; there are %s", strings.Join(known, ", "))
 	}
 	return names, nil
 }
