@@ -45,7 +45,7 @@ func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
 			return nil, err
 		}
 		if t.Destructive && callerOf(ctx).view.confirm && !call.DryRun {
-			if result, err := s.confirmed(ctx, req, t, written, arguments); result != nil || err != nil {
+			if result, err := s.confirmed(ctx, req, t, written, arguments, call); result != nil || err != nil {
 				return result, err
 			}
 		}

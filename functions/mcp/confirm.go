@@ -6,8 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/apitools"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/shared/project"
 )
 
 // confirmation is the id of the one question that is asked, and of its one field.
@@ -32,18 +35,18 @@ type question struct {
 
 // confirmed has a person confirm a call (MCP 2026-07-28, "Multi Round-Trip Requests"). It answers nil once that is so,
 // and else the result that asks for it, or that says why the call is not made.
-func (s *server) confirmed(ctx context.Context, req *mcp.CallToolRequest, t *apitools.Tool, w sharedmcp.Written, arguments map[string]json.RawMessage) (*mcp.CallToolResult, error) {
+func (s *server) confirmed(ctx context.Context, req *mcp.CallToolRequest, t *apitools.Tool, w sharedmcp.Written, arguments map[string]json.RawMessage, call api.Call) (*mcp.CallToolResult, error) {
 	capabilities := req.ClientCapabilities()
 	if sharedmcp.RequestVersion(ctx) != sharedmcp.Version20260728 || capabilities == nil || capabilities.Elicitation == nil {
 		return sharedmcp.Refusal("A person has to confirm this call, and this client cannot ask one: that takes the protocol " + sharedmcp.Version20260728 +
 			" and its capability elicitation. Call with dryRun to see what it would change, and have the person do it with another client or by the API."), nil
 	}
-	purpose, err := purposeOf(callerOf(ctx).principal.KeyID, t.Name, arguments)
+	purpose, err := purposeOf(callerOf(ctx).principal.KeyID, t.Name, arguments, call.Reveal)
 	if err != nil {
 		return nil, err
 	}
 	if req.Params.RequestState == "" {
-		return s.question(ctx, t, w, purpose)
+		return s.question(ctx, t, w, asks(t, w, arguments, call.Reveal), purpose)
 	}
 	if !s.isOpen(ctx, req.Params.RequestState, purpose) {
 		return sharedmcp.Refusal("The confirmation is not of this call, or came too late. Call again without requestState, and a person is asked anew."), nil
@@ -58,8 +61,8 @@ func (s *server) confirmed(ctx context.Context, req *mcp.CallToolRequest, t *api
 	return nil, nil // the call goes on
 }
 
-// question asks a person, telling what the call would change.
-func (s *server) question(ctx context.Context, t *apitools.Tool, w sharedmcp.Written, purpose string) (*mcp.CallToolResult, error) {
+// question asks a person in words, and tells what the call would take along.
+func (s *server) question(ctx context.Context, t *apitools.Tool, w sharedmcp.Written, words, purpose string) (*mcp.CallToolResult, error) {
 	status, header, body := s.ask(ctx, t, w, api.Call{Source: source, DryRun: true})
 	if status >= http.StatusBadRequest { // which the call would be, too
 		return s.resultOf(t, api.Call{DryRun: true}, status, header, body), nil
@@ -75,37 +78,71 @@ func (s *server) question(ctx context.Context, t *apitools.Tool, w sharedmcp.Wri
 	return &mcp.CallToolResult{
 		RequestState: base64.RawURLEncoding.EncodeToString(sealed),
 		InputRequests: mcp.InputRequestMap{confirmation: &mcp.ElicitParams{
-			Mode: "form", Message: asks(t, w, body),
+			Mode: "form", Message: words + takes(body),
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"` + confirmation + `":{"type":"boolean","title":"Do it","description":"Whether it shall be done."}},"required":["` + confirmation + `"]}`),
 		}},
 	}, nil
 }
 
-// asks is the question in words.
-func asks(t *apitools.Tool, w sharedmcp.Written, dryRun []byte) string {
-	var would struct {
-		Removes map[string]int `json:"removes"`
+// maxAskedBytes is how much of the arguments a person is shown.
+const maxAskedBytes = 2 << 10
+
+// asks is the question in words: which call it is, what it sends, its secrets masked, and whether secrets are shown of it.
+func asks(t *apitools.Tool, w sharedmcp.Written, arguments map[string]json.RawMessage, reveal bool) string {
+	text := t.Title + ": " + t.Method + " " + w.Path
+	if w.Query != "" {
+		text += "?" + w.Query
 	}
-	text := t.Title + ": " + t.Method + " " + w.Path + "?"
-	if json.Unmarshal(dryRun, &would) == nil && len(would.Removes) > 0 {
-		var parts []string
-		for what, n := range would.Removes {
-			parts = append(parts, fmt.Sprintf("%s: %d", what, n))
+	sent := maps.Clone(arguments)
+	for _, a := range t.Arguments {
+		if a.Place == project.InPath || a.Place == project.InQuery || a.Place == project.InHeader {
+			delete(sent, a.Name)
 		}
-		slices.Sort(parts)
-		text += " It removes " + strings.Join(parts, ", ") + "."
+	}
+	if len(sent) > 0 {
+		encoded, err := json.Marshal(sent)
+		if err != nil {
+			panic("mcp: encode arguments: " + err.Error()) // which have just been decoded
+		}
+		masked, _ := t.MaskArguments(encoded)
+		shown := strings.ToValidUTF8(string(masked[:min(len(masked), maxAskedBytes)]), "")
+		text += " with " + shown
+		if len(shown) < len(masked) {
+			text += fmt.Sprintf("… and %d bytes more", len(masked)-len(shown))
+		}
+	}
+	text += "?"
+	if reveal {
+		text += " Secrets in its answer are shown to the client."
 	}
 	return text
 }
 
-// purposeOf names the one call that a question is about.
-func purposeOf(key, tool string, arguments map[string]json.RawMessage) (string, error) {
+// takes says what a dry run has counted that goes along, "" for nothing.
+func takes(dryRun []byte) string {
+	var would struct {
+		Removes map[string]int `json:"removes"`
+	}
+	if json.Unmarshal(dryRun, &would) != nil || len(would.Removes) == 0 {
+		return ""
+	}
+	var parts []string
+	for what, n := range would.Removes {
+		parts = append(parts, fmt.Sprintf("%s: %d", what, n))
+	}
+	slices.Sort(parts)
+	return " It removes " + strings.Join(parts, ", ") + "."
+}
+
+// purposeOf names the one call that a question is about. Whether it shows secrets belongs to it: the arguments do not
+// have that any more.
+func purposeOf(key, tool string, arguments map[string]json.RawMessage, reveal bool) (string, error) {
 	canonical, err := json.Marshal(arguments) // whose names are sorted
 	if err != nil {
 		return "", fmt.Errorf("write arguments: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	return "mcp-confirmation/" + key + "/" + tool + "/" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
+	return "mcp-confirmation/" + key + "/" + tool + "/" + strconv.FormatBool(reveal) + "/" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
 // isOpen reports whether a state is that of a question about this call, whose time is not over.

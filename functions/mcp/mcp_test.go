@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -370,5 +371,49 @@ func TestTriedChangesShowNoSecret(t *testing.T) {
 		} else if strings.Contains(tool, "Consumers_update") && !strings.Contains(said, "the caller's own") {
 			t.Errorf("%s hides what is the caller's: %s", tool, said)
 		}
+	}
+}
+
+// TestAPersonIsToldWhatTheyConfirm: what is sent, without its secrets, and whether secrets are shown of it. An answer to one
+// of these questions is none to another.
+func TestAPersonIsToldWhatTheyConfirm(t *testing.T) {
+	w := newWorld(t)
+	w.done("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "bucket-a"})
+	w.done("ApiKeyConsumersService_create", map[string]any{"accountName": "acme", "bucketName": "bucket-a", "name": "somebody"})
+	const first, second = "a-chosen-key-of-a-consumer-1", "a-chosen-key-of-a-consumer-2"
+	of := map[string]any{"accountName": "acme", "bucketName": "bucket-a", "consumerName": "somebody"}
+	ask := func(tool string, sent, more map[string]any) result {
+		arguments := map[string]any{}
+		for _, part := range []map[string]any{of, sent} {
+			maps.Copy(arguments, part)
+		}
+		return w.confirmable(w.key, "?confirm=true", tool, arguments, more, map[string]any{"elicitation": map[string]any{"form": map[string]any{}}})
+	}
+	made := w.done("ApiKeyKeysService_create", map[string]any{"accountName": "acme", "bucketName": "bucket-a", "consumerName": "somebody", "key": first})
+	of["keyId"] = made.Text("id")
+	const tool = "ApiKeyKeysService_update"
+	asked := ask(tool, map[string]any{"description": "mine now", "key": second}, nil)
+	message := asked.Result.InputRequests["confirm"].Params.Message
+	if !strings.Contains(message, `"description":"mine now"`) || strings.Contains(message, second) || strings.Contains(message, "consumerName") || strings.Contains(message, "shown") {
+		t.Errorf("it asks %q; refused: %s", message, asked.text())
+	}
+	long := ask(tool, map[string]any{"description": strings.Repeat("é", 1024)}, nil)
+	if message := long.Result.InputRequests["confirm"].Params.Message; len(message) > 2500 || !strings.Contains(message, " bytes more?") {
+		t.Errorf("of what is long it asks %q; refused: %s", message, long.text())
+	}
+	answer := map[string]any{"inputResponses": map[string]any{"confirm": map[string]any{"action": "accept", "content": map[string]any{"confirm": true}}}}
+	change := map[string]any{"description": "x"}
+	answer["requestState"] = ask(tool, change, nil).Result.RequestState
+	change["revealSecrets"] = true
+	if r := ask(tool, change, answer); !r.Result.IsError {
+		t.Errorf("confirmed without its secrets, and with them then: it answers %s", r.text())
+	}
+	shown := ask(tool, change, nil)
+	if message := shown.Result.InputRequests["confirm"].Params.Message; !strings.Contains(message, "Secrets in its answer are shown") {
+		t.Errorf("where secrets are shown it asks %q", message)
+	}
+	answer["requestState"] = shown.Result.RequestState
+	if r := ask(tool, change, answer); r.Error != nil || r.Result.IsError {
+		t.Errorf("confirmed with its secrets: it answers %s", r.text())
 	}
 }
