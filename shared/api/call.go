@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -43,7 +44,9 @@ func Within(ctx context.Context, c Call) context.Context {
 
 // begin gives the state of a request that has come.
 func (s *Server) begin(r *http.Request) *state {
-	st := &state{path: clipped(r.URL.EscapedPath(), maxPathBytes), agent: r.UserAgent(), start: s.parts.Now()}
+	// Who takes a key for its id sends it in the path, which logs, audit records and problems repeat.
+	path := credential.Redact(clipped(r.URL.EscapedPath(), maxPathBytes))
+	st := &state{path: path, agent: r.UserAgent(), start: s.parts.Now()}
 	call, called := r.Context().Value(callKey{}).(Call)
 	outer := stateOf(r.Context())
 	if !called || outer == nil {

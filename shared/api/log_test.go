@@ -95,6 +95,18 @@ func TestTheLineOfARequestIsAsDocumented(t *testing.T) {
 	}
 }
 
+// TestAKeyInThePathIsNotLogged: who takes it for its id sends it there.
+func TestAKeyInThePathIsNotLogged(t *testing.T) {
+	const key = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
+	for _, written := range []string{key, "%67" + key[1:], strings.ReplaceAll(key, "_", "%5F")} {
+		server, log := watchedServer(t, telemetry.Options{})
+		change(server, written)
+		if line := log.String(); strings.Contains(line, key[4:20]) || !strings.Contains(line, "/v1/accounts/acme/things/") {
+			t.Errorf("%s: the log says %s", written, line)
+		}
+	}
+}
+
 func TestOnlyTheFirstRequestOfAProcessIsAColdStart(t *testing.T) {
 	server, log := watchedServer(t, telemetry.Options{})
 	change(server, "one")

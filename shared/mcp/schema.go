@@ -13,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/gatewright/gatewright/shared/credential"
 )
 
 // Arguments are checked by the library that checks projects, and not by the SDK's: that one has no places of
@@ -165,7 +167,8 @@ func violations(e *jsonschema.ValidationError) []string {
 			return
 		}
 		at := "/" + strings.Join(e.InstanceLocation, "/")
-		text := strings.ToValidUTF8(at+" "+e.ErrorKind.LocalizedString(printer), "")
+		// A pattern's violation repeats the text, which may be a key in the wrong place.
+		text := credential.Redact(strings.ToValidUTF8(at+" "+e.ErrorKind.LocalizedString(printer), ""))
 		if len(text) > maxViolationBytes {
 			text = strings.ToValidUTF8(text[:maxViolationBytes], "") + "…"
 		}

@@ -60,3 +60,18 @@ func TestWhatIsToldOfArgumentsIsBounded(t *testing.T) {
 		t.Errorf("%d violations in %d bytes are told: %.500s", told, len(text), text)
 	}
 }
+
+// TestAKeyInAWrongPlaceIsNotRepeated, where a pattern's violation repeats what does not fit.
+func TestAKeyInAWrongPlaceIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	const key = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
+	c, err := CompileSchema(json.RawMessage(`{"properties":{"name":{"pattern":"^[a-z]+$"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{key, strings.Repeat("A", 150) + " " + key} {
+		if err := c.Check(t.Context(), json.RawMessage(`{"name":"`+name+`"}`)); err == nil || strings.Contains(err.Error(), key[:20]) || !strings.Contains(err.Error(), "/name") {
+			t.Errorf("it says %v", err)
+		}
+	}
+}
