@@ -289,7 +289,7 @@ $(COMMAND): FORCE
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
 
-# The function's asset has the weights beside its bootstrap where make docs-index has made them, and is complete without.
+# The function's asset has the weights beside its bootstrap where make docs-weights has made them, and is complete without.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
 

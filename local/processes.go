@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -152,6 +153,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarKeyFile:          c.KeyFile,
 		config.VarDeploymentURL:    c.DeploymentURL,
 		config.VarAPIURL:           c.APIURL,
+		config.VarOrigins:          strings.Join(c.Origins, " "),
 		config.VarDynamoDBEndpoint: c.DynamoDBEndpoint,
 		config.VarS3Endpoint:       c.S3Endpoint,
 		config.VarS3PublicEndpoint: c.S3PublicEndpoint,

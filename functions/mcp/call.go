@@ -28,16 +28,9 @@ func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
 		if err != nil {
 			return nil, err // a test has compiled all
 		}
-		raw := req.Params.Arguments
-		if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
-			raw = json.RawMessage("{}")
-		}
-		if err := compiled.Check(ctx, raw); err != nil {
-			return nil, err
-		}
 		var arguments map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &arguments); err != nil {
-			return nil, sharedmcp.Invalid("Send arguments as a JSON object.")
+		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
+			return nil, err
 		}
 		call := api.Call{Source: source, DryRun: take(arguments, apitools.DryRun), Reveal: take(arguments, apitools.RevealSecrets)}
 		written, err := sharedmcp.Write(declared, t.Path, arguments)

@@ -34,7 +34,7 @@ func Over(others []api.Group, routes func(installation.Parts) []api.Route) (api.
 var developerAPI = api.Operation[messageIn, endpoint.Answer]{
 	ID: "developerApiMcpServer", Method: "POST", Path: Path,
 	Summary: "Call this API as an MCP server",
-	Description: "One message of the Model Context Protocol, in the versions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26, without sessions. " +
+	Description: endpoint.Describe() + ". " +
 		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are JSON-RPC errors, and those of an operation results with isError.",
 	Unseen: api.UnseenIsLeftOut, Carries: true, Origins: api.KnownOrigins, NoTool: true, Message: endpoint.Body(),
 	Errors: endpoint.Statuses(),

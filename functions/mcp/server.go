@@ -2,11 +2,8 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -84,8 +81,6 @@ func (s *server) newFront() *sharedmcp.Server {
 	about := cards.API()
 	front := sharedmcp.New(sharedmcp.Setup{
 		Name: about.Name, Version: about.Version, Instructions: instructions,
-		// Origins are looked at before anybody is asked who they are (api.KnownOrigins).
-		MayAsk:  func(*http.Request) bool { return true },
 		Private: func() bool { return true },
 		Whole:   true, Asks: true,
 		Has: func(ctx context.Context, tool string) bool {
@@ -95,7 +90,7 @@ func (s *server) newFront() *sharedmcp.Server {
 		Lists: func(ctx context.Context, tool string) bool {
 			return may(callerOf(ctx).principal, s.catalogue().byName[tool])
 		},
-		Failed: s.failed,
+		Failed: endpoint.Failed(s.parts.Log),
 	})
 	for i := range s.catalogue().tools {
 		t := &s.catalogue().tools[i]
@@ -115,15 +110,6 @@ func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, e
 	v.confirm = v.confirm || p.Permissions.Confirm
 	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization"), agent: r.UserAgent()}
 	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
-}
-
-// failed logs a panic of a call, and answers what its client is told.
-func (s *server) failed(ctx context.Context, cause any) string {
-	if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-		s.parts.Log.LogAttrs(ctx, slog.LevelError, "a tool's call panicked",
-			slog.String("requestId", api.RequestID(ctx)), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-	}
-	return "The server failed on this call. Quote the request id when you report it: " + api.RequestID(ctx) + "."
 }
 
 // operation is what Write needs of a tool.

@@ -22,7 +22,7 @@ const Path = "/mcp/docs"
 var ask = api.Operation[endpoint.Message, endpoint.Answer]{
 	ID: "docsMcpPost", Method: "POST", Path: Path,
 	Summary: "Ask the documentation as an MCP server",
-	Description: "One message of the Model Context Protocol, in the versions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26, without sessions and without a key. " +
+	Description: endpoint.Describe() + " and without a key. " +
 		"The tool `" + searchTool + "` finds passages, and `" + askTool + "` answers a question with citations. Errors of the protocol are JSON-RPC errors. " +
 		"An address may send ten calls a second; one more is answered 429 with Retry-After.",
 	Public: true, NoTool: true, Origins: api.AnyOrigin, Message: endpoint.Body(),

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"math"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -73,8 +71,7 @@ func (s *server) newFront() *sharedmcp.Server {
 	about := cards.Docs()
 	front := sharedmcp.New(sharedmcp.Setup{
 		Name: about.Name, Version: about.Version, Instructions: instructions,
-		MayAsk: func(*http.Request) bool { return true },
-		Failed: s.failed,
+		Failed: endpoint.Failed(s.parts.Log),
 		// Each call of a batch counts as one.
 		Again: func(ctx context.Context, message []byte) *http.Response {
 			r, _ := ctx.Value(requestKey{}).(*http.Request) // answer has put it there
@@ -111,10 +108,4 @@ func (s *server) pass(r *http.Request) *http.Response {
 func (s *server) answer(ctx context.Context, in *endpoint.Message) (*endpoint.Answer, error) {
 	r := in.Request(ctx)
 	return endpoint.AnswerOf(s.pass(r.WithContext(context.WithValue(ctx, requestKey{}, r)))) //nolint:bodyclose // AnswerOf closes it
-}
-
-// failed logs a panic of a call, and answers what its client is told.
-func (s *server) failed(ctx context.Context, cause any) string {
-	s.parts.Log.LogAttrs(ctx, slog.LevelError, "a tool's call panicked", slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-	return "The server failed on this call. Quote the request id when you report it."
 }

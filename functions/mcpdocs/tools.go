@@ -1,7 +1,6 @@
 package mcpdocs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,16 +123,9 @@ func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.To
 		if err != nil {
 			return nil, err // a test has compiled it
 		}
-		raw := req.Params.Arguments
-		if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
-			raw = json.RawMessage("{}")
-		}
-		if err := compiled.Check(ctx, raw); err != nil {
-			return nil, err
-		}
 		var arguments In
-		if err := json.Unmarshal(raw, &arguments); err != nil {
-			return nil, sharedmcp.Invalid("Send arguments as the tool's schema has them.")
+		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
+			return nil, err
 		}
 		result, err := f(ctx, arguments)
 		switch {

@@ -23,8 +23,7 @@ import (
 //go:embed openapi.json
 var description []byte
 
-// Bind returns the group's routes. They need nothing but the
-// caller, and the installation's address.
+// Bind returns the group's routes. They need nothing but the caller and the installation's address.
 func Bind(p installation.Parts) []api.Route {
 	d := describer{inYAML: sync.OnceValues(toYAML)}
 	site := library{pages.New(docs.Guides, description)}

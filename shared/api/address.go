@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/subscriber"
 )
 
 // Addresses bounds how often clients without a key may ask, by their addresses: so many requests in each second of the
@@ -20,7 +22,7 @@ type Addresses struct {
 
 	mu     sync.Mutex
 	second int64
-	asked  map[netip.Prefix]int
+	asked  map[netip.Addr]int
 }
 
 // maxAddresses is how many addresses are counted in a second, some 60 bytes each.
@@ -28,7 +30,7 @@ const maxAddresses = 16_384
 
 // NewAddresses lets each address ask so many requests in a second of now.
 func NewAddresses(requests int, now func() time.Time) *Addresses {
-	return &Addresses{requests: requests, now: now, asked: map[netip.Prefix]int{}}
+	return &Addresses{requests: requests, now: now, asked: map[netip.Addr]int{}}
 }
 
 // Take counts a request of the address that the platform saw it come from; nothing that a client writes counts. It answers 0
@@ -50,21 +52,11 @@ func (a *Addresses) Take(r *http.Request) (retryAfter time.Duration) {
 	return 0
 }
 
-// clientOf is what counts as one client: an address, and of IPv6 the /64 that a single subscriber has at least. What is
-// no address is one client, all together.
-func clientOf(source string) netip.Prefix {
+// clientOf is what counts as one client. What is no address is one, all together.
+func clientOf(source string) netip.Addr {
 	address, err := netip.ParseAddr(source)
 	if err != nil {
-		return netip.Prefix{}
+		return netip.Addr{}
 	}
-	address = address.Unmap().WithZone("")
-	bits := 32
-	if address.Is6() {
-		bits = 64
-	}
-	prefix, err := address.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return prefix
+	return subscriber.Of(address)
 }

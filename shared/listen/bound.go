@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/subscriber"
 )
 
 // bounded accepts connections up to what is served at once, of an address and in
@@ -45,7 +47,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 }
 
 // counted is the address that a connection counts for, the zero value for one that
-// counts in all alone. Of IPv6 it is the network that one client has (RFC 6177).
+// counts in all alone.
 func (s *Server) counted(a net.Addr) netip.Addr {
 	if a == nil || s.settings.ConnectionsPerAddress == 0 {
 		return netip.Addr{}
@@ -58,13 +60,7 @@ func (s *Server) counted(a net.Addr) netip.Addr {
 	if from.IsLoopback() || slices.ContainsFunc(s.trusted, func(p netip.Prefix) bool { return p.Contains(from) }) {
 		return netip.Addr{}
 	}
-	if from.Is6() {
-		const network = 64
-		if p, err := from.Prefix(network); err == nil {
-			return p.Addr()
-		}
-	}
-	return from
+	return subscriber.Of(from)
 }
 
 // counts are the connections of a listener.

@@ -41,7 +41,8 @@ type Setup struct {
 	// Instructions tell a model what the server is for, "" for nothing.
 	Instructions string
 	// MayAsk reports whether a request may come from the page that it comes from, if it does from any: browsers name
-	// it in Origin (MCP 2025-11-25, Transports, "Security Warning"). ForeignOrigin tells who may not what to do.
+	// it in Origin (MCP 2025-11-25, Transports, "Security Warning"). nil is for a server before which that is looked at.
+	// ForeignOrigin tells who may not what to do.
 	MayAsk        func(r *http.Request) bool
 	ForeignOrigin string
 	// Private says whether callers are told apart, so that no cache may share what a list or a resource says. It is

@@ -119,6 +119,20 @@ func (anything) MatchString(string) bool { return true }
 // String implements jsonschema.Regexp.
 func (a anything) String() string { return string(a) }
 
+// Read reads the arguments of a call into to, as encoding/json does; none are none of them. Its error is that of Check.
+func (c *Schema) Read(ctx context.Context, raw json.RawMessage, to any) error {
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
+		raw = json.RawMessage("{}")
+	}
+	if err := c.Check(ctx, raw); err != nil {
+		return err
+	}
+	if json.Unmarshal(raw, to) != nil {
+		return Invalid("Send arguments as a JSON object.")
+	}
+	return nil
+}
+
 // Check holds arguments, a JSON object, against the schema, and says what is wrong with the first of them: the error of
 // a call whose parameters are wrong. Calls of one batch are checked within one bound of work.
 func (c *Schema) Check(ctx context.Context, raw json.RawMessage) error {

@@ -44,7 +44,7 @@ func (s *Server) Answer(r *http.Request) *http.Response {
 }
 
 func (s *Server) answer(r *http.Request) (*http.Response, error) {
-	if !s.setup.MayAsk(r) {
+	if s.setup.MayAsk != nil && !s.setup.MayAsk(r) {
 		return nil, &messageError{status: http.StatusForbidden, text: "Pages of this origin may not call the server. " + s.setup.ForeignOrigin, code: codeTransport}
 	}
 	if !takesBody(r.Header["Content-Type"]) {

@@ -24,16 +24,13 @@ func (c *caller) addTool() (fault string) {
 		tool.OutputSchema = o.Output
 	}
 	c.server.front.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		raw := req.Params.Arguments
-		if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
-			raw = json.RawMessage("{}")
+		schema, err := c.schema()
+		if err != nil {
+			return nil, err // a build has compiled it
 		}
-		if err := c.check(ctx, raw); err != nil {
+		var arguments map[string]json.RawMessage
+		if err := schema.Read(ctx, req.Params.Arguments, &arguments); err != nil {
 			return nil, err
-		}
-		arguments := map[string]json.RawMessage{}
-		if err := json.Unmarshal(raw, &arguments); err != nil {
-			return nil, sharedmcp.Invalid("Send arguments as a JSON object.")
 		}
 		return c.callTool(ctx, req, o.Name, func(x *pipeline.Exchange) error { return c.fill(x, arguments) })
 	})

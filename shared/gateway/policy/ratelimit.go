@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/subscriber"
 )
 
 // Allowances counts what may happen so often in a window over all instances:
@@ -150,21 +151,13 @@ func quote(name string) string {
 }
 
 // name is whose allowance it is. A request without a user counts for its
-// address where users are limited, so that nobody is without a limit. An IPv6
-// address counts with its /64, which is the least that a client is given.
+// address where users are limited, so that nobody is without a limit.
 func (p *rateLimit) name(x *pipeline.Exchange) string {
 	switch {
 	case p.byUser && x.User != nil:
 		return p.prefix + "/user:" + x.User.Sub
 	case p.byUser, p.byIP:
-		client := x.Client.Unmap().WithZone("")
-		if client.Is6() {
-			network, err := client.Prefix(64)
-			if err == nil {
-				client = network.Addr()
-			}
-		}
-		return p.prefix + "/ip:" + client.String()
+		return p.prefix + "/ip:" + subscriber.Of(x.Client).String()
 	}
 	return p.prefix
 }

@@ -8,14 +8,25 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
+	"runtime/debug"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/mcp"
 )
+
+// Describe is what an operation says of the messages that it takes, without an end.
+func Describe() string {
+	all := mcp.Versions()
+	last := len(all) - 1
+	return "One message of the Model Context Protocol, in the versions " + strings.Join(all[:last], ", ") + " and " + all[last] + ", without sessions"
+}
 
 // Statuses are those that a server answers beside 200 and what its operation answers by itself: the protocol's.
 func Statuses() []int {
@@ -79,6 +90,18 @@ type Refusal struct {
 	Allow       string `header:"Allow"`
 	ContentType string `header:"Content-Type"`
 	Body        []byte
+}
+
+// Failed gives what logs the panic of a call, and answers what its client is told.
+func Failed(log *slog.Logger) func(context.Context, any) string {
+	return func(ctx context.Context, cause any) string {
+		id := api.RequestID(ctx)
+		if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
+			log.LogAttrs(ctx, slog.LevelError, "a tool's call panicked",
+				slog.String("requestId", id), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+		}
+		return "The server failed on this call. Quote the request id when you report it: " + id + "."
+	}
 }
 
 // NotAllowed declares the operation that refuses a method at a server's path.
