@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -128,5 +129,26 @@ func TestReaderWithAnOldBucketSeesNothingOfABatch(t *testing.T) {
 			}
 			must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), batch[:30]))
 		})
+	}
+}
+
+// TestDeletedBucketIsMissingWhereItsGenerationIsUnknown is about a process that
+// has seen neither of two deletions: it reads the consumer of the first bucket,
+// which a batch has changed, under the record of the second.
+func TestDeletedBucketIsMissingWhereItsGenerationIsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.bucket()
+	w.consumer("alice")
+	must[[]keys.Key](t)(w.keys.CreateKeys(w.request(), of("alice"), make([]keys.NewKey, 41)))
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+	w.bucket()
+	must0(t, w.keys.DeleteBucket(w.request(), in(bucket)))
+
+	w.keys = w.instances[1]
+	if _, err := w.keys.ReadConsumer(w.Context(), of("alice"), keys.Include{}); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("a consumer of a deleted bucket: %v", err)
+	}
+	if _, err := w.keys.CreateKeys(w.request(), of("alice"), make([]keys.NewKey, 2)); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("keys in a deleted bucket: %v", err)
 	}
 }

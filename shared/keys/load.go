@@ -70,7 +70,9 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 			return view{}, err
 		}
 		switch {
-		case v.bucket.Generation != number && v.bucket.exists():
+		case !v.bucket.exists(): // what else was read is of a bucket that is gone, and vouches for nothing
+			return v, v.missing(t)
+		case v.bucket.Generation != number:
 			s.directory.setGeneration(bucket, v.bucket.Generation)
 		case v.torn(), s.parts.Now().Sub(started) >= overlay.Grace:
 		default:
