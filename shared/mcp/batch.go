@@ -50,7 +50,7 @@ func noRoom(m *envelope, made string) json.RawMessage {
 
 // answerOf makes a call.
 func (s *Server) answerOf(r *http.Request, m *envelope, version string, first bool) (*http.Response, error) {
-	err := refuseMethod(m, version)
+	err := s.refuseMethod(m, version)
 	if err == nil {
 		var response *http.Response
 		if response, err = s.ofBatch(r, m, version, first); err == nil {

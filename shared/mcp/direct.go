@@ -29,7 +29,7 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 	if raw, ok := params["_meta"]; ok && json.Unmarshal(raw, &meta) != nil || !agrees(r.Header, meta, name, version) {
 		return nil
 	}
-	handler, known := s.tools[name]
+	handler, known := s.short[name]
 	ctx := context.WithValue(r.Context(), callKey{}, &call{ctx: r.Context(), version: version})
 	if !known || !holds(ctx, s.setup.Has, name) {
 		return nil
@@ -44,7 +44,10 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 	refused := &messageError{status: http.StatusOK, text: "The server failed on this call. Quote the request id when you report it.", code: codeInternal, id: m.ID}
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		refused.text, refused.code = wire.Message, int(wire.Code)
-		if version == Version20260728 && wire.Code == codeInvalidParams {
+		if len(wire.Data) > 0 {
+			refused.data = wire.Data
+		}
+		if version == Version20260728 && (wire.Code == codeInvalidParams || wire.Code == mcp.CodeMissingRequiredClientCapabilities) {
 			refused.status = http.StatusBadRequest
 		}
 	}

@@ -26,6 +26,7 @@ func FuzzMessages(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
+	server := New(Setup{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		messages, batch, err := readMessages(body)
 		if err != nil {
@@ -75,7 +76,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatalf("%q has the parameters %s, %v", body, m.Params, params)
 			}
 			_ = m.wantsProgress()
-			if refuseMethod(&m, "") == nil && m.isCall() && !slices.Contains(methods(""), m.Method) {
+			if server.refuseMethod(&m, "") == nil && m.isCall() && !slices.Contains(server.methods(""), m.Method) {
 				t.Fatalf("%q is passed on", body)
 			}
 		}

@@ -28,7 +28,7 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 			case method != "resources/read" || params == nil:
 			case params.URI == "":
 				return nil, Invalid("Send the uri of a resource. resources/list has those that there are.")
-			case !s.uris[params.URI]:
+			case !s.isResource(params.URI):
 				return nil, notFound(params.URI, callOf(ctx).version)
 			}
 		case *mcp.CallToolParamsRaw:

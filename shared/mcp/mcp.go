@@ -13,12 +13,16 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/yosida95/uritemplate/v3"
 )
 
 // The protocol versions, newest first. Those before 2025-03-26 have another transport.
@@ -58,6 +62,9 @@ type Setup struct {
 	Has, Lists func(ctx context.Context, tool string) bool
 	// Whole has all answers come in one piece, those too of which a client wants to be told how they go on.
 	Whole bool
+	// Complete suggests values of an argument of a prompt or of a template of resources, nil where none are suggested. It
+	// is asked for what there is not, too.
+	Complete func(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error)
 	// Asks says that tools may answer that a person is to be asked (2026-07-28, "input_required").
 	Asks bool
 }
@@ -72,19 +79,22 @@ type Server struct {
 	offered *mcp.ServerCapabilities
 	// whole answers in one piece, stream by events, for clients that ask for progress.
 	whole, stream http.Handler
-	// tools are the handlers by their names, uris those of the resources.
-	tools map[string]mcp.ToolHandler
-	uris  map[string]bool
+	// short are the handlers that are called in the short way, by the names of their tools, uris those of the resources,
+	// and templates of others.
+	short     map[string]mcp.ToolHandler
+	uris      map[string]bool
+	templates []*uritemplate.Template
 }
 
 // New makes a server that offers nothing yet.
 func New(setup Setup) *Server {
 	s := &Server{
 		setup: setup, info: &mcp.Implementation{Name: setup.Name, Version: setup.Version}, offered: &mcp.ServerCapabilities{},
-		tools: map[string]mcp.ToolHandler{}, uris: map[string]bool{},
+		short: map[string]mcp.ToolHandler{}, uris: map[string]bool{},
 	}
 	s.server = mcp.NewServer(s.info, &mcp.ServerOptions{
 		Instructions: setup.Instructions, Capabilities: s.offered, SetCacheable: s.cacheable, SupportedProtocolVersions: Versions(),
+		CompletionHandler: setup.Complete,
 	})
 	s.server.AddReceivingMiddleware(s.guard)
 	one := func(*http.Request) *mcp.Server { return s.server }
@@ -95,11 +105,19 @@ func New(setup Setup) *Server {
 }
 
 // AddTool offers a tool. handler checks the arguments itself (Schema): the SDK does not. Its error is an error of the
-// protocol (Invalid), and what a model is to read a result (Refusal).
+// protocol (Invalid), and what a model is to read a result (Refusal). It learns what the client can do where tools may
+// ask (Setup.Asks), and of what a client says beside the arguments in no other case. A schema that is no JSON panics.
 func (s *Server) AddTool(tool *mcp.Tool, handler mcp.ToolHandler) {
 	s.offered.Tools = &mcp.ToolCapabilities{}
-	s.tools[tool.Name] = handler
 	s.server.AddTool(tool, handler)
+	schema, err := json.Marshal(tool.InputSchema)
+	if err != nil {
+		panic("mcp: encode the schema of " + tool.Name + ": " + err.Error())
+	}
+	// Arguments that are repeated in header fields (SEP-2243) are compared with these by the SDK.
+	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
+		s.short[tool.Name] = handler
+	}
 }
 
 // AddResource offers a resource.
@@ -107,6 +125,18 @@ func (s *Server) AddResource(resource *mcp.Resource, handler mcp.ResourceHandler
 	s.offered.Resources = &mcp.ResourceCapabilities{}
 	s.uris[resource.URI] = true
 	s.server.AddResource(resource, handler)
+}
+
+// AddResourceTemplate offers the resources whose uris a template makes (RFC 6570), and panics where it is none.
+func (s *Server) AddResourceTemplate(template *mcp.ResourceTemplate, handler mcp.ResourceHandler) {
+	s.offered.Resources = &mcp.ResourceCapabilities{}
+	s.templates = append(s.templates, uritemplate.MustNew(template.URITemplate))
+	s.server.AddResourceTemplate(template, handler)
+}
+
+// isResource reports whether there is a resource of a uri.
+func (s *Server) isResource(uri string) bool {
+	return s.uris[uri] || slices.ContainsFunc(s.templates, func(t *uritemplate.Template) bool { return t.Regexp().MatchString(uri) })
 }
 
 // AddPrompt offers a prompt.

@@ -45,10 +45,22 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
-// methods are those that are answered in a version of the protocol. What else there is of it needs a session, or a
-// stream that is held open: logging/setLevel, completion/complete, resources/subscribe, subscriptions/listen.
-func methods(version string) []string {
-	all := []string{"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"}
+// methods are those that are answered in a version of the protocol: those of what is offered. What else there is of it
+// needs a session, or a stream that is held open: logging/setLevel, resources/subscribe, subscriptions/listen.
+func (s *Server) methods(version string) []string {
+	var all []string
+	if s.offered.Tools != nil {
+		all = append(all, "tools/list", callTool)
+	}
+	if s.offered.Prompts != nil {
+		all = append(all, "prompts/list", "prompts/get")
+	}
+	if s.offered.Resources != nil {
+		all = append(all, "resources/list", "resources/read", "resources/templates/list")
+	}
+	if s.setup.Complete != nil {
+		all = append(all, "completion/complete")
+	}
 	if version == Version20260728 {
 		return append(all, "server/discover")
 	}
@@ -244,8 +256,8 @@ func isModest(number string) bool {
 }
 
 // refuseMethod says that a method is none of the server's, nil for one that is.
-func refuseMethod(m *envelope, version string) error {
-	known := methods(version)
+func (s *Server) refuseMethod(m *envelope, version string) error {
+	known := s.methods(version)
 	if slices.Contains(known, m.Method) {
 		return nil
 	}
@@ -273,6 +285,8 @@ func checkParams(m *envelope, version string) error {
 		params = &mcp.ReadResourceParams{}
 	case "resources/templates/list":
 		params = &mcp.ListResourceTemplatesParams{}
+	case "completion/complete":
+		params = &mcp.CompleteParams{}
 	default: // ping and server/discover have _meta alone
 		params = &mcp.PingParams{}
 	}

@@ -63,9 +63,6 @@ func (s *Server) answer(r *http.Request) (*http.Response, error) {
 		}
 	}
 	version := r.Header.Get(fieldVersion)
-	if version != "" && !slices.Contains(Versions(), version) {
-		return nil, unsupported(version)
-	}
 	body, err := readBody(r.Body, r.ContentLength)
 	if err != nil {
 		return nil, err
@@ -75,7 +72,14 @@ func (s *Server) answer(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	calls := slices.DeleteFunc(messages, func(m envelope) bool { return !m.isCall() })
-	if err := checkCalls(calls, batch, version); err != nil {
+	if version != "" && !slices.Contains(Versions(), version) {
+		refused := unsupported(version)
+		if !batch && len(calls) == 1 { // or the client does not know which of its calls it is about
+			refused.id = calls[0].ID
+		}
+		return nil, refused
+	}
+	if err := s.checkCalls(calls, batch, version); err != nil {
 		return nil, err
 	}
 	if len(calls) == 0 { // notifications, and answers to what nobody asked
@@ -98,7 +102,7 @@ func (s *Server) one(r *http.Request, m *envelope, version string, stream bool) 
 }
 
 // checkCalls refuses calls that the SDK is not to see.
-func checkCalls(calls []envelope, batch bool, version string) error {
+func (s *Server) checkCalls(calls []envelope, batch bool, version string) error {
 	if batch && version != "" && version != Version20250326 {
 		return &messageError{status: http.StatusBadRequest, text: "Send one message: " + Version20250326 + " alone has batches.", code: codeInvalidRequest}
 	}
@@ -109,7 +113,7 @@ func checkCalls(calls []envelope, batch bool, version string) error {
 		if batch {
 			continue // each is answered for itself
 		}
-		if err := refuseMethod(&calls[i], version); err != nil {
+		if err := s.refuseMethod(&calls[i], version); err != nil {
 			var refused *messageError
 			if errors.As(err, &refused) && version == Version20260728 {
 				refused.status = http.StatusNotFound
@@ -120,7 +124,7 @@ func checkCalls(calls []envelope, batch bool, version string) error {
 	return nil
 }
 
-func unsupported(version string) error {
+func unsupported(version string) *messageError {
 	return &messageError{
 		status: http.StatusBadRequest, text: "This server does not speak that version of the protocol. Send one of " + strings.Join(Versions(), ", ") + " as MCP-Protocol-Version.",
 		code: codeUnsupportedVersion,
