@@ -180,6 +180,20 @@ func TestMCPTransport(t *testing.T) {
 	}
 }
 
+// TestServersOfToolsAloneAnswerTheOtherLists, empty: contract 4.3 has the methods of every server.
+func TestServersOfToolsAloneAnswerTheOtherLists(t *testing.T) {
+	w := newMCPWorld(t)
+	for _, tt := range []struct{ path, method, want string }{
+		{"/keyed/mcp", "prompts/list", `"prompts":[]`},
+		{"/limited/mcp", "resources/list", `"resources":[]`},
+	} {
+		answer := w.call(t, tt.path, tt.method, "{}", header("Authorization", "Bearer good"))
+		if answer.Error != nil || !strings.Contains(string(answer.Result), tt.want) {
+			t.Errorf("%s at %s: %s, %+v; want %s", tt.method, tt.path, answer.Result, answer.Error, tt.want)
+		}
+	}
+}
+
 // TestPagesThatTheCORSPolicyNamesMayCall: by it, and by nothing else.
 func TestPagesThatTheCORSPolicyNamesMayCall(t *testing.T) {
 	w := newMCPWorld(t)

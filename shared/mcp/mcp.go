@@ -65,6 +65,9 @@ type Setup struct {
 	// Complete suggests values of an argument of a prompt or of a template of resources, nil where none are suggested. It
 	// is asked for what there is not, too.
 	Complete func(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error)
+	// EveryMethod has the methods of what is not offered answered too, with empty lists and with errors that say that a
+	// name is not there: clients rely on it at servers that offer by what is written into a file (contract, 4.3).
+	EveryMethod bool
 	// Asks says that tools may answer that a person is to be asked (2026-07-28, "input_required").
 	Asks bool
 }

@@ -45,17 +45,17 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
-// methods are those that are answered in a version of the protocol: those of what is offered. What else there is of it
+// methods are those that are answered in a version of the protocol: those of what is offered, or all. What else there is of it
 // needs a session, or a stream that is held open: logging/setLevel, resources/subscribe, subscriptions/listen.
 func (s *Server) methods(version string) []string {
 	var all []string
-	if s.offered.Tools != nil {
+	if s.setup.EveryMethod || s.offered.Tools != nil {
 		all = append(all, "tools/list", callTool)
 	}
-	if s.offered.Prompts != nil {
+	if s.setup.EveryMethod || s.offered.Prompts != nil {
 		all = append(all, "prompts/list", "prompts/get")
 	}
-	if s.offered.Resources != nil {
+	if s.setup.EveryMethod || s.offered.Resources != nil {
 		all = append(all, "resources/list", "resources/read", "resources/templates/list")
 	}
 	if s.setup.Complete != nil {

@@ -56,6 +56,8 @@ func TestMethodsAreThoseOfWhatIsOffered(t *testing.T) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: "a map"}}}, nil
 	})
 	argument := `"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"city","value":"Pa"},`
+	every := New(Setup{Name: "every", Version: "1", MayAsk: open, EveryMethod: true})
+	every.AddTool(&mcp.Tool{Name: "yes", InputSchema: json.RawMessage(`{"type":"object"}`)}, says)
 	for _, test := range []struct {
 		server               *Server
 		method, params, name string
@@ -70,6 +72,13 @@ func TestMethodsAreThoseOfWhatIsOffered(t *testing.T) {
 		{tools, "resources/read", `"uri":"city://paris/map",`, "city://paris/map", 404, "-32601"},
 		{tools, "completion/complete", argument, "", 404, "-32601"},
 		{tools, "server/discover", "", "", 200, `"capabilities":{"tools":{}}`},
+		{every, "prompts/list", "", "", 200, `"prompts":[]`},
+		{every, "prompts/get", `"name":"greeting",`, "greeting", 400, "-32602"},
+		{every, "resources/list", "", "", 200, `"resources":[]`},
+		{every, "resources/templates/list", "", "", 200, `"resourceTemplates":[]`},
+		{every, "resources/read", `"uri":"city://paris/map",`, "city://paris/map", 400, "-32602"},
+		{every, "completion/complete", argument, "", 404, "-32601"},
+		{every, "server/discover", "", "", 200, `"capabilities":{"tools":{}}`},
 		{all, "tools/list", "", "", 404, "It has prompts/list, prompts/get, resources/list, resources/read, resources/templates/list, completion/complete, server/discover."},
 		{all, "prompts/list", "", "", 200, `"name":"greeting"`},
 		{all, "resources/templates/list", "", "", 200, `"uriTemplate":"city://{name}/map"`},

@@ -121,7 +121,7 @@ func (s *Server) Serve(setup Setup) []project.Problem {
 		MayAsk:        func(r *http.Request) bool { return s.mayAsk(exchangeOf(r.Context())) },
 		ForeignOrigin: "Name the origin in the CORS policy of its route.",
 		Private:       func() bool { return s.setup.Private },
-		Failed:        s.panicked, Again: s.again,
+		Failed:        s.panicked, Again: s.again, EveryMethod: true,
 	})
 	var problems []project.Problem
 	for _, o := range s.options.Operations {
