@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,12 @@ func TestViewsLeaveToolsOut(t *testing.T) {
 			w.Call(w.key, "POST", endpoint, list, name, first, name, "true").Want(400, "header."+name, "more than once")
 		}
 	}
+	for _, name := range []string{"READONLY", "readOnly", "read-only", "Confirm", "tools", "utm_source"} {
+		w.Call(w.key, "POST", endpoint+"?"+name+"=true", list).Want(400, "query."+name, "is no parameter")
+	}
+	for _, name := range []string{"X-MCP-Read-Only", "X-MCP-Tools", "x-mcp-readonlyy"} { // of other servers, and mistyped
+		w.Call(w.key, "POST", endpoint, list, name, "true").Want(400, "header."+http.CanonicalHeaderKey(name), "X-MCP-Readonly, X-MCP-Toolsets, X-MCP-Confirm")
+	}
 	w.Call(w.key, "POST", endpoint, list, "X-MCP-Toolsets", " , ").Want(400, "header.X-MCP-Toolsets", "names no toolset")
 	w.Call(w.key, "POST", endpoint+"?toolsets=,", list).Want(400, "query.toolsets", "names no toolset")
 }
@@ -335,7 +342,7 @@ func TestStrangersAndForeignPagesAreKeptOut(t *testing.T) {
 			t.Errorf("%s is answered %s", method, a.Whole)
 		}
 	}
-	for _, foreign := range []string{"https://evil.test", "null", "http://api.test.evil.test", "https://api.test", "http://api.test:81"} {
+	for _, foreign := range []string{"https://evil.test", "null", "http://api.test#", "http://api.test?", "http://api.test/", "http://api.test:", "http://@api.test", "http://api.test.evil.test", "https://api.test", "http://api.test:81"} {
 		w.Call(w.key, "POST", endpoint, list, "Origin", foreign).Want(403, "GATEWRIGHT_ORIGINS")
 		w.Call("", "OPTIONS", endpoint, "", "Origin", foreign, "Access-Control-Request-Method", "POST").Want(403)
 	}

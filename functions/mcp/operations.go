@@ -36,7 +36,7 @@ var developerAPI = api.Operation[messageIn, endpoint.Answer]{
 	Summary: "Call this API as an MCP server",
 	Description: endpoint.Describe() + ". " +
 		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are JSON-RPC errors, and those of an operation results with isError.",
-	Unseen: api.UnseenIsLeftOut, Carries: true, Origins: api.KnownOrigins, NoTool: true, Message: endpoint.Body(),
+	Unseen: api.UnseenIsLeftOut, Carries: true, Strict: true, Origins: api.KnownOrigins, NoTool: true, Message: endpoint.Body(),
 	Errors: endpoint.Statuses(),
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ const (
 	readOnlyField = "X-MCP-Readonly"
 	toolsetsField = "X-MCP-Toolsets"
 	confirmField  = "X-MCP-Confirm"
+	// fieldPrefix is theirs, in the canonical form.
+	fieldPrefix = "X-Mcp-"
 )
 
 // view is what a caller has asked to see.
@@ -32,6 +35,9 @@ type view struct {
 // way may have added the other one, and what was meant to rule something out would rule out nothing. Fault: Invalid.
 func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	v := view{readOnly: in.ReadOnly, confirm: in.Confirm}
+	if err := knownFields(header); err != nil {
+		return v, err
+	}
 	for name, on := range map[string]*bool{readOnlyField: &v.readOnly, confirmField: &v.confirm} {
 		switch value, err := single(header, name); {
 		case err != nil:
@@ -62,6 +68,18 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 		}
 	}
 	return v, nil
+}
+
+// knownFields refuses fields with this server's prefix that it does not know: other servers have more of them, and who sends
+// one wants less to be possible than is. Fault: Invalid.
+func knownFields(header http.Header) error {
+	known := []string{readOnlyField, toolsetsField, confirmField}
+	for _, name := range slices.Sorted(maps.Keys(header)) { // the same answer each time
+		if strings.HasPrefix(name, fieldPrefix) && !slices.ContainsFunc(known, func(k string) bool { return http.CanonicalHeaderKey(k) == name }) {
+			return fault.InvalidField("header."+name, "is no field of this server; there are %s", strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // single is the one value of a field, "" where the field is not there.

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/shared/origin"
 )
 
 // Files of one pixel and of one sample, for the image and the sound that the suite asks for.
@@ -33,8 +34,8 @@ func newServer(t *testing.T, asks bool) string {
 	s := sharedmcp.New(sharedmcp.Setup{
 		Name: "conformance", Version: "1.0.0", Asks: asks,
 		MayAsk: func(r *http.Request) bool {
-			origin := r.Header.Get("Origin")
-			return origin == "" || sharedmcp.SameOrigin(origin, "http", r.Host) && isHere(r.Host)
+			from := r.Header.Get("Origin")
+			return from == "" || origin.Same(from, "http", r.Host) && isHere(r.Host)
 		},
 		ForeignOrigin: "Call it from this machine.",
 		Failed: func(_ context.Context, cause any) string {

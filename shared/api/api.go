@@ -84,6 +84,9 @@ type Operation[In, Out any] struct {
 	Carries bool
 	// Origins says from which pages it may be called by browsers.
 	Origins Origins
+	// Strict refuses parameters of the query that In does not declare, which others let pass (contract 1.4): each of those
+	// that it does rules something out, so that a mistyped one would rule out nothing.
+	Strict bool
 }
 
 // Unseen is what an operation answers to a key of the account that does not see
@@ -292,6 +295,7 @@ func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
 
 func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
 	d, fields := o.Declaration(), inputOf[In]()
+	fields.strict = o.Strict
 	return Route{Declaration: d, in: fields, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
 		op := huma.Operation{
 			OperationID: d.ID, Method: d.Method, Path: d.Path, DefaultStatus: d.Status,

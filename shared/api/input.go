@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -28,6 +29,8 @@ type input struct {
 	truths []string
 	// uuids are the path parameters that are UUIDs.
 	uuids []string
+	// strict says that the query has no parameters but these.
+	strict bool
 	// form is what is known of the body, nil for none; a Route has it once it is
 	// registered.
 	form *form
@@ -122,7 +125,19 @@ var uuidPattern = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-
 // be answered everything. It refuses a second value where there is one, too: the
 // first would be taken here, and the last by whoever looks before. Truth values are
 // spelled as JSON has them: strconv, by which huma reads them, takes t and 0 too.
+// Names are exact, as those of a body's fields are (form): one that differs from
+// a parameter's in the case of its letters would be passed over in silence.
 func (i *input) checkQuery(query url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) { // the same answer each time
+		at := slices.IndexFunc(i.query, func(known string) bool { return strings.EqualFold(known, name) })
+		switch {
+		case slices.Contains(i.query, name):
+		case at >= 0:
+			return fault.InvalidField("query."+name, "is no parameter of this operation: names are exact, write it as %s", i.query[at])
+		case i.strict:
+			return fault.InvalidField("query."+name, "is no parameter of this operation; there are %s", strings.Join(i.query, ", "))
+		}
+	}
 	for _, name := range i.valued {
 		if slices.Contains(query[name], "") {
 			return fault.InvalidField("query."+name, "is empty; give it a value or leave it out")

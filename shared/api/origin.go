@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/origin"
 )
 
 // Origins says from which pages an operation may be called by browsers, which name the page's origin in Origin.
@@ -67,16 +67,16 @@ func (s *Server) letIn(o Origins, w http.ResponseWriter, r *http.Request) error 
 
 // knows reports whether an origin is the API's own, by the address that it is configured with (a Host that a page
 // makes up is not), or one that the installation lets in. On a laptop that address is the loopback's, by whatever name.
-func (s *Server) knows(origin string) bool {
-	if slices.Contains(s.parts.Config.Origins, origin) {
+func (s *Server) knows(text string) bool {
+	if slices.Contains(s.parts.Config.Origins, text) {
 		return true
 	}
 	own, err := url.Parse(s.parts.Config.APIURL)
-	asks, wrong := url.Parse(origin)
-	if err != nil || wrong != nil || own.Host == "" || asks.Scheme != own.Scheme || asks.User != nil || asks.Path != "" || asks.RawQuery != "" || asks.Fragment != "" {
+	asks, ok := origin.Parse(text)
+	if err != nil || !ok || asks.Scheme != own.Scheme {
 		return false
 	}
-	return strings.EqualFold(asks.Host, own.Host) || isLoopback(own) && isLoopback(asks) && asks.Port() == own.Port()
+	return origin.Same(text, own.Scheme, own.Host) || isLoopback(own) && isLoopback(asks) && asks.Port() == own.Port()
 }
 
 func isLoopback(u *url.URL) bool {

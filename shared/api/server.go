@@ -215,7 +215,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		}
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
-			p, err := Caller(ctx, s.callers, r.Header.Get("Authorization"))
+			p, err := Caller(ctx, s.callers, r.Header)
 			if err != nil {
 				writeProblem(ctx, w, err)
 				return
@@ -272,14 +272,19 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 	}
 }
 
-// Caller finds who sends a request with an Authorization header; "" is for none.
-// Fault: Unauthenticated.
-func Caller(ctx context.Context, callers Authenticator, header string) (auth.Principal, error) {
-	if header == "" {
+// Caller finds who sends a request with a header. Of two Authorization fields none counts: a proxy that checks keys may
+// have looked at the other. Fault: Unauthenticated.
+func Caller(ctx context.Context, callers Authenticator, header http.Header) (auth.Principal, error) {
+	sent := header.Values("Authorization")
+	switch {
+	case len(sent) > 1:
+		return auth.Principal{}, fault.New(fault.Unauthenticated,
+			"There is more than one Authorization header. Send one, as Authorization: Bearer gwa_….")
+	case len(sent) == 0, sent[0] == "":
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
 			"No account key. Send one as Authorization: Bearer gwa_….")
 	}
-	scheme, key, ok := strings.Cut(header, " ")
+	scheme, key, ok := strings.Cut(sent[0], " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
 			"The Authorization header is not understood. Send Authorization: Bearer gwa_….")

@@ -325,6 +325,33 @@ func TestUnauthenticatedTellsTheScheme(t *testing.T) {
 	}
 }
 
+// TestNamesOfParametersAreExact: one in other letters would be passed over in silence, as one that nobody knows is.
+func TestNamesOfParametersAreExact(t *testing.T) {
+	f := newFixture(t)
+	for query, want := range map[string]int{"count=3": 200, "Count=3": 400, "COUNT=": 400, "count=3&Count=4": 400, "counts=3": 200, "tag.Count=3": 200} {
+		r, body := f.do(t, "GET", thing+"x?"+query, goodKey, "")
+		if r.StatusCode != want || want == 400 && !strings.Contains(body, "write it as count") {
+			t.Errorf("%s is answered %d %s, want %d", query, r.StatusCode, body, want)
+		}
+	}
+}
+
+// TestTwoKeysAreNone: which of them a proxy on the way has checked is not known.
+func TestTwoKeysAreNone(t *testing.T) {
+	f := newFixture(t)
+	for _, keys := range [][]string{{goodKey, goodKey}, {goodKey, "gwa_another"}, {"gwa_another", goodKey}, {"", goodKey}} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", thing+"x", nil)
+		for _, key := range keys {
+			r.Header.Add("Authorization", "Bearer "+key)
+		}
+		w := httptest.NewRecorder()
+		f.server.ServeHTTP(w, r)
+		if w.Code != 401 || !strings.Contains(w.Body.String(), "more than one Authorization header") || strings.Contains(w.Body.String(), goodKey) {
+			t.Errorf("%d keys are answered %d %s", len(keys), w.Code, w.Body)
+		}
+	}
+}
+
 // TestErrorsNeverRepeatValues sends a marker where secrets could be and looks
 // for it in answers and logs.
 func TestErrorsNeverRepeatValues(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/origin"
 )
 
 // The variables. Names of resources have no default: a wrong guess would write
@@ -162,36 +164,29 @@ func (c Config) Validate() error {
 	if (c.KeyFile == "") == (c.KMSKey == "") {
 		wrong = append(wrong, fmt.Errorf("exactly one of %s and %s has to be set", VarKeyFile, VarKMSKey))
 	}
-	if c.DeploymentURL != "" && !IsOrigin(c.DeploymentOrigin("name")) || strings.Count(c.DeploymentURL, placeholder) > 1 {
+	if c.DeploymentURL != "" && !origin.Is(c.DeploymentOrigin("name")) || strings.Count(c.DeploymentURL, placeholder) > 1 {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as http://%s.example.com", VarDeploymentURL, placeholder))
 	}
 	for _, v := range []struct{ name, value string }{
 		{VarDynamoDBEndpoint, c.DynamoDBEndpoint}, {VarS3Endpoint, c.S3Endpoint}, {VarS3PublicEndpoint, c.S3PublicEndpoint},
 	} {
-		if v.value != "" && !IsOrigin(strings.TrimSuffix(v.value, "/")) {
+		if v.value != "" && !origin.Is(strings.TrimSuffix(v.value, "/")) {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
 		}
 	}
 	if c.APIURL != "" && !IsBase(c.APIURL) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://api.example.com", VarAPIURL))
 	}
-	if slices.ContainsFunc(c.Origins, func(o string) bool { return !IsOrigin(o) }) {
+	if slices.ContainsFunc(c.Origins, func(o string) bool { return !origin.Is(o) }) {
 		wrong = append(wrong, fmt.Errorf("%s has one that is no origin such as https://inspector.example.com; write them with spaces between", VarOrigins))
 	}
-	if c.Relay != "" && !IsOrigin(c.Relay) {
+	if c.Relay != "" && !origin.Is(c.Relay) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://relay.example.com", VarRelay))
 	}
 	if u, err := url.Parse(c.ACMEDirectory); c.ACMEDirectory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://acme.example.com/directory", VarACMEDirectory))
 	}
 	return errors.Join(wrong...)
-}
-
-// IsOrigin reports whether text is scheme://host[:port] and nothing more.
-func IsOrigin(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
-		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
 // IsBase reports whether text is an origin, or one with a path that does not end in a slash.
@@ -201,7 +196,7 @@ func IsBase(text string) bool {
 		return false
 	}
 	u.Path, u.RawPath = "", ""
-	return IsOrigin(u.String())
+	return origin.Is(u.String())
 }
 
 // DeploymentOrigin is the public origin of a deployment, as its `url`.

@@ -17,9 +17,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/yosida95/uritemplate/v3"
@@ -154,24 +152,4 @@ func (s *Server) cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 	if s.setup.Private != nil && s.setup.Private() {
 		c.CacheScope = "private"
 	}
-}
-
-// SameOrigin reports whether an Origin is that of a scheme and host: the same scheme, host and port, and nothing else.
-func SameOrigin(origin, scheme, host string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return false
-	}
-	return strings.EqualFold(u.Scheme, scheme) && strings.EqualFold(withPort(scheme, u.Host), withPort(scheme, host))
-}
-
-// withPort is a host with the port of its scheme, where it has none.
-func withPort(scheme, host string) string {
-	if u := (url.URL{Host: host}); u.Port() != "" {
-		return host
-	}
-	if strings.EqualFold(scheme, "https") {
-		return host + ":443"
-	}
-	return host + ":80"
 }

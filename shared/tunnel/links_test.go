@@ -209,6 +209,7 @@ func TestStrangersAreAnswered(t *testing.T) {
 		{"nobody", nil, http.StatusUnauthorized},
 		{"another scheme", http.Header{"Authorization": {"Basic " + token}}, http.StatusUnauthorized},
 		{"another token", http.Header{"Authorization": {"Bearer x"}}, http.StatusUnauthorized},
+		{"two tokens", http.Header{"Authorization": {"Bearer " + token, "Bearer x"}, "Connection": {"Upgrade"}, "Upgrade": {tunnel.Protocol}}, http.StatusUnauthorized},
 		{"no upgrade", http.Header{"Authorization": {"Bearer " + token}}, http.StatusUpgradeRequired},
 		{"another protocol", http.Header{"Authorization": {"Bearer " + token}, "Connection": {"Upgrade"}, "Upgrade": {"h2c"}}, http.StatusUpgradeRequired},
 		// Agents end when they are refused, and come again when they are turned away.

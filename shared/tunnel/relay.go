@@ -58,7 +58,7 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	scheme, token, _ := strings.Cut(strings.Join(r.Header.Values("Authorization"), ", "), " ") // two are one list, which is no token
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		unauthorized(w)
 		return

@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/shared/origin"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -204,5 +205,5 @@ func (s *Server) mayAsk(x *pipeline.Exchange) bool {
 	if len(origins) > 1 {
 		return false
 	}
-	return sharedmcp.SameOrigin(origins[0], x.Scheme, x.Host) || s.setup.Allows != nil && s.setup.Allows(origins[0])
+	return origin.Same(origins[0], x.Scheme, x.Host) || s.setup.Allows != nil && s.setup.Allows(origins[0])
 }
