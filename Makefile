@@ -192,7 +192,7 @@ docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is sear
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
-bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
+bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
 # Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.

@@ -5,7 +5,7 @@
 // and fails when a figure is beyond its limit. Then the others run all the same, the page says
 // it of that section, and this command fails too.
 //
-// Read this file; the figures asked for are those of issues 3, 9, 11 and 12, "Figures".
+// Read this file; the figures asked for are those of issues 3, 9, 11 and 12, "Figures", and of issue 13, parts 9 and 11.
 package main
 
 import (
@@ -80,6 +80,12 @@ func sections(binaries string) []section {
 				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
 				"refused, each a new one each time, of 1 MB but where it says otherwise.",
 			command: product("go run ./local/surfacebench -binary"),
+		},
+		{
+			title: "The platform's own MCP servers",
+			intro: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
+				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
+			command: product("env GATEWRIGHT_DOCS_WEIGHTS=dist/docsearch/minilm-l6-v2.weights go run ./local/mcpbench -binary"),
 		},
 		{
 			title: "A project of 1,223 operations",

@@ -22,11 +22,12 @@ import (
 	"sync/atomic"
 )
 
-// Options are one kind of request and how often it is sent. All are needed but Status and Number.
+// Options are one kind of request and how often it is sent. All are needed but Varies, Status and Number.
 type Options struct {
 	Address  string // host:port
 	Request  []byte // as it goes over the wire, HTTP/1.1
 	Answer   int64  // the bytes of the body of its answer
+	Varies   bool   // whether that is not looked at
 	Status   int    // of its answer, 0 for 200
 	Requests int    // in all
 	// Connections are how many are under way at once.
@@ -58,6 +59,30 @@ func Run(ctx context.Context, o Options) error {
 	return context.Cause(ctx)
 }
 
+// Learn sends the request once, and notes how long its answer is. It fails where the status is not the one that is
+// expected.
+func (o *Options) Learn(ctx context.Context) error {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Address)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Write(o.Request); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return fmt.Errorf("receive: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != cmp.Or(o.Status, http.StatusOK) {
+		return fmt.Errorf("it is answered %d %.300s: %w", response.StatusCode, text, err)
+	}
+	o.Answer = int64(len(text))
+	return nil
+}
+
 // client speaks on one connection as long as there are requests left.
 func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Address)
@@ -87,7 +112,7 @@ func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 		}
 		n, err := io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		if err != nil || n != o.Answer || response.StatusCode != status {
+		if err != nil || !o.Varies && n != o.Answer || response.StatusCode != status {
 			return fmt.Errorf("receive: status %d, %d bytes: %w", response.StatusCode, n, err)
 		}
 	}

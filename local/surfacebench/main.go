@@ -99,7 +99,7 @@ func (w *world) surfaces(ctx context.Context, o options, table *bars.Table) erro
 	costs := make([][]float64, len(kinds))
 	more := make([][]float64, len(kinds))
 	for i := range kinds {
-		if err := w.learn(ctx, &kinds[i].load); err != nil {
+		if err := kinds[i].load.Learn(ctx); err != nil {
 			return fmt.Errorf("%s: %w", kinds[i].name, err)
 		}
 		kinds[i].load.Connections, kinds[i].load.Requests = 16, o.requests
@@ -108,7 +108,7 @@ func (w *world) surfaces(ctx context.Context, o options, table *bars.Table) erro
 		cost := make([]float64, len(kinds))
 		for i, k := range kinds {
 			var err error
-			if cost[i], err = w.cost(ctx, k.load); err != nil {
+			if cost[i], err = w.Cost(ctx, k.load); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 		}
@@ -131,17 +131,4 @@ func (w *world) surfaces(ctx context.Context, o options, table *bars.Table) erro
 		table.Add(k.name, bar, figure, keeps)
 	}
 	return nil
-}
-
-// cost is the processor time of the product for a request, in µs.
-func (w *world) cost(ctx context.Context, l load.Options) (float64, error) {
-	before, err := w.Processor()
-	if err != nil {
-		return 0, err
-	}
-	if err := load.Run(ctx, l); err != nil {
-		return 0, err
-	}
-	after, err := w.Processor()
-	return (after - before).Seconds() * 1e6 / float64(l.Requests), err
 }

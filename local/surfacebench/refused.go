@@ -29,12 +29,12 @@ func (w *world) refusals(ctx context.Context, table *bars.Table) error {
 	for _, r := range expensive() {
 		l := w.post(cmp.Or(r.path, "/graphql"), r.body)
 		l.Status, l.Requests, l.Connections, l.Number = http.StatusBadRequest, refusedRequests, 1, &number
-		if err := w.learn(ctx, &l); err != nil {
+		if err := l.Learn(ctx); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 		var costs []float64
 		for range refusedRounds {
-			cost, err := w.cost(ctx, l)
+			cost, err := w.Cost(ctx, l)
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}

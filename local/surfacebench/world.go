@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -154,28 +152,4 @@ func (w *world) request(method, path, body string) load.Options {
 		head += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
 	}
 	return load.Options{Address: strings.TrimPrefix(w.Gateway, "http://"), Request: []byte(head + "\r\n" + body), Status: http.StatusOK}
-}
-
-// learn sends a request once, and notes how long its answer is. It fails where the status is not the one that is
-// expected.
-func (w *world) learn(ctx context.Context, l *load.Options) error {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.Address)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer func() { _ = c.Close() }()
-	if _, err := c.Write(l.Request); err != nil {
-		return fmt.Errorf("send: %w", err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return fmt.Errorf("receive: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != l.Status {
-		return fmt.Errorf("it is answered %d %.300s: %w", response.StatusCode, text, err)
-	}
-	l.Answer = int64(len(text))
-	return nil
 }
