@@ -30,12 +30,12 @@ func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
 		}
 		var arguments map[string]json.RawMessage
 		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
-			return nil, err
+			return sharedmcp.RefuseInvalid(err)
 		}
 		call := api.Call{Source: source, DryRun: take(arguments, apitools.DryRun), Reveal: take(arguments, apitools.RevealSecrets)}
 		written, err := sharedmcp.Write(declared, t.Path, arguments)
 		if err != nil {
-			return nil, err
+			return sharedmcp.RefuseInvalid(err)
 		}
 		if t.Destructive && callerOf(ctx).view.confirm && !call.DryRun {
 			if result, err := s.confirmed(ctx, req, t, written, arguments, call); result != nil || err != nil {

@@ -214,12 +214,19 @@ func TestACallIsARequest(t *testing.T) {
 		t.Errorf("the record says %s", record)
 	}
 	again := w.call("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"})
-	if !again.Result.IsError || !strings.Contains(string(again.Result.StructuredContent), `"status":409`) || !strings.Contains(again.text(), "choose another name") {
-		t.Errorf("a conflict is answered %s %s", again.text(), again.Result.StructuredContent)
+	if !again.Result.IsError || !strings.Contains(again.text(), `"status":409`) || !strings.Contains(again.text(), "choose another name") {
+		t.Errorf("a conflict is answered %s", again.text())
 	}
-	unfit := w.call("ApiKeyBucketsService_create", map[string]any{"accountName": "acme"})
-	if unfit.Error == nil || unfit.Error.Code != -32602 || !strings.Contains(unfit.Error.Message, "name") {
-		t.Errorf("arguments that do not fit are answered %s", unfit.text())
+	if again.Result.StructuredContent != nil { // which would not fit the tool's output schema
+		t.Errorf("a conflict has the content %s", again.Result.StructuredContent)
+	}
+	for name, arguments := range map[string]map[string]any{
+		"'name'": {"accountName": "acme"}, "'label'": {"accountName": "acme", "name": "agents", "label": "y"}, `"accountName"`: {"accountName": "", "name": "agents"},
+	} {
+		unfit := w.call("ApiKeyBucketsService_create", arguments)
+		if unfit.Error != nil || !unfit.Result.IsError || !strings.Contains(unfit.text(), name) {
+			t.Errorf("the arguments %v, which do not fit, are answered %s", arguments, unfit.text())
+		}
 	}
 	if r := w.call("ApiKeyBucketsService_read", map[string]any{"accountName": "evil", "bucketName": "agents"}); !r.Result.IsError || !strings.Contains(r.text(), "404") {
 		t.Errorf("another account is answered %s", r.text())

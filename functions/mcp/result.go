@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/apitools"
+	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 )
 
 // resultOf makes the result of a call of what the API has answered. Secrets are masked but where they were asked for,
@@ -72,7 +73,8 @@ func (c *catalogue) readerOf(path string) *apitools.Tool {
 }
 
 // problemResult is the result of a call that was refused: what is wrong in words for a model, with what it can do, and
-// the problem as the API has answered it.
+// the problem as the API has answered it. The problem is a text of its own and no structured content, which would have to
+// fit the tool's output schema: clients hold it against that in errors too, and show what does not fit instead of the problem.
 func problemResult(t *apitools.Tool, status int, header http.Header, body []byte) *mcp.CallToolResult {
 	var problem struct {
 		Detail string `json:"detail"`
@@ -81,10 +83,9 @@ func problemResult(t *apitools.Tool, status int, header http.Header, body []byte
 	if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
 		text += ": " + problem.Detail
 	}
-	hint := hintOf(t, status, header)
-	result := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.TrimSpace(text + "\n" + hint)}}}
+	result := sharedmcp.Refusal(text + "\n" + hintOf(t, status, header))
 	if json.Valid(body) {
-		result.StructuredContent = map[string]any{"problem": json.RawMessage(body), "hint": hint}
+		result.Content = append(result.Content, &mcp.TextContent{Text: string(body)})
 	}
 	return result
 }

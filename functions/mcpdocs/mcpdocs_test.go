@@ -185,14 +185,8 @@ func TestQuestionsThatAreNoneAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := w.Copy(t)
 			r := send(t, w, call("search-gatewright-docs", tt.arguments))
-			said := ""
-			if r.Error != nil {
-				said = r.Error.Message
-			} else if r.Result.IsError {
-				said = r.Result.Content[0].Text
-			}
-			if !strings.Contains(said, tt.want) {
-				t.Errorf("it says %q, want %q", said, tt.want)
+			if r.Error != nil || !r.Result.IsError || !strings.Contains(r.Result.Content[0].Text, tt.want) {
+				t.Errorf("it says %+v, want a result that says %q", r, tt.want)
 			}
 		})
 	}

@@ -125,7 +125,7 @@ func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.To
 		}
 		var arguments In
 		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
-			return nil, err
+			return sharedmcp.RefuseInvalid(err)
 		}
 		result, err := f(ctx, arguments)
 		switch {

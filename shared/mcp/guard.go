@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -77,6 +78,16 @@ func Internal(text string, data json.RawMessage) error {
 // Refusal is the result of a tool that has failed, for the model to read (MCP, "Error Handling").
 func Refusal(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// RefuseInvalid makes of the error of arguments that are wrong (Invalid) a result that says the same: clients show a model
+// the results of its calls, and many of them no error of the protocol (MCP since 2025-11-25, "Error Handling"). Any other
+// error is given back.
+func RefuseInvalid(err error) (*mcp.CallToolResult, error) {
+	if wrong, ok := errors.AsType[*jsonrpc.Error](err); ok && wrong.Code == codeInvalidParams {
+		return Refusal(wrong.Message), nil
+	}
+	return nil, err
 }
 
 // Progress tells the client how far a call is, of 1, if it wants to know and is answered by events.
