@@ -36,7 +36,7 @@ var (
 	tagParameters  = []*huma.Param{tagParameter()}
 )
 
-const tagNote = " With tag.<property>=<value> in the query, a consumer without that tag is answered as one that does not exist."
+const tagNote = " With tag.<property>=<value>, a consumer without that tag is answered as one that does not exist."
 
 var list = api.Operation[listIn, listOut]{
 	ID: "ApiKeyConsumersService_list", Method: http.MethodGet, Path: consumersPath,
@@ -114,7 +114,7 @@ type ConsumerPath struct {
 
 // KeyFormat is the query parameter that says how much of a key is shown.
 type KeyFormat struct {
-	KeyFormat string `query:"key-format" enum:"none,visible,masked" default:"masked" doc:"How much of an API key is shown: nothing, all, or its last 8 characters. A bucket that does not keep the texts shows those at most."`
+	KeyFormat string `query:"key-format" enum:"none,visible,masked" default:"masked" doc:"How much of an API key is shown: nothing, all, or its last 8 characters. A bucket that does not keep the texts shows those at most, and so does a tool that is called without revealSecrets."`
 }
 
 // Including is what a reader of consumers asks for beside them.

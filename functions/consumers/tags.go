@@ -32,6 +32,8 @@ func tagParameter() *huma.Param {
 		Schema: &huma.Schema{
 			Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
 			Examples: []any{map[string]string{"tag.plan": "gold"}},
+			// A member of another name would be a parameter that nothing reads, and the call one without its condition.
+			Extensions: map[string]any{"propertyNames": map[string]string{"pattern": `^tag\..`}},
 		},
 	}
 }

@@ -87,7 +87,7 @@ type createIn struct {
 }
 
 type nameIn struct {
-	EnvironmentName string `path:"environmentName" slashes:"true" maxLength:"256" doc:"The environment's name, or its branch, percent-encoded as one path segment."`
+	EnvironmentName string `path:"environmentName" slashes:"true" maxLength:"256" doc:"The environment's name, or its branch, such as feature/x: a URL has it percent-encoded, an argument of a tool as it is."`
 	AccountName     string `query:"accountName" empty:"absent" maxLength:"256" doc:"The account; the key's own when it is not given, or empty."`
 	ProjectName     string `query:"projectName" maxLength:"256" doc:"The project, for a branch that several have; all that the key sees when it is not given."`
 }

@@ -233,6 +233,25 @@ func TestACallIsARequest(t *testing.T) {
 	}
 }
 
+// TestAConditionIsNeverLeftOut: a tag that is not written as the operation reads it refuses the call, where it would
+// otherwise have no condition at all.
+func TestAConditionIsNeverLeftOut(t *testing.T) {
+	w := newWorld(t)
+	w.done("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"})
+	consumer := map[string]any{"accountName": "acme", "bucketName": "agents", "consumerName": "ada"}
+	w.done("ApiKeyConsumersService_create", map[string]any{"accountName": "acme", "bucketName": "agents", "name": "ada", "tags": map[string]any{"plan": "gold"}})
+	for name, tag := range map[string]map[string]any{"another value": {"tag.plan": "silver"}, "another name": {"plan": "silver"}, "no name": {"tag.": "silver"}} {
+		consumer["tag"] = tag
+		if r := w.call("ApiKeyConsumersService_delete", consumer); !r.Result.IsError {
+			t.Errorf("%s: deleting is answered %s", name, r.text())
+		}
+	}
+	consumer["tag"] = map[string]any{"tag.plan": "gold"}
+	if r := w.call("ApiKeyConsumersService_delete", consumer); r.Result.IsError {
+		t.Errorf("deleting by its tag is answered %s", r.text())
+	}
+}
+
 // TestSecretsAreShownToWhoAsks, which is recorded.
 func TestSecretsAreShownToWhoAsks(t *testing.T) {
 	w := newWorld(t)

@@ -22,7 +22,7 @@ var Group = api.Group{
 var openAPI = api.Operation[openAPIIn, openAPIOut]{
 	ID: "openApi", Method: "GET", Path: "/openapi",
 	Summary:     "Describe this API",
-	Description: "The OpenAPI 3.1 description of this API, in JSON, or in YAML where Accept prefers that. It needs no credentials.",
+	Description: "The OpenAPI 3.1 description of this API, in JSON, or in YAML where Accept prefers that. It needs no credentials. It has hundreds of kilobytes, more than most models can read at once: tools/list says the same of each operation.",
 	Public:      true,
 }
 

@@ -71,7 +71,7 @@ var remove = api.Operation[variableIn, api.NoContent]{
 // (feature%2Fx) and is decoded here already.
 type BranchPath struct {
 	api.ProjectPath
-	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, percent-encoded as one path segment."`
+	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, such as feature/x: a URL has it percent-encoded, an argument of a tool as it is."`
 }
 
 type listIn struct {
