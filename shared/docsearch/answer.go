@@ -72,21 +72,21 @@ func (e *Extractive) Answer(ctx context.Context, question string) (Answer, error
 		if r.Score < nearlyAsGood*found.Results[0].Score {
 			break
 		}
-		for _, sentence := range e.best(question, r.Text, answerSentences-min(i, 1)) {
+		for _, sentence := range e.best(question, r.Passage, answerSentences-min(i, 1)) {
 			answer.Quotes = append(answer.Quotes, Quote{Text: sentence, Title: r.Title, Path: r.Path, Anchor: r.Anchor})
 		}
 	}
 	return answer, nil
 }
 
-// best gives at most n sentences of a text, in its order.
-func (e *Extractive) best(question, text string, n int) []string {
+// best gives at most n sentences of a passage, in its order.
+func (e *Extractive) best(question string, p Passage, n int) []string {
 	type candidate struct {
 		at    int
 		score float64
 	}
 	var sentences []string
-	for line := range strings.Lines(text) {
+	for _, line := range e.said(p) {
 		sentences = append(sentences, Sentences(line)...)
 	}
 	candidates := make([]candidate, len(sentences))
@@ -106,6 +106,42 @@ func (e *Extractive) best(question, text string, n int) []string {
 		best[i] = sentences[at]
 	}
 	return best
+}
+
+// said gives the lines of a passage without the heads of its tables, which say nothing by themselves. A page's table begins
+// with one, unless the passage begins within the table; an operation's list of parameters has none.
+func (e *Extractive) said(p Passage) []string {
+	lines := strings.Split(p.Text, "\n")
+	if !strings.HasSuffix(p.Path, ".md") {
+		return lines
+	}
+	var said []string
+	within := e.beginsWithinTable(p)
+	for i, line := range lines {
+		row := isRow(line)
+		if !row || within || i+1 < len(lines) && !isRow(lines[i+1]) {
+			said = append(said, line)
+		}
+		within = row
+	}
+	return said
+}
+
+// beginsWithinTable reports whether the passage before this one, of the same section, ends with a row.
+func (e *Extractive) beginsWithinTable(p Passage) bool {
+	all := e.searcher.index.Passages
+	at := slices.Index(all, p)
+	return at > 0 && all[at-1].Section() == p.Section() && isRow(all[at-1].Text[strings.LastIndexByte(all[at-1].Text, '\n')+1:])
+}
+
+// isRow reports whether a line of a passage is a row of a table: one with a bar between cells, and not within code.
+func isRow(line string) bool {
+	for i, part := range strings.Split(line, "`") {
+		if i%2 == 0 && strings.Contains(part, " | ") {
+			return true
+		}
+	}
+	return false
 }
 
 // Sentences divides a line of text where a sentence ends: at a mark behind which a space and no small letter follow.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 )
 
 func TestAnswersQuoteTheDocumentationWithItsPlace(t *testing.T) {
@@ -35,6 +36,32 @@ func TestAnswersQuoteTheDocumentationWithItsPlace(t *testing.T) {
 				t.Errorf("it says it is by %q, %s, near to %d sections", answer.By, answer.Mode, len(answer.Near))
 			}
 		})
+	}
+}
+
+// TestHeadsOfTablesAreNotQuoted: alone they say nothing.
+func TestHeadsOfTablesAreNotQuoted(t *testing.T) {
+	long := docsearch.Passage{Title: "Limits", Path: "docs/limits.md", Anchor: "limits"}
+	goesOn := long
+	long.Text, goesOn.Text = "Most of them are fixed.\nbound | kilobytes\nan archive | 100", "a body | 64\na field | 8\nSend `a | b` for both."
+	operation := docsearch.Passage{Title: "API › Force", Path: "openapi.json", Anchor: "Force", Text: "`force` (query) | Does it anyway."}
+	lone := docsearch.Passage{Title: "Choices", Path: "docs/choices.md", Text: "One of left | right is chosen.\nNothing else is."}
+	content := docsearch.Content{Passages: []docsearch.Passage{long, goesOn, operation, lone}}
+	e := docsearch.NewExtractive(docsearch.New(docsearch.NewIndex([32]byte{}, content, make([]minilm.Vector, len(content.Texts()))), nil))
+	for question, want := range map[string]string{
+		"bound kilobytes archive": "an archive | 100",
+		"body":                    "a body | 64",
+		"force anyway":            "`force` (query) | Does it anyway.",
+		"left right chosen":       "One of left | right is chosen.",
+		"send both":               "Send `a | b` for both.",
+	} {
+		answer, err := e.Answer(t.Context(), question)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Quotes) != 1 || answer.Quotes[0].Text != want {
+			t.Errorf("%s: it answers %q, want %q", question, answer.Quotes, want)
+		}
 	}
 }
 
