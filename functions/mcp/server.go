@@ -21,7 +21,7 @@ import (
 
 // instructions are what a model is told of the server as a whole.
 const instructions = "The tools are the operations of an API management platform: API keys and their buckets and consumers, projects and deployments, variables, domains, certificates, tunnels, metering. " +
-	"Most take the account's name: V1_whoAmI tells it. Call what changes something with dryRun first to see what would change. Secrets in answers are masked; ask for one with revealSecrets only when somebody needs it, which is recorded."
+	"Most take the account's name: V1_whoAmI tells it. Call what changes something with dryRun first to see what would change. Ask lists for no more than you need, by limit. Secrets in answers are masked; ask for one with revealSecrets only when somebody needs it, which is recorded."
 
 // server answers messages by operations of the API in this process.
 type server struct {

@@ -160,7 +160,7 @@ func (t *Tool) takeArguments(o project.OfferedOperation) error {
 		has               bool
 	}{
 		{DryRun, "true changes nothing, and answers what the call would change: what is there before and after, and the audit record.", !t.ReadOnly},
-		{RevealSecrets, "true shows the secrets of the answer, such as keys and upload addresses, of which the ends at most are shown otherwise. An audit record says that they were shown.", t.Secrets != nil},
+		{RevealSecrets, "true shows the secrets of the answer, such as keys and upload addresses, of which at most the last 8 characters are shown otherwise. An audit record says that they were shown.", t.Secrets != nil},
 	} {
 		if !flag.has {
 			continue
