@@ -17,14 +17,25 @@ type Answerer interface {
 
 // Answer is what an Answerer says.
 type Answer struct {
-	// By names who answers: Extractive.
+	// By names who answers: an Extractive or a Written.
 	By string
-	// Mode is how the passages were found, Busy as in Found.
-	Mode Mode
-	Busy bool
+	// Mode is how the passages were found, Busy and NotFound as Busy and Failed in Found.
+	Mode     Mode
+	Busy     bool
+	NotFound *ModelError
+	// NotWritten says why it is not a Written's although there is a model; nil where it is, there is none, or the passages do not
+	// cover the question, of which no model is asked.
+	NotWritten *ModelError
+	// Asked tells that a model was asked for it, and TokensIn and TokensOut what is paid for that.
+	Asked               bool
+	TokensIn, TokensOut int
 	// Covered is false where the documentation probably says nothing about the question. Then there are no quotes.
 	Covered bool
-	// Quotes are the answer, the best passage's first.
+	// Sentences are the answer where it is in other words than the documentation's, none where the quotes are. LeftOut is how many
+	// more there were which do not stand in what they cite.
+	Sentences []Sentence
+	LeftOut   int
+	// Quotes are the answer, the best passage's first, or what its sentences have it from.
 	Quotes []Quote
 	// Near are the sections that are nearest to the question, covered or not, the best first.
 	Near []Result
@@ -36,6 +47,12 @@ type Quote struct {
 	Text string
 	// Title, Path and Anchor are the passage's.
 	Title, Path, Anchor string
+}
+
+// Sentence is one of an answer, with the places in Answer.Quotes of what it has it from: one at least.
+type Sentence struct {
+	Text   string
+	Quotes []int
 }
 
 // Bounds of an extractive answer.
@@ -64,19 +81,28 @@ func (e *Extractive) Answer(ctx context.Context, question string) (Answer, error
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{By: byExtractive, Mode: found.Mode, Busy: found.Busy, Covered: found.Covered, Near: found.Results}
+	return e.of(question, found), nil
+}
+
+// of answers out of what was found.
+func (e *Extractive) of(question string, found Found) Answer {
+	answer := Answer{By: byExtractive, Mode: found.Mode, Busy: found.Busy, NotFound: found.Failed, Covered: found.Covered, Near: found.Results}
 	if !found.Covered {
-		return answer, nil
+		return answer
 	}
 	for i, r := range found.Results[:min(answerPassages, len(found.Results))] {
 		if r.Score < nearlyAsGood*found.Results[0].Score {
 			break
 		}
 		for _, sentence := range e.best(question, r.Passage, answerSentences-min(i, 1)) {
-			answer.Quotes = append(answer.Quotes, Quote{Text: sentence, Title: r.Title, Path: r.Path, Anchor: r.Anchor})
+			answer.Quotes = append(answer.Quotes, quoted(sentence, r.Passage))
 		}
 	}
-	return answer, nil
+	return answer
+}
+
+func quoted(text string, p Passage) Quote {
+	return Quote{Text: text, Title: p.Title, Path: p.Path, Anchor: p.Anchor}
 }
 
 // best gives at most n sentences of a passage, in its order.

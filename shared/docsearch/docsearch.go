@@ -1,7 +1,8 @@
 // Package docsearch finds what the documentation says about a question, and answers with its own sentences
 // (specification 4.1; issue 13).
 //
-// Two ways of ranking are in it, and each answer says which it was. Semantic compares meanings: the vector of the
+// Two ways of ranking are in it, and each answer says which it was; a third is by a model that is asked over a network, where an
+// installation has one (elsewhere.go). Semantic compares meanings: the vector of the
 // question, by a small sentence transformer (package minilm), with those of all passages. Its weights are a file
 // that a build has or has not; it is read at the first search. Without it the ranking is Lexical: words that the question and the
 // passage, or a question that the passage is known to answer (expansions.txt), have in common. How good each is stands in docs/search-quality.md.
@@ -9,7 +10,8 @@
 // It speaks no HTTP and no MCP, and knows no accounts: the documentation is public. The passages and their vectors
 // are embedded (index.bin), made by `make docs-index` from what package corpus reads; a test refuses an index that is out of date.
 //
-// Read this file first, then search.go, which ranks, index.go, which is what is ranked, and answer.go, which answers.
+// Read this file first, then search.go, which ranks, index.go, which is what is ranked, and answer.go, which answers. written.go has the answers
+// that a model writes, and check.go what is believed of them.
 package docsearch
 
 import (
@@ -56,6 +58,8 @@ type Mode string
 const (
 	Semantic Mode = "semantic"
 	Lexical  Mode = "lexical"
+	// Bedrock compares meanings as Semantic does, by the vectors of a model that is asked over a network.
+	Bedrock Mode = "bedrock"
 )
 
 // Found is what a search gives.
@@ -63,6 +67,8 @@ type Found struct {
 	Mode Mode
 	// Busy says that it is Lexical although there are weights: too many questions were before this one.
 	Busy bool
+	// Failed says why it is not Bedrock although there is such a model; nil where it is, or there is none.
+	Failed *ModelError
 	// Covered is false where the best result is so far from the question that the documentation probably says nothing about
 	// it. The results are there nonetheless.
 	Covered bool
@@ -94,6 +100,8 @@ type Searcher struct {
 	turns chan struct{}
 	// waiting is how many questions wait for a turn or have one, of equal ones one.
 	waiting atomic.Int64
+	// elsewhere is asked first, nil for none.
+	elsewhere *elsewhere
 }
 
 // New makes a searcher. The function weights gives the bytes of the file that `make docs-index` makes; it is called at the first search, once,
@@ -149,13 +157,30 @@ func (s *Searcher) Semantic() error {
 }
 
 // Search finds the passages that fit a question best, at most limit of them, of 1 to MaxResults. Its only faults are
-// ErrQuery and the end of the context.
+// ErrQuery and the end of the context. A model elsewhere that fails is answered for by what is here.
 func (s *Searcher) Search(ctx context.Context, question string, limit int) (Found, error) {
 	question = strings.Join(strings.Fields(question), " ")
 	if question == "" || len(question) > MaxQueryBytes || !utf8.ValidString(question) {
 		return Found{}, ErrQuery
 	}
 	limit = min(max(limit, 1), MaxResults)
+	if s.elsewhere == nil {
+		return s.here(ctx, question, limit)
+	}
+	vectors, vector, failure := s.elsewhere.vector(ctx, question)
+	if failure == nil {
+		return s.nearest(Bedrock, func(i int) float64 { return vectors.dot(i, vector) }, limit, vectors.Covered), nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Found{}, err
+	}
+	found, err := s.here(ctx, question, limit)
+	found.Failed = failure
+	return found, err
+}
+
+// here is Search without a network, of a question that is one.
+func (s *Searcher) here(ctx context.Context, question string, limit int) (Found, error) {
 	model, err := s.model()
 	if err != nil {
 		return s.lexical(question, limit), nil //nolint:nilerr // what kept the weights away is told by Semantic, and the answer's mode

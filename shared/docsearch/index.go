@@ -3,6 +3,7 @@ package docsearch
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
 	"encoding/json"
@@ -60,6 +61,15 @@ func (c Content) Texts() []string {
 	return texts
 }
 
+// Digest tells one content from another.
+func (c Content) Digest() [32]byte {
+	written, err := json.Marshal(c)
+	if err != nil {
+		panic("docsearch: " + err.Error()) // texts are all that is in it
+	}
+	return sha256.Sum256(written)
+}
+
 // Index holds the passages, the questions that are known of them, and a vector of each. Nothing changes it.
 type Index struct {
 	Content
@@ -84,15 +94,8 @@ func Documentation() (*Index, error) { return ReadIndex(embedded) }
 func NewIndex(weights [32]byte, content Content, vectors []minilm.Vector) *Index {
 	x := &Index{Content: content, weights: weights, vectors: make([]vector, len(vectors))}
 	for i := range vectors {
-		var largest float32
-		for _, v := range vectors[i] {
-			largest = max(largest, v, -v)
-		}
 		to := &x.vectors[i]
-		to.scale = largest / math.MaxInt8
-		for c, v := range vectors[i] {
-			to.cells[c] = int8(math.RoundToEven(float64(v / to.scale)))
-		}
+		to.scale = shrink(vectors[i][:], to.cells[:])
 	}
 	return x
 }
@@ -113,11 +116,32 @@ func (x *Index) Vectors() []minilm.Vector {
 
 // dot is the cosine to a question's vector.
 func (v *vector) dot(question *minilm.Vector) float64 {
+	return product(v.scale, v.cells[:], question[:])
+}
+
+// shrink writes a vector as cells of 8 bits, as many, and gives their scale.
+func shrink(from []float32, cells []int8) (scale float32) {
+	var largest float32
+	for _, v := range from {
+		largest = max(largest, v, -v)
+	}
+	if largest == 0 {
+		return 0
+	}
+	scale = largest / math.MaxInt8
+	for c, v := range from {
+		cells[c] = int8(math.RoundToEven(float64(v / scale)))
+	}
+	return scale
+}
+
+// product is what Dot gives of a vector that was shrunk.
+func product(scale float32, cells []int8, question []float32) float64 {
 	var sum float32
-	for i, cell := range v.cells {
+	for i, cell := range cells {
 		sum += float32(cell) * question[i]
 	}
-	return float64(sum * v.scale)
+	return float64(sum * scale)
 }
 
 const (

@@ -22,19 +22,24 @@ const alike = 0.05
 // near, the one whose text is near too is first. It was tuned in the same way.
 const own = 0.2
 
-// semantic ranks sections by the cosine between the question and the passage, or the known question, that is nearest, and a
-// little by the passage alone.
+// semantic ranks by a vector of the weights.
 func (s *Searcher) semantic(question minilm.Vector, limit int) Found {
+	return s.nearest(Semantic, func(i int) float64 { return s.index.vectors[i].dot(&question) }, limit, semanticCovered)
+}
+
+// nearest ranks sections by the cosine between the question and the passage, or the known question, that is nearest, and a
+// little by the passage alone. Of each of the index's texts, cosine gives it.
+func (s *Searcher) nearest(mode Mode, cosine func(text int) float64, limit int, covered float64) Found {
 	x := s.index
 	passages := make([]float64, len(x.Passages))
 	for i := range passages {
-		passages[i] = x.vectors[i].dot(&question)
+		passages[i] = cosine(i)
 	}
 	known := make(map[string]float64)
 	for i, q := range x.Questions {
-		known[q.Section] = max(known[q.Section], x.vectors[len(passages)+i].dot(&question)+alike)
+		known[q.Section] = max(known[q.Section], cosine(len(passages)+i)+alike)
 	}
-	return s.found(Semantic, passages, known, limit, semanticCovered)
+	return s.found(mode, passages, known, limit, covered)
 }
 
 // lexical ranks by the words in common.
