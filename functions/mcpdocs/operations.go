@@ -13,6 +13,7 @@ var Group = api.Group{
 	Title:       "Documentation MCP",
 	Description: "The MCP server that searches the documentation and answers questions from it.",
 	Computes:    true,
+	Models:      true,
 	Operations:  []api.Declared{ask, noStream, noSession, preflight},
 }
 

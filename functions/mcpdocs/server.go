@@ -44,17 +44,29 @@ type library struct {
 	answerer docsearch.Answerer
 }
 
-// Bind returns the group's routes.
-func Bind(p installation.Parts) []api.Route {
+// Bind returns the group's routes, with nothing that is asked over a network.
+func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Models{}) }
+
+// BindWith is Bind with models that are asked first. Their vectors are those beside the binary unless it has others.
+func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
+	if models.Vectors == nil {
+		models.Vectors = beside(VectorsFile)
+	}
 	s := &server{parts: p, addresses: api.NewAddresses(callsASecond, p.Now)}
 	s.found = sync.OnceValues(func() (*library, error) {
 		index, err := docsearch.Documentation()
 		if err != nil {
 			return nil, err // a test has read it
 		}
-		searcher := docsearch.New(index, weights(p.Config.DocsWeights))
+		searcher := docsearch.New(index, weights(p.Config.DocsWeights)).With(models, p.Now)
 		if err := searcher.Semantic(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.Log.Error("the documentation is searched by words: its weights cannot be used", "error", err)
+		}
+		if err := searcher.Vectors(); err != nil {
+			p.Log.Error("the documentation is searched without Bedrock: its vectors cannot be used", "error", err)
+		}
+		if models.Writer != nil {
+			return &library{searcher, docsearch.NewWritten(searcher, models.Writer, p.Config.DocsAnswersADay, p.Now)}, nil
 		}
 		return &library{searcher, docsearch.NewExtractive(searcher)}, nil
 	})

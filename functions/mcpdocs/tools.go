@@ -36,16 +36,16 @@ const (
 	askIn = `{"type":"object","properties":{` +
 		`"question":{"type":"string","minLength":1,"maxLength":2048,"description":"A question about Gatewright, of at most 2 KB."}},"required":["question"],"additionalProperties":false}`
 
-	modeSchema = `"mode":{"type":"string","enum":["semantic","lexical"],"description":"How passages are ranked: semantic by meaning, lexical by words in common."},` +
-		`"note":{"type":"string","description":"Why it is lexical, where it is."}`
+	modeSchema = `"mode":{"type":"string","enum":["bedrock","semantic","lexical"],"description":"How passages are ranked: bedrock by meaning, by a model of Amazon Bedrock; semantic by meaning, by a small model in this process; lexical by words in common."},` +
+		`"note":{"type":"string","description":"What a better way was not used for, and what was left out of an answer, where there is something."}`
 	placeSchema = `"title":{"type":"string"},"path":{"type":"string","description":"The file in the repository."},` +
 		`"anchor":{"type":"string","description":"The section in it, or the id of an operation; empty at the top of a page."},"url":{"type":"string","description":"Where to read it."}`
 	searchOut = `{"type":"object","properties":{` + modeSchema + `,"covered":{"type":"boolean","description":"false where all passages are so far from the query that the documentation probably says nothing about it."},` +
 		`"passages":{"type":"array","items":{"type":"object","properties":{` + placeSchema + `,"score":{"type":"number","description":"How well it fits, comparable within one mode."},"text":{"type":"string"}},` +
 		`"required":["title","path","anchor","url","score","text"]}}},"required":["mode","covered","passages"]}`
 	askOut = `{"type":"object","properties":{` + modeSchema + `,"answered":{"type":"boolean","description":"false where the documentation does not cover the question."},` +
-		`"answer":{"type":"string"},"by":{"type":"string","description":"Who answers: extractive quotes the documentation word for word."},` +
-		`"citations":{"type":"array","items":{"type":"object","properties":{` + placeSchema + `,"text":{"type":"string","description":"The sentence, word for word."}},` +
+		`"answer":{"type":"string"},"by":{"type":"string","description":"Who answers: extractive quotes the documentation word for word; bedrock is a model of Amazon Bedrock in its own words, each sentence with the numbers of its citations, which were checked to stand in the documentation."},` +
+		`"citations":{"type":"array","description":"The first has the number 1.","items":{"type":"object","properties":{` + placeSchema + `,"text":{"type":"string","description":"What stands there, word for word."}},` +
 		`"required":["title","path","anchor","url","text"]}}},"required":["mode","answered","answer","by","citations"]}`
 )
 
@@ -152,7 +152,8 @@ func (s *server) search(ctx context.Context, query string, limit int) (*searched
 	if err != nil {
 		return nil, err
 	}
-	out := &searched{Mode: found.Mode, Note: note(found.Mode, found.Busy), Covered: found.Covered, Passages: []passage{}}
+	s.tellFailure(ctx, "embeddings", found.Failed)
+	out := &searched{Mode: found.Mode, Note: note(found.Mode, found.Busy, found.Failed), Covered: found.Covered, Passages: []passage{}}
 	for _, r := range found.Results {
 		out.Passages = append(out.Passages, passage{s.place(ctx, r.Title, r.Path, r.Anchor), r.Score, r.Text})
 	}
@@ -175,7 +176,8 @@ func (s *server) reply(ctx context.Context, question string) (*replied, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &replied{Mode: answer.Mode, Note: note(answer.Mode, answer.Busy), Answered: answer.Covered, By: answer.By, Citations: []citation{}}
+	s.tell(ctx, answer)
+	out := &replied{Mode: answer.Mode, Note: noteOf(answer), Answered: answer.Covered, By: answer.By, Citations: []citation{}}
 	if !answer.Covered {
 		out.Answer = notCovered
 		for _, r := range answer.Near[:min(nearest, len(answer.Near))] {
@@ -184,24 +186,15 @@ func (s *server) reply(ctx context.Context, question string) (*replied, error) {
 		}
 		return out, nil
 	}
-	var sentences []string
+	var quotes []string
 	for _, q := range answer.Quotes {
-		sentences = append(sentences, q.Text)
+		quotes = append(quotes, q.Text)
 		out.Citations = append(out.Citations, citation{s.place(ctx, q.Title, q.Path, q.Anchor), q.Text})
 	}
-	out.Answer = strings.Join(sentences, "\n")
-	return out, nil
-}
-
-// note says why a ranking is lexical.
-func note(mode docsearch.Mode, busy bool) string {
-	switch {
-	case busy:
-		return "Too many others search at the moment, so that this was searched by words. Search again later to search by meaning."
-	case mode == docsearch.Lexical:
-		return "This installation has no weights to compare meanings with, so that this was searched by words: use words that the documentation may have."
+	if out.Answer = strings.Join(quotes, "\n"); len(answer.Sentences) > 0 {
+		out.Answer = numbered(answer.Sentences)
 	}
-	return ""
+	return out, nil
 }
 
 // place says where a passage is read: in the pages of this installation, where it has them.

@@ -354,6 +354,9 @@ type Group struct {
 	// Computes says that its operations take the processor rather than wait for others: in AWS its function has a larger share
 	// of one, which comes with memory.
 	Computes bool
+	// Models says that its function may ask models of Bedrock: in AWS it is told those that the installation's context names, and granted
+	// them and no others.
+	Models bool
 	// Operations in the order in which a reader wants them.
 	Operations []Declared
 }

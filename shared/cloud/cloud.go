@@ -113,6 +113,10 @@ func or(text, otherwise string) string {
 	return text
 }
 
+// SDK is the SDK's configuration in a Lambda function, for what speaks to a service that most functions have no use for
+// (package bedrock), and so is no part of what Open opens.
+func SDK(getenv func(string) string) (aws.Config, error) { return sdkConfig(nil, getenv) }
+
 // sdkConfig is the SDK's configuration in a process whose credentials by gives, nil for
 // those of a Lambda's role, which are in its environment.
 func sdkConfig(by aws.CredentialsProvider, getenv func(string) string) (aws.Config, error) {

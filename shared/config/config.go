@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/origin"
@@ -43,6 +44,10 @@ const (
 	VarUnderscores      = "GATEWRIGHT_HEADER_UNDERSCORES"
 	VarRelay            = "GATEWRIGHT_RELAY"
 	VarDocsWeights      = "GATEWRIGHT_DOCS_WEIGHTS"
+	VarDocsEmbeddings   = "GATEWRIGHT_DOCS_EMBEDDINGS"
+	VarDocsAnswers      = "GATEWRIGHT_DOCS_ANSWERS"
+	VarDocsAnswersADay  = "GATEWRIGHT_DOCS_ANSWERS_A_DAY"
+	VarBedrockEndpoint  = "GATEWRIGHT_BEDROCK_ENDPOINT"
 )
 
 // VarRelayCertificate has the relay's certificate chain and private key, as PEM. It is
@@ -105,6 +110,12 @@ type Config struct {
 	// DocsWeights is the file of weights by which the documentation is searched, "" for the one beside the binary, if there is
 	// one (functions/mcpdocs).
 	DocsWeights string
+	// DocsEmbeddings and DocsAnswers are models of Bedrock by which the documentation is searched and questions are answered
+	// (functions/mcpdocs), "" for none. DocsAnswersADay is how many questions of a day one process puts to the latter.
+	DocsEmbeddings, DocsAnswers string
+	DocsAnswersADay             int
+	// BedrockEndpoint is the base address of an emulator, "" for AWS.
+	BedrockEndpoint string
 	// HeaderUnderscores lets header fields whose names have "_" pass to upstreams,
 	// which may take them for fields of the gateway's.
 	HeaderUnderscores bool
@@ -132,8 +143,18 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		S3PublicEndpoint: getenv(VarS3PublicEndpoint),
 		Relay:            getenv(VarRelay),
 		DocsWeights:      getenv(VarDocsWeights),
+		DocsEmbeddings:   getenv(VarDocsEmbeddings),
+		DocsAnswers:      getenv(VarDocsAnswers),
+		DocsAnswersADay:  DefaultDocsAnswersADay,
+		BedrockEndpoint:  getenv(VarBedrockEndpoint),
 	}
 	var wrong []error
+	if text := getenv(VarDocsAnswersADay); text != "" {
+		n, err := strconv.Atoi(text)
+		if c.DocsAnswersADay = n; err != nil || !IsDocsAnswersADay(n) {
+			wrong = append(wrong, fmt.Errorf("%s is no number from 1 to %d", VarDocsAnswersADay, mostDocsAnswersADay))
+		}
+	}
 	for _, v := range []struct {
 		name string
 		to   *bool
@@ -168,7 +189,7 @@ func (c Config) Validate() error {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as http://%s.example.com", VarDeploymentURL, placeholder))
 	}
 	for _, v := range []struct{ name, value string }{
-		{VarDynamoDBEndpoint, c.DynamoDBEndpoint}, {VarS3Endpoint, c.S3Endpoint}, {VarS3PublicEndpoint, c.S3PublicEndpoint},
+		{VarDynamoDBEndpoint, c.DynamoDBEndpoint}, {VarS3Endpoint, c.S3Endpoint}, {VarS3PublicEndpoint, c.S3PublicEndpoint}, {VarBedrockEndpoint, c.BedrockEndpoint},
 	} {
 		if v.value != "" && !origin.Is(strings.TrimSuffix(v.value, "/")) {
 			wrong = append(wrong, fmt.Errorf("%s is no address such as http://127.0.0.1:8000", v.name))
@@ -179,6 +200,12 @@ func (c Config) Validate() error {
 	}
 	if slices.ContainsFunc(c.Origins, func(o string) bool { return !origin.Is(o) }) {
 		wrong = append(wrong, fmt.Errorf("%s has one that is no origin such as https://inspector.example.com; write them with spaces between", VarOrigins))
+	}
+	if c.DocsEmbeddings != "" && !IsEmbeddingModel(c.DocsEmbeddings) {
+		wrong = append(wrong, fmt.Errorf("%s is none of %s", VarDocsEmbeddings, strings.Join(EmbeddingModels(), ", ")))
+	}
+	if c.DocsAnswers != "" && !IsModel(c.DocsAnswers) {
+		wrong = append(wrong, fmt.Errorf("%s is no model's id such as amazon.nova-lite-v1:0", VarDocsAnswers))
 	}
 	if c.Relay != "" && !origin.Is(c.Relay) {
 		wrong = append(wrong, fmt.Errorf("%s is no address such as https://relay.example.com", VarRelay))

@@ -32,6 +32,10 @@ func TestEnvironmentIsRead(t *testing.T) {
 	env[config.VarAPIURL] = "https://api.example.com/stage/"
 	env[config.VarOrigins] = "https://a.example.com  http://localhost:6274"
 	env[config.VarRelay] = "https://relay.example.com"
+	env[config.VarDocsEmbeddings] = "cohere.embed-english-v3"
+	env[config.VarDocsAnswers] = "eu.amazon.nova-lite-v1:0"
+	env[config.VarDocsAnswersADay] = "50"
+	env[config.VarBedrockEndpoint] = "http://127.0.0.1:8002"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +55,9 @@ func TestEnvironmentIsRead(t *testing.T) {
 
 		HeaderUnderscores: true,
 		HeaderBytes:       64 << 10, HeaderFields: 300,
+
+		DocsEmbeddings: "cohere.embed-english-v3", DocsAnswers: "eu.amazon.nova-lite-v1:0", DocsAnswersADay: 50,
+		BedrockEndpoint: "http://127.0.0.1:8002",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -81,6 +88,11 @@ func TestWrongVariableIsNamedWithoutItsValue(t *testing.T) {
 		"api address's gap":    {config.VarAPIURL, "https://api.example.com/a secret-value"},
 		"api address's user":   {config.VarAPIURL, "https://secret-value@api.example.com"},
 		"origins":              {config.VarOrigins, "https://a.example.com https://secret-value/x"},
+		"embeddings":           {config.VarDocsEmbeddings, "amazon.secret-value"},
+		"answers":              {config.VarDocsAnswers, "secret-value"},
+		"answers a day":        {config.VarDocsAnswersADay, "secret-value"},
+		"no answers a day":     {config.VarDocsAnswersADay, "0"},
+		"bedrock endpoint":     {config.VarBedrockEndpoint, "http://secret-value/x"},
 		"underscores":          {config.VarUnderscores, "secret-value"},
 	} {
 		t.Run(name, func(t *testing.T) {
