@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,8 +39,10 @@ type declared struct {
 	uses    []api.Use
 	timeout time.Duration
 	memory  int
-	routes  []api.Declaration
-	on      []trigger.Event
+	// models says that it may ask models of Bedrock.
+	models bool
+	routes []api.Declaration
+	on     []trigger.Event
 }
 
 // declaredFunctions derives all functions: a group of operations each, and
@@ -47,7 +50,7 @@ type declared struct {
 func declaredFunctions(s Settings) []declared {
 	var out []declared
 	for _, g := range functions.Groups() {
-		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB}
+		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB, models: g.Models}
 		if g.Computes {
 			d.memory = s.ComputeMemoryMB
 		}
@@ -114,6 +117,10 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Path: jsii.String(s.asset(f.name)),
 	})
 	variables := s.environment(d)
+	if f.models {
+		maps.Copy(variables, s.modelVariables())
+		out.statements = append(out.statements, s.modelStatements()...)
+	}
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
 		Description:   jsii.String(f.does),

@@ -406,12 +406,13 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 		return map[string]any{
 			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
 			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "apiUrl": "api.example.com", "origins": "https://a.example.com b.example.com", "relayUrl": "http://127.0.0.1:9003",
+			"docsEmbeddings": "amazon.nova-lite-v1:0", "docsAnswers": "arn:aws:bedrock:*:*:inference-profile/x", "docsAnswersADay": 0,
 		}[name]
 	})
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl", "origins"} {
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl", "origins", "docsEmbeddings is one", "docsAnswers is the id", "docsAnswersADay", "docsEmbeddings and -c docsAnswers"} {
 		if !strings.Contains(err.Error(), "-c "+name) {
 			t.Errorf("%v does not name %s", err, name)
 		}

@@ -12,6 +12,9 @@ func main() {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
 	settings, err := settingsOf(func(name string) any { return app.Node().TryGetContext(&name) })
+	if err == nil {
+		err = settings.checkVectors()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "infra:", err)
 		os.Exit(1)

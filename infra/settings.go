@@ -28,6 +28,10 @@ type Settings struct {
 	APIURL string
 	// Origins are those of pages that may call the management API's MCP server beside its own.
 	Origins []string
+	// DocsEmbeddings and DocsAnswers are the ids of models of Bedrock by which the documentation is searched and questions about it
+	// are answered, "" for none; DocsAnswersADay is how many questions of a day a process puts to the latter.
+	DocsEmbeddings, DocsAnswers string
+	DocsAnswersADay             int
 	// CertificateARN is of a certificate for both domains (the gateway's with a
 	// wildcard).
 	CertificateARN string
@@ -122,6 +126,9 @@ func settingsOf(context func(string) any) (Settings, error) {
 		GatewayDomain:    text("gatewayDomain", ""),
 		APIURL:           strings.TrimSuffix(text("apiUrl", ""), "/"),
 		Origins:          strings.Fields(text("origins", "")),
+		DocsEmbeddings:   text("docsEmbeddings", ""),
+		DocsAnswers:      text("docsAnswers", ""),
+		DocsAnswersADay:  number("docsAnswersADay", config.DefaultDocsAnswersADay),
 		CertificateARN:   text("certificateArn", ""),
 		GatewayURL:       text("gatewayUrl", ""),
 		RelayDomain:      text("relayDomain", ""),
@@ -169,6 +176,10 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
 	check(!slices.ContainsFunc(s.Origins, func(o string) bool { return !origin.Is(o) }), "-c origins are origins such as https://inspector.example.com, with spaces between")
+	check(s.DocsEmbeddings == "" || config.IsEmbeddingModel(s.DocsEmbeddings), "-c docsEmbeddings is one of %s", strings.Join(config.EmbeddingModels(), ", "))
+	check(s.DocsAnswers == "" || config.IsModel(s.DocsAnswers), "-c docsAnswers is the id of a model of Bedrock such as amazon.nova-lite-v1:0, or of an inference profile such as eu.amazon.nova-lite-v1:0")
+	check(config.IsDocsAnswersADay(s.DocsAnswersADay), "-c docsAnswersADay is between 1 and 100000")
+	check(s.Emulator == "" || s.DocsEmbeddings+s.DocsAnswers == "", "-c docsEmbeddings and -c docsAnswers are not for emulators: they have no Bedrock")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
 	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
