@@ -8,7 +8,7 @@
 // discount, free tier or tax is in it.
 //
 // Read cost.go, which has the prices; then inputs.go, requests.go, bills.go,
-// containers.go and relay.go.
+// containers.go, relay.go and bedrock.go.
 package cost
 
 import "slices"
@@ -54,6 +54,9 @@ const (
 	relayUnit      = "network-balancer-unit"
 	addressHour    = "address"
 	translatorHour = "translator"
+	vectorToken    = "vector"
+	tokenIn        = "token-in"
+	tokenOut       = "token-out"
 )
 
 const million = 1e6
@@ -88,6 +91,9 @@ func prices() []price {
 		{relayUnit, "Network Load Balancer: capacity", 0.006, 1, "NLCU-hour"},
 		{addressHour, "A public IPv4 address", 0.005, 1, "hour"},
 		{translatorHour, "A NAT gateway", 0.045, 1, "hour"},
+		{vectorToken, "Bedrock, Titan Text Embeddings V2: tokens", 0.02, million, "tokens"},
+		{tokenIn, "Bedrock, Nova Lite: tokens that it reads", 0.06, million, "tokens"},
+		{tokenOut, "Bedrock, Nova Lite: tokens that it writes", 0.24, million, "tokens"},
 	}
 }
 

@@ -20,6 +20,7 @@ func tables(m measured) (map[string]string, error) {
 	}
 	return map[string]string{
 		"relay":        billTable(relay(m)),
+		"bedrock":      questionTable(bedrock()),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
 		"idle":         billTable(idle(m)),
