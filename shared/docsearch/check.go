@@ -15,8 +15,8 @@ const (
 	maxQuoteBytes    = 600
 	// A quote has three words at least, or is a whole line of its passage: one word stands in every passage.
 	minQuoteWords = 3
-	// Of the words of a sentence half have to be in the passages that it cites.
-	supported = 0.5
+	// Of the words of a sentence two thirds have to be in the passages that it cites: a paraphrase keeps most of them.
+	supported = 2.0 / 3
 )
 
 // marks are the numbers of passages that models put behind sentences. Answers get their own.
@@ -24,7 +24,7 @@ var marks = regexp.MustCompile(`\s*\[\d+(?:\s*,\s*\d+)*\]`)
 
 // holds gives the sentence as it is shown with the quotes that are what they say, none where it does not hold: where none of its
 // quotes stands word for word in the passage that it names, it has a number that is in none of them, or a name, an
-// address or half of its words that are in none of their passages.
+// address or more than a third of its words that are in none of their passages.
 func (s DraftSentence) holds(passages []Passage) (text string, quotes []Quote) {
 	text = squeezed(marks.ReplaceAllString(s.Text, ""))
 	if text == "" || len(text) > maxSentenceBytes || strings.ContainsFunc(text, hidden) {

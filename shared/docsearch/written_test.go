@@ -104,6 +104,7 @@ func TestWhatDoesNotHoldIsLeftOut(t *testing.T) {
 		{"a name that the passage has not", sentence("The old key works after rotateKey.", old)},
 		{"an abbreviation that the passage has not", sentence("The old key works by SOAP.", old)},
 		{"other words", sentence("Buy cheap watches, tickets and perfume at midnight.", old)},
+		{"half of it in other words", sentence("The old key works for cheap watches.", old)},
 		{"nothing but words that all texts have", sentence("It is what it is.", old)},
 		{"characters that are not seen", sentence("The old key\u202e works.", old)},
 	}
