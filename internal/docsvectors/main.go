@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -108,7 +107,7 @@ func compute(ctx context.Context, by model, id string, index *docsearch.Index, q
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "%d texts; a question counts as covered from %.3f on\n", len(vectors), covered)
+	_, _ = fmt.Fprintf(out, "%d texts; a question counts as covered from %.3f on\n", len(vectors), covered)
 	for set, name := range corpus.Sets {
 		r := found[set]
 		below := func(scores []float64) (n int) {
@@ -119,7 +118,7 @@ func compute(ctx context.Context, by model, id string, index *docsearch.Index, q
 			}
 			return n
 		}
-		fmt.Fprintf(out, "%s: of %d questions %d found first, %d among the first five; refused %d of %d without an answer, and %d with one\n",
+		_, _ = fmt.Fprintf(out, "%s: of %d questions %d found first, %d among the first five; refused %d of %d without an answer, and %d with one\n",
 			name, len(r.with), r.first, r.five, below(r.without), len(r.without), below(r.with))
 	}
 	return file, nil
