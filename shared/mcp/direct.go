@@ -41,8 +41,8 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 			return (&recorder{header: http.Header{"Content-Type": {"application/json"}}, body: *bytes.NewBuffer(body)}).response()
 		}
 	}
-	refused := &messageError{status: http.StatusOK, text: "The server failed on this call. Quote the request id when you report it.", code: codeInternal, id: m.ID}
-	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	refused := &messageError{status: http.StatusOK, code: codeInternal, id: m.ID}
+	if wire, ok := errors.AsType[*jsonrpc.Error](s.told(ctx, err)); ok {
 		refused.text, refused.code = wire.Message, int(wire.Code)
 		if len(wire.Data) > 0 {
 			refused.data = wire.Data

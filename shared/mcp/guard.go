@@ -38,13 +38,25 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}
 		if result, err = next(ctx, method, req); err != nil {
-			return result, err
+			return result, s.told(ctx, err)
 		}
 		if list, ok := result.(*mcp.ListToolsResult); ok {
 			list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return !holds(ctx, s.setup.Has, t.Name) || !holds(ctx, s.setup.Lists, t.Name) })
 		}
 		return result, nil
 	}
+}
+
+// told is an error as a client is told it: what is none of the protocol's may say anything of the inside, and is for whoever
+// runs the server (Setup.Failed).
+func (s *Server) told(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return err
+	}
+	if c := callOf(ctx); c != nil && c.ctx.Err() != nil {
+		return Internal("The client has left.", nil)
+	}
+	return Internal(s.setup.Failed(ctx, err), nil)
 }
 
 // holds reports whether a rule lets a tool pass, as no rule does.

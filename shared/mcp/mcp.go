@@ -50,7 +50,8 @@ type Setup struct {
 	// Private says whether callers are told apart, so that no cache may share what a list or a resource says. It is
 	// asked when the first request comes, nil for public.
 	Private func() bool
-	// Failed is told what a call panicked with, logs it, and answers what the client is told.
+	// Failed is told what a call panicked with, or an error that is none of the protocol's (Invalid, Internal), logs it, and
+	// answers what the client is told.
 	Failed func(ctx context.Context, cause any) string
 	// Again answers a call of a batch that is not its first as a request of its own, by the way on which the first one
 	// came. Where it is nil, the server answers it.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -144,6 +145,38 @@ func TestAnErrorIsTheSameInTheShortWay(t *testing.T) {
 			}
 			if status != want || answer.ID != 7 || answer.Error.Code != code || answer.Error.Message != "No." || string(answer.Error.Data) != `{"why":"because"}` {
 				t.Errorf("%d where tools may ask (%v): %d %s, want %d", code, asks, status, body, want)
+			}
+		}
+	}
+}
+
+// TestAnErrorOfTheInsideIsToldToItsOwnerAlone, in both ways, unless it is of a client that has left.
+func TestAnErrorOfTheInsideIsToldToItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{false, true} {
+		for _, left := range []bool{false, true} {
+			var logged []any
+			s := New(Setup{MayAsk: open, Asks: asks, Failed: func(_ context.Context, cause any) string {
+				logged = append(logged, cause)
+				return "It failed."
+			}})
+			ctx, leave := context.WithCancel(t.Context())
+			s.AddTool(&mcp.Tool{Name: "no", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if left {
+					leave()
+				}
+				return nil, errors.New("the table of account 7 is gone")
+			})
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"no"}}`))
+			response := s.Answer(r)
+			body, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			leave()
+			if strings.Contains(string(body), "account 7") || !left && !strings.Contains(string(body), `"code":-32603,"message":"It failed."`) {
+				t.Errorf("asks %t, left %t: it answers %s", asks, left, body)
+			}
+			if (len(logged) == 1) == left {
+				t.Errorf("asks %t, left %t: logged is %v", asks, left, logged)
 			}
 		}
 	}

@@ -92,13 +92,13 @@ type Refusal struct {
 	Body        []byte
 }
 
-// Failed gives what logs the panic of a call, and answers what its client is told.
+// Failed gives what logs what a call panicked or failed with, and answers what its client is told.
 func Failed(log *slog.Logger) func(context.Context, any) string {
 	return func(ctx context.Context, cause any) string {
 		id := api.RequestID(ctx)
 		if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
-			log.LogAttrs(ctx, slog.LevelError, "a tool's call panicked",
-				slog.String("requestId", id), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+			log.LogAttrs(ctx, slog.LevelError, "a tool's call failed",
+				slog.String("requestId", id), slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
 		}
 		return "The server failed on this call. Quote the request id when you report it: " + id + "."
 	}

@@ -1,10 +1,13 @@
 package endpoint_test
 
 import (
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/mcp/endpoint"
@@ -18,7 +21,7 @@ func TestPanicsAreLoggedUnlessTheyAreMeant(t *testing.T) {
 		if strings.Contains(text, "secret") || !strings.Contains(text, "request id") {
 			t.Errorf("%v: the client is told %q", cause, text)
 		}
-		if got := strings.Contains(log.String(), "the secret cause"); got != logged || (log.Len() > 0) != logged {
+		if got := strings.Contains(log.String(), "the secret cause") && strings.Contains(log.String(), "requestId="); got != logged || (log.Len() > 0) != logged {
 			t.Errorf("%v: the log is %q", cause, &log)
 		}
 	}
@@ -29,5 +32,22 @@ func TestEachVersionIsDescribed(t *testing.T) {
 		if !strings.Contains(endpoint.Describe(), version) {
 			t.Errorf("%s is not in %q", version, endpoint.Describe())
 		}
+	}
+}
+
+// TestAnAnswerIsPassedOnWhole, or not at all; and no cache keeps it.
+func TestAnAnswerIsPassedOnWhole(t *testing.T) {
+	response := func(body io.Reader) *http.Response {
+		return &http.Response{
+			StatusCode: 202, Body: io.NopCloser(body),
+			Header: http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"public"}, "Retry-After": {"3"}},
+		}
+	}
+	got, err := endpoint.AnswerOf(response(strings.NewReader("some")))
+	if err != nil || got.Status != 202 || got.ContentType != "text/event-stream" || got.CacheControl != "no-store" || got.RetryAfter != "3" || string(got.Body) != "some" {
+		t.Errorf("it is %+v, %v", got, err)
+	}
+	if got, err := endpoint.AnswerOf(response(io.MultiReader(strings.NewReader("some"), iotest.ErrReader(errors.New("it breaks off"))))); err == nil {
+		t.Errorf("an answer that breaks off is %+v", got)
 	}
 }
