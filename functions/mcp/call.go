@@ -56,23 +56,18 @@ func take(arguments map[string]json.RawMessage, name string) bool {
 
 // ask sends the request of a call to the API, by the key of whoever sent the message.
 func (s *server) ask(ctx context.Context, t *apitools.Tool, w sharedmcp.Written, call api.Call) (int, http.Header, []byte) {
-	by := callerOf(ctx)
 	target := w.Path
 	if w.Query != "" {
 		target += "?" + w.Query
 	}
 	r := httptest.NewRequestWithContext(api.Within(sharedmcp.RequestContext(ctx), call), t.Method, target, bytes.NewReader(w.Body))
-	r.RemoteAddr = ""
 	for _, field := range w.Fields {
 		r.Header.Set(field[0], field[1])
 	}
 	if w.Body != nil {
 		r.Header.Set("Content-Type", w.ContentType)
 	}
-	r.Header.Set("Authorization", by.authorization)
-	if by.agent != "" {
-		r.Header.Set("User-Agent", by.agent)
-	}
+	r.Header.Set("Authorization", callerOf(ctx).authorization)
 	answer := httptest.NewRecorder()
 	s.operations().ServeHTTP(answer, r)
 	return answer.Code, answer.Header(), answer.Body.Bytes()

@@ -123,12 +123,17 @@ func takes(dryRun []byte) string {
 	var would struct {
 		Removes map[string]int `json:"removes"`
 	}
-	if json.Unmarshal(dryRun, &would) != nil || len(would.Removes) == 0 {
+	if json.Unmarshal(dryRun, &would) != nil {
 		return ""
 	}
 	var parts []string
 	for what, n := range would.Removes {
-		parts = append(parts, fmt.Sprintf("%s: %d", what, n))
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", what, n))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
 	}
 	slices.Sort(parts)
 	return " It removes " + strings.Join(parts, ", ") + "."

@@ -19,7 +19,7 @@ import (
 func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header http.Header, body []byte) *mcp.CallToolResult {
 	body = bytes.TrimSpace(body)
 	switch {
-	case call.DryRun && !t.ReadOnly && status < http.StatusBadRequest:
+	case call.DryRun && status < http.StatusBadRequest:
 		body = s.catalogue().maskTried(t, body)
 	case !call.Reveal || status >= http.StatusBadRequest:
 		body, _ = t.Mask(body)

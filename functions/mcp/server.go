@@ -108,7 +108,7 @@ func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, e
 	}
 	p := auth.From(ctx)
 	v.confirm = v.confirm || p.Permissions.Confirm
-	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization"), agent: r.UserAgent()}
+	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization")}
 	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
 }
 

@@ -129,8 +129,8 @@ func may(p auth.Principal, t *apitools.Tool) bool { return t.Scope == "" || p.Al
 type caller struct {
 	principal auth.Principal
 	view      view
-	// authorization and agent are of the message's header: calls are made by the same key.
-	authorization, agent string
+	// authorization is of the message's header: calls are made by the same key.
+	authorization string
 }
 
 type callerKey struct{}
