@@ -3,12 +3,16 @@ package mcpdocs_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/mcpdocs"
+	"github.com/gatewright/gatewright/shared/cards"
 	"github.com/gatewright/gatewright/shared/mcp"
 )
 
@@ -129,6 +133,76 @@ func TestSearchRanksPassagesAndSaysHow(t *testing.T) {
 	fits(t, w, "search-gatewright-docs", r)
 }
 
+// TestWhatIsFoundIsBounded, and said to be far from the question where it is; a list of nothing is a list.
+func TestWhatIsFoundIsBounded(t *testing.T) {
+	w := functionstest.New(t, mcpdocs.Bind)
+	for query, want := range map[string]struct {
+		passages int
+		covered  bool
+	}{
+		"roll the key of a consumer":                                     {5, true}, // the default
+		"giraffes elephants zebras":                                      {0, false},
+		"Which giraffe, elephant or zebra of the savannah has a bucket?": {5, false},
+	} {
+		r := send(t, w, call("search-gatewright-docs", map[string]any{"query": query}))
+		var found struct {
+			Covered  bool
+			Passages []struct{ Score float64 }
+		}
+		if err := json.Unmarshal(r.Result.StructuredContent, &found); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(found.Passages); n != want.passages || found.Covered != want.covered {
+			t.Errorf("%q finds %d passages, covered %t, want %+v", query, n, found.Covered, want)
+		} else if n > 0 && found.Passages[0].Score <= found.Passages[n-1].Score {
+			t.Errorf("%q finds passages of one score: %+v", query, found.Passages)
+		}
+		fits(t, w, "search-gatewright-docs", r)
+	}
+	for question, most := range map[string]int{"giraffes elephants zebras": 0, "Which giraffe, elephant or zebra of the savannah has a bucket?": 3} {
+		r := send(t, w, call("ask-question-about-gatewright", map[string]any{"question": question}))
+		var said struct{ Citations []struct{ Text string } }
+		if err := json.Unmarshal(r.Result.StructuredContent, &said); err != nil {
+			t.Fatal(err)
+		}
+		if len(said.Citations) != most {
+			t.Errorf("%q is answered with %d citations, want %d", question, len(said.Citations), most)
+		}
+		for _, c := range said.Citations {
+			if strings.Contains(c.Text, "\n") {
+				t.Errorf("%q: a whole passage is cited: %q", question, c.Text)
+			}
+		}
+		fits(t, w, "ask-question-about-gatewright", r)
+	}
+}
+
+// TestWeightsThatCannotBeUsedAreTold to whoever runs the installation; where there are none, that is a choice.
+func TestWeightsThatCannotBeUsedAreTold(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "broken"), []byte("no weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, told := range map[string]bool{"broken": true, "absent": false} {
+		w := functionstest.New(t, mcpdocs.Bind)
+		var log strings.Builder
+		w.Parts.Log, w.Parts.Config.DocsWeights = slog.New(slog.NewTextHandler(&log, nil)), filepath.Join(folder, name)
+		w.Restart()
+		r := send(t, w, call("search-gatewright-docs", map[string]any{"query": "roll a key"}))
+		if !strings.Contains(string(r.Result.StructuredContent), `"mode":"lexical"`) || strings.Contains(log.String(), "its weights cannot be used") != told {
+			t.Errorf("%s: it answers %s, and the log says %s", name, r.Result.StructuredContent, &log)
+		}
+	}
+}
+
+// TestTheServerIsCalledAsOnItsCard, and no cache keeps what it answers.
+func TestTheServerIsCalledAsOnItsCard(t *testing.T) {
+	w := functionstest.New(t, mcpdocs.Bind)
+	about := cards.Docs()
+	post(w, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`).
+		Want(200, `"name":"`+about.Name+`"`, `"version":"`+about.Version+`"`, `"instructions":"`).WantHeader("Cache-Control", "no-store")
+}
+
 func TestAnswersQuoteAndCiteOrSayThatNothingCoversThem(t *testing.T) {
 	w := functionstest.New(t, mcpdocs.Bind)
 	tests := []struct {
@@ -219,7 +293,7 @@ func TestAnAddressMayCallTenTimesASecond(t *testing.T) {
 		for range 10 {
 			send(t, w, ping)
 		}
-		a := post(w, ping).WantHeader("Retry-After", "1").WantHeader("Access-Control-Allow-Origin", "*")
+		a := post(w, ping).WantHeader("Retry-After", "1").WantHeader("Access-Control-Allow-Origin", "*").WantHeader("Content-Type", "application/json")
 		if a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `"jsonrpc":"2.0"`) || !strings.Contains(a.Body, "10 calls a second") {
 			t.Errorf("it is told %d: %q", a.Status, a.Body)
 		}

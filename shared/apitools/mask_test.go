@@ -59,6 +59,10 @@ func TestSecretsAreMasked(t *testing.T) {
 		"no JSON":                 {`LONG`, `"****"`},
 		"cut off":                 {`{"data":[{"key":"LONG`, `"****"`},
 		"two answers":             {`{} {"key":"LONG"}`, `"****"`},
+		"something after it":      {`{} LONG`, `"****"`},
+		"a number for an object":  {`{"data":[1234567890123456]}`, `{"data":["****"]}`},
+		"an entry of one":         {`{"data":{"pair":["LONG"]}}`, `{"data":{"pair":["SHOWN"]}}`},
+		"an entry deep down":      {`{"data":[[{"pair":["LONG"]}]]}`, `{"data":[[{"pair":["SHOWN"]}]]}`},
 		"no text":                 {"{\"data\":[{\"key\":\"LONG\xff\"}]}", `"****"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +76,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	for _, body := range []string{
 		"", " \n", "null", `{"data":null,"byName":null}`, `{"data":[{"key":null},{"key":""},{"key":"****01234567"},{"key":"****"}]}`,
 		`{"z":1,"a":12345678901234567890.1234567890,"e":1E400,"t":"<\u00e9\/>"}`,
-		`{"data":[{"metadata":{"key":"the caller's own","deep":{"key":["x"]}},"tags":{"key":"a"}}]}`,
+		`{"data":[{"metadata":{"key":"the caller's own","deep":{"key":["x"],"deeper":{"deepest":{"key":"x"}}}},"tags":{"key":"a"}}]}`,
 	} {
 		if got, hidden := tool.Mask([]byte(body)); string(got) != body || hidden {
 			t.Errorf("%s becomes %s, hidden %t", body, got, hidden)
@@ -82,6 +86,36 @@ func TestSecretsAreMasked(t *testing.T) {
 	for body, want := range map[string]string{`no JSON`: `no JSON`, `{"a": 1}`: `{"a": 1}`, `{"a":"` + account + `"}`: `{"a":"withheld"}`, account: `"****"`} {
 		if got, hidden := none.Mask([]byte(body)); string(got) != want || hidden != (body != want) {
 			t.Errorf("without secrets %s becomes %s, hidden %t", body, got, hidden)
+		}
+	}
+}
+
+// TestSecretsAreFoundInEveryForm of a schema, and by their names where the answer has another one.
+func TestSecretsAreFoundInEveryForm(t *testing.T) {
+	const document = `{"openapi": "3.1.0", "paths": {"/things": {"get": {"operationId": "Things_list", "x-effect": "reads", "responses": {"200": {"description": "d",
+		"content": {"application/json": {"schema": {"type": "object", "properties": {
+			"all": {"allOf": [{"type": "object", "properties": {"a": {"format": "password"}}}, {"type": "object", "properties": {"b": {"format": "password"}}}]},
+			"any": {"anyOf": [{"type": "array", "items": {"format": "password"}}, {"type": "array", "items": {"type": "string"}}]},
+			"later": {"anyOf": [{"type": "object", "properties": {"c": {}}}, {"type": "array", "items": {"format": "password"}}]},
+			"map": {"anyOf": [{"type": "object", "properties": {"d": {}}}, {"type": "object", "additionalProperties": {"format": "password"}}]},
+			"either": {"anyOf": [{"type": "object", "properties": {"e": {"format": "password"}}}, {"type": "object", "properties": {"e": {"type": "object", "additionalProperties": true}}}]},
+			"second": {"type": "array", "prefixItems": [{}, {"format": "password"}]},
+			"mixed": {"type": "object", "properties": {"f": {"format": "password"}}, "additionalProperties": true},
+			"listed": {"type": "array", "items": {"type": "object", "properties": {"g": {"format": "password"}}}},
+			"mapped": {"type": "object", "additionalProperties": {"type": "object", "properties": {"h": {"format": "password"}}}}}}}}}}}}}}`
+	tools, err := apitools.Make([]byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{
+		`{"all":{"a":"SECRET","b":"SECRET"}}`, `{"any":["SECRET"]}`, `{"later":["SECRET"]}`, `{"map":{"x":"SECRET"}}`, `{"either":{"e":"SECRET"}}`,
+		`{"second":[null,"SECRET"]}`, `{"mixed":{"f":"SECRET"}}`, `{"listed":[{"g":"SECRET"}]}`, `{"mapped":{"x":{"h":"SECRET"}}}`,
+		`{"elsewhere":{"a":"SECRET","b":"SECRET","e":"SECRET","f":"SECRET","g":"SECRET","h":"SECRET"}}`,
+	} {
+		const secret, shown = "gone-in-all-answers-01234567", "****01234567"
+		got, hidden := tools[0].Mask([]byte(strings.ReplaceAll(body, "SECRET", secret)))
+		if want := strings.ReplaceAll(body, "SECRET", shown); string(got) != want || !hidden {
+			t.Errorf("it is %s, hidden %t, want %s", got, hidden, want)
 		}
 	}
 }

@@ -39,12 +39,12 @@ func TestEachVersionIsDescribed(t *testing.T) {
 func TestAnAnswerIsPassedOnWhole(t *testing.T) {
 	response := func(body io.Reader) *http.Response {
 		return &http.Response{
-			StatusCode: 202, Body: io.NopCloser(body),
+			StatusCode: http.StatusAccepted, Body: io.NopCloser(body),
 			Header: http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"public"}, "Retry-After": {"3"}},
 		}
 	}
 	got, err := endpoint.AnswerOf(response(strings.NewReader("some")))
-	if err != nil || got.Status != 202 || got.ContentType != "text/event-stream" || got.CacheControl != "no-store" || got.RetryAfter != "3" || string(got.Body) != "some" {
+	if err != nil || got.Status != http.StatusAccepted || got.ContentType != "text/event-stream" || got.CacheControl != "no-store" || got.RetryAfter != "3" || string(got.Body) != "some" {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 	if got, err := endpoint.AnswerOf(response(io.MultiReader(strings.NewReader("some"), iotest.ErrReader(errors.New("it breaks off"))))); err == nil {
