@@ -85,6 +85,16 @@ func TestARecordNamesTheAgent(t *testing.T) {
 	}
 }
 
+// TestAListThatShowsSecretsIsRecorded as one thing is.
+func TestAListThatShowsSecretsIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.done("ApiKeyBucketsService_list", map[string]any{"accountName": "acme", "revealSecrets": true})
+	w.Now = w.Now.Add(time.Minute)
+	if record := w.done("AuditLogsService_list", map[string]any{"accountName": "acme"}).At("data.0"); !strings.Contains(record.String(), "ApiKeyBucketsService_list") {
+		t.Errorf("the record says %s", record)
+	}
+}
+
 // TestARefusalIsToldWhole: the problem as the API has it, also of what was only tried.
 func TestARefusalIsToldWhole(t *testing.T) {
 	w := newWorld(t)
@@ -214,6 +224,10 @@ func TestAnAnswerThatIsNoYesIsNone(t *testing.T) {
 		}
 	}
 	w.done("TunnelService_read", target)
+	w.Now = w.Now.Add(9 * time.Minute) // as long as somebody may take to read it
+	if r := w.confirmable(w.key, "?confirm=true", tool, map[string]any{"accountName": "acme", "tunnelId": tunnel}, said(own, "accept", yes), asks()); r.Error != nil || r.Result.IsError {
+		t.Errorf("confirmed nine minutes later it answers %s", r.text())
+	}
 	older := call(tool, target)
 	older["params"].(map[string]any)["_meta"] = map[string]any{"io.modelcontextprotocol/clientCapabilities": asks()}
 	if r := w.send(w.key, "?confirm=true", older, "Mcp-Protocol-Version", "2025-11-25"); !r.Result.IsError || !strings.Contains(r.text(), "takes the protocol "+sharedmcp.Version20260728) {

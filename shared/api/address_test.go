@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +56,28 @@ func TestEachAddressMayAskSoOftenInASecond(t *testing.T) {
 	now = now.Add(750 * time.Millisecond)
 	if wait := a.Take(from(t, "192.0.2.1")); wait != 0 {
 		t.Errorf("in the next second it has to wait for %s", wait)
+	}
+}
+
+// TestAddressesAreCountedByManyAtOnce: none of them gets more than its number.
+func TestAddressesAreCountedByManyAtOnce(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	a := api.NewAddresses(100, func() time.Time { return now })
+	r := from(t, "192.0.2.1")
+	var all sync.WaitGroup
+	var let atomic.Int64
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				if a.Take(r) == 0 {
+					let.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := let.Load(); n != 100 {
+		t.Errorf("%d of 800 are let in, want 100", n)
 	}
 }
 

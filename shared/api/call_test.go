@@ -289,7 +289,7 @@ func TestSecretsAreShownOnceThatIsRecorded(t *testing.T) {
 				continue
 			}
 			text, err := json.Marshal(e)
-			if err != nil || strings.Contains(string(text), "gwsec") || e.Action != audit.Reveal || *e.Route.Source != "mcp" || *e.Route.URL != thing+"a" ||
+			if err != nil || strings.Contains(string(text), "gwsec") || e.Action != audit.Reveal || e.Metadata != nil || *e.Route.Source != "mcp" || *e.Route.URL != thing+"a" ||
 				fmt.Sprint(e.Resources) != "[{operation Things_read map[accountName:acme name:a]}]" {
 				t.Errorf("recorded as %s, %v", text, err)
 			}
