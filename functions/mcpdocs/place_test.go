@@ -15,7 +15,7 @@ import (
 
 // TestAPassageIsReadInThePagesOfTheInstallation where these have it, and else in the repository.
 func TestAPassageIsReadInThePagesOfTheInstallation(t *testing.T) {
-	s := &server{parts: installation.Parts{Config: config.Config{APIURL: "https://api.example.com/dev"}}}
+	s := &server{parts: installation.Parts{Config: config.Config{APIURL: "https://api.example.com/dev", DeploymentURL: "https://{deployment}.example.com"}}}
 	for _, tt := range []struct{ file, anchor, url string }{
 		{"docs/README.md", "", "https://api.example.com/dev/docs"},
 		{"docs/limits.md", "", "https://api.example.com/dev/docs/limits"},

@@ -100,6 +100,8 @@ func TestCardsAnswerConditions(t *testing.T) {
 			}
 		}
 		w.Call("", "GET", path, "", "If-None-Match", "without quotes").Want(400, "header.If-None-Match")
+		w.Call("", "GET", path, "", "If-None-Match", `"other"`, "If-None-Match", tag).Want(304).WantHeader("ETag", tag)
+		w.Call("", "GET", path, "", "If-None-Match", strings.Repeat(`"other", `, 251)+tag).Want(400, "header.If-None-Match", "2000 bytes")
 		w.Call("garbage", "GET", path, "").Want(200).WantHeader("ETag", tag)
 		w.Call(full, "GET", path+"/", "", "Accept", mediaType).Want(200).WantHeader("ETag", tag)
 		w.Call("", "GET", path, "", "Accept", "text/html").Want(200).WantHeader("Content-Type", mediaType)

@@ -64,6 +64,44 @@ func TestEqualQuestionsTakeOneTurn(t *testing.T) {
 	})
 }
 
+// TestQuestionsThatWaitTogetherAreAnsweredEachForItself.
+func TestQuestionsThatWaitTogetherAreAnsweredEachForItself(t *testing.T) {
+	file := minilmtest.Random(t)
+	index := indexed(t, file, pages)
+	synctest.Test(t, func(t *testing.T) {
+		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
+		if err := s.Semantic(); err != nil {
+			t.Fatal(err)
+		}
+		leave := s.Occupy()
+		var all sync.WaitGroup
+		for _, p := range pages.Passages {
+			all.Go(func() {
+				if found := search(t, s, p.Embedded(), 1); found.Results[0].Text != p.Text {
+					t.Errorf("who asks for %q is answered %q", p.Text, found.Results[0].Text)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		all.Wait()
+	})
+}
+
+// TestAnAnswerSaysThatOthersWereBefore, as a search does.
+func TestAnAnswerSaysThatOthersWereBefore(t *testing.T) {
+	file := minilmtest.Random(t)
+	index := indexed(t, file, pages)
+	synctest.Test(t, func(t *testing.T) {
+		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
+		leave := s.Occupy()
+		defer leave()
+		if answer, err := docsearch.NewExtractive(s).Answer(t.Context(), "tunnel firewall"); err != nil || !answer.Busy || answer.Mode != docsearch.Lexical {
+			t.Errorf("it is %+v, %v", answer, err)
+		}
+	})
+}
+
 // TestWeightsThatComeLaterAreUsed: they may be fetched while the product runs.
 func TestWeightsThatComeLaterAreUsed(t *testing.T) {
 	file := minilmtest.Random(t)

@@ -49,7 +49,7 @@ func TestIndexIsOfTheseDocuments(t *testing.T) {
 func TestIndexIsReadAsItWasWritten(t *testing.T) {
 	vectors := make([]minilm.Vector, len(pages.Texts()))
 	for i := range vectors {
-		vectors[i][i], vectors[i][i+1] = 0.8, -0.6
+		vectors[i][i], vectors[i][i+1] = 0.6, -0.8 // the largest one is negative
 	}
 	index := docsearch.NewIndex([32]byte{1, 2, 3}, pages, vectors)
 	written, err := index.Write()
@@ -76,5 +76,12 @@ func TestIndexIsReadAsItWasWritten(t *testing.T) {
 		if _, err := docsearch.ReadIndex(written[:n]); err == nil {
 			t.Errorf("the first %d bytes are taken for an index", n)
 		}
+	}
+	if _, err := docsearch.ReadIndex(append(slices.Clone(written), 0)); err == nil {
+		t.Error("an index with something behind it is taken for one")
+	}
+	older := bytes.Replace(written, []byte("docs 2"), []byte("docs 1"), 1)
+	if _, err := docsearch.ReadIndex(older); err == nil || bytes.Equal(older, written) {
+		t.Error("an index of another version is taken for one")
 	}
 }

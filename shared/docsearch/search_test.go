@@ -108,7 +108,7 @@ func TestWithWeightsTheNearestPassageOrKnownQuestionIsFirst(t *testing.T) {
 			if got := sections(found); !strings.HasPrefix(got, tt.want+" ") || found.Mode != docsearch.Semantic || !found.Covered {
 				t.Errorf("%s finds %q, covered %t; want %q first, covered", found.Mode, got, found.Covered, tt.want)
 			}
-			if found.Results[0].Score < 0.98 {
+			if score := found.Results[0].Score; score < 0.98 || score > 1.1 {
 				t.Errorf("its score is %.3f", found.Results[0].Score)
 			}
 		})
@@ -148,6 +148,9 @@ func TestWhatIsFarFromAllPassagesIsNotCovered(t *testing.T) {
 }
 
 func TestQuestionsHaveBounds(t *testing.T) {
+	if found := search(t, lexical(), "tunnel "+strings.Repeat("s", docsearch.MaxQueryBytes-7), 5); found.Mode != docsearch.Lexical {
+		t.Errorf("a question as long as may be is answered %+v", found)
+	}
 	tests := []struct{ name, question string }{
 		{"nothing", ""},
 		{"nothing but space", " \n\t"},
@@ -198,6 +201,14 @@ func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 		{"no weights but something else", func() ([]byte, error) { return []byte("something else"), nil }},
 		{"they cannot be read", func() ([]byte, error) { return nil, broken }},
 	}
+	read := 0
+	once := docsearch.New(index, func() ([]byte, error) { read++; return nil, broken })
+	for range 3 {
+		search(t, once, "tunnel", 5)
+	}
+	if read != 1 {
+		t.Errorf("weights that cannot be read are read %d times, want once", read)
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := docsearch.New(index, tt.weights)
@@ -220,6 +231,9 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	// What is remembered needs no turn.
 	if _, err := s.Search(ctx, question, 1); err != nil {
 		t.Errorf("a question that was asked before is answered %v", err)
+	}
+	if found, err := s.Search(ctx, pages.Passages[1].Embedded(), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a new question is answered %v, %v", sections(found), err)
 	}
 }
 

@@ -43,6 +43,10 @@ func TestWhatIsRemovedIsToldAnew(t *testing.T) {
 	if err := dryrun.Removes(ctx, counting(nil, cause)); !errors.Is(err, cause) {
 		t.Errorf("a count that fails: %v", err)
 	}
+	if err := dryrun.Removes(ctx, counting(map[string]int{"apiKeys": 1}, cause)); !errors.Is(err, cause) {
+		t.Errorf("a count that fails midway: %v", err)
+	}
+	run.Removed()["apiKeys"] = 9 // is the caller's
 	if got := run.Removed(); !maps.Equal(got, map[string]int{"consumers": 1, "apiKeys": 4}) {
 		t.Errorf("removed are %v", got)
 	}

@@ -104,6 +104,16 @@ func TestAnUnsupportedVersionIsRefusedForItsCall(t *testing.T) {
 	if status != http.StatusBadRequest || !strings.Contains(body, `"code":-32022`) || !strings.Contains(body, `"id":7`) {
 		t.Errorf("a version to come is answered %d %s", status, body)
 	}
+	const call = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+	for name, text := range map[string]string{"of a batch": "[" + call + "," + call + "]", "of a batch of one": "[" + call + "]", "of nothing to answer": `{"jsonrpc":"2.0","method":"notifications/cancelled"}`} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(text))
+		r.Header.Set(fieldVersion, "2030-01-01")
+		response := s.Answer(r)
+		body, _ := io.ReadAll(response.Body)
+		if _ = response.Body.Close(); response.StatusCode != http.StatusBadRequest || strings.Contains(string(body), `"id":7`) {
+			t.Errorf("a version to come %s is answered %d %s", name, response.StatusCode, body)
+		}
+	}
 }
 
 // TestRepeatedArgumentsAreComparedWithTheHeader, since proxies in front may have decided by it (SEP-2243).

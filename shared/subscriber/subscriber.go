@@ -12,11 +12,11 @@ const network = 64
 // Of gives the address that stands for all addresses of a client: its own, and of IPv6 the first of its /64. An IPv4
 // address that is written as one of IPv6 is the former, and a zone, which says how it was reached, is left out.
 func Of(client netip.Addr) netip.Addr {
-	client = client.Unmap().WithZone("")
+	client = client.Unmap()
 	if !client.Is6() {
 		return client
 	}
-	prefix, err := client.Prefix(network)
+	prefix, err := client.Prefix(network) // which has no zone
 	if err != nil {
 		return client // no address of IPv6 is without one
 	}
