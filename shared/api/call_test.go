@@ -66,8 +66,10 @@ var _ seal.KeySource = fixedRoot{}
 // tool is a server whose operation batch makes requests of the server itself.
 type tool struct {
 	*api.Server
-	items   *memory.Backend
-	broken  bool
+	items  *memory.Backend
+	broken bool
+	// unread is how many reads are left before one fails, 0 for none that fails.
+	unread  int
 	log     *bytes.Buffer
 	callers *noter
 	// batch is what the operation does.
@@ -86,6 +88,9 @@ func (o *tool) Transact(ctx context.Context, token string, writes []store.Write)
 
 // Read implements store.Backend.
 func (o *tool) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	if o.unread--; o.unread == 0 {
+		return nil, errors.New("the table is gone")
+	}
 	return o.items.Read(ctx, keys)
 }
 
@@ -115,12 +120,18 @@ func newTool(t *testing.T) *tool {
 		}),
 		read.To(func(ctx context.Context, in *thingIn) (*thingOut, error) {
 			var r record
-			if err := table.Get(ctx, at(in.Name), &r); err != nil {
+			switch err := table.Get(ctx, at(in.Name), &r); {
+			case errors.Is(err, store.ErrNotFound):
 				return nil, fault.Missing("thing")
+			case err != nil:
+				return nil, err
 			}
 			out := &thingOut{}
 			out.Body.Name, out.Body.Tags = in.Name, map[string]string{"text": r.Text}
 			return out, nil
+		}),
+		touchThing.To(func(ctx context.Context, in *thingIn) (*api.NoContent, error) {
+			return &api.NoContent{}, table.Commit(ctx, store.Put(at(in.Name), record{"touched"}), audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		changeThing.To(func(ctx context.Context, in *changeIn) (*changeOut, error) {
 			o.addresses = append(o.addresses, api.Address(ctx))
@@ -138,6 +149,12 @@ func newTool(t *testing.T) *tool {
 		}),
 	})
 	return o
+}
+
+// touchThing is an action on a thing.
+var touchThing = api.Operation[thingIn, api.NoContent]{
+	ID: "Things_touch", Method: "POST", Path: "/v1/accounts/{accountName}/things/{name}/touch", Status: 204,
+	Scope: auth.KeyBuckets.Write(), Audit: "key-bucket.update",
 }
 
 // call makes a request within a context.
@@ -369,6 +386,9 @@ func TestADryRunTellsBeforeAndAfter(t *testing.T) {
 	if _, told := o.dryRun(t, "a", goodKey, `{"description":"new"}`); !strings.Contains(string(told.Before), `"text":"old"`) || !strings.Contains(string(told.After), `"text":"new"`) {
 		t.Errorf("answered %s %s", told.Before, told.After)
 	}
+	if _, told := o.dryRun(t, "a", goodKey, `{"description":"new"}`); told.Removes != nil {
+		t.Errorf("a change that is no deletion removes %v", told.Removes)
+	}
 	if status, _ := o.dryRun(t, "refused", goodKey, `{}`); status != http.StatusConflict {
 		t.Errorf("what is refused is answered %d", status)
 	}
@@ -398,6 +418,38 @@ func TestADryRunShowsNothingThatMayNotBeRead(t *testing.T) {
 	o.outer(t, func(ctx context.Context) { o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
 	if status, told := o.dryRun(t, "a", mayPatch, `{"description":"new"}`); status != 200 || string(told.Before) != "null" || strings.Contains(string(told.After), "text") {
 		t.Errorf("a key that may not read is answered %d %s %s", status, told.Before, told.After)
+	}
+	o.outer(t, func(ctx context.Context) {
+		for key, shown := range map[string]bool{mayPatch: false, goodKey: true} {
+			w := o.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", key, "")
+			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"text":"old"`) != shown || strings.Contains(w.Body.String(), `"text":"touched"`) != shown {
+				t.Errorf("an action by %s is answered %d %s", key, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// TestADryRunOverReadsThatFailTellsNothingWrong: it tells all of it, or that it cannot.
+func TestADryRunOverReadsThatFailTellsNothingWrong(t *testing.T) {
+	o := newTool(t)
+	o.outer(t, func(ctx context.Context) { o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	failed := 0
+	for n := 1; n <= 12; n++ {
+		o.outer(t, func(ctx context.Context) {
+			o.unread = n
+			w := o.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", goodKey, "")
+			o.unread = 0
+			whole := strings.Contains(w.Body.String(), `"text":"old"`) && strings.Contains(w.Body.String(), `"text":"touched"`)
+			if w.Code != http.StatusOK {
+				failed++
+			}
+			if (w.Code == http.StatusOK) != whole || w.Code != http.StatusOK && w.Code < 500 {
+				t.Errorf("where read %d fails it is answered %d %s", n, w.Code, w.Body)
+			}
+		})
+	}
+	if failed == 0 || failed == 12 {
+		t.Errorf("of 12 dry runs %d have failed", failed)
 	}
 }
 
