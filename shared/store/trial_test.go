@@ -110,6 +110,34 @@ func TestATrialGoesOnAcrossPages(t *testing.T) {
 	}
 }
 
+// gone is a table that cannot be read.
+type gone struct{ store.Backend }
+
+var errGone = errors.New("the table is gone")
+
+// Read implements store.Backend.
+func (gone) Read(context.Context, []store.Key) ([]store.Item, error) { return nil, errGone }
+
+// Query implements store.Backend.
+func (gone) Query(context.Context, store.Query) ([]store.Item, string, error) {
+	return nil, "", errGone
+}
+
+// TestATrialOverATableThatFailsSaysSo: what cannot be read is not nothing.
+func TestATrialOverATableThatFailsSaysSo(t *testing.T) {
+	table := storetest.Over(t, gone{memory.New()})
+	tried, _, _ := store.Try(t.Context())
+	if err := table.Get(tried, key("a"), &struct{}{}); !errors.Is(err, errGone) {
+		t.Errorf("a read: %v", err)
+	}
+	if err := table.Each(tried, store.Query{PK: "p"}, func(store.Item) (bool, error) { return true, nil }); !errors.Is(err, errGone) {
+		t.Errorf("a query: %v", err)
+	}
+	if err := table.Commit(tried, store.Delete(key("a"))); !errors.Is(err, errGone) {
+		t.Errorf("a commit: %v", err)
+	}
+}
+
 // TestADryRunWithoutATrialWritesNothing: whoever marks a context and keeps nothing of it.
 func TestADryRunWithoutATrialWritesNothing(t *testing.T) {
 	for name, backend := range map[string]store.Backend{"memory": memory.New(), "embedded": newEmbedded(t), "DynamoDB": store.NewDynamoDB(nil, "t")} {
