@@ -136,6 +136,23 @@ func TestRepeatedArgumentsAreComparedWithTheHeader(t *testing.T) {
 	}
 }
 
+// TestAToolThatACallerHasNotIsUnknownInTheShortWay too.
+func TestAToolThatACallerHasNotIsUnknownInTheShortWay(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{false, true} {
+		s := New(Setup{MayAsk: open, Asks: asks, Has: func(_ context.Context, tool string) bool { return tool == "yes" }})
+		for _, name := range []string{"yes", "hidden"} {
+			s.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, says)
+		}
+		if status, body := send(t, s, callTool, `"name":"yes",`, "Mcp-Name", "yes"); status != 200 || !strings.Contains(body, `"text":"yes"`) {
+			t.Errorf("asks %t: a tool that there is answers %d %s", asks, status, body)
+		}
+		if status, body := send(t, s, callTool, `"name":"hidden",`, "Mcp-Name", "hidden"); status != 400 || !strings.Contains(body, `"code":-32602`) {
+			t.Errorf("asks %t: one that is hidden answers %d %s", asks, status, body)
+		}
+	}
+}
+
 // TestAnErrorIsTheSameInTheShortWay, with its status and what it says beside its text.
 func TestAnErrorIsTheSameInTheShortWay(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,26 @@ func TestWhatIsToldOfArgumentsIsBounded(t *testing.T) {
 	}
 }
 
+// TestNoArgumentsAreNoneOfThem: clients leave them out, or send null.
+func TestNoArgumentsAreNoneOfThem(t *testing.T) {
+	t.Parallel()
+	c, err := CompileSchema(json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range []string{"", " ", "null", " null\n", "{}"} {
+		var to map[string]json.RawMessage
+		if err := c.Read(t.Context(), json.RawMessage(raw), &to); err != nil || to == nil || len(to) > 0 {
+			t.Errorf("%q is read as %v, %v", raw, to, err)
+		}
+	}
+	for _, raw := range []string{"[]", "5", `{"name":5}`} {
+		if err := c.Read(t.Context(), json.RawMessage(raw), &struct{}{}); err == nil {
+			t.Errorf("%q is taken", raw)
+		}
+	}
+}
+
 // TestAKeyInAWrongPlaceIsNotRepeated, where a pattern's violation repeats what does not fit.
 func TestAKeyInAWrongPlaceIsNotRepeated(t *testing.T) {
 	t.Parallel()
