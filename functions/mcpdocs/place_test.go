@@ -39,7 +39,7 @@ func TestTheNoteSaysWhyItIsByWords(t *testing.T) {
 		busy bool
 		says string
 	}{{docsearch.Lexical, false, "no weights"}, {docsearch.Lexical, true, "Too many others"}, {docsearch.Semantic, false, ""}} {
-		if got := note(tt.mode, tt.busy); !strings.Contains(got, tt.says) || (got == "") != (tt.says == "") {
+		if got := note(tt.mode, tt.busy, nil); !strings.Contains(got, tt.says) || (got == "") != (tt.says == "") {
 			t.Errorf("%s, busy %t: %q", tt.mode, tt.busy, got)
 		}
 	}
