@@ -159,20 +159,14 @@ func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project
 	if err != nil {
 		return nil, err
 	}
+	records, err := recordsOf(ctx, s.parts.Table, environments)
+	if err != nil {
+		return nil, err
+	}
 	var out []Deployment
-	for part := range slices.Chunk(environments, store.MaxKeys) {
-		records := make([]Record, len(part))
-		wanted := make([]*store.Wanted, len(part))
-		for i, e := range part {
-			wanted[i] = store.Want(Key(e.Deployment), &records[i])
-		}
-		if err := s.parts.Table.Load(ctx, wanted...); err != nil {
-			return nil, err
-		}
-		for _, r := range records {
-			if r.seenBy(owner) && r.begun() {
-				out = append(out, s.view(r))
-			}
+	for _, r := range records {
+		if r.seenBy(owner) && r.begun() {
+			out = append(out, s.view(r))
 		}
 	}
 	slices.SortFunc(out, func(a, b Deployment) int {
@@ -182,6 +176,21 @@ func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
+	return out, nil
+}
+
+// recordsOf reads the deployments of environments, in their order.
+func recordsOf(ctx context.Context, table *store.Table, environments []environmentRecord) ([]Record, error) {
+	out := make([]Record, len(environments))
+	wanted := make([]*store.Wanted, len(environments))
+	for i, e := range environments {
+		wanted[i] = store.Want(Key(e.Deployment), &out[i])
+	}
+	for part := range slices.Chunk(wanted, store.MaxKeys) {
+		if err := table.Load(ctx, part...); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 

@@ -7,13 +7,23 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// EnvironmentsIn counts the environments of a project, each of which has a deployment.
-func EnvironmentsIn(ctx context.Context, table *store.Table, accountID, project string) (int, error) {
-	n, err := table.Count(ctx, store.Query{PK: environmentPartition(accountID, project)})
+// In counts the environments of a project, and those deployments of theirs that are
+// there to be seen: one that nothing was ever built for is a name that is kept free.
+func In(ctx context.Context, table *store.Table, accountID, project string) (environments, deployments int, err error) {
+	all, err := store.Collect[environmentRecord](ctx, table, store.Query{PK: environmentPartition(accountID, project)})
 	if err != nil {
-		return 0, fmt.Errorf("count the environments of a project: %w", err)
+		return 0, 0, fmt.Errorf("count the environments of a project: %w", err)
 	}
-	return n, nil
+	records, err := recordsOf(ctx, table, all)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count the deployments of a project: %w", err)
+	}
+	for _, r := range records {
+		if r.exists() && r.begun() {
+			deployments++
+		}
+	}
+	return len(all), deployments, nil
 }
 
 // removes tells a dry run of the deletion of a deployment that its environment goes

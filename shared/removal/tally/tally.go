@@ -34,10 +34,9 @@ func (t *Tally) Project(ctx context.Context, accountID, project string) error {
 			return nil, err
 		}
 		n["projects"] = 1
-		if n["environments"], err = deployments.EnvironmentsIn(ctx, t.table, accountID, project); err != nil {
+		if n["environments"], n["deployments"], err = deployments.In(ctx, t.table, accountID, project); err != nil {
 			return nil, err
 		}
-		n["deployments"] = n["environments"] // each has its own
 		if n["variables"], err = variables.InProject(ctx, t.table, accountID, project); err != nil {
 			return nil, err
 		}
