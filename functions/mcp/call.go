@@ -32,6 +32,11 @@ func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
 		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
 			return sharedmcp.RefuseInvalid(err)
 		}
+		for name, raw := range arguments {
+			if arguments[name], err = plain(raw); err != nil {
+				return nil, err // it has been read
+			}
+		}
 		call := api.Call{Source: source, DryRun: take(arguments, apitools.DryRun), Reveal: take(arguments, apitools.RevealSecrets)}
 		written, err := sharedmcp.Write(declared, t.Path, arguments)
 		if err != nil {
