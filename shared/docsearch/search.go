@@ -37,7 +37,7 @@ func (s *Searcher) nearest(mode Mode, cosine func(text int) float64, limit int, 
 	}
 	known := make(map[string]float64)
 	for i, q := range x.Questions {
-		known[q.Section] = max(known[q.Section], cosine(len(passages)+i)+alike)
+		known[q.Section] = max(known[q.Section], min(1, cosine(len(passages)+i)+alike))
 	}
 	return s.found(mode, passages, known, limit, covered)
 }
