@@ -10,7 +10,8 @@ import (
 
 // TestProcessesAreToldTheConfiguration: what a process is not told holds in the run that is one process alone.
 func TestProcessesAreToldTheConfiguration(t *testing.T) {
-	elsewhere := []string{"KMSKey", "APIDomain", "DecodedPaths", "Streaming"} // which no local run has
+	// Which no local run has.
+	elsewhere := []string{"KMSKey", "APIDomain", "DecodedPaths", "Streaming", "DocsEmbeddings", "DocsAnswers", "DocsAnswersADay", "BedrockEndpoint"}
 	c := config.Config{
 		Table: "table", Bucket: "bucket", KeyFile: "key", DeploymentURL: "http://{deployment}.localhost:9001", DNSRecords: "records",
 		ACMEDirectory: "https://acme.example.com/directory", APIURL: "http://127.0.0.1:9000", Origins: []string{"http://localhost:6274", "https://a.example.com"},
