@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -243,4 +244,7 @@ func TestACallIsItsRequest(t *testing.T) {
 		}
 	})
 	t.Logf("%d calls were compared with their requests", compared)
+	if compared < 500 && os.Getenv(varGroup) == "" {
+		t.Error("too few to tell")
+	}
 }
