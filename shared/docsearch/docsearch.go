@@ -2,7 +2,7 @@
 // (specification 4.1; issue 13).
 //
 // Two ways of ranking are in it, and each answer says which it was; a third is by a model that is asked over a network, where an
-// installation has one (elsewhere.go). Semantic compares meanings: the vector of the
+// installation has one (elsewhere.go). Semantic compares meanings, and a little the words: the vector of the
 // question, by a small sentence transformer (package minilm), with those of all passages. Its weights are a file
 // that a build has or has not; it is read at the first search. Without it the ranking is Lexical: words that the question and the
 // passage, or a question that the passage is known to answer (expansions.txt), have in common. How good each is stands in docs/search-quality.md.
@@ -76,8 +76,8 @@ type Found struct {
 	Results []Result
 }
 
-// Result is a passage and how well it fits. Scores are comparable within one mode: the cosine from -1 to 1 where it is
-// semantic, and where it is lexical the part of what the question's words could have brought, from 0 on.
+// Result is a passage and how well it fits. Scores are comparable within one mode: made of cosines and a part
+// of the words in common where it is by meaning, from 0 to 1, and where it is lexical the part of what the question's words could have brought, from 0 on.
 type Result struct {
 	Passage
 	Score float64
@@ -169,7 +169,7 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Foun
 	}
 	vectors, vector, failure := s.elsewhere.vector(ctx, question)
 	if failure == nil {
-		return s.nearest(Bedrock, func(i int) float64 { return vectors.dot(i, vector) }, limit, vectors.Covered), nil
+		return s.nearest(Bedrock, question, func(i int) float64 { return vectors.dot(i, vector) }, limit, vectors.Covered), nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return Found{}, err
@@ -194,7 +194,7 @@ func (s *Searcher) here(ctx context.Context, question string, limit int) (Found,
 	case err != nil:
 		return Found{}, err
 	}
-	return s.semantic(vector, limit), nil
+	return s.semantic(question, vector, limit), nil
 }
 
 // errBusy is of a question whose turn did not come in time.

@@ -108,7 +108,7 @@ func TestWithWeightsTheNearestPassageOrKnownQuestionIsFirst(t *testing.T) {
 			if got := sections(found); !strings.HasPrefix(got, tt.want+" ") || found.Mode != docsearch.Semantic || !found.Covered {
 				t.Errorf("%s finds %q, covered %t; want %q first, covered", found.Mode, got, found.Covered, tt.want)
 			}
-			if score := found.Results[0].Score; score < 0.98 || score > 1.001 { // a little for rounding
+			if score := found.Results[0].Score; score < 0.95 || score > 1.001 { // a little for rounding
 				t.Errorf("its score is %.3f", found.Results[0].Score)
 			}
 		})
