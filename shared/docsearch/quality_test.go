@@ -246,7 +246,7 @@ The mode ` + "`bedrock`" + ` is not here: nobody has run it against Bedrock. ` +
 is deployed ([Bedrock](mcp-docs.md#with-models-of-bedrock)). What a model writes out of what was found is not measured either.
 
 Semantic is the mode where there are weights: meaning, and a little the words in common. Lexical (BM25 of stems) is the one where there are none; the others show what the known questions bring, and what both
-modes come to by their places alone. The questions of the first two sets and the known questions are by one hand: no known question is nearly one of the test's, but whoever
+modes come to by their places alone. A quarter of the known questions are by the hand that wrote the first two sets: no known question is nearly one of the test's, but whoever
 writes both thinks alike. So the third set is what to expect. Of the test's questions that have no known one within a cosine of
 %.1f, which are %d, %d are found first and %d among the first five. What passages alone bring is the lower bound.
 `
