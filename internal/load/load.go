@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options are one kind of request and how often it is sent. All are needed but Varies, Status and Number.
@@ -117,6 +118,25 @@ func (o Options) client(ctx context.Context, left *atomic.Int64) error {
 		}
 	}
 	return nil
+}
+
+// Process is what is measured.
+type Process interface {
+	// Processor is the processor time that it has used so far.
+	Processor() (time.Duration, error)
+}
+
+// Cost is a process's processor time for one of a load's requests, in µs.
+func Cost(ctx context.Context, p Process, l Options) (float64, error) {
+	before, err := p.Processor()
+	if err != nil {
+		return 0, err
+	}
+	if err := Run(ctx, l); err != nil {
+		return 0, err
+	}
+	after, err := p.Processor()
+	return float64((after - before).Microseconds()) / float64(l.Requests), err
 }
 
 // Median sorts values, of which there is at least one, and gives the middle one.

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gatewright/gatewright/internal/load"
 )
 
 // Processor is the processor time that the product has used so far, in ticks of
@@ -34,19 +32,6 @@ func (i *Instance) Processor() (time.Duration, error) {
 	}
 	const tick = 10 * time.Millisecond
 	return time.Duration(ticks) * tick, nil
-}
-
-// Cost is the product's processor time for one of a load's requests, in µs.
-func (i *Instance) Cost(ctx context.Context, l load.Options) (float64, error) {
-	before, err := i.Processor()
-	if err != nil {
-		return 0, err
-	}
-	if err := load.Run(ctx, l); err != nil {
-		return 0, err
-	}
-	after, err := i.Processor()
-	return float64((after - before).Microseconds()) / float64(l.Requests), err
 }
 
 // Memory is what a process holds, in bytes.

@@ -58,7 +58,7 @@ func calls(ctx context.Context, product *instance.Instance, o options, table *ba
 	for round := range o.rounds + 1 {
 		first := 0.0
 		for i, k := range kinds {
-			cost, err := product.Cost(ctx, k.load)
+			cost, err := load.Cost(ctx, product, k.load)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}

@@ -108,7 +108,7 @@ func (w *world) surfaces(ctx context.Context, o options, table *bars.Table) erro
 		cost := make([]float64, len(kinds))
 		for i, k := range kinds {
 			var err error
-			if cost[i], err = w.Cost(ctx, k.load); err != nil {
+			if cost[i], err = load.Cost(ctx, w, k.load); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 		}

@@ -34,7 +34,7 @@ func (w *world) refusals(ctx context.Context, table *bars.Table) error {
 		}
 		var costs []float64
 		for range refusedRounds {
-			cost, err := w.Cost(ctx, l)
+			cost, err := load.Cost(ctx, w, l)
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
