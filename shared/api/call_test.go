@@ -69,7 +69,7 @@ type tool struct {
 	items  *memory.Backend
 	broken bool
 	// unread is how many reads are left before one fails, 0 for none that fails.
-	unread  int
+	unread  atomic.Int64
 	log     *bytes.Buffer
 	callers *noter
 	// batch is what the operation does.
@@ -88,7 +88,7 @@ func (o *tool) Transact(ctx context.Context, token string, writes []store.Write)
 
 // Read implements store.Backend.
 func (o *tool) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	if o.unread--; o.unread == 0 {
+	if o.unread.Add(-1) == 0 {
 		return nil, errors.New("the table is gone")
 	}
 	return o.items.Read(ctx, keys)
@@ -436,9 +436,9 @@ func TestADryRunOverReadsThatFailTellsNothingWrong(t *testing.T) {
 	failed := 0
 	for n := 1; n <= 12; n++ {
 		o.outer(t, func(ctx context.Context) {
-			o.unread = n
+			o.unread.Store(int64(n))
 			w := o.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", goodKey, "")
-			o.unread = 0
+			o.unread.Store(0)
 			whole := strings.Contains(w.Body.String(), `"text":"old"`) && strings.Contains(w.Body.String(), `"text":"touched"`)
 			if w.Code != http.StatusOK {
 				failed++
