@@ -81,7 +81,7 @@ func TestAPartIsReadByWhatItIsPartOf(t *testing.T) {
 	}
 }
 
-// TestEveryRefusalSaysWhatToDo.
+// TestEveryRefusalSaysWhatToDo: a model that is told a status alone calls the same again.
 func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 	c := newCatalogue()
 	read, adds, removes := tool(t, c, "TunnelService_read"), tool(t, c, "TunnelService_create"), tool(t, c, "TunnelService_delete")

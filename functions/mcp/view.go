@@ -38,14 +38,17 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	if err := knownFields(header); err != nil {
 		return v, err
 	}
-	for name, on := range map[string]*bool{readOnlyField: &v.readOnly, confirmField: &v.confirm} {
-		switch value, err := single(header, name); {
+	for _, flag := range []struct {
+		name string
+		on   *bool
+	}{{readOnlyField, &v.readOnly}, {confirmField, &v.confirm}} {
+		switch value, err := single(header, flag.name); {
 		case err != nil:
 			return v, err
 		case value == "true":
-			*on = true
+			*flag.on = true
 		case value != "" && value != "false":
-			return v, fault.InvalidField("header."+name, "has to be true or false")
+			return v, fault.InvalidField("header."+flag.name, "has to be true or false")
 		}
 	}
 	listed, err := single(header, toolsetsField)

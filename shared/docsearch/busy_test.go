@@ -37,8 +37,9 @@ func TestWhoWouldWaitTooLongIsAnsweredByWords(t *testing.T) {
 	})
 }
 
-// TestEqualQuestionsTakeOneTurn: of many that ask the same at once, one is made a vector.
-func TestEqualQuestionsTakeOneTurn(t *testing.T) {
+// occupied has a test play with a searcher whose turns are all taken, until leave is called.
+func occupied(t *testing.T, test func(t *testing.T, s *docsearch.Searcher, leave func())) {
+	t.Helper()
 	file := minilmtest.Random(t)
 	index := indexed(t, file, pages)
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +47,13 @@ func TestEqualQuestionsTakeOneTurn(t *testing.T) {
 		if err := s.Semantic(); err != nil {
 			t.Fatal(err)
 		}
-		leave := s.Occupy()
+		test(t, s, s.Occupy())
+	})
+}
+
+// TestEqualQuestionsTakeOneTurn: of many that ask the same at once, one is made a vector.
+func TestEqualQuestionsTakeOneTurn(t *testing.T) {
+	occupied(t, func(t *testing.T, s *docsearch.Searcher, leave func()) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -64,16 +71,9 @@ func TestEqualQuestionsTakeOneTurn(t *testing.T) {
 	})
 }
 
-// TestQuestionsThatWaitTogetherAreAnsweredEachForItself.
+// TestQuestionsThatWaitTogetherAreAnsweredEachForItself: a flight is of one question.
 func TestQuestionsThatWaitTogetherAreAnsweredEachForItself(t *testing.T) {
-	file := minilmtest.Random(t)
-	index := indexed(t, file, pages)
-	synctest.Test(t, func(t *testing.T) {
-		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
-		if err := s.Semantic(); err != nil {
-			t.Fatal(err)
-		}
-		leave := s.Occupy()
+	occupied(t, func(t *testing.T, s *docsearch.Searcher, leave func()) {
 		var all sync.WaitGroup
 		for _, p := range pages.Passages {
 			all.Go(func() {
@@ -90,11 +90,7 @@ func TestQuestionsThatWaitTogetherAreAnsweredEachForItself(t *testing.T) {
 
 // TestAnAnswerSaysThatOthersWereBefore, as a search does.
 func TestAnAnswerSaysThatOthersWereBefore(t *testing.T) {
-	file := minilmtest.Random(t)
-	index := indexed(t, file, pages)
-	synctest.Test(t, func(t *testing.T) {
-		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
-		leave := s.Occupy()
+	occupied(t, func(t *testing.T, s *docsearch.Searcher, leave func()) {
 		defer leave()
 		if answer, err := docsearch.NewExtractive(s).Answer(t.Context(), "tunnel firewall"); err != nil || !answer.Busy || answer.Mode != docsearch.Lexical {
 			t.Errorf("it is %+v, %v", answer, err)

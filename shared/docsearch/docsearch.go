@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +158,7 @@ func (s *Searcher) Semantic() error {
 // Search finds the passages that fit a question best, at most limit of them, of 1 to MaxResults. Its only faults are
 // ErrQuery and the end of the context. A model elsewhere that fails is answered for by what is here.
 func (s *Searcher) Search(ctx context.Context, question string, limit int) (Found, error) {
-	question = strings.Join(strings.Fields(question), " ")
+	question = squeezed(question)
 	if question == "" || len(question) > MaxQueryBytes || !utf8.ValidString(question) {
 		return Found{}, ErrQuery
 	}

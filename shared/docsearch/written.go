@@ -52,23 +52,22 @@ func NewWritten(s *Searcher, w Writer, perDay int, now func() time.Time) *Writte
 
 // Answer implements Answerer.
 func (w *Written) Answer(ctx context.Context, question string) (Answer, error) {
-	key := squeezed(question)
-	if answer, there := w.known.Get(key); there {
+	question = squeezed(question)
+	if answer, there := w.known.Get(question); there {
 		return answer, nil
 	}
 	found, err := w.searcher.Search(ctx, question, writtenPassages)
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := w.otherwise.of(question, found)
 	if !found.Covered {
-		return answer, nil
+		return w.otherwise.of(question, found), nil
 	}
 	passages := make([]Passage, len(found.Results))
 	for i, r := range found.Results {
 		passages[i] = r.Passage
 	}
-	draft, failure := w.draft(ctx, key, passages)
+	draft, failure := w.draft(ctx, question, passages)
 	if err := context.Cause(ctx); err != nil {
 		return Answer{}, err
 	}
@@ -82,11 +81,12 @@ func (w *Written) Answer(ctx context.Context, question string) (Answer, error) {
 		}
 	}
 	if failure != nil {
+		answer := w.otherwise.of(question, found)
 		answer.NotWritten = failure
 		answer.Asked, answer.TokensIn, answer.TokensOut = asked(failure), draft.TokensIn, draft.TokensOut
 		return answer, nil
 	}
-	w.known.Add(key, written)
+	w.known.Add(question, written)
 	written.Asked, written.TokensIn, written.TokensOut = true, draft.TokensIn, draft.TokensOut
 	return written, nil
 }
