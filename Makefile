@@ -1,6 +1,6 @@
 # What can be done here; `make` alone lists it. `make run` needs Go and make, the rest Node with npm too (lint-infra Python); everything
 # else it installs into .bin/ and node_modules/. Continuous integration runs `make check`
-# and then test-guards, simulations and the suites on processes and emulators: test-lambda, test-ministack, test-localstack.
+# and then test-guards, simulations and the suites on processes, on one server and on emulators: test-lambda, test-server, test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.1.4
@@ -56,7 +56,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -64,7 +64,7 @@ help: ## list the targets
 run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
 
-cli: $(COMMAND) ## build the command gatewright, which connects tunnels, into dist/
+cli: $(COMMAND) ## build the command gatewright, which is one server and connects tunnels, into dist/
 
 # By the environment, where no character of it means anything to a shell; few shells replace the ~ of FILE=~/x.
 backup restore: export BACKUP_FILE = $(value FILE)
@@ -113,6 +113,9 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
 
+test-server: ## run the scenario suite over HTTPS against one server of a domain, with certificates by ACME
+	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
+
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules and the comparison of grants
 	@go run ./local/emulators ministack
 
@@ -135,7 +138,7 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 # compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
-PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
+PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
             ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 

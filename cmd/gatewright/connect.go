@@ -40,10 +40,13 @@ type connectFlags struct {
 	drain                               time.Duration
 }
 
+// connectName is the one command whose end by a signal is as it should be.
+const connectName = "connect"
+
 func connectCommand() *cobra.Command {
 	var f connectFlags
 	c := &cobra.Command{
-		Use:   "connect --relay URL",
+		Use:   connectName + " --relay URL",
 		Short: "Connect a tunnel's services to a relay, until it is stopped",
 		Long: `Connect a tunnel's services to a relay, until it is stopped. It dials the relay and listens nowhere: no port of this
 network is open. The tunnel's configuration says which services there are, and who may call them.

@@ -1,11 +1,10 @@
-// Command gatewright is what runs beside an installation of the product, on machines that it
+// Command gatewright is one server of the product (`gatewright serve`, package product) with the commands
+// that work on its data, and what runs beside an installation, on machines that it
 // does not know: `gatewright tunnel connect` carries requests to services that only its
-// machine reaches.
+// machine reaches, reads no table and no key of an installation, and whatever may happen to it, it may
+// happen to a service behind it alone.
 //
-// What it is not: a part of the installation. It reads no table and no key of one, and
-// whatever may happen to it, it may happen to a service behind it alone.
-//
-// Read main.go for the commands and their exit codes, connect.go for what is typed,
+// Read main.go for the commands and their exit codes, connect.go for what is typed to connect,
 // token.go for the secret, progress.go for what a person sees of connections.
 package main
 
@@ -22,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gatewright/gatewright/local/product"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -32,6 +32,8 @@ const (
 	exitOther   = 1
 	exitUsage   = 2
 	exitRefused = 3
+	// exitInterrupted is of a command that a signal ended before it was done.
+	exitInterrupted = product.ExitInterrupted
 )
 
 // usageError is a command line, or an environment, that can't be followed.
@@ -53,10 +55,14 @@ func run(args []string) int {
 	defer stop()
 	root := command()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	_, usage := errors.AsType[usageError](err)
 	switch {
-	case err == nil, errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
+	case err == nil:
+		return exitStopped
+	case errors.Is(err, errStopped) && ran.Name() != connectName:
+		return exitInterrupted
+	case errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
 		return exitStopped
 	case errors.Is(err, errStopped):
 		problems.Fail(tunnel.ErrCut)
@@ -106,7 +112,7 @@ func stoppable(ctx context.Context, t *terminal.Terminal) (context.Context, func
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "gatewright",
-		Short:         "What runs beside a Gatewright installation",
+		Short:         "Gatewright: one server of it, and what connects to an installation",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -126,6 +132,7 @@ func command() *cobra.Command {
 	group := &cobra.Command{Use: "tunnel", Short: "Let an installation's projects call services that this machine reaches", Args: cobra.ArbitraryArgs, RunE: needsCommand}
 	group.AddCommand(connectCommand())
 	root.AddCommand(group)
+	root.AddCommand(product.Server.Commands()...)
 	return root
 }
 

@@ -92,6 +92,17 @@ func NewHosts(p installation.Parts) *Hosts {
 // Owns reports, without a read, whether a name is one that a deployment has.
 func (h *Hosts) Owns(name string) bool { return h.deployments.Owns(name) }
 
+// Served reports whether a name has a deployment that was built.
+func (h *Hosts) Served(ctx context.Context, name string) (bool, error) {
+	switch _, err := h.deployments.Resolve(ctx, name); {
+	case fault.Is(err, fault.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, nil
+}
+
 // ClientCAs implements handshake.Clients.
 func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, error) {
 	served, err := h.deployments.Resolve(ctx, name)

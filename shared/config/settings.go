@@ -18,9 +18,13 @@ const (
 	VarRelayAddr   = "GATEWRIGHT_RELAY_ADDR"
 	VarDataDir     = "GATEWRIGHT_DATA_DIR"
 	VarReadyFile   = "GATEWRIGHT_READY_FILE"
-	VarFunctions   = "GATEWRIGHT_FUNCTIONS"
-	VarDynoxide    = "GATEWRIGHT_DYNOXIDE"
-	VarNoColor     = "NO_COLOR"
+	VarDomain      = "GATEWRIGHT_DOMAIN"
+	// VarTLSCertificate and VarTLSKey name files.
+	VarTLSCertificate = "GATEWRIGHT_TLS_CERTIFICATE"
+	VarTLSKey         = "GATEWRIGHT_TLS_KEY"
+	VarFunctions      = "GATEWRIGHT_FUNCTIONS"
+	VarDynoxide       = "GATEWRIGHT_DYNOXIDE"
+	VarNoColor        = "NO_COLOR"
 )
 
 // What holds in the local run where nothing is set.
@@ -35,6 +39,10 @@ const (
 	DefaultDataDir = ".gatewright"
 	// DefaultFunctionsDataDir holds where functions run as processes of their own.
 	DefaultFunctionsDataDir = ".gatewright-lambda"
+	// DefaultServerDataDir and the others hold in `gatewright serve`.
+	DefaultServerDataDir     = "/var/lib/gatewright"
+	DefaultServerGatewayAddr = ":80"
+	DefaultServerTLSAddr     = ":443"
 )
 
 // prefix is what the names of our variables begin with.
@@ -60,6 +68,8 @@ type Setting struct {
 	Kind Kind
 	// Default says in a few words what holds without it, "" for nothing.
 	Default string
+	// Server says what holds without it in `gatewright serve`, "" for the same.
+	Server string
 	// Range says what it may be.
 	Range string
 	// What says what it is, without Markdown; More goes on with it, in Markdown, for
@@ -72,40 +82,43 @@ type Setting struct {
 // packages telemetry and cloud have those that are not ours.
 func Settings() []Setting {
 	return append([]Setting{
-		{VarAPIAddr, Run, DefaultAPIAddr, "host:port", "where the management API listens", "; port 0 is any free one"},
-		{VarAPIURL, Run, "the address it listens on", "an address", "the public address of the management API", ", which [the cards of its MCP servers](api.md#found-by-mcp-clients) name: that of the proxy before it, path included"},
-		{VarOrigins, Run, "", "origins with spaces between", "whose pages may call the MCP server of the management API", ": a browser client's, such as `http://localhost:6274`; the API's own may ([browsers](mcp-api.md#from-a-browser))"},
-		{VarGatewayAddr, Run, DefaultGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
-		{VarTLSAddr, Run, DefaultTLSAddr, "host:port, or none", "where deployments are served by TLS", ", as `https://<deployment>.localhost:<port>`, with [certificates of a CA of its own](client-certificates.md#tls-on-this-machine); port 0 is any free one"},
-		{VarRelayAddr, Run, DefaultRelayAddr, "host:port, or none", "where agents of tunnels connect", ", at `http://<address>`; port 0 is any free one"},
-		{VarDataDir, Run, DefaultDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
-		{VarUnderscores, Run, "false", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
-		{VarACMEDirectory, Run, "", "an https address", "the ACME directory of the authority that custom domains get their certificates from", ", such as `https://acme-v02.api.letsencrypt.org/directory`: whoever sets it agrees to its terms; it has to reach this machine at port 443 or 80 of [their hostnames](custom-domains.md#by-tls)"},
-		{VarDocsWeights, Run, "found beside the binary", "a file", "the weights by which the documentation is searched by meaning", ", which `make docs-weights` puts into `dist/docsearch`; without them it is [searched by words](mcp-docs.md#by-meaning-or-by-words)"},
-		{VarReadyFile, Run, "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, its address by TLS on the third, and that of agents on the fourth; an empty line, or none at the end, is for what there is not"},
-		{VarFunctions, Run, "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
-		{VarDynoxide, Run, "found", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
-		{VarDynamoDBEndpoint, Run, "files of our own", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
-		{VarS3Endpoint, Run, "files of our own", "http://host:port", "an S3 that runs elsewhere", "; it tells of no uploads, so they are looked for each second"},
-		{VarS3PublicEndpoint, Run, "the S3 endpoint, else the API's address", "http://host:port", "the address in upload URLs", ": clients of other machines need one that they reach"},
-		{VarNoColor, Run, "colours in a terminal", "anything", "no colours at all", ""},
-		{VarTable, Function, "", "a name", "the DynamoDB table", ""},
-		{VarBucket, Function, "", "a name", "the S3 bucket", ""},
-		{VarKeyFile, Function, "", "a file", "the root key", ""},
-		{VarKMSKey, Function, "", "an id", "the KMS key that wraps the root key", ""},
-		{VarDeploymentURL, Function, "", "an origin with {deployment}", "where deployments are served", ""},
-		{VarAPIDomain, Function, "", "a domain name", "the management API's own, which is nobody's custom domain", ""},
-		{VarDNSRecords, Function, "", "a file", "has records that are asked before the DNS is", ""},
-		{VarRelay, Function, "", "an origin", "the relay, which services behind tunnels are asked through", ""},
-		{VarRelayCertificate, Function, "", "PEM", "the relay's certificate chain and private key", ""},
-		{VarPrivateUpstreams, Function, "false", "true or false", "lets projects call private addresses", ""},
-		{VarDocsEmbeddings, Function, "", "a model's id", "the model of Bedrock by which the documentation is searched", ""},
-		{VarDocsAnswers, Function, "", "a model's id", "the model of Bedrock that answers questions about the documentation", ""},
-		{VarDocsAnswersADay, Function, strconv.Itoa(DefaultDocsAnswersADay), "1 to " + strconv.Itoa(mostDocsAnswersADay), "how many questions of a day a process puts to that model", ""},
-		{VarBedrockEndpoint, Function, "", "http://host:port", "a Bedrock that runs elsewhere", ""},
-		{VarDecodedPaths, Function, "false", "true or false", "is for emulators that decode paths", ""},
-		{VarStreaming, Function, "false", "true or false", "has the gateway answer as a stream", ""},
-		{VarUsesFile, Function, "", "a file", "gets what the function asks of AWS", ""},
+		{VarDomain, Run, "", "needed", "a domain name", "the installation's own domain", ": the management API is at `api.` below it, tunnels' agents at `relay.`, and deployments at their names, all by HTTPS ([one server](one-server.md))"},
+		{VarTLSCertificate, Run, "", "", "a file", "the certificate of the domain's names and those that signed it, as PEM", ", for `api.`, `relay.` and `*.` below the domain; it is read again when it changes. Without it the authority of `GATEWRIGHT_ACME_DIRECTORY` is asked"},
+		{VarTLSKey, Run, "", "", "a file", "the private key of that certificate, as PEM", ""},
+		{VarAPIAddr, Run, DefaultAPIAddr, "", "host:port", "where the management API listens", "; port 0 is any free one"},
+		{VarAPIURL, Run, "the address it listens on", "", "an address", "the public address of the management API", ", which [the cards of its MCP servers](api.md#found-by-mcp-clients) name: that of the proxy before it, path included"},
+		{VarOrigins, Run, "", "", "origins with spaces between", "whose pages may call the MCP server of the management API", ": a browser client's, such as `http://localhost:6274`; the API's own may ([browsers](mcp-api.md#from-a-browser))"},
+		{VarGatewayAddr, Run, DefaultGatewayAddr, DefaultServerGatewayAddr, "host:port", "where deployments are served", ", as `http://<deployment>.localhost:<port>`; port 0 is any free one"},
+		{VarTLSAddr, Run, DefaultTLSAddr, DefaultServerTLSAddr, "host:port, or none", "where deployments are served by TLS", ", as `https://<deployment>.localhost:<port>`, with [certificates of a CA of its own](client-certificates.md#tls-on-this-machine); port 0 is any free one"},
+		{VarRelayAddr, Run, DefaultRelayAddr, "at the domain", "host:port, or none", "where agents of tunnels connect", ", at `http://<address>`; port 0 is any free one"},
+		{VarDataDir, Run, DefaultDataDir, DefaultServerDataDir, "a folder", "where everything is kept", "; of `make run-lambda` it is `" + DefaultFunctionsDataDir + "`"},
+		{VarPrivateUpstreams, Run, "true", "false", "true or false", "lets projects call private addresses", ", which this machine and its network have; link-local ones never"},
+		{VarUnderscores, Run, "false", "", "true or false", "passes header fields with _ in their names on", ": [why they are dropped](projects.md#handlers)"},
+		{VarACMEDirectory, Run, "", "", "an https address", "the ACME directory of the authority that custom domains get their certificates from", ", such as `https://acme-v02.api.letsencrypt.org/directory`: whoever sets it agrees to its terms; it has to reach this machine at port 443 or 80 of [their hostnames](custom-domains.md#by-tls)"},
+		{VarDocsWeights, Run, "found beside the binary", "", "a file", "the weights by which the documentation is searched by meaning", ", which `make docs-weights` puts into `dist/docsearch`; without them it is [searched by words](mcp-docs.md#by-meaning-or-by-words)"},
+		{VarReadyFile, Run, "", "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, its address by TLS on the third, and that of agents on the fourth; an empty line, or none at the end, is for what there is not"},
+		{VarFunctions, Run, "", "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
+		{VarDynoxide, Run, "found", "", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
+		{VarDynamoDBEndpoint, Run, "files of our own", "", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},
+		{VarS3Endpoint, Run, "files of our own", "", "http://host:port", "an S3 that runs elsewhere", "; it tells of no uploads, so they are looked for each second"},
+		{VarS3PublicEndpoint, Run, "the S3 endpoint, else the API's address", "", "http://host:port", "the address in upload URLs", ": clients of other machines need one that they reach"},
+		{VarNoColor, Run, "colours in a terminal", "", "anything", "no colours at all", ""},
+		{VarTable, Function, "", "", "a name", "the DynamoDB table", ""},
+		{VarBucket, Function, "", "", "a name", "the S3 bucket", ""},
+		{VarKeyFile, Function, "", "", "a file", "the root key", ""},
+		{VarKMSKey, Function, "", "", "an id", "the KMS key that wraps the root key", ""},
+		{VarDeploymentURL, Function, "", "", "an origin with {deployment}", "where deployments are served", ""},
+		{VarAPIDomain, Function, "", "", "a domain name", "the management API's own, which is nobody's custom domain", ""},
+		{VarDNSRecords, Function, "", "", "a file", "has records that are asked before the DNS is", ""},
+		{VarRelay, Function, "", "", "an origin", "the relay, which services behind tunnels are asked through", ""},
+		{VarRelayCertificate, Function, "", "", "PEM", "the relay's certificate chain and private key", ""},
+		{VarDocsEmbeddings, Function, "", "", "a model's id", "the model of Bedrock by which the documentation is searched", ""},
+		{VarDocsAnswers, Function, "", "", "a model's id", "the model of Bedrock that answers questions about the documentation", ""},
+		{VarDocsAnswersADay, Function, strconv.Itoa(DefaultDocsAnswersADay), "", "1 to " + strconv.Itoa(mostDocsAnswersADay), "how many questions of a day a process puts to that model", ""},
+		{VarBedrockEndpoint, Function, "", "", "http://host:port", "a Bedrock that runs elsewhere", ""},
+		{VarDecodedPaths, Function, "false", "", "true or false", "is for emulators that decode paths", ""},
+		{VarStreaming, Function, "false", "", "true or false", "has the gateway answer as a stream", ""},
+		{VarUsesFile, Function, "", "", "a file", "gets what the function asks of AWS", ""},
 	}, listenerSettings()...)
 }
 

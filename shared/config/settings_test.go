@@ -33,13 +33,22 @@ func TestSettingsAreDocumented(t *testing.T) {
 		table.WriteString("\n| variable | without it | what it may be | what |\n|---|---|---|---|\n")
 		for _, s := range config.Settings() {
 			if s.Kind == kind {
-				fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", s.Name, cmp.Or(s.Default, "none"), s.Range, strings.ReplaceAll(s.What, "_", "`_`")+s.More)
+				fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", s.Name, holds(s), s.Range, strings.ReplaceAll(s.What, "_", "`_`")+s.More)
 			}
 		}
 		table.WriteString("\n")
 		page = before + begin + table.String() + end + after
 	}
 	golden.Equal(t, path, page)
+}
+
+// holds is what a setting is without its variable.
+func holds(s config.Setting) string {
+	text := cmp.Or(s.Default, "none")
+	if s.Server != "" {
+		text += "; of a [server](one-server.md) " + s.Server
+	}
+	return text
 }
 
 func TestNameThatIsNoSettingIsTold(t *testing.T) {

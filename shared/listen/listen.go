@@ -25,6 +25,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -43,16 +44,23 @@ func On(ctx context.Context, addr, purpose, variable string) (net.Listener, erro
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		cause := err
-		if op, ok := errors.AsType[*net.OpError](err); ok {
-			cause = op.Err
-		}
-		if socket.InUse(err) {
-			return nil, fmt.Errorf("%s for %s is in use by another program: stop that program, or name another address in %s", addr, purpose, variable)
-		}
-		return nil, fmt.Errorf("%s for %s cannot be listened on (%w): name another address in %s", addr, purpose, cause, variable)
+		return nil, refused(err, addr, purpose, variable)
 	}
 	return l, nil
+}
+
+// refused says why an address cannot be listened on, and what to do.
+func refused(err error, addr, purpose, variable string) error {
+	switch {
+	case socket.InUse(err):
+		return fmt.Errorf("%s for %s is in use by another program: stop that program, or name another address in %s", addr, purpose, variable)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s for %s is at a port that needs a right on this system: give the program CAP_NET_BIND_SERVICE, as its systemd unit does, or name a port from 1024 on in %s", addr, purpose, variable)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return fmt.Errorf("%s for %s cannot be listened on (%w): name another address in %s", addr, purpose, err, variable)
 }
 
 // IDs makes identifiers that nobody can guess: package ids' Source.

@@ -35,6 +35,7 @@ type Authority struct {
 
 	front atomic.Pointer[http.Handler]
 	roots atomic.Pointer[x509.CertPool]
+	root  atomic.Pointer[[]byte]
 }
 
 // Start starts an authority, which answers from LookAt on.
@@ -82,6 +83,8 @@ func (a *Authority) LookAt(t *testing.T, plain, secure int) {
 	roots := x509.NewCertPool()
 	roots.AddCert(signing.GetRootCert(0).Cert)
 	a.roots.Store(roots)
+	text := signing.GetRootCert(0).PEM()
+	a.root.Store(&text)
 	a.front.Store(&handler)
 }
 
@@ -97,3 +100,6 @@ var certain = sync.OnceFunc(func() {
 
 // Roots are what trusts the certificates that it issues, from LookAt on.
 func (a *Authority) Roots() *x509.CertPool { return a.roots.Load() }
+
+// RootsPEM are Roots as PEM, for processes that read them from a file.
+func (a *Authority) RootsPEM() []byte { return *a.root.Load() }

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"archive/tar"
@@ -160,7 +160,7 @@ func archive(ts *testscript.TestScript, dir string) []byte {
 
 // example is the path of an example project.
 func example(name string) (string, error) {
-	path, err := filepath.Abs(filepath.Join("..", "examples", name))
+	path, err := filepath.Abs(filepath.Join("..", "..", "examples", name))
 	if err != nil {
 		return "", err
 	}

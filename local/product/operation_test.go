@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	begun := time.Now()
-	if err := withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
+	if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
 		account, _, err := d.accounts().Create(t.Context(), "acme")
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	}
 	local := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		root := command(administration{})
+		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs(args)
 		root.SetOut(&out)
 		root.SetErr(&out)
@@ -67,7 +67,7 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 	if said, err := local("operation", "resume", "kop_1"); err != nil || said != "Operation kop_1 (consumer-roll-key) is due now.\n" {
 		t.Errorf("resumed again it says %q, %v", said, err)
 	}
-	if err := withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
+	if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
 		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
 			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: begun.Add(-time.Hour),
 		}, begun.Add(-2*time.Hour)))
@@ -84,7 +84,7 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 func TestProductTakesCommandsOnItsDataAlone(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, c := range command(administration{own: new(database)}).Commands() {
+	for _, c := range Laptop.command(administration{program: Laptop, own: new(database)}).Commands() {
 		names = append(names, c.Name())
 	}
 	slices.Sort(names)

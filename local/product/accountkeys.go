@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ func revokeKeyCommand(a administration) *cobra.Command {
 				if _, err := d.accounts().Find(cmd.Context(), args[0]); err != nil {
 					return plain(err)
 				}
-				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1], typedName)
+				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1], a.program.Typed)
 			} else if err != nil {
 				return plain(err)
 			}

@@ -1,7 +1,8 @@
-package main
+package product
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -24,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) >= 2 && (os.Args[1] == emulator.S3ServerCommand || os.Args[1] == sandbox.Command) {
-		os.Exit(run(os.Args[1:]))
+		os.Exit(Laptop.Main(context.Background(), os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
-		"local": main,
+		"local": func() { os.Exit(Laptop.Main(context.Background(), os.Args[1:])) },
 		"make":  launch,
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"context"
@@ -31,16 +31,13 @@ import (
 // runCommand is a run's name in the run state.
 const runCommand = "run"
 
-// How a run ends: requests and calls that are under way get this long.
-const shutdownTimeout = 3 * time.Second
-
 // maxLogBytes bounds the run's own log, twice over.
 const maxLogBytes = 16 << 20
 
 // runProduct starts everything, tells the person, and serves until ctx ends or
 // something breaks that cannot be mended.
-func runProduct(ctx context.Context, s settings) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func runProduct(asked context.Context, s settings) (err error) {
+	ctx, cancel := context.WithCancelCause(asked)
 	defer cancel(nil)
 	t := terminal.New(os.Stdout, terminal.Colours(os.Stdout, os.Getenv))
 	defer takeForeground(launchers())()
@@ -132,13 +129,15 @@ func runProduct(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer p.close()
-	var secure *secured
-	if tlsListener != nil {
-		if secure, err = o.secure(p, dir, tlsListener, log); err != nil { //nolint:contextcheck // a handshake has a context of its own
-			return err
-		}
+	secure, err := o.secure(ctx, s, p, tlsListener, log)
+	if err != nil {
+		return err
 	}
-	commands, err := control.Listen(ctx, runHere(o), log)
+	plain, byTLS := p.gateway, p.gateway
+	if s.domain != "" {
+		plain, byTLS = o.byName(s, p, secure)
+	}
+	commands, err := control.Listen(ctx, s.program.runHere(o), log)
 	if err != nil {
 		return err
 	}
@@ -154,22 +153,35 @@ func runProduct(ctx context.Context, s settings) (err error) {
 
 	var work errgroup.Group
 	work.Go(func() error {
-		return serve(ctx, "the management API", apiListener, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the management API", s, apiListener, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
 	work.Go(func() error {
-		return serve(ctx, "the gateway", gatewayListener, listen.Options{Handler: p.gateway, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the gateway", s, gatewayListener, listen.Options{Handler: plain, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
 	if secure != nil {
 		work.Go(func() error {
-			return serve(ctx, "the gateway by TLS", secure.listener, listen.Options{
-				Handler: p.gateway, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config,
+			return serve(ctx, "the gateway by TLS", s, secure.listener, listen.Options{
+				Handler: byTLS, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config,
 			})
 		})
 	}
-	if p.relay != nil {
+	switch {
+	case relayListener != nil && p.relay != nil:
 		work.Go(func() error { return p.serveRelay(ctx, relayListener, s, log) })
+	case p.relay != nil:
+		work.Go(func() error { return p.keepRelay(ctx, s) })
 	}
-	work.Go(func() error { return p.runTriggers(ctx) })
+	if secure != nil && secure.authority != nil {
+		work.Go(func() error { return secure.obtain(ctx, s) })
+	}
+	if s.domain != "" {
+		work.Go(func() error {
+			own, _ := net.InterfaceAddrs() // none: it is told so for each
+			tellResolution(ctx, s.domain, net.DefaultResolver, own, log)
+			return nil
+		})
+	}
+	work.Go(func() error { return p.runTriggers(ctx, s.program.stopTimeout()) })
 	if p.keep != nil {
 		work.Go(func() error {
 			p.keep(ctx)
@@ -184,12 +196,7 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	go func() { ended <- work.Wait() }()
 
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
-		t.Ready(terminal.Summary{
-			API: state.API, Gateway: o.parts.Config.DeploymentOrigin("<deployment>"),
-			TLS: secure.deployments(o.parts.Config), CA: secure.authorityFile(s), Authority: o.parts.Config.ACMEDirectory,
-			Relay:   state.Relay,
-			Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
-		})
+		t.Ready(summary(s, state, o, secure, key))
 		shown.Set(slog.LevelInfo)
 		if err := writeReadyFile(s.readyFile, state); err != nil {
 			return err
@@ -203,13 +210,32 @@ func runProduct(ctx context.Context, s settings) (err error) {
 	case <-ctx.Done():
 		t.Step("Stopping")
 		<-ended
-		p.stop(ctx)
+		p.stop(ctx, s.program.stopTimeout())
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errInterrupted) {
+	if cause := context.Cause(ctx); cause != nil && asked.Err() == nil && !errors.Is(cause, errInterrupted) {
 		return cause
 	}
 	t.Step("Stopped. The next start goes on from here.")
 	return nil
+}
+
+// summary is what a person is told of a run that has begun. What a server prints is kept by who started it,
+// so that no key is in it.
+func summary(s settings, state datadir.State, o *opened, secure *secured, key string) terminal.Summary {
+	c := o.parts.Config
+	sum := terminal.Summary{
+		API: state.API, Gateway: c.DeploymentOrigin("<deployment>"), Authority: c.ACMEDirectory, Relay: state.Relay,
+		Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
+	}
+	if s.domain != "" {
+		sum.API = c.APIURL
+	} else {
+		sum.TLS, sum.CA = secure.deployments(c), secure.authorityFile(s)
+	}
+	if s.program.server {
+		sum.Key = ""
+	}
+	return sum
 }
 
 // comma is what follows in a list.
@@ -246,7 +272,7 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 }
 
 // serve answers requests until ctx ends, and then finishes those under way.
-func serve(ctx context.Context, name string, l net.Listener, o listen.Options) error {
+func serve(ctx context.Context, name string, s settings, l net.Listener, o listen.Options) error {
 	o.Log = o.Log.With("listener", name)
 	server := listen.New(o)
 	failed := make(chan error, 1)
@@ -256,7 +282,7 @@ func serve(ctx context.Context, name string, l net.Listener, o listen.Options) e
 		return fmt.Errorf("serve %s: %w", name, err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.program.stopTimeout())
 	defer cancel()
 	if err := server.Shutdown(end); err != nil {
 		_ = server.Close() // streams and upgraded connections have no end of their own

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/local/emulator"
@@ -21,8 +22,8 @@ import (
 
 // listenRelay opens the listener for the agents of tunnels, nil where there is to be none.
 func listenRelay(ctx context.Context, s settings) (net.Listener, error) {
-	if s.relayAddr == config.NoAddr {
-		return nil, nil // none is what the setting says
+	if s.relayAddr == config.NoAddr || s.domain != "" {
+		return nil, nil // none is what the setting says, or it is at a name of the domain
 	}
 	return listen.On(ctx, s.relayAddr, "the relay of tunnels", config.VarRelayAddr)
 }
@@ -40,7 +41,22 @@ func addr(l net.Listener) net.Addr {
 func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, log *slog.Logger) error {
 	return host.Serve(ctx, l, p.relay, listen.Options{
 		Settings: s.listener, IDs: p.ids, Log: log.With("listener", "the relay of tunnels"),
-	}, shutdownTimeout)
+	}, s.program.stopTimeout())
+}
+
+// keepRelay does what the relay has to do from time to time, where others listen for it, until ctx ends, and
+// then has agents leave.
+func (p *product) keepRelay(ctx context.Context, s settings) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { p.relay.Run(life) })
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(life, s.program.stopTimeout())
+	defer cancel()
+	p.relay.Drain(last)
+	end()
+	running.Wait()
+	return nil
 }
 
 // startRelay starts the relay as a process of its own, which is asked as in AWS: by
@@ -64,7 +80,7 @@ func (w *bootstraps) startRelay(ctx context.Context, o *opened, at net.Addr) (*r
 	origin := o.parts.Config.Relay
 	child, err := supervise.Start(ctx, supervise.Spec{
 		Name: "the relay", Path: path, Env: w.environment(at),
-		Log: log, Tail: log.Last, StopTimeout: shutdownTimeout,
+		Log: log, Tail: log.Last, StopTimeout: laptopStopTimeout,
 		Ready: func(ctx context.Context) error { return healthy(ctx, origin+relay.Service.Health) },
 	}, o.parts.Log)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func keyCommand(a administration) *cobra.Command {
 
 A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 ` + resourceNames() + `.`,
-		Example: `  go run ./local key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
+		Example: `  ` + a.program.Typed + ` key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
 		Args:    namesAccount,
 		PreRunE: func(*cobra.Command, []string) error { // before anything is opened
 			_, err := f.spec(time.Now())

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"context"
@@ -43,14 +43,14 @@ which is in it.`,
 	}
 }
 
-func restoreCommand() *cobra.Command {
+func restoreCommand(a administration) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make the data directory of a backup",
-		Long:  "Make the data directory, " + config.VarDataDir + " or " + config.DefaultDataDir + ", of a backup. It must not be there, or be empty.",
+		Long:  "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir() + ", of a backup. It must not be there, or be empty.",
 		Args:  namesFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
+			return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 				sum, err := backup.Restore(ctx, args[0], dir)
 				return fmt.Sprintf("%s and %d objects as they were on %s", size(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339)), err
 			})
@@ -58,11 +58,11 @@ func restoreCommand() *cobra.Command {
 	}
 }
 
-func importCommand() *cobra.Command {
+func importCommand(a administration) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import OLD",
 		Short: "Make the data directory of one of an earlier version",
-		Long: "Make the data directory, " + config.VarDataDir + " or " + config.DefaultDataDir + ", of one of a version that kept its data in emulators of DynamoDB\n" +
+		Long: "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir() + ", of one of a version that kept its data in emulators of DynamoDB\n" +
 			"and S3. OLD is only read; the data directory must not be there, or be empty.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -71,7 +71,7 @@ func importCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
+			return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 				sum, err := takeover.Import(ctx, args[0], dir)
 				return fmt.Sprintf("%d items, %d objects and the root key of %s, which is as it was", sum.Items, sum.Objects, args[0]), err
 			})
@@ -80,8 +80,8 @@ func importCommand() *cobra.Command {
 }
 
 // newDirectory has a data directory made, and says what is in it.
-func newDirectory(cmd *cobra.Command, fill func(ctx context.Context, dir string) (holds string, err error)) error {
-	s, err := settingsFrom(os.Getenv)
+func (p Program) newDirectory(cmd *cobra.Command, fill func(ctx context.Context, dir string) (holds string, err error)) error {
+	s, err := p.settings(os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestAuditLogIsVerifiedAndExported(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	in := func(do func(d *database, accountID string) error) {
 		t.Helper()
-		if err := withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
+		if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
 			account, err := d.accounts().Find(t.Context(), "acme")
 			if err != nil {
 				account, _, err = d.accounts().Create(t.Context(), "acme")
@@ -37,7 +37,7 @@ func TestAuditLogIsVerifiedAndExported(t *testing.T) {
 	}
 	local := func(args ...string) (out, remarks string, err error) {
 		var stdout, stderr bytes.Buffer
-		root := command(administration{})
+		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs(args)
 		root.SetOut(&stdout)
 		root.SetErr(&stderr)

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func auditCommand(a administration) *cobra.Command {
 	group := &cobra.Command{
 		Use: "audit", Short: "Verify and export an account's audit log", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name what to do: " + typedName + " audit verify ACCOUNT, or " + typedName + " audit export ACCOUNT FILE")
+			return errors.New("name what to do: " + a.program.Typed + " audit verify ACCOUNT, or " + a.program.Typed + " audit export ACCOUNT FILE")
 		},
 	}
 	group.AddCommand(verifyCommand(a), &cobra.Command{

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ func operationCommand(a administration) *cobra.Command {
 	group := &cobra.Command{
 		Use: "operation", Short: "Look durable operations up, and resume one", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name what to do: " + typedName + " operation list, or " + typedName + " operation resume ID")
+			return errors.New("name what to do: " + a.program.Typed + " operation list, or " + a.program.Typed + " operation resume ID")
 		},
 	}
 	group.AddCommand(listCommand(a), &cobra.Command{

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 // administration runs commands that work on an installation's database. The
 // process that runs the product has its files, and does what others are asked to.
 type administration struct {
+	program Program
 	// own is the database of the product that this process runs, nil for none.
 	own *database
 }
@@ -37,7 +38,7 @@ func (a administration) command(do work) func(*cobra.Command, []string) error {
 		if a.own != nil {
 			return do(cmd, args, a.own)
 		}
-		return withDatabase(cmd.Context(), asTyped(cmd, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), func(d *database) error {
+		return a.program.withDatabase(cmd.Context(), asTyped(cmd, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), func(d *database) error {
 			return do(cmd, args, d)
 		})
 	}
@@ -51,13 +52,13 @@ func asTyped(cmd *cobra.Command, args []string) []string {
 }
 
 // runHere runs commands that other processes ask for, over what this one has opened.
-func runHere(o *opened) control.Runner {
+func (p Program) runHere(o *opened) control.Runner {
 	return func(ctx context.Context, c control.Command, out, remarks io.Writer) error {
 		d := *o.database
 		if d.dir, d.folder = o.dir, c.Dir; o.bucket.files != nil {
 			d.objects = o.bucket.files
 		}
-		root := command(administration{own: &d}) //nolint:contextcheck // it has ctx from ExecuteContext
+		root := p.command(administration{program: p, own: &d}) //nolint:contextcheck // it has ctx from ExecuteContext
 		root.SetArgs(c.Args)
 		root.SetOut(out)
 		root.SetErr(remarks)
@@ -70,8 +71,8 @@ var errAsked = errors.New("the product that runs was asked")
 
 // withDatabase calls do with the database of the installation, or has the process
 // that runs it do what was typed.
-func withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, do func(*database) error) (err error) {
-	s, err := settingsFrom(os.Getenv)
+func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, do func(*database) error) (err error) {
+	s, err := p.settings(os.Getenv)
 	if err != nil {
 		return err
 	}

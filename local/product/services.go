@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"cmp"
@@ -103,7 +103,9 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 		return err
 	}
 	c.APIURL = cmp.Or(c.APIURL, origin(served.api))
-	c.DNSRecords = o.dir.Path(zone.Name)
+	if s.domain == "" { // elsewhere nothing stands for the DNS
+		c.DNSRecords = o.dir.Path(zone.Name)
+	}
 	if served.relay != nil {
 		c.Relay = origin(served.relay)
 	}
@@ -154,8 +156,16 @@ func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log 
 			return nil, err
 		}
 	}
-	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, origin(served.api)),
+	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, uploadsAt(c, served)),
 		apigateway.Refusal{IDs: o.database.ids, Now: time.Now, Log: log})
+}
+
+// uploadsAt is where clients upload to, which is where the management API is.
+func uploadsAt(c config.Config, served at) string {
+	if c.APIDomain != "" {
+		return "https://" + c.APIDomain
+	}
+	return origin(served.api)
 }
 
 // product is the installation, wired.
@@ -269,8 +279,8 @@ func (o *opened) triggered() ([]triggers.Function, error) {
 }
 
 // stop drains the gateway and sends the last spans, for a while.
-func (p *product) stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+func (p *product) stop(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	_ = p.drain(ctx)
 	p.tracer.Close(ctx)
@@ -278,7 +288,7 @@ func (p *product) stop(ctx context.Context) {
 
 // runTriggers calls functions until ctx ends, and then gives the running calls
 // a little time: what they leave undone is done after the next start.
-func (p *product) runTriggers(ctx context.Context) error {
+func (p *product) runTriggers(ctx context.Context, within time.Duration) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -287,7 +297,7 @@ func (p *product) runTriggers(ctx context.Context) error {
 	<-ctx.Done()
 	select {
 	case <-done:
-	case <-time.After(shutdownTimeout):
+	case <-time.After(within):
 	}
 	return nil
 }

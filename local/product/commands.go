@@ -1,0 +1,243 @@
+// Package product is the whole product in one process: the management API, the gateway and the
+// functions behind them, over a store and objects in a folder. On a laptop `make run` starts it, on
+// a machine with a domain `gatewright serve`.
+//
+// What it is not: another product. Each request takes the road that it takes
+// in AWS (package apigateway), each function gets the event that AWS sends
+// (package triggers), and table, bucket and key are read by the same code.
+//
+// Read commands.go for the commands, run.go for a run, settings.go for what differs between a laptop
+// and a server, names.go for what answers at which name of a domain; database.go, bucket.go and
+// services.go for what is opened and wired, administration.go for commands that
+// work on an installation. The rules are those of design, section 9.
+package product
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/sandbox"
+	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// Program is a binary with the product in it: what a person types, and what holds there where
+// nothing is set.
+type Program struct {
+	// Typed is what stands before a command's words.
+	Typed string
+	// server says that it is for a machine with a domain, and not for a laptop.
+	server bool
+}
+
+// The programs: of a checkout on a laptop, and of one server.
+var (
+	Laptop = Program{Typed: "go run ./local"}
+	Server = Program{Typed: "gatewright", server: true}
+)
+
+// Main is a program that is the product and nothing else, with an exit code.
+func (p Program) Main(ctx context.Context, args []string) int {
+	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	ctx, stop := interruptible(ctx, problems)
+	defer stop()
+	root := p.command(administration{program: p})
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		if errors.Is(err, errInterrupted) {
+			return ExitInterrupted
+		}
+		problems.Fail(err)
+		return 1
+	}
+	return 0
+}
+
+// ExitInterrupted is what a shell reports for a command that Ctrl-C ended.
+const ExitInterrupted = 130
+
+// errInterrupted ends a context that a signal ended.
+var errInterrupted = errors.New("interrupted")
+
+// repeatedSignal is within which time signals count as one.
+const repeatedSignal = 300 * time.Millisecond
+
+// interruptible returns a context that the first Ctrl-C (or SIGTERM, or the
+// terminal's end) ends. The second one ends the process at once; its children
+// go with it.
+func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		cancel(errInterrupted)
+		for first := time.Now(); ; {
+			if _, ok := <-signals; !ok {
+				return
+			}
+			// A launcher may pass on what the terminal has sent to all.
+			if time.Since(first) > repeatedSignal {
+				t.Fail(errors.New("stopped at once; the next start goes on from what was acknowledged"))
+				os.Exit(ExitInterrupted)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel(nil)
+	}
+}
+
+// command is the command line of a program that is the product and nothing else: it starts it.
+func (p Program) command(a administration) *cobra.Command {
+	root := p.start(a)
+	root.Use, root.Short = "local", "Run the whole of Gatewright on this machine"
+	root.Long = root.Short + ", with nothing beside it: its data are in one folder.\n\n" + p.settingsHelp()
+	root.Args = knownCommand
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.Typed}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())
+	})
+	root.AddCommand(a.commands()...)
+	withoutFlags(root)
+	return root
+}
+
+// Commands are the product's commands for a program that has others too. The first one starts it.
+func (p Program) Commands() []*cobra.Command {
+	a := administration{program: p}
+	serve := p.start(a)
+	serve.Use, serve.Short = "serve", "Run the whole product on this machine, for a domain"
+	serve.Long = serve.Short + ": management API, gateway and tunnels, by HTTPS.\n\n" + p.settingsHelp()
+	serve.Args = cobra.NoArgs
+	all := append([]*cobra.Command{serve}, a.commands()...)
+	for _, c := range all {
+		c.PersistentPreRunE = checkNames
+		withoutFlags(c)
+	}
+	return all
+}
+
+// start is a command that starts the product.
+func (p Program) start(a administration) *cobra.Command {
+	return &cobra.Command{
+		PersistentPreRunE: checkNames,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.settings(os.Getenv)
+			if err != nil {
+				return err
+			}
+			if a.own != nil {
+				return errors.New("the product runs already")
+			}
+			if err := s.checkDomain(); err != nil {
+				return err
+			}
+			return runProduct(cmd.Context(), s)
+		},
+	}
+}
+
+// commands are those beside the one that starts the product.
+func (a administration) commands() []*cobra.Command {
+	all := []*cobra.Command{accountCommand(a), keyCommand(a), operationCommand(a), auditCommand(a), backupCommand(a)}
+	if a.own == nil { // the others are of a process of their own, or make data beside ours
+		all = append(all, restoreCommand(a), importCommand(a), s3ServerCommand(), buildCommand())
+	}
+	return all
+}
+
+// checkNames refuses settings that there are not.
+func checkNames(*cobra.Command, []string) error { return config.CheckNames(os.Environ(), true) }
+
+// knownCommand refuses a word that is no command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	return fmt.Errorf("there is no command %q: %s", args[0], hint)
+}
+
+// withoutFlags has the lines of commands that have no flags name none.
+func withoutFlags(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		c.DisableFlagsInUseLine = !c.HasLocalFlags()
+		withoutFlags(c)
+	}
+}
+
+// settingsHelp lists what can be set, in the order of docs/local-run.md.
+func (p Program) settingsHelp() string {
+	var out strings.Builder
+	out.WriteString("What can be set, and what holds without it:\n\n")
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, s := range config.Settings() {
+		if s.Kind == config.Function {
+			continue
+		}
+		holds := s.Default
+		if p.server && s.Server != "" {
+			holds = s.Server
+		}
+		_, _ = fmt.Fprintf(table, "  %s\t%s (%s; %s)\n", s.Name, s.What, s.Range, cmp.Or(holds, "none"))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return out.String() + "\nOTEL_EXPORTER_OTLP_ENDPOINT and its kin are in docs/observability.md."
+}
+
+// s3ServerCommand is our binary in its other role (package emulator).
+func s3ServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    emulator.S3ServerCommand,
+		Short:  "Serve S3 for the process that started this one",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			notes := os.NewFile(3, "notes")
+			if notes == nil {
+				return fmt.Errorf("%s is started by the product alone", emulator.S3ServerCommand)
+			}
+			return emulator.ServeS3(cmd.Context(), os.Stdin, notes)
+		},
+	}
+}
+
+// buildCommand is our binary as the process that compiles a project (package
+// sandbox).
+func buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    sandbox.Command + " ALIVE",
+		Short:  "Compile a project for the process that started this one",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			alive := sandbox.Alive(args[0])
+			if alive == nil {
+				return fmt.Errorf("%s is started by the product alone", sandbox.Command)
+			}
+			return sandbox.Child(cmd.Context(), os.Stdin, os.Stdout, alive)
+		},
+	}
+}

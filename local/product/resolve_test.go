@@ -1,0 +1,45 @@
+package product
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+)
+
+// records are a DNS.
+type records map[string][]string
+
+// LookupHost implements resolver.
+func (r records) LookupHost(_ context.Context, host string) ([]string, error) {
+	if found := r[host]; found != nil {
+		return found, nil
+	}
+	return nil, errors.New("no such host")
+}
+
+// TestDomainThatDoesNotLeadHereIsTold once, by the record that is wrong.
+func TestDomainThatDoesNotLeadHereIsTold(t *testing.T) {
+	t.Parallel()
+	own := []net.Addr{&net.IPNet{IP: net.IPv4(192, 0, 2, 1), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("2001:db8::1"), Mask: net.CIDRMask(64, 128)}}
+	api, wildcard := "api.example.com", anyDeployment+".example.com"
+	for name, tt := range map[string]struct {
+		dns  records
+		want string
+	}{
+		"both, by IPv4 and IPv6": {records{api: {"198.51.100.1", "192.0.2.1"}, wildcard: {"2001:db8::1"}}, ""},
+		"this machine alone":     {records{api: {"127.0.0.1"}, wildcard: {"::1"}}, ""},
+		"nothing":                {records{}, "give example.com and *.example.com address records"},
+		"no wildcard":            {records{api: {"192.0.2.1"}}, "name=" + wildcard},
+		"elsewhere":              {records{api: {"192.0.2.1"}, wildcard: {"192.0.2.2"}}, "leads to no address of this machine"},
+	} {
+		var out bytes.Buffer
+		tellResolution(t.Context(), "example.com", tt.dns, own, slog.New(slog.NewTextHandler(&out, nil)))
+		if lines := strings.Count(out.String(), "\n"); !strings.Contains(out.String(), tt.want) || lines > 1 || (tt.want == "") != (lines == 0) {
+			t.Errorf("%s: %q", name, out.String())
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// domain is the servers'. No DNS has it: clients come by a proxy that knows where it is.
+const domain = "gatewright.test"
+
+// patience bounds what takes a fraction of a second.
+const patience = time.Minute
+
+// repository is the checkout's folder.
+var repository = filepath.Join("..", "..")
+
+// binary is the command as users have it, built once.
+var binary = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("make", "cli")
+	cmd.Dir, cmd.Env = repository, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the command: %w: %s", err, out)
+	}
+	return filepath.Abs(filepath.Join(repository, "dist", "gatewright"))
+})
+
+// free is a port that nobody listens at.
+func free(t *testing.T) int {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// server is a process of `gatewright serve`.
+type server struct {
+	t             *testing.T
+	cmd           *exec.Cmd
+	data          string
+	plain, secure string // where it listens
+	ended         chan struct{}
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer, for both outputs.
+func (s *server) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *server) printed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// launch starts one with these settings, over a data directory.
+func launch(t *testing.T, data string, env ...string) *server {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, data: data, ended: make(chan struct{}), cmd: exec.Command(path, "serve")}
+	s.plain, s.secure = fmt.Sprintf("127.0.0.1:%d", free(t)), fmt.Sprintf("127.0.0.1:%d", free(t))
+	s.cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
+		config.VarDomain + "=" + domain, config.VarDataDir + "=" + data, config.VarAPIAddr + "=127.0.0.1:0",
+		config.VarGatewayAddr + "=" + s.plain, config.VarTLSAddr + "=" + s.secure, config.VarPrivateUpstreams + "=true",
+	}, env...)
+	s.cmd.Stdout, s.cmd.Stderr = s, s
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+		if t.Failed() {
+			t.Logf("the server printed:\n%s", s.printed())
+		}
+	})
+	return s
+}
+
+// serving is launch, and waits until it serves.
+func serving(t *testing.T, data string, env ...string) *server {
+	t.Helper()
+	ready := filepath.Join(t.TempDir(), "ready")
+	s := launch(t, data, append(env, config.VarReadyFile+"="+ready)...)
+	s.until("it is ready", func() bool {
+		_, err := os.Stat(ready)
+		return err == nil
+	})
+	return s
+}
+
+// until waits until something holds.
+func (s *server) until(what string, holds func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-s.ended:
+			s.t.Fatalf("it has ended, and not that %s:\n%s", what, s.printed())
+		default:
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("it never comes to that %s", what)
+		}
+	}
+}
+
+// ends waits for its end, and gives what it printed.
+func (s *server) ends() (code int, printed string) {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatal("it does not end")
+	}
+	return s.cmd.ProcessState.ExitCode(), s.printed()
+}
+
+func (s *server) stop() {
+	s.t.Helper()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if code, _ := s.ends(); code != 0 {
+		s.t.Errorf("at SIGTERM it ends with %d", code)
+	}
+}
+
+// key is the account key of its first start.
+func (s *server) key() string {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.data, datadir.AccountKey))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// client asks for names of the domain at the server, and trusts roots.
+func (s *server) client(roots *x509.CertPool) *http.Client {
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.where(address))
+		},
+	}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// where is what the DNS and the ports of a machine would lead to.
+func (s *server) where(address string) string {
+	switch _, port, _ := net.SplitHostPort(address); port {
+	case "80":
+		return s.plain
+	case "443":
+		return s.secure
+	}
+	return address
+}
+
+// ask makes a request and gives the answer with its body.
+func ask(t *testing.T, c *http.Client, method, address, key string) (*http.Response, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	out, err := c.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = out.Body.Close() }()
+	body, err := io.ReadAll(out.Body)
+	return out, string(body), err
+}
+
+// written writes a file.
+func written(t *testing.T, path string, content []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command runs another command over the server's data, and gives what it prints.
+func (s *server) command(args ...string) string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), s.cmd.Path, args...)
+	cmd.Env = s.cmd.Env
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	return string(out)
+}
+
+// proxied is a proxy that clients come by, which knows where the domain is.
+func (s *server) proxied() string {
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.Error(w, "it connects alone", http.StatusMethodNotAllowed)
+			return
+		}
+		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", s.where(r.Host))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = to.Close() }()
+		w.WriteHeader(http.StatusOK)
+		from, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = from.Close() }()
+		_ = buffered.Flush()
+		var both sync.WaitGroup
+		both.Go(func() {
+			_, _ = io.Copy(to, buffered)
+			_ = to.(*net.TCPConn).CloseWrite()
+		})
+		_, _ = io.Copy(from, to)
+		_ = from.Close()
+		both.Wait()
+	}))
+	s.t.Cleanup(p.Close)
+	return p.URL
+}

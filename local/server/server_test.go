@@ -1,0 +1,80 @@
+package server_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/issuance/pebbletest"
+)
+
+// byACME starts a server whose certificates are an authority's.
+func byACME(t *testing.T) (*server, *pebbletest.Authority) {
+	t.Helper()
+	a := pebbletest.Start(t)
+	roots := written(t, filepath.Join(t.TempDir(), "authority.pem"), a.Certificate)
+	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)
+	port := func(address string) int {
+		n, err := strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	a.LookAt(t, port(s.plain), port(s.secure))
+	return s, a
+}
+
+// TestServerObtainsItsCertificates from an authority, for its own names alone, and has them after another start.
+func TestServerObtainsItsCertificates(t *testing.T) {
+	t.Parallel()
+	s, a := byACME(t)
+	c := s.client(a.Roots())
+	s.until("the management API has a certificate", func() bool {
+		out, body, err := ask(t, c, http.MethodGet, "https://api."+domain+"/v1/who-am-i", s.key())
+		return err == nil && out.StatusCode == http.StatusOK && strings.Contains(body, `"demo"`)
+	})
+	s.until("the relay has one", func() bool {
+		out, _, err := ask(t, c, http.MethodGet, "https://relay."+domain+"/health", "")
+		return err == nil && out.StatusCode == http.StatusOK
+	})
+	for _, name := range []string{domain, "x." + domain, "shop-main-0a1b2c3." + domain, "example.com", "api.api." + domain} {
+		if out, _, err := ask(t, c, http.MethodGet, "https://"+name+"/", ""); err == nil {
+			t.Errorf("%s, which is nobody's, is answered by TLS with %d", name, out.StatusCode)
+		}
+	}
+	if strings.Contains(s.printed(), s.key()) {
+		t.Error("what it prints, which somebody keeps, has the account key")
+	}
+	s.stop()
+	again := serving(t, s.data, config.VarACMEDirectory+"=https://127.0.0.1:9/away")
+	if out, _, err := ask(t, again.client(a.Roots()), http.MethodGet, "https://api."+domain+"/openapi", ""); err != nil || out.StatusCode != http.StatusOK {
+		t.Errorf("while its authority is away, its certificates are gone: %v", err)
+	}
+	again.stop()
+}
+
+// TestScenarioSuite goes over HTTPS through a server and its names.
+func TestScenarioSuite(t *testing.T) {
+	if os.Getenv("GATEWRIGHT_TEST_SERVER") == "" {
+		t.Skip("it takes minutes: make test-server")
+	}
+	s, a := byACME(t)
+	trusted := written(t, filepath.Join(t.TempDir(), "roots.pem"), a.RootsPEM())
+	suite := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=15m", "./local/scenario")
+	suite.Dir = repository
+	suite.Env = append(os.Environ(),
+		"HTTPS_PROXY="+s.proxied(), "https_proxy=", "SSL_CERT_FILE="+trusted, "CURL_CA_BUNDLE="+trusted, "NO_PROXY=",
+		"GATEWRIGHT_SCENARIO_API=https://api."+domain, "GATEWRIGHT_SCENARIO_RELAY=https://relay."+domain, "GATEWRIGHT_SCENARIO_KEY="+s.key())
+	out, err := suite.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	s.stop()
+}

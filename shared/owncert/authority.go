@@ -1,0 +1,185 @@
+package owncert
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+
+	"github.com/gatewright/gatewright/shared/handshake"
+	"github.com/gatewright/gatewright/shared/listen/framing"
+)
+
+const (
+	// patience is how long a handshake waits for a certificate that is being obtained; the next one
+	// finds it.
+	patience = 15 * time.Second
+	// authorityTimeout bounds each exchange with an authority.
+	authorityTimeout = time.Minute
+	// late is how long before its end a certificate should have been renewed: autocert begins 30 days
+	// before it.
+	late = 10 * 24 * time.Hour
+	// linesEvery is how often what goes wrong with a certificate is told, at most.
+	linesEvery = 10 * time.Second
+)
+
+// Authority is an authority that gives certificates by ACME, one a name, when the name is first asked for. It
+// proves a name by what it answers at ports 443 (TLS-ALPN-01) and 80 (HTTP-01). Certificates are kept in a
+// folder, renewed 30 days before they end, and served on where they cannot be. It is safe for concurrent use.
+type Authority struct {
+	o       AuthorityOptions
+	manager *autocert.Manager
+	flights singleflight.Group
+	lines   *rate.Limiter
+	// patience is how long a handshake waits.
+	patience time.Duration
+
+	mu   sync.Mutex
+	told map[string]time.Time // of certificates that were not renewed
+}
+
+var (
+	_ handshake.Source     = (*Authority)(nil)
+	_ handshake.Challenged = (*Authority)(nil)
+)
+
+// AuthorityOptions are what an Authority is made with. All are needed but Transport.
+type AuthorityOptions struct {
+	// Directory is the address of its ACME directory. Whoever names one agrees to its terms.
+	Directory string
+	// Folder is where the account's key and the certificates are kept, for their owner alone.
+	Folder string
+	Names  Names
+	// Transport is how the authority is asked, nil for the default.
+	Transport http.RoundTripper
+	Log       *slog.Logger
+}
+
+// OpenAuthority makes an Authority. It asks nothing of the authority yet.
+func OpenAuthority(o AuthorityOptions) *Authority {
+	a := &Authority{o: o, patience: patience, lines: rate.NewLimiter(rate.Every(linesEvery), 1), told: map[string]time.Time{}}
+	a.manager = &autocert.Manager{
+		Prompt: autocert.AcceptTOS,
+		Cache:  autocert.DirCache(o.Folder),
+		HostPolicy: func(ctx context.Context, name string) error {
+			served, err := o.Names.Served(ctx, name)
+			if err == nil && !served {
+				err = errUnserved
+			}
+			return err
+		},
+		Client: &acme.Client{
+			DirectoryURL: o.Directory, UserAgent: "gatewright",
+			HTTPClient: &http.Client{Transport: o.Transport, Timeout: authorityTimeout},
+		},
+	}
+	a.manager.HTTPHandler(nil) // which has it offer HTTP-01 too
+	return a
+}
+
+var errUnserved = errors.New("owncert: nothing is served at the name")
+
+// Challenges answers what the authority asks for by HTTP-01, and leaves the rest to next.
+func (a *Authority) Challenges(next http.Handler) http.Handler {
+	own := a.manager.HTTPHandler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.Owns(framing.HostName(r.Host)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
+}
+
+// Owns implements handshake.Source.
+func (a *Authority) Owns(name string) bool { return a.o.Names.Owns(name) }
+
+// Certificate implements handshake.Source. A name that has no certificate yet waits for it for a while.
+func (a *Authority) Certificate(ctx context.Context, name string) (*tls.Certificate, error) {
+	switch served, err := a.o.Names.Served(ctx, name); {
+	case err != nil:
+		return nil, err
+	case !served:
+		return nil, nil
+	}
+	flight := a.flights.DoChan(name, func() (any, error) {
+		its, err := a.manager.GetCertificate(hello(name))
+		if err != nil {
+			if a.lines.Allow() {
+				a.o.Log.Warn("a certificate could not be obtained, the next handshake tries again after a minute",
+					"name", name, "authority", a.o.Directory, "error", err)
+			}
+			return nil, fmt.Errorf("obtain a certificate: %w", err)
+		}
+		return its, nil
+	})
+	wait := time.NewTimer(a.patience)
+	defer wait.Stop()
+	select {
+	case result := <-flight:
+		its, _ := result.Val.(*tls.Certificate)
+		if its != nil {
+			a.tellLate(ctx, name, its)
+		}
+		return its, result.Err
+	case <-wait.C:
+		return nil, errSlow
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+var errSlow = errors.New("owncert: the authority has not given the certificate yet")
+
+// Obtain gets certificates that there will be a need for, before anybody asks. What goes wrong is logged.
+func (a *Authority) Obtain(ctx context.Context, names ...string) {
+	for _, name := range names {
+		_, _ = a.Certificate(ctx, name)
+	}
+}
+
+// tellLate says once a day that a certificate ends soon, which should have been renewed.
+func (a *Authority) tellLate(ctx context.Context, name string, its *tls.Certificate) {
+	now := time.Now()
+	if its.Leaf == nil || its.Leaf.NotAfter.Sub(now) > late || its.Leaf.NotAfter.Sub(its.Leaf.NotBefore) < 2*late {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.told[name]) < 24*time.Hour {
+		return
+	}
+	a.told[name] = now
+	a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed, it is served on", "name", name, "ends", its.Leaf.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// Challenge implements handshake.Challenged.
+func (a *Authority) Challenge(_ context.Context, name string) (*tls.Certificate, error) {
+	h := hello(name)
+	h.SupportedProtos = []string{acme.ALPNProto}
+	its, err := a.manager.GetCertificate(h)
+	if err != nil {
+		return nil, nil // none is under way: which the handshake says
+	}
+	return its, nil
+}
+
+// hello is a handshake's, of a client that takes ECDSA, as all do that take TLS 1.2: the names have one
+// certificate each.
+func hello(name string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{
+		ServerName:       name,
+		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
+		SupportedCurves:  []tls.CurveID{tls.CurveP256},
+		CipherSuites:     []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+	}
+}

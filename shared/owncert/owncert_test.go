@@ -1,0 +1,233 @@
+package owncert
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
+)
+
+// fewNames are below example.com; those that are served are listed.
+type fewNames map[string]bool
+
+var errTable = errors.New("the table is away")
+
+// Owns implements Names.
+func (fewNames) Owns(name string) bool { return strings.HasSuffix(name, ".example.com") }
+
+// Served implements Names.
+func (n fewNames) Served(_ context.Context, name string) (bool, error) {
+	if name == "away.example.com" {
+		return false, errTable
+	}
+	return n[name], nil
+}
+
+// lines are a log's.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *lines) printed() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// asked is an authority that answers as it likes, and counts.
+func asked(t *testing.T, answer http.HandlerFunc) (directory string, transport http.RoundTripper, n *atomic.Int64) {
+	t.Helper()
+	n = new(atomic.Int64)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, s.Client().Transport, n
+}
+
+// TestAuthorityThatRefusesIsToldOnce however many handshakes ask, and is left alone for a while.
+func TestAuthorityThatRefusesIsToldOnce(t *testing.T) {
+	t.Parallel()
+	directory, transport, n := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"Not for you."}`))
+	})
+	var l lines
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: l.log()})
+	for range 20 {
+		if its, err := a.Certificate(t.Context(), "api.example.com"); err == nil || its != nil {
+			t.Fatalf("it gives %v, %v", its, err)
+		}
+	}
+	if got := strings.Count(l.printed(), "could not be obtained"); got != 1 || !strings.Contains(l.printed(), "name=api.example.com") {
+		t.Errorf("it is told %d times: %s", got, l.printed())
+	}
+	if n.Load() > 3 {
+		t.Errorf("the authority is asked %d times", n.Load())
+	}
+}
+
+// TestHandshakeDoesNotWaitForASlowAuthority for ever.
+func TestHandshakeDoesNotWaitForASlowAuthority(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	directory, transport, _ := asked(t, func(http.ResponseWriter, *http.Request) { <-over })
+	t.Cleanup(func() { close(over) })
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
+	a.patience = time.Millisecond
+	if _, err := a.Certificate(t.Context(), "api.example.com"); !errors.Is(err, errSlow) {
+		t.Errorf("it answers %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	a.patience = time.Hour
+	if _, err := a.Certificate(gone, "api.example.com"); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left is answered %v", err)
+	}
+}
+
+// TestAuthorityIsAskedForWhatIsServedAlone: anybody can ask for any name.
+func TestAuthorityIsAskedForWhatIsServedAlone(t *testing.T) {
+	t.Parallel()
+	directory, transport, n := asked(t, http.NotFound)
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
+	if its, err := a.Certificate(t.Context(), "nobody.example.com"); its != nil || err != nil {
+		t.Errorf("a name of nobody's gives %v, %v", its, err)
+	}
+	if _, err := a.Certificate(t.Context(), "away.example.com"); !errors.Is(err, errTable) {
+		t.Errorf("a name that nobody knows of gives %v", err)
+	}
+	if its, err := a.Challenge(t.Context(), "api.example.com"); its != nil || err != nil {
+		t.Errorf("without a challenge under way it answers %v, %v", its, err)
+	}
+	beside := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for host, want := range map[string]int{"example.org": http.StatusTeapot, "nobody.example.com": http.StatusForbidden, "api.example.com": http.StatusNotFound} {
+		r := httptest.NewRequest(http.MethodGet, "http://"+host+"/.well-known/acme-challenge/x", nil)
+		w := httptest.NewRecorder()
+		if a.Challenges(beside).ServeHTTP(w, r); w.Code != want {
+			t.Errorf("a challenge of %s is answered with %d, want %d", host, w.Code, want)
+		}
+	}
+	if n.Load() != 0 {
+		t.Errorf("the authority is asked %d times", n.Load())
+	}
+}
+
+// TestLateRenewalIsToldOnceADay.
+func TestLateRenewalIsToldOnceADay(t *testing.T) {
+	t.Parallel()
+	ca := pkitest.CA(t, "CA", time.Now())
+	for name, tt := range map[string]struct {
+		life, left time.Duration
+		want       int
+	}{
+		"late":                  {90 * 24 * time.Hour, 9 * 24 * time.Hour, 1},
+		"in time":               {90 * 24 * time.Hour, 11 * 24 * time.Hour, 0},
+		"one that is short":     {6 * 24 * time.Hour, 3 * 24 * time.Hour, 0},
+		"one that has ended":    {90 * 24 * time.Hour, -time.Hour, 1},
+		"one without its names": {0, 0, 0},
+	} {
+		var l lines
+		a := OpenAuthority(AuthorityOptions{Log: l.log()})
+		its := ca.Client(t, "x", time.Now(), func(x *x509.Certificate) {
+			x.NotAfter = time.Now().Add(tt.left)
+			x.NotBefore = x.NotAfter.Add(-tt.life)
+		}).TLS(t)
+		if tt.life == 0 {
+			its.Leaf = nil
+		}
+		for range 3 {
+			a.tellLate(t.Context(), "x", &its)
+		}
+		if got := strings.Count(l.printed(), "ends soon"); got != tt.want {
+			t.Errorf("%s: told %d times, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// TestFilesAreReadWhenTheyHaveChanged, and not for each handshake.
+func TestFilesAreReadWhenTheyHaveChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca := pkitest.CA(t, "CA", time.Now())
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(life time.Duration) pkitest.Cert {
+		c := ca.Client(t, "x", time.Now(), func(x *x509.Certificate) { x.DNSNames, x.NotAfter = []string{"*.example.com"}, time.Now().Add(life) })
+		write("cert", c.PEM())
+		write("key", c.KeyPEM(t))
+		return c
+	}
+	first := next(-time.Minute)
+	now := time.Now()
+	var l lines
+	f, err := OpenFiles(t.Context(), FileOptions{
+		Certificate: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), Names: fewNames{}, For: []string{"a.example.com"},
+		Now: func() time.Time { return now }, Log: l.log(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(l.printed(), "has ended") {
+		t.Error("nobody is told that the certificate has ended")
+	}
+	serves := func(what string, want pkitest.Cert) {
+		t.Helper()
+		its, err := f.Certificate(t.Context(), "a.example.com")
+		if err != nil || its.Leaf.SerialNumber.Cmp(want.SerialNumber) != 0 {
+			t.Errorf("%s: another certificate is served (%v)", what, err)
+		}
+	}
+	second := next(time.Hour)
+	serves("right after the change", first)
+	now = now.Add(lookEvery)
+	serves("a while after it", second)
+	now = now.Add(-time.Hour)
+	serves("when the clock is set back", second)
+	for what, broken := range map[string]func(){
+		"a file that is gone":     func() { _ = os.Remove(filepath.Join(dir, "key")) },
+		"a file cut in its midst": func() { write("cert", second.PEM()[:100]) },
+		"another's key": func() {
+			write("cert", second.PEM())
+			write("key", first.KeyPEM(t))
+		},
+	} {
+		broken()
+		now = now.Add(lookEvery)
+		serves(what, second)
+	}
+	if !strings.Contains(l.printed(), "served on") || strings.Contains(l.printed(), "PRIVATE") {
+		t.Errorf("it prints %s", l.printed())
+	}
+	third := next(2 * time.Hour)
+	now = now.Add(lookEvery)
+	serves("when they are good again", third)
+}
