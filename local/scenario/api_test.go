@@ -20,8 +20,8 @@ func TestRetriesAndEditsOfTheDocs(t *testing.T) {
 	}
 	here := strings.NewReplacer("accounts/demo", "accounts/"+in.account, "partners", unique(t, "partners"))
 	line := strings.NewReplacer()
-	if strings.HasPrefix(in.api, "https:") { // which is answered by HTTP/2
-		line = strings.NewReplacer("HTTP/1.1", "HTTP/2")
+	if strings.HasPrefix(in.api, "https:") { // by which HTTP/2 may be spoken
+		line = strings.NewReplacer("HTTP/1.1", "HTTP/…")
 	}
 	steps := []readme.Step{{Commands: fmt.Sprintf("api=%s", in.api)}}
 	for _, heading := range []string{"Safe retries", "Concurrent edits", "Large lists"} {

@@ -66,10 +66,12 @@ func TestScenarioSuite(t *testing.T) {
 	}
 	s, a := byACME(t)
 	trusted := written(t, filepath.Join(t.TempDir(), "roots.pem"), a.RootsPEM())
+	curl := t.TempDir() // its own words with the proxy are no part of an answer
+	written(t, filepath.Join(curl, ".curlrc"), []byte("suppress-connect-headers\n"))
 	suite := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=15m", "./local/scenario")
 	suite.Dir = repository
 	suite.Env = append(os.Environ(),
-		"HTTPS_PROXY="+s.proxied(), "https_proxy=", "SSL_CERT_FILE="+trusted, "CURL_CA_BUNDLE="+trusted, "NO_PROXY=",
+		"HTTPS_PROXY="+s.proxied(), "https_proxy=", "SSL_CERT_FILE="+trusted, "CURL_CA_BUNDLE="+trusted, "CURL_HOME="+curl, "NO_PROXY=",
 		"GATEWRIGHT_SCENARIO_API=https://api."+domain, "GATEWRIGHT_SCENARIO_RELAY=https://relay."+domain, "GATEWRIGHT_SCENARIO_KEY="+s.key())
 	out, err := suite.CombinedOutput()
 	t.Logf("%s", out)
