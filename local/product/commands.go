@@ -52,7 +52,7 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
 	ctx, stop := interruptible(ctx, problems)
 	defer stop()
-	root := p.command(administration{program: p})
+	root := p.command(administration{program: p}) //nolint:contextcheck // it has ctx from ExecuteContext
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if errors.Is(err, errInterrupted) {

@@ -2,7 +2,6 @@ package product
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -28,7 +27,7 @@ func tellResolution(ctx context.Context, domain string, dns resolver, own []net.
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			log.WarnContext(ctx, fmt.Sprintf("clients do not find this machine: give %s and *.%[1]s address records in the DNS", domain), "name", name, "error", err)
+			log.WarnContext(ctx, "clients do not find this machine: give the name an address record in the DNS, and so each name below the domain", "name", name, "domain", domain, "error", err)
 			return
 		case !slices.ContainsFunc(found, func(at string) bool { return isOwn(at, own) }):
 			log.WarnContext(ctx, "a name leads to no address of this machine: correct its DNS record, unless a balancer or a router is there that passes connections on",

@@ -32,7 +32,7 @@ func TestDomainThatDoesNotLeadHereIsTold(t *testing.T) {
 	}{
 		"both, by IPv4 and IPv6": {records{api: {"198.51.100.1", "192.0.2.1"}, wildcard: {"2001:db8::1"}}, ""},
 		"this machine alone":     {records{api: {"127.0.0.1"}, wildcard: {"::1"}}, ""},
-		"nothing":                {records{}, "give example.com and *.example.com address records"},
+		"nothing":                {records{}, "give the name an address record"},
 		"no wildcard":            {records{api: {"192.0.2.1"}}, "name=" + wildcard},
 		"elsewhere":              {records{api: {"192.0.2.1"}, wildcard: {"192.0.2.2"}}, "leads to no address of this machine"},
 	} {

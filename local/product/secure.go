@@ -47,7 +47,7 @@ func (o *opened) secure(ctx context.Context, s settings, p *product, l net.Liste
 	}
 	hosts := p.hosts
 	if hosts == nil {
-		hosts = gateway.NewHosts(o.parts) //nolint:contextcheck // of functions in processes of their own; a handshake has a context of its own
+		hosts = gateway.NewHosts(o.parts) // of functions in processes of their own
 	}
 	log = log.With("listener", "the gateway by TLS")
 	out := &secured{listener: l}
@@ -55,7 +55,7 @@ func (o *opened) secure(ctx context.Context, s settings, p *product, l net.Liste
 	if err != nil {
 		return nil, err
 	}
-	out.config = handshake.Config(handshake.Options{Sources: []handshake.Source{own, hosts.Domains}, Clients: hosts, Log: log})
+	out.config = handshake.Config(handshake.Options{Sources: []handshake.Source{own, hosts.Domains}, Clients: hosts, Log: log}) //nolint:contextcheck // a handshake has a context of its own
 	return out, nil
 }
 

@@ -19,15 +19,17 @@ func byACME(t *testing.T) (*server, *pebbletest.Authority) {
 	a := pebbletest.Start(t)
 	roots := written(t, filepath.Join(t.TempDir(), "authority.pem"), a.Certificate)
 	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)
-	port := func(address string) int {
-		n, err := strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	a.LookAt(t, port(s.plain), port(s.secure))
+	a.LookAt(t, portOf(t, s.plain), portOf(t, s.secure))
 	return s, a
+}
+
+func portOf(t *testing.T, address string) int {
+	t.Helper()
+	n, err := strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestServerObtainsItsCertificates from an authority, for its own names alone, and has them after another start.

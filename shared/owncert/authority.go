@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -28,8 +29,14 @@ const (
 	// late is how long before its end a certificate should have been renewed: autocert begins 30 days
 	// before it.
 	late = 10 * 24 * time.Hour
-	// linesEvery is how often what goes wrong with a certificate is told, at most.
-	linesEvery = 10 * time.Second
+	// failedEvery is how often it is told that a name gets no certificate, which is when autocert asks again;
+	// lateEvery that one was not renewed.
+	failedEvery = time.Minute
+	lateEvery   = 24 * time.Hour
+	// maxTold is of how many names it is known when that was; then all may be told again.
+	maxTold = 4096
+	// anewEvery is how often an account is made with an authority, at most.
+	anewEvery = time.Minute
 )
 
 // Authority is an authority that gives certificates by ACME, one a name, when the name is first asked for. It
@@ -37,14 +44,14 @@ const (
 // folder, renewed 30 days before they end, and served on where they cannot be. It is safe for concurrent use.
 type Authority struct {
 	o       AuthorityOptions
-	manager *autocert.Manager
+	manager atomic.Pointer[autocert.Manager]
 	flights singleflight.Group
-	lines   *rate.Limiter
+	anew    *rate.Limiter // managers
 	// patience is how long a handshake waits.
 	patience time.Duration
 
 	mu   sync.Mutex
-	told map[string]time.Time // of certificates that were not renewed
+	told map[string]time.Time
 }
 
 var (
@@ -66,8 +73,14 @@ type AuthorityOptions struct {
 
 // OpenAuthority makes an Authority. It asks nothing of the authority yet.
 func OpenAuthority(o AuthorityOptions) *Authority {
-	a := &Authority{o: o, patience: patience, lines: rate.NewLimiter(rate.Every(linesEvery), 1), told: map[string]time.Time{}}
-	a.manager = &autocert.Manager{
+	a := &Authority{o: o, patience: patience, anew: rate.NewLimiter(rate.Every(anewEvery), 1), told: map[string]time.Time{}}
+	a.manager.Store(o.manager())
+	return a
+}
+
+// manager makes a manager, which registers with the authority before it asks for anything.
+func (o AuthorityOptions) manager() *autocert.Manager {
+	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS,
 		Cache:  autocert.DirCache(o.Folder),
 		HostPolicy: func(ctx context.Context, name string) error {
@@ -82,21 +95,27 @@ func OpenAuthority(o AuthorityOptions) *Authority {
 			HTTPClient: &http.Client{Transport: o.Transport, Timeout: authorityTimeout},
 		},
 	}
-	a.manager.HTTPHandler(nil) // which has it offer HTTP-01 too
-	return a
+	m.HTTPHandler(nil) // which has it offer HTTP-01 too
+	return m
+}
+
+// forgotten begins anew with an authority that does not know the account any more: a manager registers once.
+func (a *Authority) forgotten(err error) {
+	if of, ok := errors.AsType[*acme.Error](err); ok && of.ProblemType == "urn:ietf:params:acme:error:accountDoesNotExist" && a.anew.Allow() {
+		a.manager.Store(a.o.manager())
+	}
 }
 
 var errUnserved = errors.New("owncert: nothing is served at the name")
 
 // Challenges answers what the authority asks for by HTTP-01, and leaves the rest to next.
 func (a *Authority) Challenges(next http.Handler) http.Handler {
-	own := a.manager.HTTPHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.Owns(framing.HostName(r.Host)) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		own.ServeHTTP(w, r)
+		a.manager.Load().HTTPHandler(next).ServeHTTP(w, r)
 	})
 }
 
@@ -112,12 +131,13 @@ func (a *Authority) Certificate(ctx context.Context, name string) (*tls.Certific
 		return nil, nil
 	}
 	flight := a.flights.DoChan(name, func() (any, error) {
-		its, err := a.manager.GetCertificate(hello(name))
+		its, err := a.manager.Load().GetCertificate(hello(name))
 		if err != nil {
-			if a.lines.Allow() {
+			if a.mayTell("failed "+name, failedEvery) {
 				a.o.Log.Warn("a certificate could not be obtained, the next handshake tries again after a minute",
 					"name", name, "authority", a.o.Directory, "error", err)
 			}
+			a.forgotten(err)
 			return nil, fmt.Errorf("obtain a certificate: %w", err)
 		}
 		return its, nil
@@ -153,22 +173,33 @@ func (a *Authority) tellLate(ctx context.Context, name string, its *tls.Certific
 	if its.Leaf == nil || its.Leaf.NotAfter.Sub(now) > late || its.Leaf.NotAfter.Sub(its.Leaf.NotBefore) < 2*late {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if now.Sub(a.told[name]) < 24*time.Hour {
+	if !a.mayTell("late "+name, lateEvery) {
 		return
 	}
-	a.told[name] = now
 	a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed, it is served on", "name", name, "ends", its.Leaf.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// mayTell reports whether something was not told for a time.
+func (a *Authority) mayTell(what string, every time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.told[what]) < every {
+		return false
+	}
+	if len(a.told) >= maxTold {
+		clear(a.told)
+	}
+	a.told[what] = time.Now()
+	return true
 }
 
 // Challenge implements handshake.Challenged.
 func (a *Authority) Challenge(_ context.Context, name string) (*tls.Certificate, error) {
 	h := hello(name)
 	h.SupportedProtos = []string{acme.ALPNProto}
-	its, err := a.manager.GetCertificate(h)
+	its, err := a.manager.Load().GetCertificate(h)
 	if err != nil {
-		return nil, nil // none is under way: which the handshake says
+		return nil, nil //nolint:nilerr // none is under way: which the handshake says
 	}
 	return its, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/acme"
 
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
@@ -96,7 +99,6 @@ func TestHandshakeDoesNotWaitForASlowAuthority(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	directory, transport, _ := asked(t, func(http.ResponseWriter, *http.Request) { <-over })
-	t.Cleanup(func() { close(over) })
 	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
 	a.patience = time.Millisecond
 	if _, err := a.Certificate(t.Context(), "api.example.com"); !errors.Is(err, errSlow) {
@@ -107,6 +109,10 @@ func TestHandshakeDoesNotWaitForASlowAuthority(t *testing.T) {
 	a.patience = time.Hour
 	if _, err := a.Certificate(gone, "api.example.com"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has left is answered %v", err)
+	}
+	close(over)
+	if _, err := a.Certificate(t.Context(), "api.example.com"); err == nil { // once all is over
+		t.Error("an authority that says nothing has given a certificate")
 	}
 }
 
@@ -230,4 +236,23 @@ func TestFilesAreReadWhenTheyHaveChanged(t *testing.T) {
 	third := next(2 * time.Hour)
 	now = now.Add(lookEvery)
 	serves("when they are good again", third)
+}
+
+// TestAccountThatTheAuthorityHasLostIsMadeAnew, once a minute at most.
+func TestAccountThatTheAuthorityHasLostIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	a := OpenAuthority(AuthorityOptions{Folder: t.TempDir(), Names: fewNames{}, Log: new(lines).log()})
+	first := a.manager.Load()
+	a.forgotten(errors.New("another error"))
+	a.forgotten(&acme.Error{ProblemType: "urn:ietf:params:acme:error:rateLimited"})
+	if a.manager.Load() != first {
+		t.Error("it begins anew for any error")
+	}
+	lost := fmt.Errorf("order: %w", &acme.Error{ProblemType: "urn:ietf:params:acme:error:accountDoesNotExist"})
+	a.forgotten(lost)
+	second := a.manager.Load()
+	a.forgotten(lost)
+	if second == first || a.manager.Load() != second {
+		t.Error("it does not begin anew once")
+	}
 }

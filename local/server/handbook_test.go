@@ -1,0 +1,73 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// TestHandbook types what docs/one-server.md says: the start with addresses and files of the test's own, and the
+// commands as they stand there.
+func TestHandbook(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(repository, "docs", "one-server.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := readme.Steps(string(text), "Start it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(start) != 1 || !strings.Contains(start[0].Commands, "gatewright serve") {
+		t.Fatalf("the page starts it by %v", start)
+	}
+	s, a := byACME(t)
+	for _, word := range strings.Fields(start[0].Commands) {
+		if name, _, set := strings.Cut(word, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {
+			t.Errorf("the page sets %s, which the test's server is started without", name)
+		}
+	}
+	steps, err := readme.Steps(string(text), "Accounts, backups, stops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for i := range steps {
+		steps[i].Commands = strings.ReplaceAll(steps[i].Commands, "/elsewhere", elsewhere)
+	}
+	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
+	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
+		t.Error(err)
+	}
+	account := s.key()
+	s.stop()
+
+	// What the backup has is served by another machine.
+	restored := filepath.Join(t.TempDir(), "data")
+	other := &server{t: t, cmd: s.cmd}
+	other.cmd.Env = append(other.cmd.Env, config.VarDataDir+"="+restored)
+	other.command("restore", filepath.Join(elsewhere, "gatewright.backup"))
+	again := serving(t, restored, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))
+	a.LookAt(t, portOf(t, again.plain), portOf(t, again.secure))
+	again.until("it is asked by the key of before", func() bool {
+		out, _, err := ask(t, again.client(a.Roots()), http.MethodGet, "https://api."+domain+"/v1/who-am-i", account)
+		return err == nil && out.StatusCode == http.StatusOK
+	})
+	again.stop()
+}
+
+// valueOf is a variable of an environment.
+func valueOf(env []string, name string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
