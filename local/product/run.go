@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/behind"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/listen"
@@ -264,11 +265,19 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 	if err != nil {
 		return nil, nil, err
 	}
-	log := slog.New(slog.NewMultiHandler(
-		t.Lines(shown),
-		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}),
-	))
-	return log, func() { _ = file.Close() }, nil
+	lines := t.Lines(shown)
+	var unwaiting *slog.Logger // of what is written behind, which cannot wait for itself
+	written := behind.New(file, func(lost int) {
+		unwaiting.Warn("lines of the log were dropped: there were more than could be written", "lines", lost)
+	})
+	inFile := slog.NewJSONHandler(written, &slog.HandlerOptions{Level: slog.LevelDebug})
+	unwaiting = slog.New(slog.NewMultiHandler(lines, inFile))
+	prompt := behind.Handler(inFile, written, func(r slog.Record) bool { return r.Message == "request" })
+	return slog.New(slog.NewMultiHandler(lines, prompt)), func() {
+		lines.Flush()
+		written.Close()
+		_ = file.Close()
+	}, nil
 }
 
 // serve answers requests until ctx ends, and then finishes those under way.

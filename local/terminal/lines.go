@@ -12,12 +12,13 @@ import (
 )
 
 // Lines is a slog.Handler that shows each record as one line for a person: a
-// request as "15:04:05 200 GET /v1/who-am-i 2ms", a durable operation that has failed as
+// request as "15:04:05 200 GET /v1/who-am-i 2ms", those of the gateway by their sum where there are too many to read, a durable operation that has failed as
 // "15:04:05 error build shop-main-1a2b3c4 1.1s …", anything else as its message and
 // attributes. Work behind requests that went well, with the status "success", is not
 // shown: each change would have lines of it beside its own.
 type Lines struct {
 	t     *Terminal
+	burst *burst
 	level slog.Leveler
 	attrs []slog.Attr
 	group string
@@ -27,7 +28,12 @@ var _ slog.Handler = (*Lines)(nil)
 
 // Lines makes a handler that shows records of the level and above. The level
 // may change (slog.LevelVar).
-func (t *Terminal) Lines(level slog.Leveler) *Lines { return &Lines{t: t, level: level} }
+func (t *Terminal) Lines(level slog.Leveler) *Lines {
+	return &Lines{t: t, burst: &burst{t: t}, level: level}
+}
+
+// Flush shows what the second that runs has added up so far.
+func (l *Lines) Flush() { l.burst.show() }
 
 // Enabled implements slog.Handler.
 func (l *Lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level.Level() }
@@ -55,6 +61,9 @@ func (l *Lines) WithGroup(name string) slog.Handler {
 
 // Handle implements slog.Handler.
 func (l *Lines) Handle(_ context.Context, r slog.Record) error {
+	if l.group == "" && l.burst.takes(r) {
+		return nil
+	}
 	attrs := slices.Clone(l.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		a.Key = l.group + a.Key
@@ -96,14 +105,7 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		return "", false
 	}
 	code := status.Int64()
-	colour := green
-	switch {
-	case code >= 500:
-		colour = red
-	case code >= 400:
-		colour = yellow
-	}
-	out := l.t.style(status.String(), colour) + " " + text(method) + " "
+	out := l.t.style(status.String(), colourOfStatus(int(code))) + " " + text(method) + " "
 	if host, ok := find("host"); ok {
 		out += text(host)
 	}
@@ -116,6 +118,16 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 		out += " " + text(cause)
 	}
 	return out, true
+}
+
+func colourOfStatus(code int) string {
+	switch {
+	case code >= 500:
+		return red
+	case code >= 400:
+		return yellow
+	}
+	return green
 }
 
 // operation shows the record of the end of a durable operation that has failed, if it is
@@ -151,14 +163,22 @@ func finder(attrs []slog.Attr) func(key string) (slog.Value, bool) {
 
 // latency is how long it took, with a space before it, "" where the record does not say.
 func (l *Lines) latency(find func(string) (slog.Value, bool)) string {
-	ms, _ := find("latency")
-	switch ms.Kind() { //nolint:exhaustive // no other kind is a number of milliseconds
-	case slog.KindFloat64:
-		return " " + l.t.style(short(time.Duration(ms.Float64()*float64(time.Millisecond))), dim)
-	case slog.KindInt64: // a function's line was text in between
-		return " " + l.t.style(short(time.Duration(ms.Int64())*time.Millisecond), dim)
+	ms, ok := find("latency")
+	if !ok || ms.Kind() != slog.KindFloat64 && ms.Kind() != slog.KindInt64 {
+		return ""
 	}
-	return ""
+	return " " + l.t.style(short(milliseconds(ms)), dim)
+}
+
+// milliseconds reads a number of them, 0 from what is none.
+func milliseconds(v slog.Value) time.Duration {
+	switch v.Kind() { //nolint:exhaustive // no other kind is a number
+	case slog.KindFloat64:
+		return time.Duration(v.Float64() * float64(time.Millisecond))
+	case slog.KindInt64: // a function's line was text in between
+		return time.Duration(v.Int64()) * time.Millisecond
+	}
+	return 0
 }
 
 // short rounds a duration to what a person compares.

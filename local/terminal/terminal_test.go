@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/local/terminal"
@@ -99,4 +101,46 @@ func TestColoursAreForTerminalsAndNotForNoColor(t *testing.T) {
 			t.Errorf("%s with %v: %v", tc.file.Name(), tc.env, got)
 		}
 	}
+}
+
+// TestManyRequestsAreShownByTheirSum, those of the gateway: a person reads twenty lines in a second, and no thousands.
+func TestManyRequestsAreShownByTheirSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		lines := terminal.New(untimed{&out}, false).Lines(slog.LevelInfo)
+		log := slog.New(lines)
+		through := func(n, status int, latency float64) {
+			for range n {
+				log.Info("request", "host", "shop.localhost", "path", "/todos", "method", "GET", "status", status, "latency", latency)
+			}
+		}
+		shown := func() int { return strings.Count(out.String(), "shop.localhost") }
+
+		through(20, 200, 1)
+		if shown() != 20 {
+			t.Errorf("%d of 20 are shown", shown())
+		}
+		through(100, 200, 3)
+		through(7, 502, 40)
+		log.Info("request", "path", "/v1/who-am-i", "method", "GET", "status", 200) // of the management API
+		if shown() != 20 || !strings.Contains(out.String(), "200 GET /v1/who-am-i") {
+			t.Errorf("%d of 127 are shown: %s", shown(), out.String())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !strings.HasSuffix(out.String(), "107 more requests through the gateway in this second: 2xx 100, 5xx 7; the slowest took 40ms; each is in the log file\n") {
+			t.Errorf("after a second it ends with %s", out.String()[max(0, out.Len()-200):])
+		}
+		through(5, 200, 1) // after a busy second none is shown alone
+		lines.Flush()
+		if shown() != 20 || !strings.Contains(out.String(), "5 more requests") {
+			t.Errorf("then %s", out.String()[max(0, out.Len()-200):])
+		}
+		lines.Flush()
+		time.Sleep(time.Second)
+		through(3, 200, 1)
+		if shown() != 23 || strings.Count(out.String(), "more requests") != 2 {
+			t.Errorf("after a quiet second %d are shown", shown())
+		}
+	})
 }
