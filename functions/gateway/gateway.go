@@ -142,7 +142,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Deployments:   hosts.deployments,
 		Clients:       hosts.clients,
 		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
-		Allowances:    &limiter{pool, p.Now},
+		Allowances:    Limiter(pool, p.Now),
 		Subscriptions: subscriptions,
 		Quotas:        counters,
 		Upstream: upstream.New(upstream.Options{

@@ -18,6 +18,11 @@ type limiter struct {
 
 var _ policy.Allowances = (*limiter)(nil)
 
+// Limiter gives a gateway the allowances of a pool; now is the clock that windows are of.
+func Limiter(pool *allowance.Pool, now func() time.Time) policy.Allowances {
+	return &limiter{pool, now}
+}
+
 // Take implements policy.Allowances.
 func (l *limiter) Take(ctx context.Context, a policy.Allowance) (policy.Decision, error) {
 	now := l.now()

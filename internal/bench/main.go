@@ -7,7 +7,9 @@
 // that a busy machine slows both; the median of the rounds' ratios counts.
 //
 // Read this file first; proxies.go has the two proxies, crowd.go
-// what 11,000 connections cost that wait, quota.go what counting costs.
+// what 11,000 connections cost that wait, quota.go what counting costs. With -binary it compares the
+// product as its users start it instead, which is in everything.go, with the programs of others in others.go and
+// what each part costs in ladder.go.
 // `make bench` runs it; it fails when the gateway costs more than -limit times
 // the ReverseProxy (issue 3, "Figures"), or more than -quota times itself where it counts
 // what callers have bought.
@@ -41,11 +43,17 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 7, "how often both are measured")
 	requests := flag.Int("requests", 20_000, "requests in a round")
 	connections := flag.String("connections", "16,64", "connections of the client at once")
-	role := flag.String("role", "", "upstream, reverse, gateway or quota: what a child process does")
+	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it: measure it with everything on")
+	seconds := flag.Int("seconds", 1, "how long each is asked in a round, with -binary")
+	only := flag.String("only", "", "of what is asked with -binary, those alone beside the ReverseProxy whose names have this")
+	role := flag.String("role", "", "upstream, reverse, gateway, quota or a rung of the ladder: what a child process does")
 	profile := flag.String("cpuprofile", "", "where the gateway's process writes a CPU profile")
 	flag.Parse()
 	if *role != "" {
 		return serve(ctx, *role, flag.Arg(0), *profile)
+	}
+	if *binary != "" {
+		return everything(ctx, *binary, *only, strings.Split(*connections, ","), *rounds, *seconds)
 	}
 
 	upstream, err := start(ctx, "upstream", "", "")

@@ -48,6 +48,12 @@ func serve(ctx context.Context, role, address, profile string) error {
 		handler = load.ReverseProxy(address)
 	case "gateway":
 		handler = newGateway(ctx, address, nil)
+	case rungBare, rungKey, rungLimit, rungLines, rungMetrics:
+		var end func()
+		if handler, end, err = rung(ctx, role, address); err != nil {
+			return err
+		}
+		defer end()
 	case "quota":
 		if handler, counted, err = countingGateway(ctx, address); err != nil {
 			return err
@@ -66,7 +72,7 @@ func serve(ctx context.Context, role, address, profile string) error {
 		defer pprof.StopCPUProfile()
 	}
 	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	if role == "gateway" || counted != nil { // as the product serves it
+	if role != "upstream" && role != "reverse" { // as the product serves it
 		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
 	}
 	var asked map[string]func() int64
@@ -92,9 +98,25 @@ func counting(ctx context.Context) gateway.Calls {
 	return c
 }
 
-// newGateway serves a project of a thousand routes, each with a key check, and with a quota where
-// one is sold.
+// newGateway serves the artifact, each route with a key check, and with a quota where one is sold.
 func newGateway(ctx context.Context, address string, s *sold) http.Handler {
+	a, config := artifact(address), gatewayConfig()
+	config.Calls = counting(ctx)
+	if s != nil {
+		a.Policies["quota"] = project.Policy{
+			Name: "quota", Type: "quota-inbound", Handler: component("quotaInbound", map[string]any{"bucketId": s.bucketID, "meters": map[string]int{"requests": 1}}),
+		}
+		for i := range a.Routes {
+			a.Routes[i].Inbound = append(a.Routes[i].Inbound, "quota")
+		}
+		config.Subscriptions, config.Quotas = s.subscriptions, s.quotas
+	}
+	config.Deployments = one{&gateway.Deployment{Digest: "d", Artifact: a}}
+	return gateway.New(config)
+}
+
+// artifact is a project of a thousand routes, each with a key check.
+func artifact(address string) *project.Artifact {
 	a := &project.Artifact{
 		Format:   project.ArtifactFormat,
 		Identity: project.Identity{AccountID: "a", Project: "bench", Environment: "production", Deployment: "bench-main-0000000", BuildID: "b"},
@@ -112,25 +134,18 @@ func newGateway(ctx context.Context, address string, s *sold) http.Handler {
 	upload := route("/upload", forward)
 	upload.Method = http.MethodPost
 	a.Routes = append(a.Routes, upload)
-	config := gateway.Config{
-		Deployments: one{&gateway.Deployment{Digest: "d", Artifact: a}},
-		Keys:        policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),
-		Upstream:    upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
-		IDs:         ids.NewSource(rand.Reader, time.Now),
-		Now:         time.Now,
-		Log:         slog.Default(),
-		Calls:       counting(ctx),
+	return a
+}
+
+// gatewayConfig is that of a gateway that everybody has a key of, without what it serves.
+func gatewayConfig() gateway.Config {
+	return gateway.Config{
+		Keys:     policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),
+		Upstream: upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
+		IDs:      ids.NewSource(rand.Reader, time.Now),
+		Now:      time.Now,
+		Log:      slog.Default(),
 	}
-	if s != nil {
-		a.Policies["quota"] = project.Policy{
-			Name: "quota", Type: "quota-inbound", Handler: component("quotaInbound", map[string]any{"bucketId": s.bucketID, "meters": map[string]int{"requests": 1}}),
-		}
-		for i := range a.Routes {
-			a.Routes[i].Inbound = append(a.Routes[i].Inbound, "quota")
-		}
-		config.Subscriptions, config.Quotas = s.subscriptions, s.quotas
-	}
-	return gateway.New(config)
 }
 
 func route(path string, handler project.Component) project.Route {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -16,6 +17,7 @@ func ReverseProxy(address string) http.Handler {
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport:  &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, IdleConnTimeout: time.Minute},
 		BufferPool: &buffers{},
+		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a client that ends its load in the middle of a request is no error of ours
 	}
 }
 

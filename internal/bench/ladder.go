@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/allowance"
+	"github.com/gatewright/gatewright/shared/behind"
+	sharedgateway "github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/telemetry"
+)
+
+// The rungs: each is a gateway with all that those before it have. What the product costs beyond the last is its store on disk, its
+// other work, and what it shows in the terminal.
+const (
+	rungBare    = "a route alone"
+	rungKey     = "and a key"
+	rungLimit   = "and a strict limit"
+	rungLines   = "and access lines"
+	rungMetrics = "and the counts of analytics"
+)
+
+var rungs = []string{rungBare, rungKey, rungLimit, rungLines, rungMetrics}
+
+// rung makes the gateway of a rung. end is called when it has served.
+func rung(ctx context.Context, name, address string) (_ http.Handler, end func(), err error) {
+	a, config := artifact(address), gatewayConfig()
+	end = func() {}
+	a.Policies["limit"] = project.Policy{
+		Name: "limit", Type: "rate-limit-inbound", Handler: component("rateLimitInbound", map[string]any{"rateLimitBy": "user", "requestsAllowed": limit, "timeWindowMinutes": 1}),
+	}
+	for i := range a.Routes {
+		switch name {
+		case rungBare:
+			a.Routes[i].Inbound = nil
+		case rungKey:
+		default:
+			a.Routes[i].Inbound = append(a.Routes[i].Inbound, "limit")
+		}
+	}
+	config.Deployments = one{&sharedgateway.Deployment{Digest: "d", Artifact: a}}
+	pool := allowance.New(allowance.Options{Table: store.New(memory.New(), store.Options{Random: rand.Reader, Now: time.Now}), Now: time.Now, Random: rand.Reader, Log: slog.Default()})
+	go pool.Run(ctx, time.Second)
+	config.Allowances = gateway.Limiter(pool, time.Now)
+	if name == rungLines || name == rungMetrics {
+		dir, err := os.MkdirTemp("", "gatewright-bench-*")
+		if err != nil {
+			return nil, nil, fmt.Errorf("make a folder for the log: %w", err)
+		}
+		file, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // G304: just made
+		if err != nil {
+			return nil, nil, fmt.Errorf("make the log: %w", err)
+		}
+		lines := behind.New(file, nil)
+		end = func() {
+			lines.Close()
+			_ = file.Close()
+			_ = os.RemoveAll(dir)
+		}
+		config.Access = slog.New(slog.NewJSONHandler(io.Writer(lines), nil))
+		config.Telemetry = telemetry.Options{Paths: true}
+	}
+	if name == rungMetrics {
+		config.Calls = counting(ctx)
+	}
+	return sharedgateway.New(config), end, nil
+}
