@@ -56,7 +56,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm64 bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -139,7 +139,7 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
 PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
-            ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
+            ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
 cross: $(SYSTEMS:%=cross-%) ## compile the local run and the command gatewright, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
@@ -306,6 +306,17 @@ dist/%/bootstrap: FORCE
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
 	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
+
+# Of both architectures, since one machine makes the images for all.
+IMAGES   := amd64 arm64
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+
+image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
+	go run ./packaging/images -version '$(VERSION)' -revision '$(REVISION)'
+
+$(IMAGES:%=dist/%/gatewright): dist/%/gatewright: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
 
 # Static, and so all that its image needs.
 dist/%/container: FORCE

@@ -3,6 +3,7 @@ module github.com/gatewright/gatewright
 go 1.26.0
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/DataDog/sketches-go v1.4.8
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-cdk-go/awscdk/v2 v2.250.0

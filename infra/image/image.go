@@ -2,14 +2,15 @@
 // binary, and uploads it to a registry, both through go-containerregistry: no
 // Docker is needed, neither to describe an installation nor to deploy one.
 //
-// An image is one layer with one file. The same binary makes the same image,
-// byte for byte, so that the description of an installation (package infra) names
-// by its digest what Command publish uploads, and neither asks the other.
+// An image is one layer with one file, and the folders that it writes to. The same binary
+// makes the same image, byte for byte, so that the description of an installation (package
+// infra) names by its digest what Command publish uploads, and neither asks the other.
 //
 // What it is not: a way to build anything that needs a shell, a package or a file
 // beside its binary. What a service trusts, its binary has in it.
 //
-// There is only this file.
+// Read image.go for one image, layout.go for the images of all architectures as files,
+// bill.go for what they are made of.
 package image
 
 import (
@@ -21,6 +22,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -33,42 +37,111 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// entrypoint is the binary's path in an image.
+// entrypoint is the path of a service's binary in its image.
 const entrypoint = "/service"
 
-// nobody is the user and group that a service runs as: no file is theirs.
-const nobody = "65532:65532"
+// User is the user and group that an image runs as: no file is theirs but in its volumes.
+const User = 65532
 
-// Of makes the image of a static binary for Linux. architecture is Go's name of
-// it, arm64 or amd64.
+// Contents is what an image has in it, and how it is run.
+type Contents struct {
+	// Binary is the file of a static binary for Linux, here.
+	Binary string
+	// Architecture is Go's name of the binary's: arm64 or amd64.
+	Architecture string
+	// Path is the binary's absolute path in the image, and what an image runs.
+	Path string
+	// Command are the arguments that it is run with where nobody names others.
+	Command []string
+	// Env is its environment, NAME=value each.
+	Env []string
+	// Volumes are the absolute paths of the folders that it may write to: its user's alone.
+	Volumes []string
+	// Ports are those that it listens on, such as 443/tcp.
+	Ports []string
+	// Labels say where it comes from, by the names of the OCI
+	// (https://specs.opencontainers.org/image-spec/annotations/).
+	Labels map[string]string
+}
+
+// Of makes the image of a service's static binary for Linux. architecture is Go's name of
+// it, arm64 or amd64. It has no labels: the digest follows from the binary alone.
 func Of(binary, architecture string) (v1.Image, error) {
-	raw, err := os.ReadFile(binary) //nolint:gosec // G304: what make build has built
+	return Make(Contents{Binary: binary, Architecture: architecture, Path: entrypoint})
+}
+
+// Make makes an image.
+func Make(c Contents) (v1.Image, error) {
+	raw, err := os.ReadFile(c.Binary)
 	if err != nil {
-		return nil, fmt.Errorf("read a service's binary: %w", err)
+		return nil, fmt.Errorf("read the binary of an image: %w", err)
 	}
+	layer, err := layerOf(c, raw)
+	if err != nil {
+		return nil, err
+	}
+	config := v1.Config{
+		Entrypoint: []string{c.Path}, Cmd: c.Command, Env: c.Env, User: fmt.Sprintf("%d:%d", User, User), Labels: c.Labels,
+	}
+	for _, v := range c.Volumes {
+		config.Volumes = with(config.Volumes, v)
+	}
+	for _, p := range c.Ports {
+		config.ExposedPorts = with(config.ExposedPorts, p)
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	made, err := mutate.ConfigFile(base, &v1.ConfigFile{
+		OS: "linux", Architecture: c.Architecture, RootFS: v1.RootFS{Type: "layers"}, Config: config,
+	})
+	if err == nil {
+		made, err = mutate.AppendLayers(made, layer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make an image: %w", err)
+	}
+	return made, nil
+}
+
+func with(set map[string]struct{}, name string) map[string]struct{} {
+	if set == nil {
+		set = map[string]struct{}{}
+	}
+	set[name] = struct{}{}
+	return set
+}
+
+// layerOf is the one layer. It has no time and no owner's name: they would be the building
+// machine's.
+func layerOf(c Contents, binary []byte) (v1.Layer, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	// No time and no owner's name: they would be the building machine's.
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: entrypoint[1:], Mode: 0o555, Size: int64(len(raw)), Format: tar.FormatPAX}
-	if err := errors.Join(w.WriteHeader(header), write(w, raw), w.Close()); err != nil {
+	var folders []string // each once, those above before those below
+	for _, path := range append([]string{path.Dir(c.Path)}, c.Volumes...) {
+		for n := range strings.Count(strings.Trim(path, "/"), "/") + 1 {
+			above := strings.Join(strings.Split(strings.Trim(path, "/"), "/")[:n+1], "/") + "/"
+			if above != "/" && !slices.Contains(folders, above) {
+				folders = append(folders, above)
+			}
+		}
+	}
+	var err error
+	for _, name := range folders {
+		header := &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o555, Format: tar.FormatPAX}
+		// A new volume has the owner and the mode of what it is mounted over.
+		if slices.Contains(c.Volumes, "/"+strings.TrimSuffix(name, "/")) {
+			header.Mode, header.Uid, header.Gid = 0o700, User, User
+		}
+		err = errors.Join(err, w.WriteHeader(header))
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: c.Path[1:], Mode: 0o555, Size: int64(len(binary)), Format: tar.FormatPAX}
+	if err := errors.Join(err, w.WriteHeader(header), write(w, binary), w.Close()); err != nil {
 		return nil, fmt.Errorf("write a layer: %w", err)
 	}
-	of, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, fmt.Errorf("make a layer: %w", err)
-	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	made, err := mutate.ConfigFile(base, &v1.ConfigFile{
-		OS: "linux", Architecture: architecture, RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{Entrypoint: []string{entrypoint}, User: nobody},
-	})
-	if err == nil {
-		made, err = mutate.AppendLayers(made, of)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("make an image: %w", err)
 	}
 	return made, nil
 }

@@ -3,6 +3,7 @@ package image_test
 import (
 	"archive/tar"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -99,6 +100,35 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"/service": "a service"}, files); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestVolumesAreTheUsers alone: a new volume is made like the folder that it is mounted over. Those above
+// them are nobody's.
+func TestVolumesAreTheUsers(t *testing.T) {
+	i, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/usr/bin/service", Volumes: []string{"/var/lib/data", "/var/lib/more"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	all := mutate.Extract(i)
+	defer func() { _ = all.Close() }()
+	for r := tar.NewReader(all); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %o %d:%d", strings.TrimSuffix(h.Name, "/"), h.Mode, h.Uid, h.Gid))
+	}
+	want := []string{
+		"usr 555 0:0", "usr/bin 555 0:0", "var 555 0:0", "var/lib 555 0:0",
+		"var/lib/data 700 65532:65532", "var/lib/more 700 65532:65532", "usr/bin/service 555 0:0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// made builds the product, of a package and run by a command, and the services for this machine alone,
+// and makes the images of them.
+func made(t *testing.T, product, command string) (folder string) {
+	t.Helper()
+	o := options{binaries: t.TempDir(), out: filepath.Join(t.TempDir(), "images"), version: "v1.2.3", revision: "0123", command: command, architectures: []string{runtime.GOARCH}}
+	built(t, o.binaries, "gatewright", product)
+	for _, s := range functions.Services() {
+		built(t, o.binaries, filepath.Join(s.Name, "container"), "../../functions/"+s.Name+"/container")
+	}
+	if err := write(o, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return o.out
+}
+
+// TestImagesRunAsAnEngineRunsThem has nothing but what is in the images.
+func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
+	folder := made(t, "../../cmd/gatewright", "--help")
+	t.Run("the product's help", func(t *testing.T) {
+		cmd := contained(t, filepath.Join(folder, "gatewright"), nil)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		started(t, cmd)
+		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "Usage:") {
+			t.Errorf("%v: %s", err, &out)
+		}
+	})
+	t.Run("the relay's health", func(t *testing.T) {
+		address := freeAddress(t)
+		cmd := contained(t, filepath.Join(folder, "gatewright-relay"), []string{
+			// Over an emulator its port has no TLS. None is there: health asks nothing of it.
+			"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+			config.VarTable + "=table", config.VarBucket + "=bucket", config.VarKMSKey + "=key", config.VarRelayAddr + "=" + address,
+			config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarRelay + "=https://relay.example.com",
+		})
+		p := running(t, cmd)
+		p.until(t, "http://"+address+"/health", http.StatusOK)
+		p.confined(t)
+		p.ended(t)
+	})
+}
+
+// TestProductKeepsToItsVolume: with nothing else to write to, it makes its data, compiles a project in a
+// process of its own and serves it.
+func TestProductKeepsToItsVolume(t *testing.T) {
+	folder := made(t, "../../local", "")
+	api, gateway := freeAddress(t), freeAddress(t)
+	cmd := contained(t, filepath.Join(folder, "gatewright"), []string{
+		config.VarAPIAddr + "=" + api, config.VarGatewayAddr + "=" + gateway, config.VarTLSAddr + "=none", config.VarRelayAddr + "=none",
+	})
+	p := running(t, cmd)
+	p.until(t, "http://"+api+"/health", http.StatusOK, http.StatusNotFound, http.StatusUnauthorized)
+	p.confined(t)
+	key := p.file(t, dataDir+"/account-key")
+	ask := func(method, path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+api+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		out, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = out.Body.Close() }()
+		raw, err := io.ReadAll(out.Body)
+		if err != nil || out.StatusCode >= http.StatusMultipleChoices {
+			t.Fatalf("%s %s: %d %s %v", method, path, out.StatusCode, raw, err)
+		}
+		return string(raw)
+	}
+	ask(http.MethodPost, "/v1/accounts/demo/key-buckets", `{"name":"hello-consumers"}`) // which the project names
+	issued := ask(http.MethodPost, "/v1/deployments/sources", `{"accountName":"demo","projectName":"hello","branchName":"main"}`)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, field(issued, "uploadUrl"), bytes.NewReader(project(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Body.Close()
+	for state, end := "IN_PROGRESS", time.Now().Add(time.Minute); state != "SUCCESS"; {
+		if time.Now().After(end) {
+			t.Fatal("the build does not end")
+		}
+		answer := ask(http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+field(issued, "deploymentId"), "")
+		if state = field(answer, "status"); state != "SUCCESS" && state != "IN_PROGRESS" {
+			t.Fatalf("the build fails: %s", answer)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.ended(t)
+}
+
+// project packs examples/hello as an upload has to be.
+func project(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	if err := errors.Join(w.AddFS(os.DirFS("../../examples/hello")), w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// field is a field of an answer, of text.
+func field(answer, name string) string {
+	_, rest, _ := strings.Cut(answer, `"`+name+`":"`)
+	text, _, _ := strings.Cut(rest, `"`)
+	return strings.ReplaceAll(text, `\u0026`, "&")
+}
+
+// process is a container that runs.
+type process struct {
+	cmd   *exec.Cmd
+	out   *bytes.Buffer
+	gone  chan struct{}
+	state error
+}
+
+func running(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, out: &bytes.Buffer{}, gone: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.out, p.out
+	runtime.LockOSThread() // the process ends with the thread that starts it
+	started(t, cmd)
+	go func() {
+		defer close(p.gone)
+		p.state = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-p.gone
+	})
+	return p
+}
+
+// until waits for one of the answers.
+func (p *process) until(t *testing.T, address string, statuses ...int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{}} // no proxy
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := client.Do(r); err == nil {
+			_ = out.Body.Close()
+			for _, s := range statuses {
+				if out.StatusCode == s {
+					return
+				}
+			}
+			t.Fatalf("%s answers %s", address, out.Status)
+		}
+		select {
+		case <-p.gone:
+			t.Fatalf("it ended: %v: %s", p.state, p.out)
+		case <-ctx.Done():
+			t.Fatalf("%s does not answer", address)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// confined checks that the process is what it is said to be: somebody without rights, over a root
+// that cannot be written to.
+func (p *process) confined(t *testing.T) {
+	t.Helper()
+	status := p.file(t, "/proc/self/status")
+	for _, want := range []string{"CapEff:\t0000000000000000", fmt.Sprintf("Uid:\t%d\t", hostUser()), "NoNewPrivs:\t1"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("%q is missing in its status:\n%s", want, status)
+		}
+	}
+	written := filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), "written")
+	if err := os.WriteFile(written, nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("its root can be written to: %v", err)
+	}
+}
+
+// file reads a file as the process sees it; of /proc/self its own.
+func (p *process) file(t *testing.T, path string) string {
+	t.Helper()
+	of := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	if own, ok := strings.CutPrefix(path, "/proc/self/"); ok {
+		path = of + own
+	} else {
+		path = of + "root" + path
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// ended asks the process to end, which it does by itself.
+func (p *process) ended(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.gone
+	if exit, ok := errors.AsType[*exec.ExitError](p.state); ok && exit.ExitCode() != 130 { // what a shell reports for a signal
+		t.Errorf("it ends with %v: %s", p.state, p.out)
+	}
+}
+
+// freeAddress is one nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
