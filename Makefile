@@ -315,6 +315,9 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
 	go run ./packaging/images -version '$(VERSION)' -revision '$(REVISION)'
 
+package: $(IMAGES:%=dist/%/gatewright) ## make what installs the product on a Linux machine with systemd: dist/gatewright-linux-amd64.tar.gz and -arm64.tar.gz
+	go run ./packaging/archives
+
 $(IMAGES:%=dist/%/gatewright): dist/%/gatewright: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
 
