@@ -154,6 +154,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Operations: counted,
 		Access:     p.Log, Telemetry: p.Telemetry,
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
+		TrustedProxies: p.Config.TrustedProxies,
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
 	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted}, nil

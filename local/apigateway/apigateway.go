@@ -19,6 +19,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -58,9 +59,11 @@ type Options struct {
 	Callers api.Authenticator
 	// Domain is what events name as the API's own domain.
 	Domain string
-	IDs    *ids.Source
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Trusted are the proxies whose forwarding headers are believed.
+	Trusted []netip.Prefix
+	IDs     *ids.Source
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Gateway is the management API's front. It is an http.Handler.

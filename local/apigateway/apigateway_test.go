@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,30 @@ func TestEventIsWhatAWSMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Equal(t, "testdata/event.json", append(text, '\n'))
+}
+
+// TestClientOfATrustedProxyIsWhoItSays in audit records and in limits by address, and a
+// stranger's words count for nothing.
+func TestClientOfATrustedProxyIsWhoItSays(t *testing.T) {
+	var got events.APIGatewayProxyRequest
+	g := apigateway.New(apigateway.Options{
+		Functions: []apigateway.Function{{Group: group("a", "GET /x"), Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+			got = e
+			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
+		}}},
+		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		IDs:     ids.NewSource(storetest.Random(t), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	for from, want := range map[string]string{"10.0.0.7:1": "203.0.113.9 https", "192.0.2.1:1": "192.0.2.1 http"} {
+		r := httptest.NewRequest(http.MethodGet, "/x", nil)
+		r.RemoteAddr = from
+		r.Header.Set("X-Forwarded-For", "198.51.100.1, 203.0.113.9")
+		r.Header.Set("X-Forwarded-Proto", "https")
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		if is := got.RequestContext.Identity.SourceIP + " " + got.Headers["X-Forwarded-Proto"]; is != want {
+			t.Errorf("by %s it comes from %s, want %s", from, is, want)
+		}
+	}
 }
 
 func TestBodiesPassUnchangedBothWays(t *testing.T) {

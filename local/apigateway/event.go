@@ -4,14 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"maps"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/shared/forwarded"
 )
 
 // What events say about an API that has no account and no id.
@@ -29,7 +31,8 @@ const timeFormat = "02/Jan/2006:15:04:05 -0700"
 // once more, as AWS has it. A body that is no text is in base64.
 func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string, parameters map[string]string) events.APIGatewayProxyRequest {
 	now := g.o.Now().UTC()
-	header := headerOf(r)
+	from := forwarded.Of(r, g.o.Trusted)
+	header := headerOf(r, from)
 	// ServeHTTP has refused a query that cannot be parsed.
 	query, _ := url.ParseQuery(r.URL.RawQuery)
 	e := events.APIGatewayProxyRequest{
@@ -58,7 +61,7 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 			RequestTime:       now.Format(timeFormat),
 			RequestTimeEpoch:  now.UnixMilli(),
 			Identity: events.APIGatewayRequestIdentity{
-				SourceIP:   sourceIP(r),
+				SourceIP:   addressOf(from.Client),
 				UserAgent:  r.UserAgent(),
 				ClientCert: clientCert(r),
 			},
@@ -73,7 +76,7 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 
 // headerOf returns the request's header as a function gets it: without what is
 // between the client and API Gateway alone, with what API Gateway adds.
-func headerOf(r *http.Request) http.Header {
+func headerOf(r *http.Request, from forwarded.Origin) http.Header {
 	header := maps.Clone(r.Header)
 	for _, named := range r.Header.Values("Connection") {
 		for name := range strings.SplitSeq(named, ",") {
@@ -84,16 +87,17 @@ func headerOf(r *http.Request) http.Header {
 		header.Del(name)
 	}
 	header.Set("Host", r.Host)
-	header.Set("X-Forwarded-For", strings.Join(append(slices.Clone(r.Header.Values("X-Forwarded-For")), sourceIP(r)), ", "))
-	header.Set("X-Forwarded-Proto", scheme(r))
+	header.Set("X-Forwarded-For", strings.Join(append(slices.Clone(r.Header.Values("X-Forwarded-For")), addressOf(from.Peer)), ", "))
+	header.Set("X-Forwarded-Proto", from.Scheme)
 	return header
 }
 
-func scheme(r *http.Request) string {
-	if r.TLS != nil {
-		return "https"
+// addressOf is an address as events have it, "" for a connection that has none.
+func addressOf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
 	}
-	return "http"
+	return a.String()
 }
 
 // clientCert is the certificate that the client has shown, nil for none: its own alone,
@@ -111,15 +115,6 @@ func clientCert(r *http.Request) *events.APIGatewayCustomAuthorizerRequestTypeRe
 			NotBefore: c.NotBefore.UTC().Format(dates), NotAfter: c.NotAfter.UTC().Format(dates),
 		},
 	}
-}
-
-// sourceIP is who is at the other end of the connection.
-func sourceIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // last returns the last value of each name.

@@ -232,7 +232,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 // are waited for, nil for everybody's.
 func (o *opened) front(functions []apigateway.Function, callers api.Authenticator, addr net.Addr) *apigateway.Gateway {
 	return apigateway.New(apigateway.Options{
-		Functions: functions, Callers: callers, Domain: addr.String(), IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
+		Functions: functions, Callers: callers, Domain: addr.String(), Trusted: o.parts.Config.TrustedProxies, IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
 	})
 }
 

@@ -180,6 +180,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 
 		HeaderUnderscores: s.underscores,
 		HeaderBytes:       s.listener.HeaderBytes, HeaderFields: s.listener.HeaderFields,
+		TrustedProxies: s.listener.TrustedProxies,
 	}
 	if s.domain != "" {
 		c.DeploymentURL, c.APIDomain = "https://{deployment}."+s.domain, apiName(s.domain)

@@ -14,6 +14,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -122,6 +123,9 @@ type Config struct {
 	// HeaderBytes and HeaderFields bound a request's header where no listener of ours
 	// has (Listener has the same), 0 for the gateway's own bounds.
 	HeaderBytes, HeaderFields int
+	// TrustedProxies are those whose forwarding headers a gateway believes (Listener has the
+	// same).
+	TrustedProxies []netip.Prefix
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -168,7 +172,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		}
 	}
 	listener, err := ListenerFromEnvironment(getenv)
-	c.HeaderBytes, c.HeaderFields = listener.HeaderBytes, listener.HeaderFields
+	c.HeaderBytes, c.HeaderFields, c.TrustedProxies = listener.HeaderBytes, listener.HeaderFields, listener.TrustedProxies
 	return c, errors.Join(append(wrong, err, c.Validate())...)
 }
 

@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,8 @@ const (
 	VarIdleTimeout           = "GATEWRIGHT_IDLE_TIMEOUT"
 	VarConnections           = "GATEWRIGHT_CONNECTIONS"
 	VarConnectionsPerAddress = "GATEWRIGHT_CONNECTIONS_PER_ADDRESS"
+	VarTrustedProxies        = "GATEWRIGHT_TRUSTED_PROXIES"
+	VarProxyProtocol         = "GATEWRIGHT_PROXY_PROTOCOL"
 )
 
 // Listener bounds what a listener takes of its clients. docs/local-run.md has the
@@ -38,6 +42,13 @@ type Listener struct {
 	// one address (of IPv6: one /64), 0 for no bound; loopback and trusted proxies
 	// have none. More is a 503.
 	Connections, ConnectionsPerAddress int
+	// TrustedProxies are the addresses of proxies of the installation's own, whose
+	// connections are many clients': what they say of a client is believed, and what
+	// anybody else says is not.
+	TrustedProxies []netip.Prefix
+	// ProxyProtocol has each connection from a trusted proxy begin with a header of the
+	// PROXY protocol, which has the client's address, and no other connection.
+	ProxyProtocol bool
 }
 
 // DefaultListener is what holds where nothing is set.
@@ -117,5 +128,40 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 		}
 		*v.to = d
 	}
+	l.TrustedProxies = prefixes(getenv(VarTrustedProxies))
+	if l.TrustedProxies == nil && strings.TrimSpace(getenv(VarTrustedProxies)) != "" {
+		wrong = append(wrong, fmt.Errorf("%s has one that is no address or prefix such as 10.0.0.0/8, or is everybody's; write those of your proxies with spaces between", VarTrustedProxies))
+	}
+	switch getenv(VarProxyProtocol) {
+	case "", "false":
+	case "true":
+		l.ProxyProtocol = true
+		if getenv(VarTrustedProxies) == "" {
+			wrong = append(wrong, fmt.Errorf("%s is true, and no proxy may send its header: name them in %s", VarProxyProtocol, VarTrustedProxies))
+		}
+	default:
+		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarProxyProtocol))
+	}
 	return l, errors.Join(wrong...)
+}
+
+// prefixes reads addresses and prefixes with spaces between, nil where one of them is none.
+// One of all addresses is none either: whoever connects could say who they are.
+func prefixes(text string) []netip.Prefix {
+	var out []netip.Prefix
+	for one := range strings.FieldsSeq(text) {
+		p, err := netip.ParsePrefix(one)
+		if err != nil {
+			a, wrong := netip.ParseAddr(one)
+			if wrong != nil || a.Zone() != "" {
+				return nil
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		if p.Bits() == 0 || p.Addr().Is4In6() {
+			return nil
+		}
+		out = append(out, p.Masked())
+	}
+	return out
 }

@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -19,14 +21,17 @@ func TestListenerIsRead(t *testing.T) {
 		config.VarHeaderBytes: "2048", config.VarHeaderFields: "20",
 		config.VarHeaderTimeout: "1s", config.VarBodyTimeout: "1500ms", config.VarSendTimeout: "3m", config.VarIdleTimeout: "1h",
 		config.VarConnections: "100", config.VarConnectionsPerAddress: "0",
+		config.VarTrustedProxies: " 10.1.2.3/8  192.0.2.7 2001:db8::/32 ", config.VarProxyProtocol: "true",
 	}
 	got, err = config.ListenerFromEnvironment(func(name string) string { return env[name] })
 	want := config.Listener{
 		HeaderBytes: 2048, HeaderFields: 20,
 		HeaderTimeout: time.Second, BodyTimeout: 1500 * time.Millisecond, SendTimeout: 3 * time.Minute, IdleTimeout: time.Hour,
-		Connections: 100,
+		Connections:    100,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")},
+		ProxyProtocol:  true,
 	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }
@@ -41,6 +46,8 @@ func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
 		config.VarBodyTimeout:           {"1ms"},
 		config.VarSendTimeout:           {"1ms"},
 		config.VarIdleTimeout:           {"1ms"},
+		config.VarTrustedProxies:        {"secret", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.0.0.1,10.0.0.2", "::ffff:10.0.0.0/104", "fe80::1%eth0", "10.0.0.0/8 secret"},
+		config.VarProxyProtocol:         {"secret", "true", "1"}, // true needs a proxy that is trusted
 	} {
 		for _, value := range values {
 			_, err := config.ListenerFromEnvironment(func(name string) string {

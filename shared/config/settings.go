@@ -154,7 +154,10 @@ func listenerSettings() []Setting {
 	for _, n := range numbers[2:] {
 		add(n.name, strconv.Itoa(*n.to), strconv.Itoa(n.least), strconv.Itoa(n.most))
 	}
-	return out
+	return append(out,
+		Setting{VarTrustedProxies, Clients, "", "", "prefixes with spaces between", "the addresses of proxies and load balancers of your own, such as 10.0.0.0/8", ": their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed, nobody else's, and [a client's address is what they say](gateway-process.md#behind-a-proxy)"},
+		Setting{VarProxyProtocol, Clients, "false", "", "true or false", "each connection from a trusted proxy begins with a header of the PROXY protocol", ", version 1 or 2, with the client's address; without one it is closed. Connections from elsewhere have none"},
+	)
 }
 
 // short writes a duration without what is zero: 2m and not 2m0s.

@@ -32,6 +32,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/forwarded"
 	"github.com/gatewright/gatewright/shared/gateway/handler"
 	"github.com/gatewright/gatewright/shared/gateway/mcp"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
@@ -134,8 +135,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.ClientChain = r.TLS.PeerCertificates
 	}
 	badPath := readPath(r, x)
-	from := originOf(r, g.config.TrustedProxies)
-	x.Client, x.Scheme = from.client, from.scheme
+	from := origin{forwarded.Of(r, g.config.TrustedProxies)}
+	x.Client, x.Scheme = from.Client, from.Scheme
 	x.RequestID = g.requestID(r, from)
 	watch := g.watch(r, x)
 	defer watch.end(&out, x) // after recover has answered
@@ -307,7 +308,7 @@ func (s *site) corsAt(path, method string) *cors {
 
 // requestID is the id that a trusted proxy gave, if it is a UUID, or a new one.
 func (g *Gateway) requestID(r *http.Request, from origin) string {
-	if from.trusted {
+	if from.Trusted {
 		if id := r.Header.Get("X-Request-Id"); isUUID(id) {
 			return id
 		}

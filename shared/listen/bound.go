@@ -17,7 +17,6 @@ import (
 type bounded struct {
 	net.Listener
 	server *Server
-	counts *counts
 }
 
 // Accept implements net.Listener.
@@ -28,36 +27,56 @@ func (l *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		from := l.server.counted(c.RemoteAddr())
-		if l.counts.take(from) {
-			own := l.server.newConn(c, func() { l.counts.giveBack(from) })
-			if l.server.tls == nil {
-				return own, nil
-			}
+		if !l.server.counts.take(from) {
+			l.server.turnAway(c, c.RemoteAddr())
+			continue
+		}
+		own := l.server.newConn(c, from)
+		switch {
+		case l.server.settings.ProxyProtocol && l.server.trusts(c.RemoteAddr()):
+			go own.introduce()
+		case l.server.tls != nil:
 			go own.handshake(l.server.tls)
-			continue
+		default:
+			return own, nil
 		}
-		if l.server.tls != nil { // which would take a handshake to answer
-			_ = c.Close()
-			continue
-		}
-		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout)) // its buffers are empty: the kernel takes this at once
-		_, _ = c.Write(l.server.refusals.answer(errManyConnections, c.RemoteAddr()))
-		l.counts.turnAway(c)
 	}
+}
+
+// turnAway tells a client, by plain HTTP, that there are too many connections. TLS would
+// take a handshake to do so.
+func (s *Server) turnAway(c net.Conn, client net.Addr) {
+	if s.tls != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout)) // its buffers are empty: the kernel takes this at once
+	_, _ = c.Write(s.refusals.answer(errManyConnections, client))
+	s.counts.turnAway(c)
+}
+
+// trusts reports whether an address is that of a proxy of the installation's own.
+func (s *Server) trusts(a net.Addr) bool {
+	from, ok := addressOf(a)
+	return ok && slices.ContainsFunc(s.settings.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+func addressOf(a net.Addr) (netip.Addr, bool) {
+	if a == nil {
+		return netip.Addr{}, false
+	}
+	at, err := netip.ParseAddrPort(a.String())
+	return at.Addr().Unmap().WithZone(""), err == nil
 }
 
 // counted is the address that a connection counts for, the zero value for one that
 // counts in all alone.
 func (s *Server) counted(a net.Addr) netip.Addr {
-	if a == nil || s.settings.ConnectionsPerAddress == 0 {
+	if s.settings.ConnectionsPerAddress == 0 {
 		return netip.Addr{}
 	}
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	from := at.Addr().Unmap().WithZone("")
-	if from.IsLoopback() || slices.ContainsFunc(s.trusted, func(p netip.Prefix) bool { return p.Contains(from) }) {
+	from, ok := addressOf(a)
+	if !ok || from.IsLoopback() || s.trusts(a) {
 		return netip.Addr{}
 	}
 	return subscriber.Of(from)
@@ -87,6 +106,21 @@ func (c *counts) take(from netip.Addr) bool {
 	if from.IsValid() {
 		c.of[from]++
 	}
+	return true
+}
+
+// move has a connection that counts in all count for an address too. It reports whether
+// that one may have another.
+func (c *counts) move(to netip.Addr) bool {
+	if !to.IsValid() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[to] >= c.mostOfOne {
+		return false
+	}
+	c.of[to]++
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -30,8 +31,11 @@ type conn struct {
 	state  *tls.ConnectionState
 	server *Server
 	// fail ends the contexts of the connection's requests with a cause.
-	fail    context.CancelCauseFunc
-	release func()
+	fail context.CancelCauseFunc
+	// from is the address that it counts for, client the one that a proxy says it comes
+	// from, nil for the connection's own. They do not change once a request is read.
+	from   netip.Addr
+	client net.Addr
 
 	stage stage
 	scan  framing.Scanner
@@ -93,8 +97,8 @@ var (
 // that much.
 const grace = 5 * time.Millisecond
 
-func (s *Server) newConn(c net.Conn, release func()) *conn {
-	out := &conn{Conn: c, wire: c, server: s, release: release, headBy: time.Now().Add(s.settings.HeaderTimeout)}
+func (s *Server) newConn(c net.Conn, from netip.Addr) *conn {
+	out := &conn{Conn: c, wire: c, server: s, from: from, headBy: time.Now().Add(s.settings.HeaderTimeout)}
 	out.scan.Limits = s.limits()
 	return out
 }
@@ -441,7 +445,7 @@ func (c *conn) finish() error {
 	if c.finished.Swap(true) {
 		return net.ErrClosed
 	}
-	defer c.release()
+	defer c.server.counts.giveBack(c.from)
 	if c.stuck.Load() {
 		return c.wire.Close() // TLS would say goodbye first
 	}

@@ -41,9 +41,9 @@ func start(t *testing.T, l net.Listener, h http.HandlerFunc, settings ...func(*c
 
 func startLogging(t *testing.T, l net.Listener, h http.Handler, log *slog.Logger, bounds config.Listener) {
 	t.Helper()
+	bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("198.51.100.0/24"))
 	server := listen.New(listen.Options{
 		Handler: h, Settings: bounds, IDs: ids.NewSource(rand.Reader, time.Now), Log: log,
-		Trusted: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	})
 	ended := make(chan struct{})
 	go func() {

@@ -15,7 +15,7 @@
 // certificate a handshake is answered with is package handshake's.
 //
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
-// long it waits), secure.go (TLS) and bound.go. The rules are those of contract 1.2 (every error is
+// long it waits), secure.go (TLS), introduce.go (the PROXY protocol) and bound.go. The rules are those of contract 1.2 (every error is
 // a problem), design, section 4 (a bare % is a 400), RFC 9112 and
 // docs/decisions/0026-heads-before-the-server.md.
 package listen
@@ -66,7 +66,7 @@ func refused(err error, addr, purpose, variable string) error {
 // IDs makes identifiers that nobody can guess: package ids' Source.
 type IDs interface{ UUID() string }
 
-// Options are what a Server is made of. All but TLS and Trusted are needed.
+// Options are what a Server is made of. All but TLS are needed.
 type Options struct {
 	Handler  http.Handler
 	Settings config.Listener
@@ -77,26 +77,23 @@ type Options struct {
 	// alone: HTTP/2 has frames in place of the heads that are looked at here, and would
 	// pass by everything that this package is for.
 	TLS *tls.Config
-	// Trusted are load balancers of the installation's own, whose connections are
-	// many clients'. They are bounded in all alone.
-	Trusted []netip.Prefix
 }
 
 // Server serves a handler. Make one with New.
 type Server struct {
 	handler  http.Handler
 	settings config.Listener
-	trusted  []netip.Prefix
 	tls      *tls.Config
 	refusals refusals
 	http     http.Server
 	sleepers sleepers
 	stashes  stashes
+	counts   counts
 }
 
 // New makes a Server.
 func New(o Options) *Server {
-	s := &Server{handler: o.Handler, settings: o.Settings, trusted: o.Trusted, tls: o.TLS, sleepers: newSleepers()}
+	s := &Server{handler: o.Handler, settings: o.Settings, tls: o.TLS, sleepers: newSleepers()}
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
@@ -135,9 +132,8 @@ func (s *Server) Serve(l net.Listener) error {
 		most = defaultConnections()
 	}
 	go func() { _ = s.http.Serve(&s.sleepers) }()
-	return s.http.Serve(&bounded{Listener: l, server: s, counts: &counts{
-		most: most, mostOfOne: s.settings.ConnectionsPerAddress, of: make(map[netip.Addr]int),
-	}})
+	s.counts = counts{most: most, mostOfOne: s.settings.ConnectionsPerAddress, of: make(map[netip.Addr]int)}
+	return s.http.Serve(&bounded{Listener: l, server: s})
 }
 
 // Shutdown ends the listener and idle connections, and waits until all requests are

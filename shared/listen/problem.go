@@ -73,6 +73,17 @@ func (f *refusals) answer(r *framing.Refusal, client net.Addr) []byte {
 	return problem(r, id, time.Now())
 }
 
+// unintroduced writes the line of a trusted proxy's connection that is closed, since it
+// does not begin with a PROXY header. Proxies that are set up wrong connect often.
+func (f *refusals) unintroduced(proxy net.Addr, err error) {
+	if !f.lines.Allow() {
+		f.left.Add(1)
+		return
+	}
+	from, _, _ := net.SplitHostPort(proxy.String())
+	f.log.Warn("a proxy's connection has no PROXY header", "proxy", from, "error", err, "untold", f.left.Swap(0))
+}
+
 // problem is a whole response.
 func problem(r *framing.Refusal, id string, at time.Time) []byte {
 	body, err := json.Marshal(api.Problem{

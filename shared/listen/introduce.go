@@ -1,0 +1,135 @@
+package listen
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+)
+
+// The bounds of a PROXY header. A proxy has it ready as it connects, so that it gets less
+// time than a client's head; one with all that is defined, certificates of clients apart,
+// has a few hundred bytes.
+const (
+	introductionTimeout = 5 * time.Second
+	maxIntroduction     = 4 << 10
+	maxTextIntroduction = 107 // of version 1
+	introductionPrefix  = 16  // of version 2, the length of the rest at its end
+)
+
+var (
+	signature        = []byte("\r\n\r\n\x00\r\nQUIT\n")
+	errNoIntroducing = errors.New("listen: a trusted proxy's connection begins with no PROXY header")
+)
+
+// RemoteAddr implements net.Conn: it is the client's address, where a proxy has said it.
+func (c *conn) RemoteAddr() net.Addr {
+	if c.client != nil {
+		return c.client
+	}
+	return c.wire.RemoteAddr()
+}
+
+// introduce reads what a trusted proxy says of its client, and then has the connection go
+// the way of those without a proxy. Until then it counts in all alone, and for its client's
+// address from then on. A connection that does not begin as it has to is closed without an
+// answer: whoever sent it speaks another protocol than we do.
+func (c *conn) introduce() {
+	s := &c.server.sleepers
+	if !s.add(c) {
+		_ = c.finish()
+		return
+	}
+	_ = c.wire.SetReadDeadline(time.Now().Add(min(introductionTimeout, c.server.settings.HeaderTimeout)))
+	client, err := introduction(c.wire)
+	_ = c.wire.SetReadDeadline(time.Time{})
+	if !s.remove(c) {
+		_ = c.finish()
+		return
+	}
+	if err != nil {
+		c.server.refusals.unintroduced(c.wire.RemoteAddr(), err)
+		_ = c.finish()
+		return
+	}
+	c.client = client
+	from := c.server.counted(c.RemoteAddr())
+	if !c.server.counts.move(from) {
+		c.finished.Store(true)
+		c.server.counts.giveBack(c.from)
+		c.server.turnAway(c.wire, c.client)
+		return
+	}
+	c.from = from
+	c.headBy = time.Now().Add(c.server.settings.HeaderTimeout)
+	switch {
+	case c.server.tls != nil:
+		c.handshake(c.server.tls)
+	case !s.wake(c):
+		_ = c.finish()
+	}
+}
+
+// introduction reads a PROXY header and no byte of what follows, and gives the client's
+// address: nil for the proxy's own, as for its health checks and for clients that have
+// none.
+//
+// The library's listener would read in RemoteAddr, in whatever goroutine asks first, and
+// keep a buffer for each connection.
+func introduction(from io.Reader) (net.Addr, error) {
+	head, err := introductionBytes(from)
+	if err != nil {
+		return nil, err
+	}
+	said, err := proxyproto.Read(bufio.NewReader(bytes.NewReader(head)))
+	if err != nil {
+		return nil, fmt.Errorf("read a PROXY header: %w", err)
+	}
+	client, _, ok := said.TCPAddrs()
+	if !ok || !said.Command.IsProxy() || client.IP.IsUnspecified() {
+		return nil, nil
+	}
+	return client, nil
+}
+
+func introductionBytes(from io.Reader) ([]byte, error) {
+	head := make([]byte, introductionPrefix, maxTextIntroduction)
+	if _, err := io.ReadFull(from, head[:1]); err != nil {
+		return nil, fmt.Errorf("read a PROXY header: %w", err)
+	}
+	switch head[0] {
+	case signature[0]:
+		if _, err := io.ReadFull(from, head[1:]); err != nil {
+			return nil, fmt.Errorf("read a PROXY header: %w", err)
+		}
+		rest := int(binary.BigEndian.Uint16(head[introductionPrefix-2:]))
+		if !bytes.HasPrefix(head, signature) || rest > maxIntroduction {
+			return nil, errNoIntroducing
+		}
+		head = append(head, make([]byte, rest)...)
+		if _, err := io.ReadFull(from, head[introductionPrefix:]); err != nil {
+			return nil, fmt.Errorf("read a PROXY header: %w", err)
+		}
+		return head, nil
+	case 'P':
+		// Byte by byte: how long it is shows at its end, and what follows is the client's.
+		head = head[:1]
+		for head[len(head)-1] != '\n' {
+			if len(head) == maxTextIntroduction {
+				return nil, errNoIntroducing
+			}
+			head = head[:len(head)+1]
+			if _, err := io.ReadFull(from, head[len(head)-1:]); err != nil {
+				return nil, fmt.Errorf("read a PROXY header: %w", err)
+			}
+		}
+		return head, nil
+	}
+	return nil, errNoIntroducing
+}
