@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/authority"
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/listen"
@@ -70,8 +71,12 @@ func (o *opened) ownCertificates(ctx context.Context, s settings, hosts *gateway
 			Certificate: s.certificate, Key: s.certificateKey, Names: n, For: []string{apiName(s.domain), anyDeployment + "." + s.domain}, Now: time.Now, Log: log,
 		})
 	}
+	folder, err := datadir.Open(o.dir.Path(acmeFolder))
+	if err != nil {
+		return nil, err
+	}
 	out.authority = owncert.OpenAuthority(owncert.AuthorityOptions{
-		Directory: o.parts.Config.ACMEDirectory, Folder: o.dir.Path(acmeFolder), Names: n, Log: log,
+		Directory: o.parts.Config.ACMEDirectory, Folder: folder, Names: n, Log: log,
 	})
 	return out.authority, nil
 }

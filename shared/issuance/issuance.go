@@ -54,11 +54,13 @@ func Open(p installation.Parts, transport http.RoundTripper) *Authority {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	return &Authority{parts: p, sealer: p.Sealer(), http: &http.Client{Timeout: requestTimeout, Transport: careful{transport}}}
+	return &Authority{parts: p, sealer: p.Sealer(), http: &http.Client{Timeout: requestTimeout, Transport: Careful(transport)}}
 }
 
-// careful asks by HTTPS alone, wherever the authority says that its parts are, and reads no more of an
+// Careful asks an authority by HTTPS alone, wherever it says that its parts are, and reads no more of an
 // answer than it may have.
+func Careful(transport http.RoundTripper) http.RoundTripper { return careful{transport} }
+
 type careful struct{ http.RoundTripper }
 
 var errNotHTTPS = errors.New("issuance: the authority names an address that is none of HTTPS")
@@ -76,6 +78,16 @@ func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
 		}{io.LimitReader(answer.Body, maxAnswerBytes), answer.Body}
 	}
 	return answer, err
+}
+
+// FewTries is the RetryBackoff of an acme.Client that gives up after a moment, where its caller tries again
+// by itself: without it, an authority that is down is asked for as long as the context lasts.
+func FewTries(n int, _ *http.Request, answer *http.Response) time.Duration {
+	const tries = 3
+	if n > tries || answer.StatusCode == http.StatusTooManyRequests {
+		return -1
+	}
+	return 100 * time.Millisecond
 }
 
 var errNoAuthority = fault.New(fault.Conflict, "The installation has no certificate authority any more. Upload a certificate.")
@@ -97,14 +109,7 @@ func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	}
 	client := &acme.Client{
 		Key: key, DirectoryURL: directory, HTTPClient: a.http, UserAgent: "gatewright",
-		// An operation tries again by itself, without a worker that waits.
-		RetryBackoff: func(n int, _ *http.Request, answer *http.Response) time.Duration {
-			const tries = 3
-			if n > tries || answer.StatusCode == http.StatusTooManyRequests {
-				return -1
-			}
-			return 100 * time.Millisecond
-		},
+		RetryBackoff: FewTries, // an operation tries again by itself, without a worker that waits
 	}
 	if _, err := client.Register(ctx, &acme.Account{}, acme.AcceptTOS); err != nil && !errors.Is(err, acme.ErrAccountAlreadyExists) {
 		return nil, told("register an account", err)

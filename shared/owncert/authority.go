@@ -1,12 +1,14 @@
 package owncert
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/handshake"
+	"github.com/gatewright/gatewright/shared/issuance"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
@@ -64,9 +67,9 @@ type AuthorityOptions struct {
 	// Directory is the address of its ACME directory. Whoever names one agrees to its terms.
 	Directory string
 	// Folder is where the account's key and the certificates are kept, for their owner alone.
-	Folder string
+	Folder Folder
 	Names  Names
-	// Transport is how the authority is asked, nil for the default.
+	// Transport is how the authority is asked, nil for the default. It is asked by HTTPS alone.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 }
@@ -74,7 +77,10 @@ type AuthorityOptions struct {
 // OpenAuthority makes an Authority. It asks nothing of the authority yet.
 func OpenAuthority(o AuthorityOptions) *Authority {
 	a := &Authority{o: o, patience: patience, anew: rate.NewLimiter(rate.Every(anewEvery), 1), told: map[string]time.Time{}}
-	a.manager.Store(o.manager())
+	if a.o.Transport == nil {
+		a.o.Transport = http.DefaultTransport
+	}
+	a.manager.Store(a.o.manager())
 	return a
 }
 
@@ -82,7 +88,7 @@ func OpenAuthority(o AuthorityOptions) *Authority {
 func (o AuthorityOptions) manager() *autocert.Manager {
 	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS,
-		Cache:  autocert.DirCache(o.Folder),
+		Cache:  kept{o.Folder, o.Log},
 		HostPolicy: func(ctx context.Context, name string) error {
 			served, err := o.Names.Served(ctx, name)
 			if err == nil && !served {
@@ -92,7 +98,8 @@ func (o AuthorityOptions) manager() *autocert.Manager {
 		},
 		Client: &acme.Client{
 			DirectoryURL: o.Directory, UserAgent: "gatewright",
-			HTTPClient: &http.Client{Transport: o.Transport, Timeout: authorityTimeout},
+			HTTPClient:   &http.Client{Transport: issuance.Careful(o.Transport), Timeout: authorityTimeout},
+			RetryBackoff: issuance.FewTries,
 		},
 	}
 	m.HTTPHandler(nil) // which has it offer HTTP-01 too
@@ -108,16 +115,44 @@ func (a *Authority) forgotten(err error) {
 
 var errUnserved = errors.New("owncert: nothing is served at the name")
 
-// Challenges answers what the authority asks for by HTTP-01, and leaves the rest to next.
+// Challenges answers what the authority asks for by HTTP-01, where a challenge is under way at the host, and leaves
+// the rest to next.
 func (a *Authority) Challenges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.Owns(framing.HostName(r.Host)) {
+		name := framing.HostName(r.Host)
+		if !strings.HasPrefix(r.URL.Path, challengePath) || !a.Owns(name) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		a.manager.Load().HTTPHandler(next).ServeHTTP(w, r)
+		// autocert compares the Host as it was sent with its names, and tells whoever asks why it has no answer.
+		asked, answer := *r, &answered{header: http.Header{}}
+		asked.Host = name
+		if a.manager.Load().HTTPHandler(next).ServeHTTP(answer, &asked); answer.status != 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(answer.body.Bytes())
 	})
 }
+
+const challengePath = "/.well-known/acme-challenge/"
+
+// answered keeps an answer. Its status is 0 for 200, which nobody said.
+type answered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answered) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answered) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *answered) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // Owns implements handshake.Source.
 func (a *Authority) Owns(name string) bool { return a.o.Names.Owns(name) }

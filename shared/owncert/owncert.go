@@ -6,7 +6,7 @@
 // anybody asks (packages customdomains and issuance). Nor does it know which names there are: its
 // caller does (Names).
 //
-// Read owncert.go, then files.go and authority.go. The rules are those of design, section 7, RFC 8555
+// Read owncert.go, then files.go and authority.go; kept.go is what an Authority keeps. The rules are those of design, section 7, RFC 8555
 // and docs/decisions/0056-certificates-of-ones-own-names.md.
 package owncert
 

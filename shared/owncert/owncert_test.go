@@ -80,7 +80,7 @@ func TestAuthorityThatRefusesIsToldOnce(t *testing.T) {
 		_, _ = w.Write([]byte(`{"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"Not for you."}`))
 	})
 	var l lines
-	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: l.log()})
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: &memory{}, Names: fewNames{"api.example.com": true}, Log: l.log()})
 	for range 20 {
 		if its, err := a.Certificate(t.Context(), "api.example.com"); err == nil || its != nil {
 			t.Fatalf("it gives %v, %v", its, err)
@@ -99,7 +99,7 @@ func TestHandshakeDoesNotWaitForASlowAuthority(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	directory, transport, _ := asked(t, func(http.ResponseWriter, *http.Request) { <-over })
-	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: &memory{}, Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
 	a.patience = time.Millisecond
 	if _, err := a.Certificate(t.Context(), "api.example.com"); !errors.Is(err, errSlow) {
 		t.Errorf("it answers %v", err)
@@ -120,7 +120,7 @@ func TestHandshakeDoesNotWaitForASlowAuthority(t *testing.T) {
 func TestAuthorityIsAskedForWhatIsServedAlone(t *testing.T) {
 	t.Parallel()
 	directory, transport, n := asked(t, http.NotFound)
-	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: t.TempDir(), Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
+	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: &memory{}, Names: fewNames{"api.example.com": true}, Log: new(lines).log()})
 	if its, err := a.Certificate(t.Context(), "nobody.example.com"); its != nil || err != nil {
 		t.Errorf("a name of nobody's gives %v, %v", its, err)
 	}
@@ -131,11 +131,14 @@ func TestAuthorityIsAskedForWhatIsServedAlone(t *testing.T) {
 		t.Errorf("without a challenge under way it answers %v, %v", its, err)
 	}
 	beside := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	for host, want := range map[string]int{"example.org": http.StatusTeapot, "nobody.example.com": http.StatusForbidden, "api.example.com": http.StatusNotFound} {
-		r := httptest.NewRequest(http.MethodGet, "http://"+host+"/.well-known/acme-challenge/x", nil)
+	for _, address := range []string{
+		"http://example.org/.well-known/acme-challenge/x", "http://nobody.example.com/.well-known/acme-challenge/x", "http://api.example.com/.well-known/acme-challenge/x",
+		"http://away.example.com/.well-known/acme-challenge/x", "http://api.example.com/.well-known/acme-challenge/acme_account", "http://api.example.com/x",
+	} {
+		r := httptest.NewRequest(http.MethodGet, address, nil)
 		w := httptest.NewRecorder()
-		if a.Challenges(beside).ServeHTTP(w, r); w.Code != want {
-			t.Errorf("a challenge of %s is answered with %d, want %d", host, w.Code, want)
+		if a.Challenges(beside).ServeHTTP(w, r); w.Code != http.StatusTeapot || w.Body.Len() != 0 {
+			t.Errorf("%s, which is no challenge's, is answered with %d %s", address, w.Code, w.Body)
 		}
 	}
 	if n.Load() != 0 {
@@ -241,7 +244,7 @@ func TestFilesAreReadWhenTheyHaveChanged(t *testing.T) {
 // TestAccountThatTheAuthorityHasLostIsMadeAnew, once a minute at most.
 func TestAccountThatTheAuthorityHasLostIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	a := OpenAuthority(AuthorityOptions{Folder: t.TempDir(), Names: fewNames{}, Log: new(lines).log()})
+	a := OpenAuthority(AuthorityOptions{Folder: &memory{}, Names: fewNames{}, Log: new(lines).log()})
 	first := a.manager.Load()
 	a.forgotten(errors.New("another error"))
 	a.forgotten(&acme.Error{ProblemType: "urn:ietf:params:acme:error:rateLimited"})
