@@ -2,7 +2,6 @@ package product
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -22,11 +21,20 @@ import (
 func apiName(domain string) string   { return "api." + domain }
 func relayName(domain string) string { return "relay." + domain }
 
-// isDomain reports whether text is a domain name as it stands in the DNS.
+// maxDomain is the longest domain whose deployments have names: 253 characters (RFC 1035, section 3.1), of which a
+// deployment's label takes 63 and a dot.
+const maxDomain = 253 - 63 - 1
+
+// isDomain reports whether text is a domain name as it stands in the DNS, below which there is room. One whose last
+// label is a number is none: clients take what is below it for an address.
 func isDomain(text string) bool {
 	ascii, err := idna.Registration.ToASCII(text)
+	if err != nil || ascii != text || text == "" || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") || len(text) > maxDomain {
+		return false
+	}
+	_, notNumber := strconv.ParseUint(text[strings.LastIndexByte(text, '.')+1:], 0, 64)
 	_, notAddress := netip.ParseAddr(text)
-	return err == nil && ascii == text && notAddress != nil && text != "" && !strings.HasPrefix(text, ".") && !strings.HasSuffix(text, ".") && len(text) <= 200
+	return notNumber != nil && notAddress != nil
 }
 
 // names are what an installation serves below its domain.
@@ -67,27 +75,24 @@ func (n names) handler(api, relay, gateway http.Handler) http.Handler {
 	})
 }
 
-// plainly answers by plain HTTP where everything is served by TLS, at a port: it leads there who only
+// plainly answers by plain HTTP where everything is served by TLS: it leads there who only
 // reads. Who sends something is refused: it has gone over the network for all to read, and a client that is led
-// on each time never learns of it.
-func (n names) plainly(port int, refuse apigateway.Refusal, gateway http.Handler) http.Handler {
+// on each time never learns of it. It leads to the port that URLs name, none, wherever the listener is: a
+// balancer or a container may have it at another one.
+func plainly(n owncert.Names, refuse apigateway.Refusal, gateway http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := framing.HostName(r.Host)
-		if served, err := n.Served(r.Context(), name); err != nil || !served {
-			gateway.ServeHTTP(w, r) // which says that nothing is there, or that nobody knows
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header.Get("Authorization") != "" {
+		switch served, err := n.Served(r.Context(), name); {
+		case err != nil: // and not the gateway's answer, which may know better by then
+			refuse.Answer(w, r, http.StatusServiceUnavailable, "What is served at this host could not be looked up. Try again in a moment, by https://.")
+		case !served:
+			gateway.ServeHTTP(w, r) // which says that nothing is there
+		case r.Method != http.MethodGet && r.Method != http.MethodHead || r.ContentLength != 0 || r.Header.Get("Authorization") != "":
 			refuse.Answer(w, r, http.StatusBadRequest, "This address is for HTTPS alone, and what was sent here could be read on its way. Begin the URL with https://, and replace a key that was sent.")
-			return
+		default:
+			to := url.URL{Scheme: "https", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+			w.Header().Set("Location", to.String())
+			w.WriteHeader(http.StatusPermanentRedirect)
 		}
-		to := url.URL{Scheme: "https", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-		if port != httpsPort {
-			to.Host = net.JoinHostPort(name, strconv.Itoa(port))
-		}
-		w.Header().Set("Location", to.String())
-		w.WriteHeader(http.StatusPermanentRedirect)
 	})
 }
-
-const httpsPort = 443

@@ -3,9 +3,9 @@ package product
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,12 +13,18 @@ import (
 // records are a DNS.
 type records map[string][]string
 
+// silent is what a DNS has that does not answer.
+var silent = []string{"silence"}
+
 // LookupHost implements resolver.
 func (r records) LookupHost(_ context.Context, host string) ([]string, error) {
-	if found := r[host]; found != nil {
+	switch found := r[host]; {
+	case slices.Equal(found, silent):
+		return nil, &net.DNSError{Err: "i/o timeout", IsTimeout: true}
+	case found != nil:
 		return found, nil
 	}
-	return nil, errors.New("no such host")
+	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
 }
 
 // TestDomainThatDoesNotLeadHereIsTold once, by the record that is wrong.
@@ -34,6 +40,7 @@ func TestDomainThatDoesNotLeadHereIsTold(t *testing.T) {
 		"this machine alone":     {records{api: {"127.0.0.1"}, wildcard: {"::1"}}, ""},
 		"nothing":                {records{}, "give the name an address record"},
 		"no wildcard":            {records{api: {"192.0.2.1"}}, "name=" + wildcard},
+		"no answer":              {records{api: silent}, "has not answered"},
 		"elsewhere":              {records{api: {"192.0.2.1"}, wildcard: {"192.0.2.2"}}, "leads to no address of this machine"},
 	} {
 		var out bytes.Buffer

@@ -68,7 +68,7 @@ func (o *opened) ownCertificates(ctx context.Context, s settings, hosts *gateway
 	n := o.names(s, hosts)
 	if s.certificate != "" {
 		return owncert.OpenFiles(ctx, owncert.FileOptions{
-			Certificate: s.certificate, Key: s.certificateKey, Names: n, For: []string{apiName(s.domain), anyDeployment + "." + s.domain}, Now: time.Now, Log: log,
+			Certificate: s.certificate, Key: s.certificateKey, Names: n, For: s.certified(), Now: time.Now, Log: log,
 		})
 	}
 	folder, err := datadir.Open(o.dir.Path(acmeFolder))
@@ -79,6 +79,11 @@ func (o *opened) ownCertificates(ctx context.Context, s settings, hosts *gateway
 		Directory: o.parts.Config.ACMEDirectory, Folder: folder, Names: n, Log: log,
 	})
 	return out.authority, nil
+}
+
+// certified are names that a certificate in files has to be for.
+func (s settings) certified() []string {
+	return []string{apiName(s.domain), anyDeployment + "." + s.domain}
 }
 
 func (o *opened) names(s settings, hosts *gateway.Hosts) names {
@@ -93,7 +98,7 @@ func (o *opened) byName(s settings, p *product, secure *secured) (plain, byTLS h
 		return all, nil
 	}
 	refuse := apigateway.Refusal{IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log}
-	plain = n.plainly(secure.port(), refuse, p.gateway)
+	plain = plainly(n, refuse, p.gateway)
 	if secure.authority != nil {
 		plain = secure.authority.Challenges(plain)
 	}
@@ -113,7 +118,7 @@ func (s *secured) obtain(ctx context.Context, in settings) error {
 func (s *secured) port() int {
 	at, err := netip.ParseAddrPort(s.listener.Addr().String())
 	if err != nil {
-		return httpsPort
+		return 443 // HTTPS has it
 	}
 	return int(at.Port())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/owncert"
 )
 
 // Names of the installation's table and bucket.
@@ -152,7 +153,7 @@ func (s settings) checkDomain() error {
 	case s.domain == "":
 		return nil
 	case !isDomain(s.domain):
-		return fmt.Errorf("%s is no domain name such as example.com: write it without a scheme, a port or a path", config.VarDomain)
+		return fmt.Errorf("%s is no domain name such as example.com: write it without a scheme, a port, a path, a * or a dot at its end, in ASCII (xn--…) and in at most %d characters", config.VarDomain, maxDomain)
 	case s.functions != "":
 		return fmt.Errorf("%s has functions run as processes of their own, which a domain is not served by: unset one of it and %s", config.VarFunctions, config.VarDomain)
 	case (s.certificate == "") != (s.certificateKey == ""):
@@ -160,6 +161,8 @@ func (s settings) checkDomain() error {
 	case byTLS && !files && s.getenv(config.VarACMEDirectory) == "":
 		return fmt.Errorf("%s has no certificate yet: name an authority in %s, or files in %s and %s, or set %s to %s where a proxy before this machine ends TLS",
 			s.domain, config.VarACMEDirectory, config.VarTLSCertificate, config.VarTLSKey, config.VarTLSAddr, config.NoAddr)
+	case byTLS && files: // before any data are made
+		return owncert.Check(s.certificate, s.certificateKey, s.certified()...)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -103,7 +104,6 @@ func TestNamesLeadWhereTheyAreServed(t *testing.T) {
 		t.Errorf("it is deployed at %s", deployed)
 	}
 	host := strings.TrimPrefix(deployed, "https://")
-	port := s.secure[strings.LastIndexByte(s.secure, ':'):]
 	for _, tt := range []struct {
 		method, address, key string
 		status               int
@@ -115,9 +115,10 @@ func TestNamesLeadWhereTheyAreServed(t *testing.T) {
 		{"GET", "https://api." + domain + "/v1/who-am-i", "", 401, "", ""},
 		{"GET", "https://relay." + domain + "/health", "", 200, "", "ok"},
 		{"GET", "https://nobody-main-0a1b2c3." + domain + "/openapi", "", 404, "", ""},
-		{"GET", "http://api." + domain + "/v1/who-am-i?x=1", "", 308, "https://api." + domain + port + "/v1/who-am-i?x=1", ""},
-		{"HEAD", "http://" + host + "/a%2Fb//c", "", 308, deployed + port + "/a%2Fb//c", ""},
-		{"GET", "http://relay." + domain + "/", "", 308, "https://relay." + domain + port + "/", ""},
+		{"GET", "http://api." + domain + "/v1/who-am-i?x=1", "", 308, "https://api." + domain + "/v1/who-am-i?x=1", ""},
+		{"HEAD", "http://" + host + "/a%2Fb//c", "", 308, deployed + "/a%2Fb//c", ""},
+		{"GET", "http://relay." + domain + "/", "", 308, "https://relay." + domain + "/", ""},
+		{"GET", "http://" + host + "/.well-known/acme-challenge/x", "", 308, deployed + "/.well-known/acme-challenge/x", ""},
 		{"POST", "http://" + host + "/hello", "", 400, "", "https://"},
 		{"GET", "http://api." + domain + "/v1/who-am-i", "gwa_x", 400, "", "replace a key"},
 		{"GET", "http://" + domain + "/openapi", "", 404, "", ""},
@@ -192,12 +193,17 @@ func TestWhatCannotBeServedIsOneLine(t *testing.T) {
 		"another's key":       {[]string{good.env()[0], other.env()[1]}, []string{other.key, "private key"}},
 		"no file":             {[]string{config.VarTLSCertificate + "=/nowhere/x.pem", good.env()[1]}, []string{"/nowhere/x.pem", "no such file"}},
 		"for api alone":       {narrow.env(), []string{"any-deployment." + domain, "api." + domain}},
+		"a folder":            {[]string{good.env()[0], config.VarTLSKey + "=" + t.TempDir()}, []string{"no regular file"}},
 		"functions":           {append(good.env(), config.VarFunctions+"=dist/amd64"), []string{config.VarFunctions}},
 		"an unknown setting":  {append(good.env(), "GATEWRIGHT_DOMAN=x"), []string{"GATEWRIGHT_DOMAIN"}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			code, printed := launch(t, filepath.Join(t.TempDir(), "data"), tt.env...).ends()
+			data := filepath.Join(t.TempDir(), "data")
+			code, printed := launch(t, data, tt.env...).ends()
+			if _, err := os.Stat(data); err == nil {
+				t.Error("it has made data")
+			}
 			if code != 1 || strings.Count(printed, "error:") != 1 || strings.Contains(printed, "PRIVATE KEY") {
 				t.Errorf("it ends with %d: %s", code, printed)
 			}

@@ -29,13 +29,8 @@ const (
 	patience = 15 * time.Second
 	// authorityTimeout bounds each exchange with an authority.
 	authorityTimeout = time.Minute
-	// late is how long before its end a certificate should have been renewed: autocert begins 30 days
-	// before it.
-	late = 10 * 24 * time.Hour
-	// failedEvery is how often it is told that a name gets no certificate, which is when autocert asks again;
-	// lateEvery that one was not renewed.
+	// failedEvery is how often it is told that a name gets no certificate, which is when autocert asks again.
 	failedEvery = time.Minute
-	lateEvery   = 24 * time.Hour
 	// maxTold is of how many names it is known when that was; then all may be told again.
 	maxTold = 4096
 	// anewEvery is how often an account is made with an authority, at most.
@@ -52,9 +47,11 @@ type Authority struct {
 	anew    *rate.Limiter // managers
 	// patience is how long a handshake waits.
 	patience time.Duration
+	// ending are certificates that were not renewed.
+	ending ending
 
 	mu   sync.Mutex
-	told map[string]time.Time
+	told map[string]time.Time // of names without one
 }
 
 var (
@@ -168,7 +165,7 @@ func (a *Authority) Certificate(ctx context.Context, name string) (*tls.Certific
 	flight := a.flights.DoChan(name, func() (any, error) {
 		its, err := a.manager.Load().GetCertificate(hello(name))
 		if err != nil {
-			if a.mayTell("failed "+name, failedEvery) {
+			if a.mayTell(name) {
 				a.o.Log.Warn("a certificate could not be obtained, the next handshake tries again after a minute",
 					"name", name, "authority", a.o.Directory, "error", err)
 			}
@@ -204,27 +201,22 @@ func (a *Authority) Obtain(ctx context.Context, names ...string) {
 
 // tellLate says once a day that a certificate ends soon, which should have been renewed.
 func (a *Authority) tellLate(ctx context.Context, name string, its *tls.Certificate) {
-	now := time.Now()
-	if its.Leaf == nil || its.Leaf.NotAfter.Sub(now) > late || its.Leaf.NotAfter.Sub(its.Leaf.NotBefore) < 2*late {
-		return
+	if a.ending.soon(name, its, time.Now()) {
+		a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed, it is served on", "name", name, "ends", its.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if !a.mayTell("late "+name, lateEvery) {
-		return
-	}
-	a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed, it is served on", "name", name, "ends", its.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// mayTell reports whether something was not told for a time.
-func (a *Authority) mayTell(what string, every time.Duration) bool {
+// mayTell reports whether it was not told for a time that a name gets no certificate.
+func (a *Authority) mayTell(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if time.Since(a.told[what]) < every {
+	if time.Since(a.told[name]) < failedEvery {
 		return false
 	}
 	if len(a.told) >= maxTold {
 		clear(a.told)
 	}
-	a.told[what] = time.Now()
+	a.told[name] = time.Now()
 	return true
 }
 

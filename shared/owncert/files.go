@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/handshake"
 )
 
@@ -21,7 +22,8 @@ const lookEvery = 10 * time.Second
 // Files is a certificate in files, which is for all names. It is read again when the files have changed, and
 // what was read before is served on where they are no good. It is safe for concurrent use.
 type Files struct {
-	o FileOptions
+	o      FileOptions
+	ending ending
 
 	mu          sync.Mutex
 	certificate *tls.Certificate
@@ -65,8 +67,14 @@ func OpenFiles(ctx context.Context, o FileOptions) (*Files, error) {
 		o.Log.WarnContext(ctx, "the certificate has ended: put another one into its files, which are read again by themselves",
 			"file", o.Certificate, "ended", end.UTC().Format(time.RFC3339))
 	}
+	if info, err := os.Stat(o.Key); err == nil && disk.Exposed(info.Mode()&^groupMode) {
+		o.Log.WarnContext(ctx, "everybody on this machine may read the key of the certificate: take that from others (chmod o=)", "file", o.Key)
+	}
 	return f, nil
 }
+
+// groupMode are the rights of a file's group, which systems have for those that serve TLS.
+const groupMode fs.FileMode = 0o070
 
 // Owns implements handshake.Source.
 func (f *Files) Owns(name string) bool { return f.o.Names.Owns(name) }
@@ -81,6 +89,10 @@ func (f *Files) Certificate(ctx context.Context, _ string) (*tls.Certificate, er
 		return f.certificate, nil
 	}
 	f.looked = now
+	if end := f.certificate.Leaf.NotAfter; f.ending.soon(f.o.Certificate, f.certificate, now) {
+		f.o.Log.WarnContext(ctx, "the certificate ends soon or has ended: put another one into its files, which are read again by themselves",
+			"file", f.o.Certificate, "ends", end.UTC().Format(time.RFC3339))
+	}
 	seen, err := f.stamps()
 	if err == nil && seen == f.seen {
 		return f.certificate, nil
@@ -100,14 +112,36 @@ func (f *Files) Certificate(ctx context.Context, _ string) (*tls.Certificate, er
 
 func (f *Files) stamps() (seen [2]stamp, err error) {
 	for i, name := range []string{f.o.Certificate, f.o.Key} {
-		info, err := os.Stat(name)
+		info, err := lookAt(name)
 		if err != nil {
-			return seen, unreadable(name, err)
+			return seen, err
 		}
 		seen[i] = stamp{info.Size(), info.ModTime()}
 	}
 	return seen, nil
 }
+
+// maxFileBytes bounds a file: a long chain has some 20 KB.
+const maxFileBytes = 1 << 20
+
+// lookAt refuses what cannot be read again and again in a moment, such as a pipe.
+func lookAt(name string) (fs.FileInfo, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, unreadable(name, err)
+	case !info.Mode().IsRegular():
+		return nil, unreadable(name, errNoFile)
+	case info.Size() > maxFileBytes:
+		return nil, unreadable(name, errLarge)
+	}
+	return info, nil
+}
+
+var (
+	errNoFile = errors.New("it is no regular file")
+	errLarge  = fmt.Errorf("it has more than %d bytes", maxFileBytes)
+)
 
 func unreadable(name string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
@@ -116,10 +150,22 @@ func unreadable(name string, err error) error {
 	return fmt.Errorf("%s cannot be read (%w): name the file with the certificate or the key as PEM, for whom the product runs as to read", name, err)
 }
 
-func (f *Files) read() (*tls.Certificate, error) {
+func (f *Files) read() (*tls.Certificate, error) { return read(f.o.Certificate, f.o.Key, f.o.For) }
+
+// Check reports what is wrong with a certificate in a file and its key in another, as OpenFiles does, for a caller
+// that has nothing else yet. It has to be for all of names.
+func Check(certificate, key string, names ...string) error {
+	_, err := read(certificate, key, names)
+	return err
+}
+
+func read(certificate, key string, names []string) (*tls.Certificate, error) {
 	var content [2][]byte
-	for i, name := range []string{f.o.Certificate, f.o.Key} {
-		var err error
+	for i, name := range []string{certificate, key} {
+		_, err := lookAt(name)
+		if err != nil {
+			return nil, err
+		}
 		if content[i], err = os.ReadFile(name); err != nil { //nolint:gosec // G304: the operator's files
 			return nil, unreadable(name, err)
 		}
@@ -128,11 +174,11 @@ func (f *Files) read() (*tls.Certificate, error) {
 	if err != nil {
 		// Not why: it may have the key in it.
 		return nil, fmt.Errorf("%s has no certificate as PEM, or %s is not its private key: write the whole chain into the one, its own certificate first, and its key into the other",
-			f.o.Certificate, f.o.Key)
+			certificate, key)
 	}
-	for _, name := range f.o.For {
+	for _, name := range names {
 		if err := pair.Leaf.VerifyHostname(name); err != nil {
-			return nil, fmt.Errorf("the certificate in %s is not for %s, it is for %s: get one that is for all of an installation's names", f.o.Certificate, name, namesOf(pair.Leaf))
+			return nil, fmt.Errorf("the certificate in %s is not for %s, it is for %s: get one that is for all of an installation's names", certificate, name, namesOf(pair.Leaf))
 		}
 	}
 	return &pair, nil
