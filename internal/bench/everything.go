@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +39,7 @@ type processor struct{ *load.Child }
 func (p processor) Processor() (time.Duration, error) { return p.Usage() }
 
 // everything compares the product as its users start it, with a key, a strict limit, access lines and counts, with a bare
-// ReverseProxy and nginx; and gateways with a part of that each. All are asked in turn by wrk, round after round.
+// ReverseProxy and nginx; and gateways with a part of that each. All are asked in turn by wrk, round after round. binary may be several with commas between them: then each is measured.
 func everything(ctx context.Context, binary, only string, connections []string, rounds, seconds int) (err error) {
 	dir, err := os.MkdirTemp("", "gatewright-bench-")
 	if err != nil {
@@ -82,12 +84,17 @@ func everything(ctx context.Context, binary, only string, connections []string, 
 			return err
 		}
 	}
-	product, i, err := deployed(ctx, dir, binary, upstream.Address)
-	if err != nil {
-		return err
+	for _, b := range strings.Split(binary, ",") {
+		product, i, err := deployed(ctx, filepath.Join(dir, strconv.Itoa(len(all))), b, upstream.Address)
+		if err != nil {
+			return err
+		}
+		defer i.Stop()
+		if b != binary {
+			product.name += ": " + filepath.Base(b)
+		}
+		all = append(all, product)
 	}
-	defer i.Stop()
-	all = append(all, product)
 	all = slices.DeleteFunc(all, func(a *asked) bool { return a != all[0] && !strings.Contains(a.name, only) })
 	fmt.Println("| connections | what | µs CPU | times ReverseProxy | p50, ms | p99, ms |\n|---|---|---|---|---|---|")
 	for _, c := range connections {
@@ -134,6 +141,9 @@ func askAll(ctx context.Context, all []*asked, connections string, rounds, secon
 
 // deployed starts the product with a project that asks for a key and counts against a strict limit, and a consumer of it.
 func deployed(ctx context.Context, dir, binary, upstream string) (_ *asked, _ *instance.Instance, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make a folder: %w", err)
+	}
 	i, err := instance.Start(ctx, dir, "", binary)
 	if err != nil {
 		return nil, nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -68,7 +67,7 @@ func rung(ctx context.Context, name, address string) (_ http.Handler, end func()
 			_ = file.Close()
 			_ = os.RemoveAll(dir)
 		}
-		config.Access = slog.New(slog.NewJSONHandler(io.Writer(lines), nil))
+		config.Access = slog.New(behind.JSON(lines, slog.LevelInfo))
 		config.Telemetry = telemetry.Options{Paths: true}
 	}
 	if name == rungMetrics {

@@ -43,7 +43,7 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 7, "how often both are measured")
 	requests := flag.Int("requests", 20_000, "requests in a round")
 	connections := flag.String("connections", "16,64", "connections of the client at once")
-	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it: measure it with everything on")
+	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it: measure it with everything on, or several, with commas between them")
 	seconds := flag.Int("seconds", 1, "how long each is asked in a round, with -binary")
 	only := flag.String("only", "", "of what is asked with -binary, those alone beside the ReverseProxy whose names have this")
 	role := flag.String("role", "", "upstream, reverse, gateway, quota or a rung of the ladder: what a child process does")

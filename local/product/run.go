@@ -270,7 +270,7 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 	written := behind.New(file, func(lost int) {
 		unwaiting.Warn("lines of the log were dropped: there were more than could be written", "lines", lost)
 	})
-	inFile := slog.NewJSONHandler(written, &slog.HandlerOptions{Level: slog.LevelDebug})
+	inFile := behind.JSON(written, slog.LevelDebug)
 	unwaiting = slog.New(slog.NewMultiHandler(lines, inFile))
 	prompt := behind.Handler(inFile, written, func(r slog.Record) bool { return r.Message == "request" })
 	return slog.New(slog.NewMultiHandler(lines, prompt)), func() {

@@ -6,7 +6,7 @@
 //
 // It is for processes that live on. A Lambda function is frozen when it has answered, and writes each line at once.
 //
-// Read this file first, then handler.go, which has what is rare written at once; docs/decisions/0051-lines-behind-requests.md says
+// Read this file first, then handler.go, which has what is rare written at once, and json.go, which writes lines of JSON; docs/decisions/0051-lines-behind-requests.md says
 // why it is not a library's.
 package behind
 

@@ -101,12 +101,19 @@ func (w watched) end(out *writer, x *pipeline.Exchange) {
 // line writes the request's one line. Causes of failures have lines of their
 // own, under the same request id.
 func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
+	h := w.log.Handler()
+	if !h.Enabled(x.Context, slog.LevelInfo) {
+		return
+	}
+	// A Logger would look up who calls it, and what time it is once more: neither is told.
+	now := x.Now()
+	record := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 	attributes := make([]slog.Attr, 0, 13)
 	attributes = append(attributes,
 		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
 		slog.String("method", x.Method), slog.Int("status", out.status), slog.Bool("cut", out.cut),
-		slog.Float64("latency", telemetry.Milliseconds(x.Now().Sub(x.Start))),
+		slog.Float64("latency", telemetry.Milliseconds(now.Sub(x.Start))),
 		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.Bool("coldStart", w.coldStart))
 	if w.span.On() {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
@@ -114,5 +121,6 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
 	if w.paths {
 		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", x.Redacted(w.path)))
 	}
-	w.log.LogAttrs(x.Context, slog.LevelInfo, "request", attributes...)
+	record.AddAttrs(attributes...)
+	_ = h.Handle(x.Context, record) // as a Logger: a log that takes nothing is no request's failure
 }
