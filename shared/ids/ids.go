@@ -78,7 +78,12 @@ func (s *Source) UUID() string {
 	s.read(b[:])
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	// Each request has one, and fmt would take six allocations for it.
+	out := hex.AppendEncode(make([]byte, 0, 36), b[:4])
+	for from := 4; from < 10; from += 2 {
+		out = hex.AppendEncode(append(out, '-'), b[from:from+2])
+	}
+	return string(hex.AppendEncode(append(out, '-'), b[10:]))
 }
 
 // Hex makes n random lower-case hexadecimal digits; n is even.
