@@ -26,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/behind"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/garbage"
 	"github.com/gatewright/gatewright/shared/listen"
 )
 
@@ -189,6 +190,10 @@ func runProduct(asked context.Context, s settings) (err error) {
 			return nil
 		})
 	}
+	work.Go(func() error {
+		garbage.Keep(ctx)
+		return nil
+	})
 	work.Go(func() error {
 		o.bucket.keepHouse(ctx, log)
 		return nil

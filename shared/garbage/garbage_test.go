@@ -1,0 +1,83 @@
+package garbage_test
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/garbage"
+)
+
+func TestASmallProcessHasRoom(t *testing.T) {
+	for _, c := range []struct {
+		held uint64
+		want int
+	}{
+		{16 << 20, 300}, {24 << 20, 200}, {48 << 20, 100}, {1 << 30, 100}, {1 << 50, 100},
+	} {
+		if got := garbage.Percent(c.held); got != c.want {
+			t.Errorf("who holds %d MB collects after %d %%, not %d", c.held>>20, got, c.want)
+		}
+	}
+	for _, held := range []uint64{0, 1, 1000} {
+		if got := garbage.Percent(held); got < 100_000 {
+			t.Errorf("who holds %d bytes collects after %d %%", held, got)
+		}
+	}
+}
+
+// percent is what holds now.
+func percent() uint64 {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// collectUntil collects until the percentage is as it is asked for: what is said after a collection, a goroutine hears later.
+func collectUntil(t *testing.T, is func(uint64) bool) {
+	t.Helper()
+	for range 500 {
+		if is(percent()) {
+			return
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	t.Fatalf("the percentage remains %d", percent())
+}
+
+var held []byte
+
+// TestRoomFollowsWhatIsHeld: much room while little is held, Go's own measure while much is, and room again.
+func TestRoomFollowsWhatIsHeld(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		garbage.Keep(ctx)
+	}()
+	large := func(p uint64) bool { return p > 200 }
+	collectUntil(t, large)
+	held = make([]byte, 2*garbage.Room)
+	collectUntil(t, func(p uint64) bool { return p == 100 })
+	held = nil
+	collectUntil(t, large)
+	stop()
+	<-ended
+	if p := percent(); p != 100 {
+		t.Errorf("afterwards it is %d", p)
+	}
+}
+
+func TestWhoHasChosenIsLeftAlone(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(70))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	garbage.Keep(ctx)
+	if p := percent(); p != 70 {
+		t.Errorf("chosen was 70, and it is %d", p)
+	}
+}
