@@ -116,6 +116,11 @@ test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every 
 test-server: ## run the scenario suite over HTTPS against one server of a domain, with certificates by ACME
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
+# Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
+test-arm64: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
+	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
+	go test -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
+
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules and the comparison of grants
 	@go run ./local/emulators ministack
 
@@ -307,6 +312,7 @@ dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
 	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
 
+QEMU     ?= qemu-aarch64-static
 # Of both architectures, since one machine makes the images for all.
 IMAGES   := amd64 arm64
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -320,6 +326,9 @@ package: $(IMAGES:%=dist/%/gatewright) ## make what installs the product on a Li
 
 $(IMAGES:%=dist/%/gatewright): dist/%/gatewright: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
+
+dist/arm64/local: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./local
 
 # Static, and so all that its image needs.
 dist/%/container: FORCE

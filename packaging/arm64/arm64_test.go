@@ -1,0 +1,129 @@
+package arm64_test
+
+import (
+	"debug/elf"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+var (
+	product  = flag.String("product", "", "the product's binary for arm64; without it the test is skipped")
+	emulator = flag.String("emulator", "qemu-aarch64-static", "what runs it")
+)
+
+const repository = "../.."
+
+// TestFiveMinutesOnARM64 types what the README says, beside a product for another processor. What it compiles,
+// it compiles in a process of its own, which is for that processor too.
+func TestFiveMinutesOnARM64(t *testing.T) {
+	if *product == "" {
+		t.Skip("make test-arm64 runs it")
+	}
+	qemu, err := exec.LookPath(*emulator)
+	if err != nil {
+		t.Fatalf("install qemu-user-static: %v", err)
+	}
+	binary := emulated(t, *product)
+	p, err := instance.Start(t.Context(), t.TempDir(), repository, qemu, binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("the product printed:\n%s", p.Output())
+		}
+	})
+	// The emulator starts the product, and the kernel whatever that starts: its own binary, by a path that it has
+	// looked up by now. A script stands there from now on, which has the emulator start it.
+	script := fmt.Sprintf("#!/bin/sh\nexec %s %s.arm64 \"$@\"\n", qemu, binary)
+	if err := errors.Join(os.Rename(binary, binary+".arm64"), os.WriteFile(binary, []byte(script), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+
+	text, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := readme.Steps(string(text), "Five minutes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps[0].Commands != "make run" {
+		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
+	}
+	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "examples/hello", sample(t))
+	for i := range steps {
+		steps[i].Commands = here.Replace(steps[i].Commands)
+	}
+	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
+	if _, err := readme.Run(t.Context(), repository, env, steps[1:]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// emulated copies a binary, which has to be for arm64: on a machine that starts it by itself the test would be
+// of nothing.
+func emulated(t *testing.T, path string) string {
+	t.Helper()
+	file, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if file.Machine != elf.EM_AARCH64 {
+		t.Fatalf("%s is for %s", path, file.Machine)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "product")
+	if err := os.WriteFile(to, raw, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// sample is examples/hello, whose upstream listens at a free port.
+func sample(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "hello")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(repository, "examples", "hello"))); err != nil {
+		t.Fatal(err)
+	}
+	changed := 0
+	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(raw), "9002") {
+			return err
+		}
+		changed++
+		return os.WriteFile(path, []byte(strings.ReplaceAll(string(raw), "9002", port)), 0o600)
+	})
+	if err != nil || changed < 2 {
+		t.Fatalf("the sample and its upstream no longer name the port 9002: %d files, %v", changed, err)
+	}
+	return folder
+}
