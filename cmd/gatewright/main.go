@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
 	"github.com/gatewright/gatewright/local/product"
 	"github.com/gatewright/gatewright/local/terminal"

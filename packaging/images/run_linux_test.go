@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,21 @@ func made(t *testing.T, product, command string) (folder string) {
 		t.Fatal(err)
 	}
 	return o.out
+}
+
+// TestImagesHaveRootsOfTheirOwn: a container has no certificates of a system, so that authorities, upstreams and
+// AWS would be strangers to what is in it.
+func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
+	folder := made(t, "../../cmd/gatewright", "serve")
+	for _, p := range programs("serve") {
+		bill, err := os.ReadFile(filepath.Join(folder, p.name+"-"+runtime.GOARCH+".cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(bill), `"pkg:golang/golang.org/x/crypto/x509roots/fallback@`) {
+			t.Errorf("%s links no x509roots/fallback", p.name)
+		}
+	}
 }
 
 // TestImagesRunAsAnEngineRunsThem has nothing but what is in the images.
@@ -68,10 +84,12 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 // TestProductKeepsToItsVolume: with nothing else to write to, it makes its data, compiles a project in a
 // process of its own and serves it.
 func TestProductKeepsToItsVolume(t *testing.T) {
-	folder := made(t, "../../local", "")
+	folder := made(t, "../../cmd/gatewright", "serve")
 	api, gateway := freeAddress(t), freeAddress(t)
 	cmd := contained(t, filepath.Join(folder, "gatewright"), []string{
-		config.VarAPIAddr + "=" + api, config.VarGatewayAddr + "=" + gateway, config.VarTLSAddr + "=none", config.VarRelayAddr + "=none",
+		// As behind a proxy that ends TLS; the sample's upstream is at a private address.
+		config.VarDomain + "=gatewright.test", config.VarAPIAddr + "=" + api, config.VarGatewayAddr + "=" + gateway, config.VarTLSAddr + "=none",
+		config.VarPrivateUpstreams + "=true",
 	})
 	p := running(t, cmd)
 	p.until(t, "http://"+api+"/health", http.StatusOK, http.StatusNotFound, http.StatusUnauthorized)
@@ -97,10 +115,15 @@ func TestProductKeepsToItsVolume(t *testing.T) {
 	}
 	ask(http.MethodPost, "/v1/accounts/demo/key-buckets", `{"name":"hello-consumers"}`) // which the project names
 	issued := ask(http.MethodPost, "/v1/deployments/sources", `{"accountName":"demo","projectName":"hello","branchName":"main"}`)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, field(issued, "uploadUrl"), bytes.NewReader(project(t)))
+	upload, err := url.Parse(field(issued, "uploadUrl"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+gateway+upload.RequestURI(), bytes.NewReader(project(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = upload.Host // which no DNS has
 	out, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
