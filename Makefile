@@ -56,7 +56,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm64 bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -117,7 +117,7 @@ test-server: ## run the scenario suite over HTTPS against one server of a domain
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
-test-arm64: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
+test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
 	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
 	go test -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 

@@ -27,7 +27,7 @@ const repository = "../.."
 // it compiles in a process of its own, which is for that processor too.
 func TestFiveMinutesOnARM64(t *testing.T) {
 	if *product == "" {
-		t.Skip("make test-arm64 runs it")
+		t.Skip("make test-arm runs it")
 	}
 	qemu, err := exec.LookPath(*emulator)
 	if err != nil {
