@@ -110,7 +110,7 @@ func healthy(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	out, err := http.DefaultClient.Do(r)
+	out, err := own().Do(r)
 	if err != nil {
 		return err
 	}

@@ -305,9 +305,15 @@ func serve(ctx context.Context, name string, s settings, l net.Listener, o liste
 	return nil
 }
 
+// own asks our own addresses, which a proxy of the environment does not reach: Go leaves it out for the
+// loopback alone, and an address may be another of this machine's.
+func own() *http.Client {
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
 // answering waits until each address answers anything but a failure of ours.
 func answering(ctx context.Context, addresses ...string) error {
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := own()
 	for _, a := range addresses {
 		for {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, a, nil)

@@ -29,7 +29,8 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	if steps[0].Commands != "make run" {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
 	}
-	p := running(t, t.TempDir(), "make", "run")
+	proxy := failingProxy(t)
+	p := running(t, t.TempDir(), append(append([]string{"env"}, proxy...), "make", "run")...)
 	// What differs here: free ports, and folders of the test's own.
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API,
@@ -40,7 +41,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	for i := range steps {
 		steps[i].Commands = here.Replace(steps[i].Commands)
 	}
-	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
+	env := append(append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data()), proxy...)
 	if _, err := readme.Run(t.Context(), "../..", env, steps); err != nil {
 		t.Fatal(err)
 	}
