@@ -119,10 +119,10 @@ type Service struct {
 	service.Service
 	// Open makes its process. address is where its other copies reach it, "" where there
 	// are none.
-	Open func(p installation.Parts, address string) service.Process
+	Open func(p installation.Parts, address string) (service.Process, error)
 }
 
 // Services lists the long-lived services beside the functions.
 func Services() []Service {
-	return []Service{{relay.Service, relay.Open}}
+	return []Service{{relay.Service, relay.Open}, {gateway.Beside, gateway.OpenProcess}}
 }

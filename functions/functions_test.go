@@ -143,14 +143,14 @@ func TestServicesAreOnesThatEveryPlatformRuns(t *testing.T) {
 			t.Errorf("%+v lacks a name, what it does or what it uses", s.Service)
 		}
 		if slices.ContainsFunc(functions.Described(), func(g api.Group) bool { return g.Name == s.Name }) ||
-			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool { return f.Name == s.Name }) {
-			t.Errorf("%s is a function's name too: both have a role of that name", s.Name)
+			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool { return f.Name == s.Name }) != s.Beside {
+			t.Errorf("%s is a function's name too, or is beside one that is not there: both have a role of that name", s.Name)
 		}
 		if !strings.HasPrefix(s.Health, "/") {
 			t.Errorf("%s: its health is no path but %q", s.Name, s.Health)
 		}
 		// ECS kills a task after 120 s; below 1024 a port needs rights that no task has.
-		if s.Drain <= 0 || s.Drain >= 2*time.Minute || s.Copies < 1 || s.Port.Public < 1 || s.Port.Listens < 1024 || s.Port.Listens > 65535 {
+		if s.Drain <= 0 || s.Announce+s.Drain >= 2*time.Minute || s.Copies < 1 || s.Port.Public < 1 || s.Port.Listens < 1024 || s.Port.Listens > 65535 {
 			t.Errorf("%s: %+v cannot be run", s.Name, s.Service)
 		}
 		if (s.Port.Protocol == service.TLS) != (s.Certificate != "") {

@@ -26,7 +26,9 @@ func declaredServices(s Settings) []service.Service {
 	}
 	var out []service.Service
 	for _, declared := range functions.Services() {
-		out = append(out, declared.Service)
+		if !declared.Beside {
+			out = append(out, declared.Service)
+		}
 	}
 	return out
 }

@@ -29,13 +29,9 @@ func Open(p installation.Parts) (any, error) {
 // OpenEnding is Open, with what is to be done before the process ends: what was
 // counted since the last write is written, and what is leased goes back.
 func OpenEnding(p installation.Parts) (handler any, end func(context.Context), err error) {
-	o := Options{Refused: RuntimeAPI(os.Getenv)}
-	if p.Config.Relay != "" {
-		at, err := url.Parse(p.Config.Relay)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the relay's address: %w", err)
-		}
-		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
+	o, err := optionsOf(p)
+	if err != nil {
+		return nil, nil, err
 	}
 	service, err := New(p, o)
 	if err != nil {
@@ -46,6 +42,20 @@ func OpenEnding(p installation.Parts) (handler any, end func(context.Context), e
 			p.Log.WarnContext(ctx, "the gateway has ended with what it had counted or leased", "error", err)
 		}
 	}, nil
+}
+
+// optionsOf are those of a gateway that is a process of its own: it asks services behind
+// tunnels by the relay's address, where the installation has one.
+func optionsOf(p installation.Parts) (Options, error) {
+	o := Options{Refused: append(RuntimeAPI(os.Getenv), operators(os.Getenv)...)}
+	if p.Config.Relay != "" {
+		at, err := url.Parse(p.Config.Relay)
+		if err != nil {
+			return Options{}, fmt.Errorf("read the relay's address: %w", err)
+		}
+		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
+	}
+	return o, nil
 }
 
 // Lambda is Open for a handler that is there.

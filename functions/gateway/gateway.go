@@ -60,6 +60,8 @@ type Service struct {
 	allowances *allowance.Pool
 	quotas     *allowance.Quotas
 	counted    *counts.Collector
+	// upgraded is the data plane itself, which knows connections of other protocols.
+	upgraded *gateway.Gateway
 }
 
 // Hosts knows the names that deployments are served at, and whose clients they have,
@@ -157,7 +159,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		TrustedProxies: p.Config.TrustedProxies,
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted}, nil
+	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted, upgraded: handler}, nil
 }
 
 var _ gateway.Calls = (*counts.Collector)(nil)

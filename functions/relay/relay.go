@@ -45,7 +45,7 @@ type Process struct {
 var _ service.Process = (*Process)(nil)
 
 // Open is New for a process of its own.
-func Open(p installation.Parts, address string) service.Process { return New(p, address) }
+func Open(p installation.Parts, address string) (service.Process, error) { return New(p, address), nil }
 
 // New makes the relay of an installation. address is where its other copies reach it, as an
 // absolute URL without a path, "" where there are none. Copies are known by the name in

@@ -149,7 +149,10 @@ func TestRelayUsesWhatItDeclares(t *testing.T) {
 // they would be refused. Nothing else is answered to whoever asks.
 func TestHealthIsThatOfNewWork(t *testing.T) {
 	w := functionstest.New(t)
-	p := relay.Open(w.Parts, "")
+	p, err := relay.Open(w.Parts, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ask := func(path string) int {
 		out := httptest.NewRecorder()
 		p.ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

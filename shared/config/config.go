@@ -55,6 +55,11 @@ const (
 // no part of a Config, which holds no secret.
 const VarRelayCertificate = "GATEWRIGHT_RELAY_CERTIFICATE"
 
+// VarCertificate has the certificate chain and the private key, as PEM, that a gateway in a
+// process of its own serves deployments' own names by. Like the relay's it is no part of a
+// Config.
+const VarCertificate = "GATEWRIGHT_CERTIFICATE"
+
 // VarUsesFile names a file to which a function appends what it asks of AWS, for
 // the test that compares that with its role. It is no part of a Config.
 const VarUsesFile = "GATEWRIGHT_USES_FILE"

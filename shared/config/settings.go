@@ -25,6 +25,8 @@ const (
 	VarFunctions      = "GATEWRIGHT_FUNCTIONS"
 	VarDynoxide       = "GATEWRIGHT_DYNOXIDE"
 	VarNoColor        = "NO_COLOR"
+	VarAdminAddr      = "GATEWRIGHT_ADMIN_ADDR"
+	VarAnnounce       = "GATEWRIGHT_ANNOUNCE"
 )
 
 // What holds in the local run where nothing is set.
@@ -37,6 +39,11 @@ const (
 	// NoAddr is written for no listener, by TLS or for tunnels.
 	NoAddr         = "none"
 	DefaultDataDir = ".gatewright"
+	// DefaultAdminAddr is where operators ask a gateway in a process of its own.
+	DefaultAdminAddr = "127.0.0.1:8081"
+	// DefaultAnnounce is how long such a process takes new requests after SIGTERM: three health
+	// checks, 5 s apart, that find it draining.
+	DefaultAnnounce = 15 * time.Second
 	// DefaultFunctionsDataDir holds where functions run as processes of their own.
 	DefaultFunctionsDataDir = ".gatewright-lambda"
 	// DefaultServerDataDir and the others hold in `gatewright serve`.
@@ -60,6 +67,9 @@ const (
 	// Function settings are for functions in Lambda: the infrastructure sets them,
 	// and the local run decides them itself.
 	Function
+	// Process settings are for the gateway in a process of its own, beside those that it
+	// shares with functions.
+	Process
 )
 
 // Setting is a variable that the product reads.
@@ -119,6 +129,9 @@ func Settings() []Setting {
 		{VarDecodedPaths, Function, "false", "", "true or false", "is for emulators that decode paths", ""},
 		{VarStreaming, Function, "false", "", "true or false", "has the gateway answer as a stream", ""},
 		{VarUsesFile, Function, "", "", "a file", "gets what the function asks of AWS", ""},
+		{VarCertificate, Process, "", "", "PEM", "the certificate chain and the private key of *.<domain>, where deployments are served", ": a secret. It is read at the start"},
+		{VarAdminAddr, Process, DefaultAdminAddr, "", "host:port", "where operators ask", ": [/livez, /readyz and /metrics](#the-admin-port), which no client has to reach"},
+		{VarAnnounce, Process, short(DefaultAnnounce), "", "0s to " + short(mostAnnounce), "how long new requests are taken after SIGTERM, while /readyz says that they go elsewhere", ""},
 	}, listenerSettings()...)
 }
 
@@ -160,6 +173,22 @@ func listenerSettings() []Setting {
 	)
 }
 
+const mostAnnounce = 5 * time.Minute
+
+// AnnounceFromEnvironment reads how long a process takes new requests after SIGTERM; without a
+// value it is otherwise. Its error names the variable and no value.
+func AnnounceFromEnvironment(getenv func(string) string, otherwise time.Duration) (time.Duration, error) {
+	text := getenv(VarAnnounce)
+	if text == "" {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > mostAnnounce {
+		return 0, fmt.Errorf("%s is no time from 0s to %s, such as 15s", VarAnnounce, short(mostAnnounce))
+	}
+	return d, nil
+}
+
 // short writes a duration without what is zero: 2m and not 2m0s.
 func short(d time.Duration) string {
 	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
@@ -177,7 +206,7 @@ var ofTests = [...]string{
 func CheckNames(environ []string, local bool) error {
 	var known, reserved []string
 	for _, s := range Settings() {
-		if local && s.Kind == Function {
+		if local && (s.Kind == Function || s.Kind == Process) {
 			reserved = append(reserved, s.Name)
 		} else {
 			known = append(known, s.Name)
@@ -191,7 +220,7 @@ func CheckNames(environ []string, local bool) error {
 			return name == t || strings.HasSuffix(t, "_") && strings.HasPrefix(name, t)
 		}):
 		case slices.Contains(reserved, name):
-			wrong = append(wrong, fmt.Errorf("%s is for functions in Lambda: unset it, the local run decides it itself", name))
+			wrong = append(wrong, fmt.Errorf("%s is for functions in Lambda and for gateways in processes of their own: unset it, the local run decides it itself", name))
 		default:
 			wrong = append(wrong, fmt.Errorf("there is no setting %s: did you mean %s? Correct its name, or unset it", name, nearest(name, known)))
 		}

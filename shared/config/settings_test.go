@@ -14,15 +14,22 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// TestSettingsAreDocumented derives the tables of docs/local-run.md.
+// TestSettingsAreDocumented derives the tables of docs/local-run.md and
+// docs/gateway-process.md.
 func TestSettingsAreDocumented(t *testing.T) {
-	const path, end = "../../docs/local-run.md", "<!-- end of the table -->"
+	documented(t, "../../docs/local-run.md", map[string]config.Kind{"settings": config.Run, "bounds": config.Clients})
+	documented(t, "../../docs/gateway-process.md", map[string]config.Kind{"process": config.Process})
+}
+
+func documented(t *testing.T, path string, tables map[string]config.Kind) {
+	t.Helper()
+	const end = "<!-- end of the table -->"
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(content)
-	for name, kind := range map[string]config.Kind{"settings": config.Run, "bounds": config.Clients} {
+	for name, kind := range tables {
 		begin := "<!-- table: " + name + " -->\n"
 		before, rest, found := strings.Cut(page, begin)
 		_, after, closed := strings.Cut(rest, end)
@@ -65,6 +72,8 @@ func TestNameThatIsNoSettingIsTold(t *testing.T) {
 		{"GATEWRIGHT_SIMULATION=4", true, []string{"GATEWRIGHT_SIMULATION"}},
 		{"GATEWRIGHT_=secret", true, []string{"no setting GATEWRIGHT_:"}},
 		{"GATEWRIGHT_TABLE=secret", true, []string{"GATEWRIGHT_TABLE is for functions"}},
+		{"GATEWRIGHT_ADMIN_ADDR=secret", true, []string{"GATEWRIGHT_ADMIN_ADDR is for functions in Lambda and for gateways"}},
+		{"GATEWRIGHT_ADMIN_ADDR=x GATEWRIGHT_ANNOUNCE=1s", false, nil},
 		{"GATEWRIGHT_TABLE=x GATEWRIGHT_STREAMING=true", false, nil},
 		{"GATEWRIGHT_STREAMNG=secret", false, []string{"did you mean GATEWRIGHT_STREAMING?"}},
 	} {

@@ -97,6 +97,8 @@ type Gateway struct {
 	config  Config
 	sites   sites
 	buffers buffers
+	// upgrades are connections of other protocols.
+	upgrades upgrades
 	// documents are those of GraphQL that were seen, of all sites.
 	documents *graphql.Cache
 	// warm is set by the first request.
@@ -126,7 +128,7 @@ const (
 // http.ErrAbortHandler when a response breaks off midway: that is the only way
 // to tell an HTTP/1 client.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := writer{ResponseWriter: w, buffers: &g.buffers, old: !r.ProtoAtLeast(1, 1)}
+	out := writer{ResponseWriter: w, buffers: &g.buffers, upgrades: &g.upgrades, old: !r.ProtoAtLeast(1, 1)}
 	x := &pipeline.Exchange{
 		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
 		Start: g.config.Now(),

@@ -18,8 +18,9 @@ import (
 // writer writes one response and knows whether it has begun.
 type writer struct {
 	http.ResponseWriter
-	buffers *buffers
-	body    *requestBody // of an HTTP/1 request that has one
+	buffers  *buffers
+	upgrades *upgrades
+	body     *requestBody // of an HTTP/1 request that has one
 	// old says that the client speaks HTTP/1.0, which knows no trailers.
 	old     bool
 	written bool
@@ -244,9 +245,11 @@ func (w *writer) upgrade(response *http.Response) error {
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("write the response's head: %w", err)
 	}
+	to, ended := w.upgrades.begin(client, response.Header.Get("Upgrade"))
+	defer ended()
 	done := make(chan error, 2)
 	go func() { done <- pass(backend, buffered.Reader) }()
-	go func() { done <- pass(client, backend) }()
+	go func() { done <- pass(to, backend) }()
 	if err := <-done; err == nil {
 		<-done
 	}

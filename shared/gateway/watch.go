@@ -3,6 +3,7 @@ package gateway
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -46,6 +47,7 @@ func deploymentOf(info *pipeline.Info) analytics.Deployment {
 type watched struct {
 	span      telemetry.Span
 	log       *slog.Logger
+	meter     telemetry.Meter
 	paths     bool
 	coldStart bool
 	path      string // as it was asked for: policies may change what goes on
@@ -54,10 +56,10 @@ type watched struct {
 // watch begins to look at a request, if anybody wants to know.
 func (g *Gateway) watch(r *http.Request, x *pipeline.Exchange) watched {
 	o := g.config.Telemetry
-	if g.config.Access == nil && o.Tracer == nil {
+	if g.config.Access == nil && o.Tracer == nil && o.Meter == nil {
 		return watched{}
 	}
-	w := watched{log: g.config.Access, paths: o.Paths, coldStart: !g.warm.Swap(true), path: x.Path}
+	w := watched{log: g.config.Access, meter: o.Meter, paths: o.Paths, coldStart: !g.warm.Swap(true), path: x.Path}
 	x.Context, w.span = o.Tracer.Start(x.Context, "unrouted", r.Header)
 	x.Now = g.config.Now
 	return w
@@ -67,15 +69,20 @@ func (g *Gateway) watch(r *http.Request, x *pipeline.Exchange) watched {
 // header, a query, a key, or what a path holds in place of a parameter, unless
 // the installation wants to see paths.
 func (w watched) end(out *writer, x *pipeline.Exchange) {
-	if w.log == nil && !w.span.On() {
+	if w.log == nil && w.meter == nil && !w.span.On() {
 		return
+	}
+	now := x.Now()
+	latency := now.Sub(x.Start)
+	if w.meter != nil {
+		w.meter.Request(telemetry.Request{Status: out.status, Cut: out.cut, Latency: latency, Upstream: x.Waited})
 	}
 	var info pipeline.Info
 	if x.Route != nil {
 		info = x.Route.Info
 	}
 	if w.log != nil {
-		w.line(out, x, info)
+		w.line(out, x, info, now, latency)
 	}
 	if !w.span.On() {
 		return
@@ -100,20 +107,19 @@ func (w watched) end(out *writer, x *pipeline.Exchange) {
 
 // line writes the request's one line. Causes of failures have lines of their
 // own, under the same request id.
-func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info) {
+func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now time.Time, latency time.Duration) {
 	h := w.log.Handler()
 	if !h.Enabled(x.Context, slog.LevelInfo) {
 		return
 	}
 	// A Logger would look up who calls it, and what time it is once more: neither is told.
-	now := x.Now()
 	record := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 	attributes := make([]slog.Attr, 0, 13)
 	attributes = append(attributes,
 		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
 		slog.String("method", x.Method), slog.Int("status", out.status), slog.Bool("cut", out.cut),
-		slog.Float64("latency", telemetry.Milliseconds(now.Sub(x.Start))),
+		slog.Float64("latency", telemetry.Milliseconds(latency)),
 		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.Bool("coldStart", w.coldStart))
 	if w.span.On() {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))

@@ -118,7 +118,9 @@ func TestSlowProxyIsClosed(t *testing.T) {
 		startLogging(t, &from{p, "192.0.2.1:1"}, http.HandlerFunc(whoIs), slog.New(slog.DiscardHandler), bounds)
 		slow, whole := p.dial(t), introduced(t, 2, "203.0.113.9:5")
 		begun := time.Now()
+		gaveUp := make(chan struct{})
 		go func() {
+			defer close(gaveUp)
 			for i := range whole {
 				if _, err := io.WriteString(slow, whole[i:i+1]); err != nil {
 					return
@@ -134,6 +136,7 @@ func TestSlowProxyIsClosed(t *testing.T) {
 		if _, err := io.ReadAll(slow.r); err != nil || time.Since(begun) != 5*time.Second {
 			t.Errorf("it ends after %s, %v", time.Since(begun), err)
 		}
+		<-gaveUp
 	})
 }
 

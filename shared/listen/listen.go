@@ -30,6 +30,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
@@ -89,6 +90,8 @@ type Server struct {
 	sleepers sleepers
 	stashes  stashes
 	counts   counts
+	// leaving says that no further request is wanted on a connection.
+	leaving atomic.Bool
 }
 
 // New makes a Server.
@@ -136,6 +139,18 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.http.Serve(&bounded{Listener: l, server: s})
 }
 
+// Leave has each answer from now on be its connection's last, as the answer says: clients
+// come again by whatever sends them elsewhere, and Shutdown finds no connection that is used
+// and idle for a moment, on which a request may be under way to us.
+func (s *Server) Leave() { s.leaving.Store(true) }
+
+// Connections is how many there are.
+func (s *Server) Connections() int {
+	s.counts.mu.Lock()
+	defer s.counts.mu.Unlock()
+	return s.counts.all
+}
+
 // Shutdown ends the listener and idle connections, and waits until all requests are
 // answered.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -163,6 +178,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	r.TLS = c.state
+	if s.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.Method == http.MethodOptions && r.RequestURI == "*":
 		w.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options

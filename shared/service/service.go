@@ -27,6 +27,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"time"
 
@@ -53,6 +54,10 @@ type Service struct {
 	// (https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html,
 	// stopTimeout).
 	Drain time.Duration
+	// Announce is how long a process takes new work after SIGTERM, before Drain begins: its
+	// health is 503, each answer is the last on its connection, and whoever sends it work has
+	// that long to notice. 0 is for a service that answers while it drains.
+	Announce time.Duration
 	// Uses is what it does outside its process, which is what it will be granted.
 	// That it is asked by its clients, and by its other copies, is no use.
 	Uses []api.Use
@@ -63,6 +68,22 @@ type Service struct {
 	// Port's TLS is spoken with, both as PEM. It is a secret: the platform puts it
 	// there from where it keeps such, and no template has its text.
 	Certificate string
+	// Plain is the variable with an address at which the same is answered by plain HTTP, "" for
+	// a service without: behind what ends TLS itself. Nothing is there unless it is set.
+	Plain string
+	// Admin is where its operators ask how it does, the zero value for a service without.
+	Admin Admin
+	// Beside says that a function of its name does the same work in AWS, where an installation
+	// has that one alone. The process is for machines and platforms of an operator's own.
+	Beside bool
+}
+
+// Admin is an address for operators, at which no client asks.
+type Admin struct {
+	// Listen is the variable with the address, host:port.
+	Listen string
+	// Default is the address where that is not set.
+	Default string
 }
 
 // Port is where a service is asked.
@@ -96,4 +117,18 @@ type Process interface {
 	// Drain takes no new work from now on, and returns when none is under way any more or
 	// ctx has ended. It is called while Run still runs.
 	Drain(ctx context.Context)
+}
+
+// Leaver is a Process with a health of its own, which it is to call bad.
+type Leaver interface {
+	// Leave is called once, before Announce.
+	Leave()
+}
+
+// Securer is a Process that answers handshakes itself: by more certificates than the one that
+// the service has.
+type Securer interface {
+	// Secure makes the configuration. own is the service's certificate. The error is of one that
+	// does not fit, and has no secret.
+	Secure(own tls.Certificate) (*tls.Config, error)
 }

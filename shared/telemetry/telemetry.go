@@ -11,6 +11,8 @@
 // span has is in docs/observability.md, and a test holds it to that.
 package telemetry
 
+import "time"
+
 // Options are what an installation tells of itself. The zero value tells
 // nothing but the log's lines.
 type Options struct {
@@ -22,4 +24,20 @@ type Options struct {
 	// a person they say what was asked; in a shared installation a path may
 	// hold what the clients of a project keep to themselves.
 	Paths bool
+	// Meter is told what was measured of each request that the gateway has answered, nil
+	// for nobody.
+	Meter Meter
+}
+
+// Meter adds requests up. It neither blocks nor fails.
+type Meter interface{ Request(r Request) }
+
+// Request is what was measured of a request: the numbers of its line.
+type Request struct {
+	// Status is the answer's, 0 for none.
+	Status int
+	// Cut tells that the answer broke off.
+	Cut bool
+	// Latency is how long it took in all, Upstream how long of that others were waited for.
+	Latency, Upstream time.Duration
 }

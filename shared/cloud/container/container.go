@@ -9,20 +9,19 @@
 // What it is not: for services that take no requests, or for the local process, which
 // runs services within itself (package host).
 //
-// Read container.go first, then task.go for what the platform says of a task. The
+// Read container.go first, then task.go for what the platform says of a task, and watch.go for what
+// operators are told. The
 // platform's rules are those of "Amazon ECS task IAM role" and "Amazon ECS task metadata
 // endpoint version 4" (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/).
 package container
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
 
 	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
@@ -36,7 +35,7 @@ import (
 
 // Open makes a service's process of an installation's parts. address is where its other
 // copies reach it, as an absolute URL without a path, "" where there are none.
-type Open func(p installation.Parts, address string) service.Process
+type Open func(p installation.Parts, address string) (service.Process, error)
 
 // Serve runs a service until ctx ends, which a main has end at SIGTERM, and drains it then.
 // What goes wrong is logged too, so that a main answers an error with the status 1.
@@ -68,24 +67,57 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 	if err != nil {
 		return err
 	}
-	l, err := listen.On(ctx, cmp.Or(getenv(s.Listen), ":"+strconv.Itoa(s.Port.Listens)), "the service "+s.Name, s.Listen)
+	announce := s.Announce
+	if announce > 0 {
+		if announce, err = config.AnnounceFromEnvironment(getenv, announce); err != nil {
+			return fmt.Errorf("read the environment: %w", err)
+		}
+	}
+	all, err := listenersOf(ctx, s, getenv)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }()
-	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", l.Addr().String(), "copy", address, "tls", secure != nil)
-	err = host.Serve(ctx, l, open(parts, address), listen.Options{
-		Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure,
-	}, s.Drain)
+	defer all.close()
+	watched := newWatch(s, &parts)
+	process, err := open(parts, address)
+	if err != nil {
+		return err
+	}
+	if secure, err = secureBy(process, secure); err != nil {
+		return err
+	}
+	o := listen.Options{Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure}
+	at := []host.At{{Listener: all.tls, Options: o, Made: watched.count}}
+	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil)
+	if all.plain != nil {
+		o.TLS = nil
+		at = append(at, host.At{Listener: all.plain, Options: o, Made: watched.count})
+		parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.plain.Addr().String(), "copy", address, "tls", false)
+	}
+	if all.admin != nil {
+		parts.Log.InfoContext(ctx, "operators ask", "service", s.Name, "admin", all.admin.Addr().String())
+		defer watched.serve(ctx, all.admin, parts.Log)()
+	}
+	err = host.ServeAt(ctx, process, host.Times{Announce: announce, Drain: s.Drain}, at...)
 	parts.Telemetry.Tracer.Close(context.WithoutCancel(ctx))
 	return err
 }
 
+// secureBy is how handshakes are answered, nil for no TLS: by the process, if it has a way.
+func secureBy(process service.Process, own *tls.Config) (*tls.Config, error) {
+	by, ok := process.(service.Securer)
+	if own == nil || !ok {
+		return own, nil
+	}
+	return by.Secure(own.Certificates[0])
+}
+
 // settingsOf are the bounds of a listener whose clients come by a load balancer: its
-// addresses are many clients', so that none is bounded unless that is asked for.
+// addresses are many clients', so that none is bounded unless that is asked for, or the
+// balancer says whose they are.
 func settingsOf(getenv func(string) string) (config.Listener, error) {
 	settings, err := config.ListenerFromEnvironment(getenv)
-	if getenv(config.VarConnectionsPerAddress) == "" {
+	if getenv(config.VarConnectionsPerAddress) == "" && !settings.ProxyProtocol {
 		settings.ConnectionsPerAddress = 0
 	}
 	return settings, err

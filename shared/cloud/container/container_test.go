@@ -79,9 +79,9 @@ func started(t *testing.T, e *echo, getenv func(string) string) (origin string, 
 	log, lines := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, declared(), func(_ installation.Parts, address string) service.Process {
+		err := run(ctx, declared(), func(_ installation.Parts, address string) (service.Process, error) {
 			e.address = address
-			return e
+			return e, nil
 		}, getenv, lines)
 		_ = lines.CloseWithError(fmt.Errorf("the service has ended: %w", errors.Join(err, io.EOF)))
 		ended <- err
@@ -207,11 +207,11 @@ func TestServiceThatCannotBeIsRefused(t *testing.T) {
 		"a port that is not": {map[string]string{config.VarRelayCertificate: good, listenAt: "127.0.0.1:99999"}, listenAt},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := run(ctx, declared(), func(installation.Parts, string) service.Process {
+		err := run(ctx, declared(), func(installation.Parts, string) (service.Process, error) {
 			cancel() // it has come too far
 			e := newEcho()
 			close(e.drained)
-			return e
+			return e, nil
 		}, task(c.env), io.Discard)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a-secret") {

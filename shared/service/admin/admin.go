@@ -1,0 +1,38 @@
+// Package admin answers a process's operators, and what looks after it: whether it lives,
+// whether it takes new requests, and what it has measured.
+//
+// What it is not: for clients. It has a listener of its own, which no client reaches, and
+// asks for no credential; nothing that it answers is a secret.
+//
+// There is only this file. docs/gateway-process.md has it for operators.
+package admin
+
+import (
+	"io"
+	"net/http"
+)
+
+// New makes the handler. ready says whether new requests are taken, metrics answers /metrics.
+//
+// /livez is 200 for as long as the process answers anything: what kills a process that drains
+// would cut what is under way.
+func New(ready func() bool, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			say(w, http.StatusServiceUnavailable, "draining\n")
+			return
+		}
+		say(w, http.StatusOK, "ok\n")
+	})
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}
