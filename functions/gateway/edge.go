@@ -47,7 +47,7 @@ func OpenEnding(p installation.Parts) (handler any, end func(context.Context), e
 // optionsOf are those of a gateway that is a process of its own: it asks services behind
 // tunnels by the relay's address, where the installation has one.
 func optionsOf(p installation.Parts) (Options, error) {
-	o := Options{Refused: append(RuntimeAPI(os.Getenv), operators(os.Getenv)...)}
+	o := Options{Refused: RuntimeAPI(os.Getenv)}
 	if p.Config.Relay != "" {
 		at, err := url.Parse(p.Config.Relay)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Refused = append(o.Refused, operators(os.Getenv)...)
 	made, err := New(p, o)
 	if err != nil {
 		return nil, err
@@ -57,7 +59,7 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 func operators(getenv func(string) string) []netip.AddrPort {
 	_, text, err := net.SplitHostPort(cmp.Or(getenv(Beside.Admin.Listen), Beside.Admin.Default))
 	port, wrong := strconv.ParseUint(text, 10, 16)
-	if err != nil || wrong != nil {
+	if err != nil || wrong != nil || port == 0 { // which would be all ports
 		return nil
 	}
 	return []netip.AddrPort{

@@ -1,0 +1,362 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// site is an installation that processes of their own can open, with a deployment whose
+// route has a strict limit for all.
+type site struct {
+	*testing.T
+	parts  installation.Parts
+	env    []string
+	binary string
+}
+
+const processDomain = "gateway.test"
+
+func newSite(t *testing.T, limit int) *site {
+	t.Helper()
+	s := &site{T: t, binary: filepath.Join(t.TempDir(), "container")}
+	w := functionstest.New(t).Live()
+	emulator := storetest.StartDynoxide(t, "")
+	client := store.Connect(storetest.Config(), emulator.Endpoint)
+	s.must(store.CreateTable(t.Context(), client, "table"))
+	objects := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, object, err := w.Objects.Get(r.Context(), strings.TrimPrefix(r.URL.Path, "/bucket/"), "", 1<<20)
+		if err != nil {
+			out.WriteHeader(http.StatusNotFound)
+			return
+		}
+		out.Header().Set("Etag", `"`+object.ETag+`"`)
+		_, _ = io.Copy(out, body)
+	}))
+	t.Cleanup(objects.Close)
+	key := filepath.Join(t.TempDir(), "root.key")
+	s.parts = w.Parts
+	s.parts.Table, s.parts.Now, s.parts.Random = storetest.Over(t, store.NewDynamoDB(client, "table")), time.Now, rand.Reader
+	s.parts.IDs, s.parts.Key = ids.NewSource(rand.Reader, time.Now), seal.OpenFile(key)
+	s.parts.Config.PrivateUpstreams = true
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(up.Close)
+
+	component := func(options string) project.Component {
+		return project.Component{Export: "urlForwardHandler", Module: "$import(@gatewright/runtime)", Options: json.RawMessage(options)}
+	}
+	a := &project.Artifact{
+		Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: shopName},
+		Policies: map[string]project.Policy{"limit": {
+			Name: "limit", Type: "rate-limit-inbound", Handler: component(fmt.Sprintf(`{"rateLimitBy":"all","requestsAllowed":%d,"timeWindowMinutes":525600,"mode":"strict"}`, limit)),
+		}},
+		Routes: []project.Route{{
+			Method: http.MethodGet, Path: "/x", PathMode: project.OpenAPIPath, Handler: component(`{"baseUrl":"` + up.URL + `"}`), Inbound: []string{"limit"}, CORSPolicy: "none",
+		}},
+	}
+	artifact, err := artifacts.Open(s.parts).Put(t.Context(), shopName, a)
+	s.must(err)
+	s.must(s.parts.Table.Commit(t.Context(),
+		store.Put(deployments.Key(shopName), deployments.Record{
+			Name: shopName, AccountID: "a-1", Project: "shop", Branch: "main", Kind: environment.Production, Latest: 1,
+			Served: &deployments.Served{Number: 1, Artifact: artifact},
+		}),
+		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"})))
+
+	s.env = append(os.Environ(),
+		config.VarTable+"=table", config.VarBucket+"=bucket", config.VarKeyFile+"="+key, config.VarPrivateUpstreams+"=true",
+		config.VarDeploymentURL+"=https://{deployment}."+processDomain, config.VarDynamoDBEndpoint+"="+emulator.Endpoint, config.VarS3Endpoint+"="+objects.URL,
+		config.VarTLSAddr+"=127.0.0.1:0", config.VarAdminAddr+"=127.0.0.1:0", config.VarAnnounce+"=500ms",
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", s.binary, "./container")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the process: %v\n%s", err, out)
+	}
+	return s
+}
+
+func (s *site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// running is a gateway process.
+type running struct {
+	*site
+	cmd            *exec.Cmd
+	address, admin string
+	ready          atomic.Bool
+	ended          chan error
+}
+
+// start starts one, and returns when it serves.
+func (s *site) start() *running {
+	s.Helper()
+	p := &running{site: s, cmd: exec.CommandContext(s.Context(), s.binary), ended: make(chan error, 1)}
+	p.cmd.Env = s.env
+	out, err := p.cmd.StdoutPipe()
+	s.must(err)
+	s.must(p.cmd.Start())
+	lines := bufio.NewScanner(out)
+	for p.admin == "" && lines.Scan() {
+		var line struct{ Msg, Address, Admin, Error string }
+		s.must(json.Unmarshal(lines.Bytes(), &line))
+		if line.Address != "" {
+			p.address = line.Address
+		}
+		p.admin = line.Admin
+	}
+	if p.admin == "" {
+		s.Fatalf("it does not listen: %s", lines.Text())
+	}
+	go func() {
+		_, _ = io.Copy(s.Output(), out)
+		p.ended <- p.cmd.Wait()
+	}()
+	p.ready.Store(true)
+	return p
+}
+
+// stop has it end, and waits until it has.
+func (p *running) stop() {
+	p.Helper()
+	p.must(p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := <-p.ended; err != nil {
+		p.Errorf("it ends with %v", err)
+	}
+}
+
+// get asks at a path of the address for operators.
+func (p *running) get(path string) (int, string) {
+	p.Helper()
+	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.admin+path, nil)
+	p.must(err)
+	out, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = out.Body.Close() }()
+	body, err := io.ReadAll(out.Body)
+	p.must(err)
+	return out.StatusCode, string(body)
+}
+
+// ask asks for the deployment, and gives the status.
+func (p *running) ask(client *http.Client) (int, error) {
+	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.address+"/x", nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Host = shopName + "." + processDomain
+	out, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, out.Body)
+	return out.StatusCode, out.Body.Close()
+}
+
+// TestLimitIsExactOverProcesses, the gateway within another process included, and what one had
+// leased when it was told to end is there for the others.
+func TestLimitIsExactOverProcesses(t *testing.T) {
+	const limit = 100
+	s := newSite(t, limit)
+	one, other := s.start(), s.start()
+	within, err := gateway.New(s.parts, gateway.Options{})
+	s.must(err)
+	admitted := 0
+	take := func(ask func() (int, error)) {
+		t.Helper()
+		switch status, err := ask(); {
+		case err != nil:
+			t.Fatal(err)
+		case status == http.StatusOK:
+			admitted++
+		case status != http.StatusTooManyRequests:
+			t.Fatalf("answered %d", status)
+		}
+	}
+	byOne := func() (int, error) { return one.ask(http.DefaultClient) }
+	for range 20 {
+		take(byOne)
+	}
+	one.stop() // with some of its lease unspent
+	for range limit {
+		take(func() (int, error) { return other.ask(http.DefaultClient) })
+		take(func() (int, error) {
+			w := httptest.NewRecorder()
+			within.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+shopName+"."+processDomain+"/x", nil))
+			return w.Code, nil
+		})
+	}
+	if admitted != limit {
+		t.Errorf("%d are admitted, want %d", admitted, limit)
+	}
+	other.stop()
+}
+
+// TestNoRequestIsLostOverSIGTERM: clients come by what looks at /readyz, as balancers do, while
+// processes are replaced one after the other.
+func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
+	s := newSite(t, 1<<40)
+	var mu sync.Mutex
+	all := []*running{s.start(), s.start()}
+	pick := func(i int) *running {
+		mu.Lock()
+		defer mu.Unlock()
+		for k := range all {
+			if p := all[(i+k)%len(all)]; p.ready.Load() {
+				return p
+			}
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var asked, lost atomic.Int64
+	for c := range 8 {
+		clients.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}} // with a connection that it keeps
+			defer client.CloseIdleConnections()
+			for i := c; ctx.Err() == nil; i++ {
+				asked.Add(1)
+				if status, err := pick(i).ask(client); err != nil || status != http.StatusOK {
+					lost.Add(1)
+					t.Errorf("answered %d, %v", status, err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		fresh := s.start()
+		mu.Lock()
+		old := all[0]
+		all = append(all[1:], fresh)
+		mu.Unlock()
+		// It is told, and the balancer sees it a little later.
+		s.must(old.cmd.Process.Signal(syscall.SIGTERM))
+		for status := http.StatusOK; status == http.StatusOK; {
+			status, _ = old.get("/readyz")
+		}
+		old.ready.Store(false)
+		if err := <-old.ended; err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	stop()
+	clients.Wait()
+	if lost.Load() > 0 || asked.Load() < 100 {
+		t.Errorf("%d of %d requests are lost", lost.Load(), asked.Load())
+	}
+	for _, p := range all {
+		p.stop()
+	}
+}
+
+// TestOperatorsAskAtTheirOwnAddress, and clients cannot.
+func TestOperatorsAskAtTheirOwnAddress(t *testing.T) {
+	s := newSite(t, 10)
+	p := s.start()
+	for range 3 {
+		if status, err := p.ask(http.DefaultClient); status != http.StatusOK || err != nil {
+			t.Fatal(status, err)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		if status, body := p.get(path); status != http.StatusOK || body != "ok\n" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	status, body := p.get("/metrics")
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if status != http.StatusOK || err != nil {
+		t.Fatal(status, err)
+	}
+	answered := 0.0
+	for _, m := range families["gatewright_requests_total"].GetMetric() {
+		if m.GetLabel()[0].GetValue() == "2xx" {
+			answered = m.GetCounter().GetValue()
+		}
+	}
+	if answered != 3 || families["gatewright_connections"].GetMetric()[0].GetGauge().GetValue() < 1 {
+		t.Errorf("metrics are\n%s", body)
+	}
+	if strings.Contains(body, shopName) || strings.Contains(body, `"/x"`) {
+		t.Error("a metric has a deployment or a path")
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+path, nil)
+		s.must(err)
+		out, err := http.DefaultClient.Do(r)
+		s.must(err)
+		_ = out.Body.Close()
+		if out.StatusCode != http.StatusNotFound {
+			t.Errorf("a client is answered %s at %s", out.Status, path)
+		}
+	}
+	p.stop()
+}
+
+// TestProcessHasACertificateOfItsDomain, and is refused with another.
+func TestProcessHasACertificateOfItsDomain(t *testing.T) {
+	s := newShop(t, 1)
+	opened, err := gateway.OpenProcess(s.parts, "")
+	s.must(err)
+	secure := func(of string) (*tls.Config, error) {
+		own := pkitest.CA(t, "CA", time.Now()).Client(t, of, time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{of} }).TLS(t)
+		return opened.(service.Securer).Secure(own)
+	}
+	if _, err := secure("*.elsewhere.test"); err == nil || !strings.Contains(err.Error(), config.VarCertificate) || !strings.Contains(err.Error(), "*."+processDomain) {
+		t.Errorf("error %v", err)
+	}
+	c, err := secure("*." + processDomain)
+	s.must(err)
+	for name, known := range map[string]bool{shopName + "." + processDomain: true, "nobody.test": false} {
+		ours, theirs := net.Pipe()
+		go func() { _ = tls.Server(theirs, c).HandshakeContext(t.Context()) }()
+		err := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true}).HandshakeContext(t.Context()) //nolint:gosec // G402: who it is, is not the question
+		if (err == nil) != known {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = ours.Close()
+	}
+}
