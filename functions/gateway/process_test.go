@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,7 +102,7 @@ func newSite(t *testing.T, limit int) *site {
 	s.env = append(os.Environ(),
 		config.VarTable+"=table", config.VarBucket+"=bucket", config.VarKeyFile+"="+key, config.VarPrivateUpstreams+"=true",
 		config.VarDeploymentURL+"=https://{deployment}."+processDomain, config.VarDynamoDBEndpoint+"="+emulator.Endpoint, config.VarS3Endpoint+"="+objects.URL,
-		config.VarTLSAddr+"=127.0.0.1:0", config.VarAdminAddr+"=127.0.0.1:0", config.VarAnnounce+"=500ms",
+		config.VarTLSAddr+"=127.0.0.1:0", config.VarAdminAddr+"=127.0.0.1:0", config.VarAnnounce+"=2s",
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", s.binary, "./container")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -232,6 +233,9 @@ func TestLimitIsExactOverProcesses(t *testing.T) {
 	other.stop()
 }
 
+// noticed is after how many requests a balancer has noticed that a process leaves.
+const noticed = 16
+
 // TestNoRequestIsLostOverSIGTERM: clients come by what looks at /readyz, as balancers do, while
 // processes are replaced one after the other.
 func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
@@ -275,6 +279,9 @@ func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
 		s.must(old.cmd.Process.Signal(syscall.SIGTERM))
 		for status := http.StatusOK; status == http.StatusOK; {
 			status, _ = old.get("/readyz")
+		}
+		for seen := asked.Load(); asked.Load() < seen+noticed && lost.Load() == 0; {
+			runtime.Gosched()
 		}
 		old.ready.Store(false)
 		if err := <-old.ended; err != nil {
@@ -353,7 +360,7 @@ func TestProcessHasACertificateOfItsDomain(t *testing.T) {
 	for name, known := range map[string]bool{shopName + "." + processDomain: true, "nobody.test": false} {
 		ours, theirs := net.Pipe()
 		go func() { _ = tls.Server(theirs, c).HandshakeContext(t.Context()) }()
-		err := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true}).HandshakeContext(t.Context()) //nolint:gosec // G402: who it is, is not the question
+		err := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true}).HandshakeContext(t.Context())
 		if (err == nil) != known {
 			t.Errorf("%s: %v", name, err)
 		}

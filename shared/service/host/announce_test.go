@@ -59,6 +59,11 @@ func TestAnswersSayThatTheyAreTheLast(t *testing.T) {
 		default:
 		}
 	}
+	select {
+	case <-p.drained:
+		t.Error("it drains before its end was announced for as long as it is to be")
+	default:
+	}
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
