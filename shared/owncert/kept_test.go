@@ -1,19 +1,18 @@
 package owncert
 
 import (
-	"maps"
-	"net"
-	"net/http/httptest"
-	"slices"
-	"sync/atomic"
-
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/crypto/acme/autocert"
