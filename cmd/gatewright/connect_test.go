@@ -263,3 +263,9 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 	}
 	start(t, nil, "tunnel", "connect", "--help").ends(0, "Exit codes:")
 }
+
+// TestGatewayNeedsAnInstallation: it says which settings are missing, and ends.
+func TestGatewayNeedsAnInstallation(t *testing.T) {
+	t.Parallel()
+	start(t, []string{"AWS_REGION=eu-west-1"}, "gateway").ends(exitOther, "GATEWRIGHT_TABLE is not set", "GATEWRIGHT_BUCKET is not set")
+}

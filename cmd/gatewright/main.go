@@ -22,8 +22,10 @@ import (
 	"github.com/spf13/pflag"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
+	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/product"
 	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/cloud/container"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
@@ -134,7 +136,21 @@ func command() *cobra.Command {
 	group.AddCommand(connectCommand())
 	root.AddCommand(group)
 	root.AddCommand(product.Server.Commands()...)
+	root.AddCommand(gatewayCommand())
 	return root
+}
+
+// gatewayCommand serves deployments beside an installation, as the container of the gateway does. What goes wrong
+// is in its log too.
+func gatewayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve an installation's deployments by a process of their own (docs/gateway-process.md)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return container.Serve(cmd.Context(), gateway.Beside, gateway.OpenProcess)
+		},
+	}
 }
 
 // valueOf says what a flag takes.
