@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -165,6 +166,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarUnderscores:      strconv.FormatBool(c.HeaderUnderscores),
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),
 		config.VarHeaderFields:     strconv.Itoa(c.HeaderFields),
+		config.VarTrustedProxies:   prefixes(c.TrustedProxies),
 	}
 	for _, name := range telemetry.Variables() {
 		if value := getenv(name); value != "" {
@@ -172,6 +174,15 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		}
 	}
 	return env
+}
+
+// prefixes are addresses as a setting has them.
+func prefixes(all []netip.Prefix) string {
+	text := make([]string, len(all))
+	for i, p := range all {
+		text[i] = p.String()
+	}
+	return strings.Join(text, " ")
 }
 
 // edge calls a function with the events of a REST API.
