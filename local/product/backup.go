@@ -47,7 +47,7 @@ func restoreCommand(a administration) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make the data directory of a backup",
-		Long:  "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir() + ", of a backup. It must not be there, or be empty.",
+		Long:  "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir + ", of a backup. It must not be there, or be empty.",
 		Args:  namesFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
@@ -62,7 +62,7 @@ func importCommand(a administration) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import OLD",
 		Short: "Make the data directory of one of an earlier version",
-		Long: "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir() + ", of one of a version that kept its data in emulators of DynamoDB\n" +
+		Long: "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir + ", of one of a version that kept its data in emulators of DynamoDB\n" +
 			"and S3. OLD is only read; the data directory must not be there, or be empty.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -38,13 +38,25 @@ type Program struct {
 	// Typed is what stands before a command's words.
 	Typed string
 	// server says that it is for a machine with a domain, and not for a laptop.
-	server bool
+	server               bool
+	gatewayAddr, tlsAddr string
+	dataDir              string
+	// stopTimeout is how long requests that are under way have at a stop.
+	stopTimeout time.Duration
 }
 
 // The programs: of a checkout on a laptop, and of one server.
 var (
-	Laptop = Program{Typed: "go run ./local"}
-	Server = Program{Typed: "gatewright", server: true}
+	Laptop = Program{
+		Typed:       "go run ./local",
+		gatewayAddr: config.DefaultGatewayAddr, tlsAddr: config.DefaultTLSAddr, dataDir: config.DefaultDataDir,
+		stopTimeout: 3 * time.Second, // nobody waits for it
+	}
+	Server = Program{
+		Typed: "gatewright", server: true,
+		gatewayAddr: config.DefaultServerGatewayAddr, tlsAddr: config.DefaultServerTLSAddr, dataDir: config.DefaultServerDataDir,
+		stopTimeout: 30 * time.Second,
+	}
 )
 
 // Main is a program that is the product and nothing else, with an exit code.

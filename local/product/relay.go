@@ -41,7 +41,7 @@ func addr(l net.Listener) net.Addr {
 func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, log *slog.Logger) error {
 	return host.Serve(ctx, l, p.relay, listen.Options{
 		Settings: s.listener, IDs: p.ids, Log: log.With("listener", "the relay of tunnels"),
-	}, s.program.stopTimeout())
+	}, s.program.stopTimeout)
 }
 
 // keepRelay does what the relay has to do from time to time, where others listen for it, until ctx ends, and
@@ -51,7 +51,7 @@ func (p *product) keepRelay(ctx context.Context, s settings) error {
 	var running sync.WaitGroup
 	running.Go(func() { p.relay.Run(life) })
 	<-ctx.Done()
-	last, cancel := context.WithTimeout(life, s.program.stopTimeout())
+	last, cancel := context.WithTimeout(life, s.program.stopTimeout)
 	defer cancel()
 	p.relay.Drain(last)
 	end()
@@ -80,7 +80,7 @@ func (w *bootstraps) startRelay(ctx context.Context, o *opened, at net.Addr) (*r
 	origin := o.parts.Config.Relay
 	child, err := supervise.Start(ctx, supervise.Spec{
 		Name: "the relay", Path: path, Env: w.environment(at),
-		Log: log, Tail: log.Last, StopTimeout: laptopStopTimeout,
+		Log: log, Tail: log.Last, StopTimeout: Laptop.stopTimeout,
 		Ready: func(ctx context.Context) error { return healthy(ctx, origin+relay.Service.Health) },
 	}, o.parts.Log)
 	if err != nil {

@@ -183,7 +183,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 			return nil
 		})
 	}
-	work.Go(func() error { return p.runTriggers(ctx, s.program.stopTimeout()) })
+	work.Go(func() error { return p.runTriggers(ctx, s.program.stopTimeout) })
 	if p.keep != nil {
 		work.Go(func() error {
 			p.keep(ctx)
@@ -216,7 +216,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	case <-ctx.Done():
 		t.Step("Stopping")
 		<-ended
-		p.stop(ctx, s.program.stopTimeout())
+		p.stop(ctx, s.program.stopTimeout)
 	}
 	if cause := context.Cause(ctx); cause != nil && asked.Err() == nil && !errors.Is(cause, errInterrupted) {
 		return cause
@@ -296,7 +296,7 @@ func serve(ctx context.Context, name string, s settings, l net.Listener, o liste
 		return fmt.Errorf("serve %s: %w", name, err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.program.stopTimeout())
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.program.stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(end); err != nil {
 		_ = server.Close() // streams and upgraded connections have no end of their own

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/owncert"
@@ -49,42 +48,6 @@ type settings struct {
 	getenv      func(string) string
 }
 
-// stopTimeout is how long requests and calls that are under way get at the end.
-func (p Program) stopTimeout() time.Duration {
-	if p.server {
-		return serverStopTimeout
-	}
-	return laptopStopTimeout
-}
-
-// How long requests that are under way have at a stop. Nobody waits for a laptop's.
-const (
-	laptopStopTimeout = 3 * time.Second
-	serverStopTimeout = 30 * time.Second
-)
-
-// dataDir is where data are without a setting.
-func (p Program) dataDir() string {
-	if p.server {
-		return config.DefaultServerDataDir
-	}
-	return config.DefaultDataDir
-}
-
-func (p Program) gatewayAddr() string {
-	if p.server {
-		return config.DefaultServerGatewayAddr
-	}
-	return config.DefaultGatewayAddr
-}
-
-func (p Program) tlsAddr() string {
-	if p.server {
-		return config.DefaultServerTLSAddr
-	}
-	return config.DefaultTLSAddr
-}
-
 // settings reads what the environment says, by getenv (os.Getenv outside tests).
 func (p Program) settings(getenv func(string) string) (settings, error) {
 	value := func(name, otherwise string) string { return cmp.Or(getenv(name), otherwise) }
@@ -92,8 +55,8 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		program:     p,
 		domain:      strings.ToLower(getenv(config.VarDomain)),
 		apiAddr:     value(config.VarAPIAddr, config.DefaultAPIAddr),
-		gatewayAddr: value(config.VarGatewayAddr, p.gatewayAddr()),
-		tlsAddr:     value(config.VarTLSAddr, p.tlsAddr()),
+		gatewayAddr: value(config.VarGatewayAddr, p.gatewayAddr),
+		tlsAddr:     value(config.VarTLSAddr, p.tlsAddr),
 		relayAddr:   value(config.VarRelayAddr, config.DefaultRelayAddr),
 		readyFile:   getenv(config.VarReadyFile),
 		certificate: getenv(config.VarTLSCertificate), certificateKey: getenv(config.VarTLSKey),
@@ -103,7 +66,7 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		getenv:    getenv,
 	}
 	// Another database, which knows nothing of the first one, and the other way round.
-	s.dataDir = value(config.VarDataDir, p.dataDir())
+	s.dataDir = value(config.VarDataDir, p.dataDir)
 	if s.functions != "" {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
