@@ -13,10 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,7 +51,10 @@ func main() {
 // run is main with an exit code.
 func run(args []string) int {
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
-	ctx, stop := stoppable(context.Background(), problems)
+	ctx, stop := terminal.Interruptible(context.Background(), errStopped, func() {
+		problems.Fail(errors.New("stopped at once, with work under way"))
+		os.Exit(exitOther)
+	})
 	defer stop()
 	root := command()
 	root.SetArgs(args)
@@ -79,36 +79,6 @@ func run(args []string) int {
 	}
 	problems.Fail(err)
 	return exitOther
-}
-
-// repeatedSignal is within which time signals count as one: a launcher may pass on what
-// the terminal has sent to all.
-const repeatedSignal = 300 * time.Millisecond
-
-// stoppable returns a context that the first Ctrl-C (or SIGTERM, or the terminal's end)
-// ends. The second one ends the process at once.
-func stoppable(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		if _, ok := <-signals; !ok {
-			return
-		}
-		first := time.Now()
-		cancel(errStopped)
-		for range signals {
-			if time.Since(first) > repeatedSignal {
-				t.Fail(errors.New("stopped at once, with requests under way"))
-				os.Exit(exitOther)
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(signals)
-		cancel(nil)
-	}
 }
 
 // command is the command line.

@@ -18,9 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -62,7 +60,10 @@ var (
 // Main is a program that is the product and nothing else, with an exit code.
 func (p Program) Main(ctx context.Context, args []string) int {
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
-	ctx, stop := interruptible(ctx, problems)
+	ctx, stop := terminal.Interruptible(ctx, errInterrupted, func() {
+		problems.Fail(errors.New("stopped at once; the next start goes on from what was acknowledged"))
+		os.Exit(ExitInterrupted)
+	})
 	defer stop()
 	root := p.command(administration{program: p}) //nolint:contextcheck // it has ctx from ExecuteContext
 	root.SetArgs(args)
@@ -81,39 +82,6 @@ const ExitInterrupted = 130
 
 // errInterrupted ends a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
-
-// repeatedSignal is within which time signals count as one.
-const repeatedSignal = 300 * time.Millisecond
-
-// interruptible returns a context that the first Ctrl-C (or SIGTERM, or the
-// terminal's end) ends. The second one ends the process at once; its children
-// go with it.
-func interruptible(ctx context.Context, t *terminal.Terminal) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		if _, ok := <-signals; !ok {
-			return
-		}
-		cancel(errInterrupted)
-		for first := time.Now(); ; {
-			if _, ok := <-signals; !ok {
-				return
-			}
-			// A launcher may pass on what the terminal has sent to all.
-			if time.Since(first) > repeatedSignal {
-				t.Fail(errors.New("stopped at once; the next start goes on from what was acknowledged"))
-				os.Exit(ExitInterrupted)
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(signals)
-		cancel(nil)
-	}
-}
 
 // command is the command line of a program that is the product and nothing else: it starts it.
 func (p Program) command(a administration) *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/local/emulator"
@@ -47,16 +46,7 @@ func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, lo
 // keepRelay does what the relay has to do from time to time, where others listen for it, until ctx ends, and
 // then has agents leave.
 func (p *product) keepRelay(ctx context.Context, s settings) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { p.relay.Run(life) })
-	<-ctx.Done()
-	last, cancel := context.WithTimeout(life, s.program.stopTimeout)
-	defer cancel()
-	p.relay.Drain(last)
-	end()
-	running.Wait()
-	return nil
+	return host.ServeAt(ctx, p.relay, host.Times{Drain: s.program.stopTimeout})
 }
 
 // startRelay starts the relay as a process of its own, which is asked as in AWS: by
