@@ -21,6 +21,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -97,6 +98,7 @@ type Server struct {
 // New makes a Server.
 func New(o Options) *Server {
 	s := &Server{handler: o.Handler, settings: o.Settings, tls: o.TLS, sleepers: newSleepers()}
+	s.counts.most, s.counts.mostOfOne, s.counts.of = cmp.Or(o.Settings.Connections, defaultConnections()), o.Settings.ConnectionsPerAddress, make(map[netip.Addr]int)
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
@@ -130,12 +132,7 @@ func New(o Options) *Server {
 // Serve answers on l until Shutdown or Close, whose http.ErrServerClosed it returns.
 // It is called once.
 func (s *Server) Serve(l net.Listener) error {
-	most := s.settings.Connections
-	if most == 0 {
-		most = defaultConnections()
-	}
 	go func() { _ = s.http.Serve(&s.sleepers) }()
-	s.counts = counts{most: most, mostOfOne: s.settings.ConnectionsPerAddress, of: make(map[netip.Addr]int)}
 	return s.http.Serve(&bounded{Listener: l, server: s})
 }
 

@@ -1,11 +1,15 @@
 package listen
 
 import (
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // TestAddressThatCannotBeListenedOnSaysWhatToDo, by what the system says of it.
@@ -22,4 +26,23 @@ func TestAddressThatCannotBeListenedOnSaysWhatToDo(t *testing.T) {
 			t.Errorf("%v is told as %q", err, told)
 		}
 	}
+}
+
+// TestConnectionsAreCountedBeforeAnybodyServes: who watches a process may ask at any time.
+func TestConnectionsAreCountedBeforeAnybodyServes(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Handler: http.NotFoundHandler(), Settings: config.DefaultListener(), Log: slog.New(slog.DiscardHandler)})
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	for range 1000 { // beside its start, which the race detector watches
+		if n := s.Connections(); n != 0 {
+			t.Fatalf("there are %d", n)
+		}
+	}
+	_ = s.Close()
+	<-served
 }
