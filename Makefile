@@ -60,7 +60,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images relay-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -140,7 +140,7 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 	@go test -count=1 -timeout=15m ./local/scenario
 
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
-	@bubbles=$$(mktemp) && trap 'rm -f "$$bubbles"' EXIT && go list -test -f '$(BUBBLES)' $(RACE) | sed 's/\.test$$//' | sort -u >"$$bubbles" && set -x && \
+	@bubbles=$$(mktemp) && trap 'rm -f "$$bubbles"' EXIT && go list -test -f '$(BUBBLES)' $(RACE) | sed 's/\.test$$//' | sort -u >"$$bubbles" && \
 		go test -race -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -cpu=1 -timeout=15m $$(cat "$$bubbles")
 
 # The systems that `make run` is for; of each, the one that check compiles, since nothing of ours depends on the
@@ -168,7 +168,7 @@ lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
 	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
 	@for s in $(SERVICES); do mkdir -p dist/lint/assets/$$s && touch dist/lint/assets/$$s/container; done
-	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com -c relayDomain=relay.example.com \
+	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com -c relayDomain=relay.example.com -c gatewayTasks=2 \
 		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
 	$(CFN_LINT) dist/lint/cdk.out/*.template.json
 
@@ -220,7 +220,7 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 	@region=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}; test -n "$$region" || { echo "make bootstrap needs AWS_REGION=, the region of the installations" >&2; exit 2; }; \
 		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
 
-deploy: asks-deploy $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
+deploy: asks-deploy $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT))$(findstring gatewayTasks=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
 	$(CDK) deploy --all --require-approval never -c stage=$(STAGE) $(CONTEXT)
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
@@ -228,21 +228,23 @@ images: asks-images build ## upload the images of services to your AWS account, 
 	@aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text | \
 		go run ./infra/publish -assets dist/$(ARCH) -architecture $(ARCH)
 
-# The key is in no list of processes. Relays read it when they start: those that run are replaced, one after the other, without losing a request.
-relay-certificate: SHELL := bash
-relay-certificate: .SHELLFLAGS := -o pipefail -c
-relay-certificate: export RELAY_CHAIN = $(CHAIN)
-relay-certificate: export RELAY_KEY = $(KEY)
-relay-certificate: export RELAY_DOMAIN = $(DOMAIN)
-relay-certificate: ## give the relays of an installation a certificate, or the next one: DOMAIN=relay.example.com CHAIN=fullchain.pem KEY=privkey.pem [STAGE=dev]
-	@test -n "$$RELAY_DOMAIN" && test -n "$$RELAY_CHAIN" && test -n "$$RELAY_KEY" || { echo "make relay-certificate needs DOMAIN=, the relay's name, CHAIN=, the file of its certificate and those that signed it, and KEY=, the file of its private key" >&2; exit 2; }
-	@for file in "$$RELAY_CHAIN" "$$RELAY_KEY"; do test -f "$$file" || { echo "make relay-certificate finds no file $$file" >&2; exit 2; }; done
+# The key is in no list of processes. Services read it when they start: those that run are replaced, one after the other, without losing a request.
+service-certificate: SHELL := bash
+service-certificate: .SHELLFLAGS := -o pipefail -c
+service-certificate: export SERVED_BY = $(SERVICE)
+service-certificate: export SERVED_CHAIN = $(CHAIN)
+service-certificate: export SERVED_KEY = $(KEY)
+service-certificate: export SERVED_DOMAIN = $(DOMAIN)
+service-certificate: ## give a service its certificate, or the next one: SERVICE=relay|gateway DOMAIN=relay.example.com CHAIN=fullchain.pem KEY=privkey.pem [STAGE=dev]
+	@case "$$SERVED_BY" in relay|gateway) ;; *) echo "make service-certificate needs SERVICE=relay, or SERVICE=gateway for gateways that are processes" >&2; exit 2;; esac
+	@test -n "$$SERVED_DOMAIN" && test -n "$$SERVED_CHAIN" && test -n "$$SERVED_KEY" || { echo "make service-certificate needs DOMAIN=, the service's name, CHAIN=, the file of its certificate and those that signed it, and KEY=, the file of its private key" >&2; exit 2; }
+	@for file in "$$SERVED_CHAIN" "$$SERVED_KEY"; do test -f "$$file" || { echo "make service-certificate finds no file $$file" >&2; exit 2; }; done
 	$(call asks_aws,make run)
-	@text=$$(go run ./infra/certificate -domain "$$RELAY_DOMAIN" -chain "$$RELAY_CHAIN" -key "$$RELAY_KEY") && printf '%s\n' "$$text" | aws ssm put-parameter \
-		--name /gatewright/$(STAGE)/relay-certificate --type SecureString --tier Intelligent-Tiering --overwrite --value file:///dev/stdin --query Tier --output text >/dev/null
-	@if test -n "$$(aws ecs describe-clusters --clusters gatewright-$(STAGE)-relay --query "clusters[?status=='ACTIVE'].clusterName" --output text)"; then \
-		aws ecs update-service --cluster gatewright-$(STAGE)-relay --service relay --force-new-deployment --query service.status --output text >/dev/null && \
-		echo "The relays are being replaced by ones that have the certificate."; else echo "The certificate is kept. Deploy with -c relayDomain=$$RELAY_DOMAIN, and the relays have it."; fi
+	@text=$$(go run ./infra/certificate -domain "$$SERVED_DOMAIN" -chain "$$SERVED_CHAIN" -key "$$SERVED_KEY") && printf '%s\n' "$$text" | aws ssm put-parameter \
+		--name "/gatewright/$(STAGE)/$$SERVED_BY-certificate" --type SecureString --tier Intelligent-Tiering --overwrite --value file:///dev/stdin --query Tier --output text >/dev/null
+	@if test -n "$$(aws ecs describe-clusters --clusters "gatewright-$(STAGE)-$$SERVED_BY" --query "clusters[?status=='ACTIVE'].clusterName" --output text)"; then \
+		aws ecs update-service --cluster "gatewright-$(STAGE)-$$SERVED_BY" --service "$$SERVED_BY" --force-new-deployment --query service.status --output text >/dev/null && \
+		echo "The tasks are being replaced by ones that have the certificate."; else echo "The certificate is kept, and tasks have it once they are deployed: docs/aws.md."; fi
 
 diff: asks-diff $(CDK) build ## show what make deploy would change
 	$(CDK) diff -c stage=$(STAGE) $(CONTEXT)

@@ -301,7 +301,7 @@ func (a assembly) grants() map[string][]statement {
 var withoutResources = []string{"dynamodb:ListStreams", "ecr:GetAuthorizationToken", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
 
 func TestNoGrantIsWiderThanItsUse(t *testing.T) {
-	for role, statements := range synthesise(t, relayed(nil)).grants() {
+	for role, statements := range synthesise(t, serving(nil)).grants() {
 		for _, s := range statements {
 			for _, action := range s.actions {
 				if strings.Contains(action, "*") || action == "dynamodb:Scan" {

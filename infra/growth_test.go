@@ -19,7 +19,7 @@ const (
 // TestStacksStayBelowTheirLimit deploys a product of the expected size: what is
 // declared today, and invented groups that make up for what is missing.
 func TestStacksStayBelowTheirLimit(t *testing.T) {
-	s := settingsFor(t, relayed(nil))
+	s := settingsFor(t, serving(nil))
 	fs := grown(declaredFunctions(s))
 	var operations []string
 	for _, f := range fs {

@@ -9,8 +9,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/gatewright/gatewright/shared/service"
 )
 
 // The two REST APIs.
@@ -20,7 +18,7 @@ const (
 )
 
 // newInstallation makes the stack of an installation of functions and services.
-func newInstallation(app awscdk.App, s Settings, declarations []declared, services []service.Service) {
+func newInstallation(app awscdk.App, s Settings, declarations []declared, services []deployment) {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},

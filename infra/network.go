@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"net/url"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/service/admin"
 )
 
 // network is where a service's tasks run: two public subnets in two zones, and
@@ -34,11 +36,12 @@ var (
 const (
 	everywhere = "0.0.0.0/0"
 	https      = 443
+	mostPort   = 65535
 )
 
 // newNetwork makes the network of a service, in which nothing but its port is open:
 // to everybody at the load balancer, to the load balancer and other tasks at a task.
-func newNetwork(scope constructs.Construct, name string, s Settings, port service.Port) network {
+func newNetwork(scope constructs.Construct, name string, s Settings, of service.Service) network {
 	n := network{vpc: awsec2.NewCfnVPC(scope, jsii.String("Network"), &awsec2.CfnVPCProps{
 		CidrBlock: &addresses, EnableDnsSupport: jsii.Bool(true), EnableDnsHostnames: jsii.Bool(true), Tags: named(name),
 	})}
@@ -52,10 +55,10 @@ func newNetwork(scope constructs.Construct, name string, s Settings, port servic
 	})
 	route.AddDependency(attached)
 	n.gate = route
-	for i, of := range subnetAddresses {
+	for i, cidr := range subnetAddresses {
 		zone := string(rune('A' + i))
 		subnet := awsec2.NewCfnSubnet(scope, jsii.String("Subnet"+zone), &awsec2.CfnSubnetProps{
-			VpcId: n.vpc.Ref(), CidrBlock: &of, Tags: named(name),
+			VpcId: n.vpc.Ref(), CidrBlock: &cidr, Tags: named(name),
 			AvailabilityZone: awscdk.Fn_Select(jsii.Number(i), awscdk.Fn_GetAzs(nil)),
 			// Whoever needs an address asks for one: the tasks do.
 			MapPublicIpOnLaunch: jsii.Bool(false),
@@ -65,13 +68,13 @@ func newNetwork(scope constructs.Construct, name string, s Settings, port servic
 		})
 		n.subnets = append(n.subnets, subnet.Ref())
 	}
-	n.open(scope, name, s, port)
+	n.open(scope, name, s, of)
 	return n
 }
 
 // open makes the security groups. Their rules are resources of their own, since
 // the groups name each other.
-func (n *network) open(scope constructs.Construct, name string, s Settings, port service.Port) {
+func (n *network) open(scope constructs.Construct, name string, s Settings, of service.Service) {
 	group := func(id, what string) awsec2.CfnSecurityGroup {
 		return awsec2.NewCfnSecurityGroup(scope, &id, &awsec2.CfnSecurityGroupProps{
 			VpcId: n.vpc.Ref(), GroupDescription: jsii.String(what), Tags: named(name),
@@ -81,23 +84,37 @@ func (n *network) open(scope constructs.Construct, name string, s Settings, port
 	}
 	n.balancers = group("BalancerGroup", "The load balancer of "+name)
 	n.tasks = group("TaskGroup", "The tasks of "+name)
+	port := of.Port
 	in := func(id, why string, to awsec2.CfnSecurityGroup, port int, cidr, from *string) {
 		awsec2.NewCfnSecurityGroupIngress(scope, &id, &awsec2.CfnSecurityGroupIngressProps{
 			GroupId: to.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(port), ToPort: jsii.Number(port),
 			CidrIp: cidr, SourceSecurityGroupId: from, Description: &why,
 		})
 	}
-	out := func(id, why string, from awsec2.CfnSecurityGroup, port int, cidr, to *string) {
+	outTo := func(id, why string, from awsec2.CfnSecurityGroup, first, last int, cidr, to *string) {
 		awsec2.NewCfnSecurityGroupEgress(scope, &id, &awsec2.CfnSecurityGroupEgressProps{
-			GroupId: from.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(port), ToPort: jsii.Number(port),
+			GroupId: from.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(first), ToPort: jsii.Number(last),
 			CidrIp: cidr, DestinationSecurityGroupId: to, Description: &why,
 		})
 	}
-	in("BalancerFromEverybody", "agents and gateways anywhere", n.balancers, port.Public, jsii.String(everywhere), nil)
+	out := func(id, why string, from awsec2.CfnSecurityGroup, port int, cidr, to *string) {
+		outTo(id, why, from, port, port, cidr, to)
+	}
+	in("BalancerFromEverybody", "clients anywhere", n.balancers, port.Public, jsii.String(everywhere), nil)
 	out("BalancerToTasks", "connections and health checks", n.balancers, port.Listens, nil, n.tasks.AttrGroupId())
 	in("TasksFromBalancer", "connections and health checks", n.tasks, port.Listens, nil, n.balancers.AttrGroupId())
-	in("TasksFromTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
-	out("TasksToTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
+	if of.Admin.Listen != "" {
+		out("BalancerToAdmin", "health checks", n.balancers, adminPort(of), nil, n.tasks.AttrGroupId())
+		in("AdminFromBalancer", "health checks", n.tasks, adminPort(of), nil, n.balancers.AttrGroupId())
+	}
+	if of.Peers {
+		in("TasksFromTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
+		out("TasksToTasks", "requests for what another task has", n.tasks, port.Listens, nil, n.tasks.AttrGroupId())
+	}
+	if of.Upstreams { // private addresses too, which the process itself refuses unless privateUpstreams is set
+		outTo("TasksToUpstreams", "what projects call, AWS and collectors of spans", n.tasks, 1, mostPort, jsii.String(everywhere), nil)
+		return
+	}
 	out("TasksToServices", "AWS and collectors of spans", n.tasks, https, jsii.String(everywhere), nil)
 	if port := s.collectorPort(); port != 0 && port != https {
 		out("TasksToCollector", "collectors of spans", n.tasks, port, jsii.String(everywhere), nil)
@@ -150,15 +167,28 @@ const (
 	idleAfter = 360
 )
 
+// adminPort is where a service's operators ask, of all its addresses: its security group lets in
+// the load balancer alone.
+func adminPort(of service.Service) int {
+	return int(netip.MustParseAddrPort(of.Admin.Default).Port())
+}
+
 // newBalancer makes a Network Load Balancer that passes TCP on. TLS ends in the tasks
 // (design, section 7), so that connections stay as clients made them.
+//
+// A service that copies of itself do not reach sees its clients' own addresses: limits and
+// audit are by these. Where they do, a task that asked for itself by the load balancer would
+// get its answers from nowhere, so these come from the load balancer's address.
 func newBalancer(scope constructs.Construct, s service.Service, n network) balancer {
 	attribute := func(key, value string) *awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty {
 		return &awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty{Key: &key, Value: &value}
 	}
-	health := "HTTP"
+	health, path, port := "HTTP", s.Health, "traffic-port"
 	if s.Port.Protocol == service.TLS {
 		health = "HTTPS" // whose certificate it does not look at
+	}
+	if s.Admin.Listen != "" { // by names alone is anything served at the other port, and a health check has none
+		health, path, port = "HTTP", admin.Ready, strconv.Itoa(adminPort(s))
 	}
 	var subnets []any
 	for _, subnet := range n.subnets {
@@ -176,7 +206,7 @@ func newBalancer(scope constructs.Construct, s service.Service, n network) balan
 	b.resource.AddDependency(n.gate)
 	b.targets = awselasticloadbalancingv2.NewCfnTargetGroup(scope, jsii.String("Targets"), &awselasticloadbalancingv2.CfnTargetGroupProps{
 		VpcId: n.vpc.Ref(), TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listens),
-		HealthCheckEnabled: jsii.Bool(true), HealthCheckProtocol: &health, HealthCheckPath: &s.Health,
+		HealthCheckEnabled: jsii.Bool(true), HealthCheckProtocol: &health, HealthCheckPath: &path, HealthCheckPort: &port,
 		Matcher:                    &awselasticloadbalancingv2.CfnTargetGroup_MatcherProperty{HttpCode: jsii.String("200")},
 		HealthCheckIntervalSeconds: jsii.Number(healthEvery), HealthCheckTimeoutSeconds: jsii.Number(healthEvery / 2),
 		HealthyThresholdCount: jsii.Number(healthyAfter), UnhealthyThresholdCount: jsii.Number(unhealthyAfter),
@@ -187,7 +217,7 @@ func newBalancer(scope constructs.Construct, s service.Service, n network) balan
 			// drains: by default they would be cut.
 			attribute("target_health_state.unhealthy.connection_termination.enabled", "false"),
 			attribute("target_health_state.unhealthy.draining_interval_seconds", "0"),
-			attribute("preserve_client_ip.enabled", "false"),
+			attribute("preserve_client_ip.enabled", strconv.FormatBool(!s.Peers)),
 			attribute("proxy_protocol_v2.enabled", "false"),
 		},
 	})

@@ -18,24 +18,44 @@ import (
 	"github.com/gatewright/gatewright/shared/service"
 )
 
-// declaredServices are the services of an installation: none unless its context has a
-// name for the relay, since they cost money while nobody asks.
-func declaredServices(s Settings) []service.Service {
-	if s.RelayDomain == "" {
-		return nil
-	}
-	var out []service.Service
+// deployment is what an installation's context says of a service.
+type deployment struct {
+	service.Service
+	// domain is the name that its clients know, and that its certificate is for.
+	domain string
+	// memoryMB is each task's, memoryWord the word of the context that sets it.
+	memoryMB   int
+	memoryWord string
+}
+
+// declaredServices are the services of an installation: none that its context does not
+// ask for, since they cost money while nobody asks.
+func declaredServices(s Settings) []deployment {
+	var out []deployment
 	for _, declared := range functions.Services() {
-		if !declared.Beside {
-			out = append(out, declared.Service)
+		of := deployment{Service: declared.Service, domain: s.RelayDomain, memoryMB: s.RelayMemoryMB, memoryWord: "relayMemory"}
+		if declared.Beside {
+			of.domain, of.memoryMB, of.memoryWord = s.domain(declared.Name), s.GatewayTaskMemoryMB, "gatewayTaskMemory"
+			of.Copies = s.GatewayTasks
+		}
+		if of.domain != "" && of.Copies > 0 {
+			out = append(out, of)
 		}
 	}
 	return out
 }
 
+// stack is what a service's stack is called: a function may have its name.
+func (d deployment) stack() string {
+	if d.Beside {
+		return exported(d.Name) + "Process"
+	}
+	return exported(d.Name)
+}
+
 // deployedService is a service with what watches it.
 type deployedService struct {
-	service.Service
+	deployment
 	cluster  awsecs.CfnCluster
 	resource awsecs.CfnService
 	balancer balancer
@@ -44,16 +64,16 @@ type deployedService struct {
 // newService makes a service's network, its load balancer, its role and its tasks, in
 // a nested stack of its own: another context removes all of it.
 //
-// It scales by nothing. What it holds are connections that stay: those that are there
-// do not move to a task that is added, and have to when one is taken away. A relay
-// that has too much to do has an alarm, and larger tasks are a setting (-c relayMemory).
-func newService(root constructs.Construct, s Settings, d data, of service.Service) (*deployedService, error) {
-	scope := awscdk.NewNestedStack(root, jsii.String(exported(of.Name)), &awscdk.NestedStackProps{
+// It scales by nothing. What a relay holds are connections that stay: those that are there
+// do not move to a task that is added, and have to when one is taken away. A service
+// that has too much to do has an alarm, and larger tasks are a setting, as more gateways are.
+func newService(root constructs.Construct, s Settings, d data, of deployment) (*deployedService, error) {
+	scope := awscdk.NewNestedStack(root, jsii.String(of.stack()), &awscdk.NestedStackProps{
 		Description: jsii.Sprintf("The service %s: %s", of.Name, of.Does),
 	})
 	name := fmt.Sprintf("gatewright-%s-%s", s.Stage, of.Name)
-	n := newNetwork(scope, name, s, of.Port)
-	out := &deployedService{Service: of, balancer: newBalancer(scope, of, n)}
+	n := newNetwork(scope, name, s, of.Service)
+	out := &deployedService{deployment: of, balancer: newBalancer(scope, of.Service, n)}
 	logs := awslogs.NewCfnLogGroup(scope, jsii.String("Logs"), &awslogs.CfnLogGroupProps{
 		LogGroupName: jsii.String("/aws/ecs/" + name), RetentionInDays: jsii.Number(s.LogDays),
 	})
@@ -66,17 +86,17 @@ func newService(root constructs.Construct, s Settings, d data, of service.Servic
 	if err != nil {
 		return nil, fmt.Errorf("digest the image of %s: %w", of.Name, err)
 	}
-	starts, startMay := newTaskRole(scope, "Start", "What starts the tasks of "+name+" may do", starting(s, of, logs))
+	starts, startMay := newTaskRole(scope, "Start", "What starts the tasks of "+name+" may do", starting(s, of.Service, logs))
 	role, may := newTaskRole(scope, "Task", "What the service "+name+" may do", d.policy(union(of.Uses)))
 	task := awsecs.NewCfnTaskDefinition(scope, jsii.String("Tasks"), &awsecs.CfnTaskDefinitionProps{
 		Family: &name, NetworkMode: jsii.String("awsvpc"), RequiresCompatibilities: jsii.Strings("FARGATE"),
-		Cpu: jsii.String(strconv.Itoa(s.RelayMemoryMB / 2)), Memory: jsii.String(strconv.Itoa(s.RelayMemoryMB)),
+		Cpu: jsii.String(strconv.Itoa(of.memoryMB / 2)), Memory: jsii.String(strconv.Itoa(of.memoryMB)),
 		RuntimePlatform: &awsecs.CfnTaskDefinition_RuntimePlatformProperty{
 			CpuArchitecture:       jsii.String(map[string]string{"arm64": "ARM64", "x86_64": "X86_64"}[s.Architecture]),
 			OperatingSystemFamily: jsii.String("LINUX"),
 		},
 		ExecutionRoleArn: starts.AttrArn(), TaskRoleArn: role.AttrArn(),
-		ContainerDefinitions: &[]any{s.containerOf(of, d, logs, imageName(digest.String()))},
+		ContainerDefinitions: &[]any{s.containerOf(of.Service, d, logs, imageName(digest.String()))},
 	})
 	out.cluster = awsecs.NewCfnCluster(scope, jsii.String("Cluster"), &awsecs.CfnClusterProps{ClusterName: &name})
 	out.resource = awsecs.NewCfnService(scope, jsii.String("Service"), &awsecs.CfnServiceProps{
@@ -107,8 +127,8 @@ func newService(root constructs.Construct, s Settings, d data, of service.Servic
 		out.resource.AddDependency(first)
 	}
 	newServiceAlarms(scope, out)
-	awscdk.NewCfnOutput(root, jsii.String(exported(of.Name)+"Target"), &awscdk.CfnOutputProps{
-		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", s.RelayDomain), Value: out.balancer.resource.AttrDnsName(),
+	awscdk.NewCfnOutput(root, jsii.String(of.stack()+"Target"), &awscdk.CfnOutputProps{
+		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", of.domain), Value: out.balancer.resource.AttrDnsName(),
 	})
 	return out, nil
 }
@@ -137,6 +157,9 @@ func (s Settings) containerOf(of service.Service, d data, logs awslogs.CfnLogGro
 	}
 	variables := s.environment(d)
 	variables["AWS_REGION"] = awscdk.Aws_REGION() // as Lambda does
+	if of.Admin.Listen != "" {                    // the load balancer asks for its health there, and nobody else can
+		variables[of.Admin.Listen] = jsii.Sprintf(":%d", adminPort(of))
+	}
 	var pairs []any
 	for _, name := range sortedKeys(variables) {
 		pairs = append(pairs, &awsecs.CfnTaskDefinition_KeyValuePairProperty{Name: jsii.String(name), Value: variables[name]})

@@ -12,21 +12,20 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/service"
 )
 
-// relayed is needed with a relay.
-func relayed(more map[string]string) map[string]string {
-	out := needed(map[string]string{"relayDomain": "relay.example.com"})
+// serving is needed with every service.
+func serving(more map[string]string) map[string]string {
+	out := needed(map[string]string{"relayDomain": "relay.example.com", "gatewayTasks": "2"})
 	maps.Copy(out, more)
 	return out
 }
 
 // of gives the assembly with the stack of a service alone.
-func (a assembly) of(t *testing.T, s service.Service) assembly {
+func (a assembly) of(t *testing.T, s deployment) assembly {
 	t.Helper()
 	for name, stack := range a.stacks {
-		if strings.Contains(name, "gatewrightdev"+exported(s.Name)) {
+		if strings.Contains(name, "gatewrightdev"+s.stack()) {
 			return assembly{stacks: map[string]template{name: stack}}
 		}
 	}
@@ -47,9 +46,9 @@ func (a assembly) container(t *testing.T) map[string]any {
 // TestServicesAreListed has a file for each service: how it runs, who reaches it, what
 // it may do and what watches it.
 func TestServicesAreListed(t *testing.T) {
-	a := synthesise(t, relayed(nil))
+	a := synthesise(t, serving(nil))
 	listed := map[string]bool{}
-	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
 		listed[s.Name+".txt"] = true
 		golden.Equal(t, filepath.Join("testdata/services", s.Name+".txt"), a.of(t, s).describeService(t, s))
 	}
@@ -65,7 +64,7 @@ func TestServicesAreListed(t *testing.T) {
 }
 
 // describeService writes what belongs to a service, whose stack the assembly is.
-func (a assembly) describeService(t *testing.T, s service.Service) string {
+func (a assembly) describeService(t *testing.T, s deployment) string {
 	t.Helper()
 	var out strings.Builder
 	task, runs := a.only(t, "AWS::ECS::TaskDefinition").Properties, a.only(t, "AWS::ECS::Service").Properties
@@ -130,9 +129,18 @@ func TestAServiceMayDoWhatItDeclares(t *testing.T) {
 	words := map[api.Use][]string{
 		api.GetItem: {"dynamodb:GetItem"}, api.BatchGetItem: {"dynamodb:BatchGetItem"}, api.Query: {"dynamodb:Query"}, api.PutItem: {"dynamodb:PutItem"},
 		api.UpdateItem: {"dynamodb:UpdateItem"}, api.DeleteItem: {"dynamodb:DeleteItem"}, api.CheckItem: {"dynamodb:ConditionCheckItem"},
-		api.RootKey: {"kms:Decrypt", "dynamodb:GetItem"},
+		api.RootKey: {"kms:Decrypt", "dynamodb:GetItem"}, api.ReadArtifact: {"s3:GetObject"},
 	}
-	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
+	on := func(action string) string {
+		switch {
+		case strings.HasPrefix(action, "kms:"):
+			return "${RootKey.Arn}"
+		case strings.HasPrefix(action, "s3:"):
+			return "arn:${AWS::Partition}:s3:::gatewright-dev-${AWS::AccountId}-${AWS::Region}/artifacts/*"
+		}
+		return "${Table.Arn}"
+	}
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
 		want := map[string]bool{}
 		for _, use := range s.Uses {
 			if words[use] == nil {
@@ -143,11 +151,11 @@ func TestAServiceMayDoWhatItDeclares(t *testing.T) {
 			}
 		}
 		has := map[string]bool{}
-		for _, statement := range synthesise(t, relayed(nil)).of(t, s).grants()["${TaskRole}"] {
+		for _, statement := range synthesise(t, serving(nil)).of(t, s).grants()["${TaskRole}"] {
 			for _, action := range statement.actions {
 				has[action] = true
-				if on := map[bool]string{true: "${RootKey.Arn}", false: "${Table.Arn}"}[strings.HasPrefix(action, "kms:")]; !slices.Equal(statement.resources, []string{on}) {
-					t.Errorf("%s may %s on %v, want %s", s.Name, action, statement.resources, on)
+				if !slices.Equal(statement.resources, []string{on(action)}) {
+					t.Errorf("%s may %s on %v, want %s", s.Name, action, statement.resources, on(action))
 				}
 			}
 		}
@@ -159,15 +167,26 @@ func TestAServiceMayDoWhatItDeclares(t *testing.T) {
 
 // TestTasksAreReachedByTheirBalancerAndEachOther, at their port, and by nobody else.
 func TestTasksAreReachedByTheirBalancerAndEachOther(t *testing.T) {
-	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
-		a := synthesise(t, relayed(nil)).of(t, s)
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
+		a := synthesise(t, serving(nil)).of(t, s)
 		want := []string{
 			fmt.Sprintf("${BalancerGroup.GroupId} from 0.0.0.0/0 at %d to %d", s.Port.Public, s.Port.Public),
 			fmt.Sprintf("${BalancerGroup.GroupId} to ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
 			fmt.Sprintf("${TaskGroup.GroupId} from ${BalancerGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
-			fmt.Sprintf("${TaskGroup.GroupId} from ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
-			"${TaskGroup.GroupId} to 0.0.0.0/0 at 443 to 443",
-			fmt.Sprintf("${TaskGroup.GroupId} to ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+		}
+		switch s.Name {
+		case "relay":
+			want = append(want,
+				fmt.Sprintf("${TaskGroup.GroupId} from ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+				fmt.Sprintf("${TaskGroup.GroupId} to ${TaskGroup.GroupId} at %d to %d", s.Port.Listens, s.Port.Listens),
+				"${TaskGroup.GroupId} to 0.0.0.0/0 at 443 to 443")
+		case "gateway": // asked for its health where no client is let in; projects call any port
+			want = append(want,
+				"${BalancerGroup.GroupId} to ${TaskGroup.GroupId} at 8081 to 8081",
+				"${TaskGroup.GroupId} from ${BalancerGroup.GroupId} at 8081 to 8081",
+				"${TaskGroup.GroupId} to 0.0.0.0/0 at 1 to 65535")
+		default:
+			t.Errorf("say here who reaches %s", s.Name)
 		}
 		slices.Sort(want)
 		if got := a.rules(); !slices.Equal(got, want) {
@@ -194,7 +213,7 @@ func TestAServiceTellsItsSpansWhereTheContextSays(t *testing.T) {
 	for collector, want := range map[string]string{
 		"https://collector.example.com:4318": "at 4318 to 4318", "http://collector.example.com": "at 80 to 80", "https://collector.example.com": "",
 	} {
-		a := synthesise(t, relayed(map[string]string{"otlpEndpoint": collector}))
+		a := synthesise(t, needed(map[string]string{"relayDomain": "relay.example.com", "otlpEndpoint": collector}))
 		got := ""
 		for _, r := range a.rules() {
 			if after, ok := strings.CutPrefix(r, "${TaskGroup.GroupId} to 0.0.0.0/0 "); ok && !strings.Contains(after, "443") {
@@ -210,9 +229,9 @@ func TestAServiceTellsItsSpansWhereTheContextSays(t *testing.T) {
 // TestWhatATaskDrainsIsNotCut: not by its load balancer, which by default ends the
 // connections of a target that calls itself unhealthy, and not by ECS before its time.
 func TestWhatATaskDrainsIsNotCut(t *testing.T) {
-	for _, s := range declaredServices(settingsFor(t, relayed(nil))) {
-		a := synthesise(t, relayed(nil)).of(t, s)
-		if stopped, _ := a.container(t)["StopTimeout"].(float64); stopped <= s.Drain.Seconds() || stopped > 120 {
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
+		a := synthesise(t, serving(nil)).of(t, s)
+		if stopped, _ := a.container(t)["StopTimeout"].(float64); stopped <= (s.Announce+s.Drain).Seconds() || stopped > 120 {
 			t.Errorf("%s drains for %s and is killed after %v s; Fargate takes 120 at most", s.Name, s.Drain, stopped)
 		}
 		targets := a.only(t, "AWS::ElasticLoadBalancingV2::TargetGroup").Properties
@@ -226,8 +245,16 @@ func TestWhatATaskDrainsIsNotCut(t *testing.T) {
 				t.Errorf("%s is %v", name, attributes[name])
 			}
 		}
-		if targets["HealthCheckProtocol"] != "HTTPS" || targets["HealthCheckPath"] != s.Health || targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
+		asked := []any{targets["HealthCheckProtocol"], targets["HealthCheckPort"], targets["HealthCheckPath"]}
+		if want := map[string][]any{"relay": {"HTTPS", "traffic-port", "/health"}, "gateway": {"HTTP", "8081", "/readyz"}}[s.Name]; !slices.Equal(asked, want) {
+			t.Errorf("%s is asked for its health by %v, want %v", s.Name, asked, want)
+		}
+		if targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
 			t.Errorf("its targets are %v", targets)
+		}
+		// What relays know of each other's addresses they ask by, so that these have the load balancer's.
+		if want := map[string]any{"relay": "false", "gateway": "true"}[s.Name]; attributes["preserve_client_ip.enabled"] != want {
+			t.Errorf("%s sees its clients' addresses: %v, want %v", s.Name, attributes["preserve_client_ip.enabled"], want)
 		}
 		listener := a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties
 		if listener["Protocol"] != "TCP" || listener["Port"] != float64(s.Port.Public) || listener["Certificates"] != nil {
@@ -237,14 +264,14 @@ func TestWhatATaskDrainsIsNotCut(t *testing.T) {
 		if d := runs["DeploymentConfiguration"]; get(d, "MinimumHealthyPercent") != 100.0 || get(d, "MaximumPercent") != 200.0 {
 			t.Errorf("a deployment takes tasks away first: %v", d)
 		}
-		if runs["DesiredCount"] != float64(s.Copies) {
-			t.Errorf("%v tasks, want %d", runs["DesiredCount"], s.Copies)
+		if want := map[string]any{"relay": 2.0, "gateway": 2.0}[s.Name]; runs["DesiredCount"] != want {
+			t.Errorf("%v tasks of %s, want %v", runs["DesiredCount"], s.Name, want)
 		}
 		zones := map[string]bool{}
 		for _, subnet := range a.all("AWS::EC2::Subnet") {
 			zones[render(subnet.Properties["AvailabilityZone"])] = true
 		}
-		if len(zones) < s.Copies {
+		if len(zones) < 2 {
 			t.Errorf("%d tasks are in %d zones", s.Copies, len(zones))
 		}
 	}
@@ -252,9 +279,9 @@ func TestWhatATaskDrainsIsNotCut(t *testing.T) {
 
 // TestTasksRunOurBinaryAndKnowTheirInstallation, with nothing that they could write to.
 func TestTasksRunOurBinaryAndKnowTheirInstallation(t *testing.T) {
-	settings := settingsFor(t, relayed(nil))
+	settings := settingsFor(t, serving(nil))
 	for _, s := range declaredServices(settings) {
-		c := synthesise(t, relayed(nil)).of(t, s).container(t)
+		c := synthesise(t, serving(nil)).of(t, s).container(t)
 		made, err := image.Of(settings.container(s.Name), "arm64")
 		if err != nil {
 			t.Fatal(err)
@@ -279,6 +306,9 @@ func TestTasksRunOurBinaryAndKnowTheirInstallation(t *testing.T) {
 				t.Errorf("%s is not told %s", s.Name, name)
 			}
 		}
+		if want := map[string]string{"gateway": ":8081"}[s.Name]; told["GATEWRIGHT_ADMIN_ADDR"] != want {
+			t.Errorf("%s is told to have its operators ask at %q, want %q", s.Name, told["GATEWRIGHT_ADMIN_ADDR"], want)
+		}
 		if _, ok := told[s.Certificate]; ok {
 			t.Errorf("%s is told its private key by the template", s.Name)
 		}
@@ -289,11 +319,58 @@ func TestTasksRunOurBinaryAndKnowTheirInstallation(t *testing.T) {
 	}
 }
 
-// TestWhereARelayIsIsTold, by the stack itself: outputs of nested stacks are shown to nobody.
-func TestWhereARelayIsIsTold(t *testing.T) {
-	told := synthesise(t, relayed(nil)).stacks["gatewright-dev.template.json"].Outputs["RelayTarget"].Value
-	if got := render(told); !strings.Contains(got, "Balancer") || !strings.Contains(got, "DNSName") {
-		t.Errorf("the relay's name is to lead to %s", got)
+// TestWhereAServiceIsIsTold, by the stack itself: outputs of nested stacks are shown to nobody.
+func TestWhereAServiceIsIsTold(t *testing.T) {
+	outputs := synthesise(t, serving(nil)).stacks["gatewright-dev.template.json"].Outputs
+	for output, stack := range map[string]string{"RelayTarget": "Relay", "GatewayProcessTarget": "GatewayProcess"} {
+		if got := render(outputs[output].Value); !strings.Contains(got, stack+"NestedStack") || !strings.Contains(got, "Balancer") || !strings.Contains(got, "DNSName") {
+			t.Errorf("%s leads to %s", output, got)
+		}
+	}
+}
+
+// TestGatewaysAreWhatTheContextSays: none without a number, as large as it says, beside the
+// function, whose API stays.
+func TestGatewaysAreWhatTheContextSays(t *testing.T) {
+	tasks := func(context map[string]string) (out []string) {
+		a := synthesise(t, needed(context))
+		for _, s := range a.all("AWS::ECS::Service") {
+			out = append(out, fmt.Sprint(s.Properties["ServiceName"], " ", s.Properties["DesiredCount"]))
+		}
+		for _, s := range a.all("AWS::ECS::TaskDefinition") {
+			out = append(out, fmt.Sprint(s.Properties["Cpu"], " ", s.Properties["Memory"]))
+		}
+		if len(a.all("AWS::ApiGateway::RestApi")) != 2 {
+			t.Errorf("with %v the function has no API", context)
+		}
+		return out
+	}
+	if got := tasks(nil); got != nil {
+		t.Errorf("nobody has asked for %v", got)
+	}
+	if got := tasks(map[string]string{"gatewayTasks": "4", "gatewayTaskMemory": "2048"}); !slices.Equal(got, []string{"gateway 4", "1024 2048"}) {
+		t.Errorf("there is %v", got)
+	}
+}
+
+// TestContextsThatNoServiceCanHaveAreRefused, before anything is deployed.
+func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
+	for word, context := range map[string]map[string]string{
+		"between 0, for none, and 50": needed(map[string]string{"gatewayTasks": "51"}),
+		"not for emulators":           needed(map[string]string{"gatewayTasks": "2", "emulator": miniStack}),
+		"needs -c gatewayDomain":      {"gatewayTasks": "2", "gatewayUrl": "https://{deployment}.example.com"},
+		"-c gatewayTaskMemory is one": needed(map[string]string{"gatewayTaskMemory": "600"}),
+		"has to be a whole number":    needed(map[string]string{"gatewayTasks": "two"}),
+	} {
+		_, err := settingsOf(func(name string) any {
+			if v, ok := context[name]; ok {
+				return v
+			}
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: %v, want a word about it: %s", context, err, word)
+		}
 	}
 }
 
@@ -306,7 +383,7 @@ func TestRelayIsWhereTheContextSays(t *testing.T) {
 		want    any
 	}{
 		{"none", needed(nil), nil},
-		{"ours", relayed(nil), "https://relay.example.com"},
+		{"ours", needed(map[string]string{"relayDomain": "relay.example.com"}), "https://relay.example.com"},
 		{"an emulator's", needed(map[string]string{"emulator": miniStack, "relayUrl": "http://127.0.0.1:9003"}), "http://127.0.0.1:9003"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

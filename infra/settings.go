@@ -42,9 +42,12 @@ type Settings struct {
 	// none: without it an installation has no relay, since one costs some 46 dollars a month
 	// while nobody uses it (docs/cost.md).
 	RelayDomain string
-	// RelayMemoryMB is each relay's memory; half as many CPU units come with them, of
-	// which a processor has 1024.
-	RelayMemoryMB int
+	// GatewayTasks is how many gateways run as processes beside the function, 0 for none: they
+	// cost money while nobody asks.
+	GatewayTasks int
+	// RelayMemoryMB and GatewayTaskMemoryMB are the memory of each task; half as many CPU units
+	// come with them, of which a processor has 1024.
+	RelayMemoryMB, GatewayTaskMemoryMB int
 	// RelayURL is the origin of a relay that runs beside an emulator.
 	RelayURL string
 	// MemoryMB is each function's memory; gateway and builder have their own.
@@ -88,13 +91,16 @@ const (
 
 	localStack = "localstack"
 	miniStack  = "ministack"
+
+	// mostTasks is far below the 1,000 tasks that ECS takes of a service: a mistyped number costs no more.
+	mostTasks = 50
 )
 
 // What values of the context may be.
 var (
 	emulators    = []string{"", localStack, miniStack}
 	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	relayMemory  = []int{512, 1024, 2048, 4096, 8192}
+	taskMemory   = []int{512, 1024, 2048, 4096, 8192}
 	// hostname is a name below a domain, as certificates name it.
 	hostname = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
 	logDays  = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
@@ -134,6 +140,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		RelayDomain:      text("relayDomain", ""),
 		RelayMemoryMB:    number("relayMemory", 512),
 		RelayURL:         text("relayUrl", ""),
+		GatewayTasks:     number("gatewayTasks", 0),
 		MemoryMB:         number("memory", 256),
 		GatewayMemoryMB:  number("gatewayMemory", 512),
 		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
@@ -144,6 +151,8 @@ func settingsOf(context func(string) any) (Settings, error) {
 		Architecture:     text("architecture", "arm64"),
 		Streaming:        text("streaming", "false") == "true",
 		PrivateUpstreams: text("privateUpstreams", "false") == "true",
+
+		GatewayTaskMemoryMB: number("gatewayTaskMemory", 1024), // half a processor
 
 		HeaderUnderscores: text("headerUnderscores", "false") == "true",
 		OTLPEndpoint:      text("otlpEndpoint", ""),
@@ -171,7 +180,11 @@ func settingsOf(context func(string) any) (Settings, error) {
 	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")
 	check(s.RelayDomain == "" || s.Emulator == "", "-c relayDomain is not for emulators: relayUrl leads to a relay beside them")
 	check(s.RelayDomain == "" || hostname.MatchString(s.RelayDomain), "-c relayDomain is a name such as relay.example.com, in lower case")
-	check(slices.Contains(relayMemory, s.RelayMemoryMB), "-c relayMemory is one of %s", strings.Trim(fmt.Sprint(relayMemory), "[]"))
+	check(slices.Contains(taskMemory, s.RelayMemoryMB), "-c relayMemory is one of %s", strings.Trim(fmt.Sprint(taskMemory), "[]"))
+	check(slices.Contains(taskMemory, s.GatewayTaskMemoryMB), "-c gatewayTaskMemory is one of %s", strings.Trim(fmt.Sprint(taskMemory), "[]"))
+	check(s.GatewayTasks >= 0 && s.GatewayTasks <= mostTasks, "-c gatewayTasks is between 0, for none, and %d", mostTasks)
+	check(s.GatewayTasks == 0 || s.Emulator == "", "-c gatewayTasks is not for emulators: the function serves there")
+	check(s.GatewayTasks == 0 || s.GatewayDomain != "", "-c gatewayTasks needs -c gatewayDomain, whose certificate the processes have")
 	check(arch != "", "-c architecture is arm64 or x86_64")
 	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")

@@ -29,6 +29,7 @@ var Beside = service.Service{
 	Port:        service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
 	Health:      "/__gatewright/ping",
 	Copies:      2,
+	Upstreams:   true,
 	Announce:    config.DefaultAnnounce,
 	Drain:       60 * time.Second,
 	Uses:        Function.Uses,

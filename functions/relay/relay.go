@@ -30,6 +30,7 @@ var Service = service.Service{
 	Port:        service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
 	Health:      "/health",
 	Copies:      2,
+	Peers:       true,
 	Drain:       110 * time.Second,
 	Uses:        []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 	Listen:      config.VarRelayAddr,

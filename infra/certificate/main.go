@@ -1,6 +1,6 @@
-// Command certificate checks the certificate and the private key that relays are to
-// have, and writes both as the one text that they read (functions/relay, Certificate):
-// `make relay-certificate` keeps that in Parameter Store. A mistake is told here, where
+// Command certificate checks the certificate and the private key that a service is to
+// have, and writes both as the one text that it reads (service.Service, Certificate):
+// `make service-certificate` keeps that in Parameter Store. A mistake is told here, where
 // somebody reads it, and not by tasks that do not start.
 //
 // What it is not: an authority, or a way to get a certificate from one. There is only

@@ -22,6 +22,7 @@ func TestCertificateIsCheckedBeforeItIsKept(t *testing.T) {
 		})
 	}
 	good, other := of("relay.example.com"), of("relay.example.com")
+	wild, one := of("*.apis.example.com"), of("one.apis.example.com")
 	many := []string{"relay.example.com"}
 	for n := range 200 {
 		many = append(many, fmt.Sprintf("one-of-the-many-names-%d.example.com", n))
@@ -33,6 +34,8 @@ func TestCertificateIsCheckedBeforeItIsKept(t *testing.T) {
 		want                     []string
 	}{
 		{"good", "relay.example.com", good.PEM(), good.KeyPEM(t), now, nil},
+		{"of all names below a domain", "*.apis.example.com", wild.PEM(), wild.KeyPEM(t), now, nil},
+		{"of one name of them", "*.apis.example.com", one.PEM(), one.KeyPEM(t), now, []string{"chain.pem: "}},
 		{"another name's", "other.example.com", good.PEM(), good.KeyPEM(t), now, []string{"chain.pem: "}},
 		{"expired", "relay.example.com", good.PEM(), good.KeyPEM(t), now.AddDate(10, 0, 0), []string{"chain.pem: "}},
 		{"another key", "relay.example.com", good.PEM(), other.KeyPEM(t), now, []string{"key.pem: "}},

@@ -45,9 +45,6 @@ func publish(ctx context.Context, in io.Reader, assets, architecture string, by 
 		return err
 	}
 	for _, s := range functions.Services() {
-		if s.Beside { // an installation in AWS has its function
-			continue
-		}
 		made, err := image.Of(filepath.Join(assets, s.Name, "container"), architecture)
 		if err != nil {
 			return err

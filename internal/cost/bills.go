@@ -124,7 +124,7 @@ func summaryTable(m measured, kinds []request) string {
 		}
 	}
 	t.row("an idle installation, a month", money(bill(idle(m))))
-	t.row("a relay for tunnels beside it, a month", money(bill(relay(m))))
+	t.row("a relay for tunnels beside it, a month", money(bill(serviceOf(m, "relay"))))
 	t.row("a busy one, a month: 100 million gateway requests, 2 million to the management API", money(bill(busy(m, kinds))))
 	return t.String()
 }

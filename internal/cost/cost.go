@@ -8,7 +8,7 @@
 // discount, free tier or tax is in it.
 //
 // Read cost.go, which has the prices; then inputs.go, requests.go, bills.go,
-// containers.go, relay.go and bedrock.go.
+// containers.go, services.go and bedrock.go.
 package cost
 
 import "slices"
@@ -27,36 +27,33 @@ func (p price) each() float64 { return p.dollars / p.per }
 
 // The names of the prices.
 const (
-	restRequest    = "rest"
-	lambdaRequest  = "lambda"
-	lambdaSecond   = "lambda-second"
-	readUnit       = "read"
-	writeUnit      = "write"
-	tableStorage   = "table"
-	tableBackup    = "backup"
-	objectPut      = "put"
-	objectGet      = "get"
-	objectStorage  = "object"
-	kmsKey         = "key"
-	kmsRequest     = "kms"
-	logIntake      = "log"
-	alarm          = "alarm"
-	dashboard      = "dashboard"
-	metricMonth    = "metric"
-	trace          = "trace"
-	scheduleCall   = "schedule"
-	trafficOut     = "traffic"
-	processorHour  = "processor"
-	memoryHour     = "memory"
-	balancerHour   = "balancer"
-	balancerUnit   = "balancer-unit"
-	relayHour      = "network-balancer"
-	relayUnit      = "network-balancer-unit"
-	addressHour    = "address"
-	translatorHour = "translator"
-	vectorToken    = "vector"
-	tokenIn        = "token-in"
-	tokenOut       = "token-out"
+	restRequest   = "rest"
+	lambdaRequest = "lambda"
+	lambdaSecond  = "lambda-second"
+	readUnit      = "read"
+	writeUnit     = "write"
+	tableStorage  = "table"
+	tableBackup   = "backup"
+	objectPut     = "put"
+	objectGet     = "get"
+	objectStorage = "object"
+	kmsKey        = "key"
+	kmsRequest    = "kms"
+	logIntake     = "log"
+	alarm         = "alarm"
+	dashboard     = "dashboard"
+	metricMonth   = "metric"
+	trace         = "trace"
+	scheduleCall  = "schedule"
+	trafficOut    = "traffic"
+	processorHour = "processor"
+	memoryHour    = "memory"
+	networkHour   = "network-balancer"
+	networkUnit   = "network-balancer-unit"
+	addressHour   = "address"
+	vectorToken   = "vector"
+	tokenIn       = "token-in"
+	tokenOut      = "token-out"
 )
 
 const million = 1e6
@@ -85,12 +82,9 @@ func prices() []price {
 		{trafficOut, "Traffic to the internet", 0.09, 1, "GB"},
 		{processorHour, "Fargate, arm64: processors", 0.03238, 1, "vCPU-hour"},
 		{memoryHour, "Fargate, arm64: memory", 0.00356, 1, "GB-hour"},
-		{balancerHour, "Application Load Balancer", 0.0225, 1, "hour"},
-		{balancerUnit, "Application Load Balancer: capacity", 0.008, 1, "LCU-hour"},
-		{relayHour, "Network Load Balancer", 0.0225, 1, "hour"},
-		{relayUnit, "Network Load Balancer: capacity", 0.006, 1, "NLCU-hour"},
+		{networkHour, "Network Load Balancer", 0.0225, 1, "hour"},
+		{networkUnit, "Network Load Balancer: capacity", 0.006, 1, "NLCU-hour"},
 		{addressHour, "A public IPv4 address", 0.005, 1, "hour"},
-		{translatorHour, "A NAT gateway", 0.045, 1, "hour"},
 		{vectorToken, "Bedrock, Titan Text Embeddings V2: tokens", 0.02, million, "tokens"},
 		{tokenIn, "Bedrock, Nova Lite: tokens that it reads", 0.06, million, "tokens"},
 		{tokenOut, "Bedrock, Nova Lite: tokens that it writes", 0.24, million, "tokens"},

@@ -64,19 +64,17 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 	gateway := request{units: units{3, 0.1}, ms: 55, memoryMB: 512, logBytes: 500}
 	// 3.50 + 0.20 + 55,000 s × 0.5 GB × $0.0000133334 + 3 × 0.125 + 0.1 × 0.625 + 0.5 GB × 0.50
 	// = 3.50 + 0.20 + 0.36667 + 0.375 + 0.0625 + 0.25
-	small, private := layouts()[0], layouts()[1]
+	two := measuredHere(t, "")
 	for _, c := range []struct {
 		name      string
 		got, want float64
 	}{
 		{"a million gateway requests", gateway.perMillion(), 4.75417},
 		{"of them what only Lambda costs", functionPerMillion(gateway), 4.31667},
-		// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 0.008 + 4 × 0.005)
-		{"two small containers", small.monthly(), 14.4175 + 36.865},
-		// 2 × 730 × (0.03238 + 2 × 0.00356) + 730 × (0.0225 + 0.008 + 4 × 0.005 + 2 × 0.045)
-		{"two private containers", private.monthly(), 57.67 + 102.565},
-		// 51.2825 / 4.31667 = 11.8801 million a month, of 2,628,000 seconds
-		{"where small ones break even", breakEven(small, gateway), 4.52058},
+		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + 3 × 0.10
+		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.30},
+		// 64.54 / 4.31667 = 14.9513 million a month, of 2,628,000 seconds
+		{"where they break even", breakEven(two, gateway), 5.68924},
 		{"traces of rare requests", sampled(0.25), 0.25},
 		{"traces of 41 requests a second", sampled(41), 3},
 		{"a gigabyte-second", lambdaTime(1000, 1000, 1024), 0.0133334},
@@ -111,7 +109,7 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Error("an installation without a relay pays for the relay's alarms")
 	}
 	// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 4 × 0.005) + 3 × 0.10
-	if got := bill(relay(m)); math.Abs(got-45.7425) > 1e-4 {
+	if got := bill(serviceOf(m, "relay")); math.Abs(got-45.7425) > 1e-4 {
 		t.Errorf("a relay costs %.5f a month", got)
 	}
 }
@@ -123,8 +121,10 @@ func TestWhatIsMissingIsAnErrorAndNoZero(t *testing.T) {
 	if _, err := read(fstest.MapFS{keysLedger: file("another form\n")}); err == nil {
 		t.Error("a ledger in which no row is found is no error")
 	}
-	if _, err := tables(measuredHere(t, "relay")); err == nil || !strings.Contains(err.Error(), "relay") {
-		t.Errorf("a relay that is gone: %v", err)
+	for _, name := range []string{"relay", "gateway"} {
+		if _, err := tables(measuredHere(t, name)); err == nil || !strings.Contains(err.Error(), "the service "+name) {
+			t.Errorf("a %s that is gone: %v", name, err)
+		}
 	}
 	if _, err := tables(measured{}); err == nil || !strings.Contains(err.Error(), "check a key") {
 		t.Errorf("a row that is gone: %v", err)

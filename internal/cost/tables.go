@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,18 +14,20 @@ func tables(m measured) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.services["relay"].tasks == 0 {
-		return nil, errors.New("cost: no summary of infra has the relay's tasks")
+	for _, name := range []string{"relay", "gateway"} {
+		if m.services[name].tasks == 0 {
+			return nil, fmt.Errorf("cost: no summary of infra has the tasks of the service %s", name)
+		}
 	}
 	return map[string]string{
-		"relay":        billTable(relay(m)),
+		"relay":        billTable(serviceOf(m, "relay")),
+		"gateways":     billTable(gateways(m)),
 		"bedrock":      questionTable(bedrock()),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
 		"idle":         billTable(idle(m)),
 		"busy":         billTable(busy(m, kinds)),
-		"containers":   containerTable(kinds),
-		"layouts":      layoutTable(),
+		"containers":   containerTable(m, kinds),
 		"slow answers": breakEvenTable(m),
 		"summary":      summaryTable(m, kinds),
 	}, nil

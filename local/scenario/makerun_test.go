@@ -77,7 +77,7 @@ func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
 		"operations": "go run ./local operation list", "account NAME=acme": "go run ./local account create NAME",
 		"invoke FUNCTION=platform EVENT=events/platform/openApi.json": "make run",
 		"bootstrap": "make run", "deploy": "make run", "diff": "make run", "destroy": "make run", "images": "make run",
-		"relay-certificate DOMAIN=relay.example.com CHAIN=go.mod KEY=go.sum": "make run",
+		"service-certificate SERVICE=relay DOMAIN=relay.example.com CHAIN=go.mod KEY=go.sum": "make run",
 	} {
 		cmd := exec.CommandContext(t.Context(), "make", strings.Fields(target)...)
 		cmd.Dir = repository

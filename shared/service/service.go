@@ -16,6 +16,7 @@
 //		Port:   service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
 //		Health: "/health",
 //		Copies: 2,
+//		Peers:  true,
 //		Drain:  110 * time.Second,
 //		Uses:   []api.Use{api.GetItem, api.RootKey},
 //		Listen:      config.VarRelayAddr,
@@ -47,8 +48,13 @@ type Service struct {
 	// Nobody needs a credential for it, and it asks nothing of the table.
 	Health string
 	// Copies is how many run at once in an installation that has to survive the loss
-	// of one. They reach each other at Port.Listens, each under an address of its own.
+	// of one.
 	Copies int
+	// Peers says that copies reach each other at Port.Listens, each under an address of its own.
+	Peers bool
+	// Upstreams says that it calls addresses that projects name, at any port; AWS and collectors
+	// of spans are called by every service.
+	Upstreams bool
 	// Drain is how long a process goes on after SIGTERM, with what is under way: what
 	// stops it has to wait for a little longer. ECS waits for 120 s at most
 	// (https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html,
@@ -74,7 +80,7 @@ type Service struct {
 	// Admin is where its operators ask how it does, the zero value for a service without.
 	Admin Admin
 	// Beside says that a function of its name does the same work in AWS, where an installation
-	// has that one alone. The process is for machines and platforms of an operator's own.
+	// has that one, and the service too if its context asks for it.
 	Beside bool
 }
 

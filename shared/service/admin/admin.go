@@ -12,6 +12,9 @@ import (
 	"net/http"
 )
 
+// Ready is the path that is 200 while new requests are taken, and 503 otherwise.
+const Ready = "/readyz"
+
 // New makes the handler. ready says whether new requests are taken, metrics answers /metrics.
 //
 // /livez is 200 for as long as the process answers anything: what kills a process that drains
@@ -19,7 +22,7 @@ import (
 func New(ready func() bool, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+Ready, func(w http.ResponseWriter, _ *http.Request) {
 		if !ready() {
 			say(w, http.StatusServiceUnavailable, "draining\n")
 			return

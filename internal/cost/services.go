@@ -2,9 +2,9 @@ package cost
 
 import "fmt"
 
-// relay is what a relay adds to an idle installation, whatever nobody asks of it.
-func relay(m measured) []item {
-	of := m.services["relay"]
+// serviceOf is what a service adds to an idle installation, whatever nobody asks of it.
+func serviceOf(m measured, name string) []item {
+	of := m.services[name]
 	hours := of.tasks * hoursPerMonth
 	processors, memory := of.cpuUnits/1024, of.memoryMB/1024
 	balancers, alarms := of.resources["AWS::ElasticLoadBalancingV2::LoadBalancer"], of.resources["AWS::CloudWatch::Alarm"]
@@ -15,7 +15,7 @@ func relay(m measured) []item {
 			"tasks", fmt.Sprintf("%g × %g vCPU, %g GB", of.tasks, processors, memory),
 			dollars(processorHour, hours*processors) + dollars(memoryHour, hours*memory),
 		},
-		{"the load balancer", fmt.Sprintf("%g × %d hours", balancers, hoursPerMonth), dollars(relayHour, balancers*hoursPerMonth)},
+		{"the load balancer", fmt.Sprintf("%g × %d hours", balancers, hoursPerMonth), dollars(networkHour, balancers*hoursPerMonth)},
 		{"public IPv4 addresses", fmt.Sprintf("%g: %g of the load balancer, one of each task", numbers, numbers-of.tasks), dollars(addressHour, numbers*hoursPerMonth)},
 		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
 	}
