@@ -281,6 +281,9 @@ func play(t testing.TB, mark, address string, e exchange) string {
 			return strings.Join(append(out, "switched: "+string(rest)), "\n")
 		case response.StatusCode >= http.StatusOK:
 			out = append(out, bodyOf(response))
+			if e.early { // whether the connection stays depends on what the proxy has read of the body by then
+				return strings.Join(out, "\n")
+			}
 			if !response.Close { // which nginx waits with
 				_ = c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 			}
