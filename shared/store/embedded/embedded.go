@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/vfs/atomicfs"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -146,6 +148,10 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	options := b.pebbleOptions()
 	defer options.Cache.Unref()
+	if err := b.checkEngine(files); err != nil {
+		_ = b.lock.Close()
+		return nil, err
+	}
 	if b.db, err = pebble.Open(files, options); err != nil {
 		_ = b.lock.Close()
 		return nil, b.notOpened(err)
@@ -248,6 +254,23 @@ func (b *Backend) checkFormat() error {
 		return nil
 	}
 	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, format)
+}
+
+// engineMarker is what Pebble calls the file whose name says which of its formats the files have.
+const engineMarker = "format-version"
+
+// checkEngine refuses the files of a newer engine. Pebble refuses them as well, by an error without
+// a type, which would be taken for damage: the advice to restore a backup would cost what was written since.
+func (b *Backend) checkEngine(files string) error {
+	text, err := atomicfs.ReadMarker(b.o.FS, files, engineMarker)
+	if err != nil {
+		return b.notOpened(err)
+	}
+	found, _ := strconv.ParseUint(text, 10, 64) // 0 where there is none yet, or none that Pebble would read either
+	if found <= uint64(pebble.FormatNewest) {
+		return nil
+	}
+	return fmt.Errorf("the engine's files in %s have format %d, and this version reads formats to %d: use the version that wrote them", b.o.Dir, found, pebble.FormatNewest)
 }
 
 // Close waits for the calls under way and what runs in the background, and closes
