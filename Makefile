@@ -1,6 +1,7 @@
 # What can be done here; `make` alone lists it. `make run` needs Go and make, the rest Node with npm too (lint-infra Python); everything
 # else it installs into .bin/ and node_modules/. Continuous integration runs `make check`
-# and then test-guards, simulations and the suites on processes, on one server and on emulators: test-lambda, test-server, test-ministack, test-localstack.
+# and then test-guards, simulations, the upgrade and the suites on processes, on one server and on emulators: test-upgrade, test-lambda, test-server,
+# test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.1.4
@@ -60,7 +61,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -119,6 +120,10 @@ test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every 
 
 test-server: ## run the scenario suite over HTTPS against one server of a domain, with certificates by ACME
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
+
+# The last release is the commit in packaging/released, whose source comes out of this checkout's history.
+test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
+	GATEWRIGHT_TEST_UPGRADE=yes go test -count=1 -timeout=20m ./local/upgrade
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
 test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes

@@ -33,9 +33,13 @@ func TestHandbook(t *testing.T) {
 			t.Errorf("the page sets %s, which the test's server is started without", name)
 		}
 	}
-	steps, err := readme.Steps(string(text), "Accounts, backups, stops")
-	if err != nil {
-		t.Fatal(err)
+	var steps []readme.Step
+	for _, heading := range []string{"Accounts, backups, stops", "Upgrade"} {
+		more, err := readme.Steps(string(text), heading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, more...)
 	}
 	elsewhere := t.TempDir()
 	for i := range steps {

@@ -1,0 +1,77 @@
+package upgrade_test
+
+import (
+	"os"
+	"testing"
+)
+
+// The units that the customer has bought, and that it has spent with each version.
+const (
+	bought         = 12
+	spentBefore    = 5
+	spentAfter     = 3
+	leftForTheWay  = bought - spentBefore - spentAfter
+	moreThanBought = leftForTheWay + 1
+)
+
+// TestUpgradeFromTheLastReleaseAndBack has one data directory go through both versions, each of which is killed once
+// while it writes.
+func TestUpgradeFromTheLastReleaseAndBack(t *testing.T) {
+	if os.Getenv("GATEWRIGHT_TEST_UPGRADE") == "" {
+		t.Skip("it builds two products: make test-upgrade")
+	}
+	commit, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	if err := source(t.Context(), tree, commit); err != nil {
+		t.Fatal(err)
+	}
+	old, next := built(t, tree), built(t, repository)
+	w := newWorld(t)
+
+	w.start(old)
+	w.fill()
+	w.serves("shop")
+	w.spend(spentBefore)
+	w.noteAudit()
+	w.note()
+	w.stop()
+	w.start(old)
+	w.killed("old")
+
+	w.start(next)
+	w.same()
+	w.wrote("old")
+	w.serves("shop")
+	w.verifyAudit()
+	w.spend(spentAfter)
+	w.work("later")
+	w.serves("shop", "later")
+	w.noteAudit()
+	w.note()
+	w.stop()
+	w.start(next)
+	w.killed("next")
+
+	w.start(old)
+	w.same()
+	w.wrote("old")
+	w.wrote("next")
+	w.serves("shop", "later")
+	w.verifyAudit()
+	if admitted := w.call(moreThanBought); admitted != leftForTheWay {
+		t.Errorf("%d of %d requests are admitted, %d of what was bought are left", admitted, moreThanBought, leftForTheWay)
+	}
+	w.work("back")
+	w.serves("shop", "later", "back")
+	w.note()
+	w.stop()
+
+	w.start(next)
+	w.same()
+	w.serves("shop", "later", "back")
+	w.verifyAudit()
+	w.stop()
+}
