@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -10,13 +11,26 @@ import (
 
 // TestOperatorsAreNoUpstream wherever their address is.
 func TestOperatorsAreNoUpstream(t *testing.T) {
+	loopback := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9100"), netip.MustParseAddrPort("[::1]:9100")}
+	all := loopback
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range own {
+		all = append(all, netip.AddrPortFrom(netip.MustParsePrefix(a.String()).Addr(), 9100))
+	}
 	for text, want := range map[string][]netip.AddrPort{
-		"":               {netip.MustParseAddrPort("127.0.0.1:8081"), netip.MustParseAddrPort("[::1]:8081")},
-		":9100":          {netip.MustParseAddrPort("127.0.0.1:9100"), netip.MustParseAddrPort("[::1]:9100")},
+		":9100":          all,
+		"0.0.0.0:9100":   all,
+		"[::]:9100":      all,
+		"localhost:9100": loopback,
+		"192.0.2.7:9100": append(slices.Clone(loopback), netip.MustParseAddrPort("192.0.2.7:9100")),
 		"127.0.0.1:0":    nil, // a port of 0 is every port to a guard
 		"nothing of use": nil,
+		"":               nil,
 	} {
-		if got := operators(func(string) string { return text }); !slices.Equal(got, want) {
+		if got := Operators(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

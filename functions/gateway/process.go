@@ -47,7 +47,7 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Refused = append(o.Refused, operators(os.Getenv)...)
+	o.Refused = append(o.Refused, Operators(cmp.Or(os.Getenv(Beside.Admin.Listen), Beside.Admin.Default))...)
 	made, err := New(p, o)
 	if err != nil {
 		return nil, err
@@ -55,17 +55,32 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 	return &process{gateway: made, domain: p.Config.DeploymentDomain(), log: p.Log}, nil
 }
 
-// operators are the loopback addresses of a process that operators ask at (Beside.Admin): no
-// project is one.
-func operators(getenv func(string) string) []netip.AddrPort {
-	_, text, err := net.SplitHostPort(cmp.Or(getenv(Beside.Admin.Listen), Beside.Admin.Default))
+// Operators are where this machine reaches a process whose operators ask at address, host:port, nil for an
+// address of another form: no project is an operator, so that Options.Refused has them. They are the loopback's, and
+// beside them the address itself, or all that the machine has now where it listens at all.
+func Operators(address string) []netip.AddrPort {
+	host, text, err := net.SplitHostPort(address)
 	port, wrong := strconv.ParseUint(text, 10, 16)
 	if err != nil || wrong != nil || port == 0 { // which would be all ports
 		return nil
 	}
-	return []netip.AddrPort{
-		netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), netip.AddrPortFrom(netip.IPv6Loopback(), uint16(port)),
+	at := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	switch ip, err := netip.ParseAddr(host); {
+	case host == "", err == nil && ip.IsUnspecified():
+		own, _ := net.InterfaceAddrs() // none: the loopback is left
+		for _, a := range own {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				at = append(at, prefix.Addr())
+			}
+		}
+	case err == nil:
+		at = append(at, ip)
 	}
+	out := make([]netip.AddrPort, len(at))
+	for i, a := range at {
+		out[i] = netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(port))
+	}
+	return out
 }
 
 // process is a gateway that runs.

@@ -174,7 +174,7 @@ func (p Program) settingsHelp() string {
 	out.WriteString("What can be set, and what holds without it:\n\n")
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, s := range config.Settings() {
-		if s.Kind == config.Function {
+		if s.Kind == config.Function || s.Kind == config.Process {
 			continue
 		}
 		holds := s.Default

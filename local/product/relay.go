@@ -37,10 +37,10 @@ func addr(l net.Listener) net.Addr {
 
 // serveRelay takes agents until ctx ends, and then has them leave: a request that is under
 // way through them ends first.
-func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, log *slog.Logger) error {
-	return host.Serve(ctx, l, p.relay, listen.Options{
+func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, made func(*listen.Server), log *slog.Logger) error {
+	return host.ServeAt(ctx, p.relay, host.Times{Drain: s.program.stopTimeout}, host.At{Listener: l, Made: made, Options: listen.Options{
 		Settings: s.listener, IDs: p.ids, Log: log.With("listener", "the relay of tunnels"),
-	}, s.program.stopTimeout)
+	}})
 }
 
 // keepRelay does what the relay has to do from time to time, where others listen for it, until ctx ends, and

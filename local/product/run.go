@@ -99,9 +99,14 @@ func runProduct(asked context.Context, s settings) (err error) {
 	if relayListener != nil {
 		defer func() { _ = relayListener.Close() }()
 	}
+	watch, err := listenAdmin(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer watch.close()
 	shown := new(slog.LevelVar) // our own first requests are nobody's business
 	shown.Set(slog.LevelWarn)
-	log, closeLog, err := openLog(dir, t, shown)
+	log, closeLog, err := openLog(dir, t, shown, watch.dropped)
 	if err != nil {
 		return err
 	}
@@ -116,11 +121,12 @@ func runProduct(asked context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
+	watch.opened(o)
 	key, err := ensureAccount(ctx, o.accounts, dir)
 	if err != nil {
 		return err
 	}
-	wire := assemble
+	wire := func(o *opened, api net.Addr) (*product, error) { return assemble(o, api, watch.address()) }
 	if s.functions != "" {
 		wire = func(o *opened, api net.Addr) (*product, error) {
 			return assembleProcesses(ctx, o, s.functions, api, gatewayListener.Addr(), relayListener)
@@ -138,6 +144,9 @@ func runProduct(asked context.Context, s settings) (err error) {
 	plain, byTLS := p.gateway, p.gateway
 	if s.domain != "" {
 		plain, byTLS = o.byName(s, p, secure)
+		if secure != nil {
+			watch.certified(ctx, apiName(s.domain), secure.own)
+		}
 	}
 	commands, err := control.Listen(ctx, s.program.runHere(o), log)
 	if err != nil {
@@ -155,21 +164,21 @@ func runProduct(asked context.Context, s settings) (err error) {
 
 	var work errgroup.Group
 	work.Go(func() error {
-		return serve(ctx, "the management API", s, apiListener, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the management API", s, apiListener, watch.count, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
 	work.Go(func() error {
-		return serve(ctx, "the gateway", s, gatewayListener, listen.Options{Handler: plain, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the gateway", s, gatewayListener, watch.count, listen.Options{Handler: plain, Settings: s.listener, IDs: o.parts.IDs, Log: log})
 	})
 	if secure != nil {
 		work.Go(func() error {
-			return serve(ctx, "the gateway by TLS", s, secure.listener, listen.Options{
+			return serve(ctx, "the gateway by TLS", s, secure.listener, watch.count, listen.Options{
 				Handler: byTLS, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config,
 			})
 		})
 	}
 	switch {
 	case relayListener != nil && p.relay != nil:
-		work.Go(func() error { return p.serveRelay(ctx, relayListener, s, log) })
+		work.Go(func() error { return p.serveRelay(ctx, relayListener, s, watch.count, log) })
 	case p.relay != nil:
 		work.Go(func() error { return p.keepRelay(ctx, s) })
 	}
@@ -200,6 +209,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- work.Wait() }()
+	defer watch.serve(ctx, log)()
 
 	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(summary(s, state, o, secure, key))
@@ -260,8 +270,9 @@ func origin(a net.Addr) string {
 	return "http://" + a.String()
 }
 
-// openLog returns the run's log: lines for the person, JSON for the file.
-func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.Logger, func(), error) {
+// openLog returns the run's log: lines for the person, JSON for the file. dropped is told how many lines the file
+// has not.
+func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler, dropped func(lines int)) (*slog.Logger, func(), error) {
 	logs, err := dir.Sub("logs")
 	if err != nil {
 		return nil, nil, err
@@ -273,6 +284,7 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 	lines := t.Lines(shown)
 	var unwaiting *slog.Logger // of what is written behind, which cannot wait for itself
 	written := behind.New(file, func(lost int) {
+		dropped(lost)
 		unwaiting.Warn("lines of the log were dropped: there were more than could be written", "lines", lost)
 	})
 	inFile := behind.JSON(written, slog.LevelDebug)
@@ -285,10 +297,11 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler) (*slog.
 	}, nil
 }
 
-// serve answers requests until ctx ends, and then finishes those under way.
-func serve(ctx context.Context, name string, s settings, l net.Listener, o listen.Options) error {
+// serve answers requests until ctx ends, by a server that made is told of, and then finishes those under way.
+func serve(ctx context.Context, name string, s settings, l net.Listener, made func(*listen.Server), o listen.Options) error {
 	o.Log = o.Log.With("listener", name)
 	server := listen.New(o)
+	made(server)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

@@ -34,6 +34,8 @@ func listenTLS(ctx context.Context, s settings) (net.Listener, error) {
 type secured struct {
 	listener net.Listener
 	config   *tls.Config
+	// own has the certificates of the installation's own names.
+	own handshake.Source
 	// authority is where the names of a domain get their certificates from, nil for elsewhere.
 	authority *owncert.Authority
 }
@@ -56,6 +58,7 @@ func (o *opened) secure(ctx context.Context, s settings, p *product, l net.Liste
 	if err != nil {
 		return nil, err
 	}
+	out.own = own
 	out.config = handshake.Config(handshake.Options{Sources: []handshake.Source{own, hosts.Domains}, Clients: hosts, Log: log}) //nolint:contextcheck // a handshake has a context of its own
 	return out, nil
 }

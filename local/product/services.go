@@ -190,14 +190,15 @@ type product struct {
 	close func()
 }
 
-// assemble wires every function of the product in this process.
-func assemble(o *opened, apiAddr net.Addr) (*product, error) {
+// assemble wires every function of the product in this process. admin is where its operators ask, "" for nowhere:
+// no project may.
+func assemble(o *opened, apiAddr net.Addr, admin string) (*product, error) {
 	var front []apigateway.Function
 	for _, g := range functions.Groups() {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
 	var tunnelled *relay.Process
-	var options gateway.Options
+	options := gateway.Options{Refused: gateway.Operators(admin)}
 	if o.parts.Config.Relay != "" {
 		tunnelled = relay.New(o.parts, "")
 		options.Services = tunnelled

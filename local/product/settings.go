@@ -33,7 +33,9 @@ type settings struct {
 	// tlsAddr is config.NoAddr for none.
 	tlsAddr string
 	// relayAddr is config.NoAddr for none.
-	relayAddr          string
+	relayAddr string
+	// adminAddr is where operators ask, config.NoAddr for nowhere.
+	adminAddr          string
 	dataDir, readyFile string
 	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
 	// directory; of functions in processes of their own, for emulators over it.
@@ -58,6 +60,7 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		gatewayAddr: value(config.VarGatewayAddr, p.gatewayAddr),
 		tlsAddr:     value(config.VarTLSAddr, p.tlsAddr),
 		relayAddr:   value(config.VarRelayAddr, config.DefaultRelayAddr),
+		adminAddr:   value(config.VarAdminAddr, config.NoAddr),
 		readyFile:   getenv(config.VarReadyFile),
 		certificate: getenv(config.VarTLSCertificate), certificateKey: getenv(config.VarTLSKey),
 		dynamoDB:  getenv(config.VarDynamoDBEndpoint),
@@ -70,8 +73,8 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 	if s.functions != "" {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
-	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}} {
-		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr) && a.addr == config.NoAddr {
+	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}, {config.VarAdminAddr, s.adminAddr}} {
+		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr || a.name == config.VarAdminAddr) && a.addr == config.NoAddr {
 			continue
 		}
 		_, port, err := net.SplitHostPort(a.addr)
@@ -81,6 +84,9 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		if err != nil {
 			return settings{}, fmt.Errorf("%s is no address to listen on: write host:port, such as 127.0.0.1:9000", a.name)
 		}
+	}
+	if s.functions != "" && s.adminAddr != config.NoAddr {
+		return settings{}, fmt.Errorf("%s has functions run as processes of their own, whose requests %s would not count: unset one of the two", config.VarFunctions, config.VarAdminAddr)
 	}
 	for _, e := range []struct{ name, value string }{{config.VarDynamoDBEndpoint, s.dynamoDB}, {config.VarS3Endpoint, s.s3}} {
 		if u, err := url.Parse(e.value); e.value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {

@@ -27,14 +27,15 @@ func TestHandbook(t *testing.T) {
 	if len(start) != 1 || !strings.Contains(start[0].Commands, "gatewright serve") {
 		t.Fatalf("the page starts it by %v", start)
 	}
-	s, a := byACME(t)
+	operators := fmt.Sprintf("127.0.0.1:%d", free(t))
+	s, a := byACME(t, config.VarAdminAddr+"="+operators)
 	for _, word := range strings.Fields(start[0].Commands) {
 		if name, _, set := strings.Cut(word, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {
 			t.Errorf("the page sets %s, which the test's server is started without", name)
 		}
 	}
 	var steps []readme.Step
-	for _, heading := range []string{"Accounts, backups, stops", "Upgrade"} {
+	for _, heading := range []string{"Accounts, backups, stops", "Upgrade", "Watch"} {
 		more, err := readme.Steps(string(text), heading)
 		if err != nil {
 			t.Fatal(err)
@@ -42,8 +43,9 @@ func TestHandbook(t *testing.T) {
 		steps = append(steps, more...)
 	}
 	elsewhere := t.TempDir()
+	its := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators)
 	for i := range steps {
-		steps[i].Commands = strings.ReplaceAll(steps[i].Commands, "/elsewhere", elsewhere)
+		steps[i].Commands = its.Replace(steps[i].Commands)
 	}
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {

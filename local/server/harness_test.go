@@ -229,6 +229,25 @@ func (s *server) command(args ...string) string {
 	return string(out)
 }
 
+// waiting is an upstream whose answers wait until they are let.
+type waiting struct {
+	*httptest.Server
+	asked chan struct{} // gets one for each request
+	let   func()        // may be called again
+}
+
+func newWaiting(t *testing.T) *waiting {
+	open := make(chan struct{})
+	w := &waiting{asked: make(chan struct{}, 1), let: sync.OnceFunc(func() { close(open) })}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		w.asked <- struct{}{}
+		<-open
+	}))
+	t.Cleanup(w.Close)
+	t.Cleanup(w.let)
+	return w
+}
+
 // proxied is a proxy that clients come by, which knows where the domain is.
 func (s *server) proxied() string {
 	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

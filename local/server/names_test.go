@@ -35,15 +35,15 @@ func certify(t *testing.T, dir string, ca pkitest.Cert, names ...string) certifi
 }
 
 // byFiles starts a server whose certificate is in files.
-func byFiles(t *testing.T) (*server, pkitest.Cert, certified) {
+func byFiles(t *testing.T, env ...string) (*server, pkitest.Cert, certified) {
 	t.Helper()
 	ca := pkitest.CA(t, "CA", time.Now())
 	files := certify(t, t.TempDir(), ca, "api."+domain, "*."+domain)
-	return serving(t, filepath.Join(t.TempDir(), "data"), files.env()...), ca, files
+	return serving(t, filepath.Join(t.TempDir(), "data"), append(env, files.env()...)...), ca, files
 }
 
-// hello deploys a project that answers by itself, and gives its URL.
-func hello(t *testing.T, s *server, c *http.Client) string {
+// hello deploys a project whose one route leads to an upstream, and gives its URL.
+func hello(t *testing.T, s *server, c *http.Client, upstream string) string {
 	t.Helper()
 	var issued struct{ UploadURL, DeploymentID string }
 	body := `{"accountName":"demo","projectName":"hello","branchName":"main"}`
@@ -75,7 +75,7 @@ func hello(t *testing.T, s *server, c *http.Client) string {
 		t.Fatalf("clients are to upload to %s", issued.UploadURL)
 	}
 	archive := instance.Archive(map[string]string{
-		"config/routes.oas.json": `{"openapi":"3.1.0","info":{"title":"hello","version":"1"},"paths":{"/hello":{"get":{"operationId":"hello","x-gateway-route":{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":"https://example.com"}}},"responses":{"200":{"description":"ok"}}}}}}`,
+		"config/routes.oas.json": `{"openapi":"3.1.0","info":{"title":"hello","version":"1"},"paths":{"/hello":{"get":{"operationId":"hello","x-gateway-route":{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":"` + upstream + `"}}},"responses":{"200":{"description":"ok"}}}}}}`,
 	})
 	if status := send(http.MethodPut, issued.UploadURL, string(archive), nil); status != http.StatusOK {
 		t.Fatalf("the upload is answered with %d", status)
@@ -99,7 +99,7 @@ func TestNamesLeadWhereTheyAreServed(t *testing.T) {
 	t.Parallel()
 	s, ca, _ := byFiles(t)
 	c := s.client(ca.Pool())
-	deployed := hello(t, s, c)
+	deployed := hello(t, s, c, "https://example.com")
 	if !strings.HasPrefix(deployed, "https://hello-") || !strings.HasSuffix(deployed, "."+domain) {
 		t.Errorf("it is deployed at %s", deployed)
 	}

@@ -14,11 +14,11 @@ import (
 )
 
 // byACME starts a server whose certificates are an authority's.
-func byACME(t *testing.T) (*server, *pebbletest.Authority) {
+func byACME(t *testing.T, env ...string) (*server, *pebbletest.Authority) {
 	t.Helper()
 	a := pebbletest.Start(t)
 	roots := written(t, filepath.Join(t.TempDir(), "authority.pem"), a.Certificate)
-	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)
+	s := serving(t, filepath.Join(t.TempDir(), "data"), append(env, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)...)
 	a.LookAt(t, portOf(t, s.plain), portOf(t, s.secure))
 	return s, a
 }

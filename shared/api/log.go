@@ -12,10 +12,14 @@ import (
 // log writes the request's one line. It holds no header, query or body.
 func (s *Server) log(r *http.Request, st *state, status int) {
 	u := st.meter.Usage()
+	latency := s.parts.Now().Sub(st.start)
+	if m := s.parts.Telemetry.Management; m != nil {
+		m.Request(telemetry.Request{Status: status, Latency: latency})
+	}
 	fields := []slog.Attr{
 		slog.String("requestId", st.requestID), slog.String("operation", st.operation),
 		slog.String("method", r.Method), slog.String("path", st.path), slog.Int("status", status),
-		slog.Float64("latency", telemetry.Milliseconds(s.parts.Now().Sub(st.start))),
+		slog.Float64("latency", telemetry.Milliseconds(latency)),
 		slog.Float64("readUnits", u.ReadUnits), slog.Float64("writeUnits", u.WriteUnits), slog.Bool("coldStart", st.coldStart),
 	}
 	if st.principal != nil {

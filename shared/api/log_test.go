@@ -123,6 +123,35 @@ func TestOnlyTheFirstRequestOfAProcessIsAColdStart(t *testing.T) {
 	}
 }
 
+// meter keeps what it is told.
+type meter []telemetry.Request
+
+func (m *meter) Request(r telemetry.Request) { *m = append(*m, r) }
+
+// TestMeterIsToldWhatLinesSay of each request to the management API, those that no operation answers too.
+func TestMeterIsToldWhatLinesSay(t *testing.T) {
+	told, gateway := meter{}, meter{}
+	server, log := watchedServer(t, telemetry.Options{Management: &told, Meter: &gateway})
+	for i, ask := range []func(){
+		func() { change(server, "one") },
+		func() { change(server, "broken") },
+		func() { server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/nowhere", nil)) },
+	} {
+		log.Reset()
+		ask()
+		if len(told) != i+1 {
+			t.Fatalf("after %d requests it is told of %d", i+1, len(told))
+		}
+		line, r := telemetrytest.Line(t, log.Bytes(), "request"), told[i]
+		if line["status"] != float64(r.Status) || line["latency"] != telemetry.Milliseconds(r.Latency) || r.Latency <= 0 {
+			t.Errorf("it is told %+v, and the line says %s", r, log)
+		}
+	}
+	if len(gateway) > 0 {
+		t.Error("they are told as requests to deployments")
+	}
+}
+
 func TestMetricsAreOfOperationsAlone(t *testing.T) {
 	server, log := watchedServer(t, telemetry.Options{Metrics: true})
 	server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/nowhere", nil))

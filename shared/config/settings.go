@@ -36,7 +36,7 @@ const (
 	DefaultTLSAddr     = "127.0.0.1:9443"
 	// DefaultRelayAddr is not 9002, which the upstream of examples/hello has.
 	DefaultRelayAddr = "127.0.0.1:9003"
-	// NoAddr is written for no listener, by TLS or for tunnels.
+	// NoAddr is written for no listener: by TLS, for tunnels, for operators.
 	NoAddr         = "none"
 	DefaultDataDir = ".gatewright"
 	// DefaultAdminAddr is where operators ask a gateway in a process of its own.
@@ -88,7 +88,8 @@ type Setting struct {
 }
 
 // Settings are all variables that the product reads, in the order of
-// docs/local-run.md. Its tables, `local --help` and CheckNames are made of them;
+// docs/local-run.md; one that a gateway in a process of its own and the local run have other
+// defaults of is there for either. Its tables, `local --help` and CheckNames are made of them;
 // packages telemetry and cloud have those that are not ours.
 func Settings() []Setting {
 	return append([]Setting{
@@ -107,6 +108,7 @@ func Settings() []Setting {
 		{VarACMEDirectory, Run, "", "", "an https address", "the ACME directory of the authority that custom domains get their certificates from", ", such as `https://acme-v02.api.letsencrypt.org/directory`: whoever sets it agrees to its terms; it has to reach this machine at port 443 or 80 of [their hostnames](custom-domains.md#by-tls)"},
 		{VarDocsWeights, Run, "found beside the binary", "", "a file", "the weights by which the documentation is searched by meaning", ", which `make docs-weights` puts into `dist/docsearch`; without them it is [searched by words](mcp-docs.md#by-meaning-or-by-words)"},
 		{VarReadyFile, Run, "", "", "a file", "is written once both addresses answer, and removed at the stop", ": the API's address on the first line, the gateway's on the second, its address by TLS on the third, and that of agents on the fourth; an empty line, or none at the end, is for what there is not"},
+		{VarAdminAddr, Run, "none", "", "host:port, or none", "where operators ask", ": [`/livez`, `/readyz` and `/metrics`](one-server.md#watch), without a credential, so that no client may reach it"},
 		{VarFunctions, Run, "", "", "a folder such as dist/amd64", "has its functions run as processes of their own", ", as `make run-lambda` does, over emulators of DynamoDB and S3; there is a `bootstrap` of each in it"},
 		{VarDynoxide, Run, "found", "", "a file", "the binary of the DynamoDB emulator that run-lambda starts", "; else it is looked for on the `PATH` and below `local/node_modules`"},
 		{VarDynamoDBEndpoint, Run, "files of our own", "", "http://host:port", "a DynamoDB that runs elsewhere", "; `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` are used if they are set"},

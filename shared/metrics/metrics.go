@@ -1,4 +1,4 @@
-// Package metrics adds up what a gateway process measures of its requests, and answers it in
+// Package metrics adds up what a gateway process, or one server, measures, and answers it in
 // the text format of Prometheus.
 //
 // What it is not: a measurement. It is told the numbers of requests' lines (telemetry.Meter),
@@ -7,7 +7,8 @@
 // No label has a value that a client chooses, or one that there may be many of: no path, no
 // key, no deployment. Who wants those has the lines, and the analytics of the API.
 //
-// There is only this file. Each metric is in docs/gateway-process.md, and a test holds it to that.
+// Read this file, then server.go for what one server has beside. Each metric is in
+// docs/gateway-process.md or docs/one-server.md, and tests hold it to that.
 package metrics
 
 import (
@@ -24,13 +25,21 @@ import (
 
 // Metrics are those of a process. Make them with New.
 type Metrics struct {
-	registry          *prometheus.Registry
-	classes           [classes]prometheus.Counter
-	cut               prometheus.Counter
-	latency, upstream prometheus.Histogram
+	registry *prometheus.Registry
+	requests requests
+	cut      prometheus.Counter
+	upstream prometheus.Histogram
 }
 
 var _ telemetry.Meter = (*Metrics)(nil)
+
+// requests are those of one kind: how they ended, and how long they took.
+type requests struct {
+	classes [classes]prometheus.Counter
+	latency prometheus.Histogram
+}
+
+var _ telemetry.Meter = (*requests)(nil)
 
 // classes are those of statuses: 0 for a request without an answer, or with a status of no
 // known class, and 1 to 5.
@@ -42,6 +51,37 @@ func bounds() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
 
+func histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds()})
+}
+
+// register makes the metrics of one kind of requests. kind ends the names' first word, what are
+// such requests in the help.
+func (r *requests) register(in *prometheus.Registry, kind, what string) {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatewright_" + kind + "requests_total", Help: what + ", by the class of their status: none for one without an answer.",
+	}, []string{"class"})
+	for i := range r.classes {
+		name := "none"
+		if i > 0 {
+			name = strconv.Itoa(i) + "xx"
+		}
+		r.classes[i] = all.WithLabelValues(name)
+	}
+	r.latency = histogram("gatewright_"+kind+"request_duration_seconds", what+": how long they took in all.")
+	in.MustRegister(all, r.latency)
+}
+
+// Request implements telemetry.Meter.
+func (r *requests) Request(m telemetry.Request) {
+	class := m.Status / 100
+	if class < 0 || class >= classes {
+		class = 0
+	}
+	r.classes[class].Inc()
+	r.latency.Observe(m.Latency.Seconds())
+}
+
 // New makes the metrics of a process. connections is how many clients it has now.
 func New(connections func() int) *Metrics {
 	m := &Metrics{
@@ -49,42 +89,25 @@ func New(connections func() int) *Metrics {
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gatewright_requests_cut_total", Help: "Requests whose answer broke off.",
 		}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gatewright_request_duration_seconds", Help: "How long requests took in all.", Buckets: bounds(),
-		}),
-		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gatewright_upstream_duration_seconds", Help: "How long of that upstreams were waited for.", Buckets: bounds(),
-		}),
+		upstream: histogram("gatewright_upstream_duration_seconds", "How long of that upstreams were waited for."),
 	}
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatewright_requests_total", Help: "Requests, by the class of their status: none for one without an answer.",
-	}, []string{"class"})
-	for i := range m.classes {
-		name := "none"
-		if i > 0 {
-			name = strconv.Itoa(i) + "xx"
-		}
-		m.classes[i] = requests.WithLabelValues(name)
-	}
-	m.registry.MustRegister(requests, m.cut, m.latency, m.upstream,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gatewright_connections", Help: "Connections of clients, idle ones too.",
-		}, func() float64 { return float64(connections()) }),
+	m.requests.register(m.registry, "", "Requests")
+	m.registry.MustRegister(m.cut, m.upstream,
+		gauge("gatewright_connections", "Connections of clients, idle ones too.", func() float64 { return float64(connections()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
+func gauge(name, help string, value func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+}
+
 // Request implements telemetry.Meter.
 func (m *Metrics) Request(r telemetry.Request) {
-	class := r.Status / 100
-	if class < 0 || class >= classes {
-		class = 0
-	}
-	m.classes[class].Inc()
+	m.requests.Request(r)
 	if r.Cut {
 		m.cut.Inc()
 	}
-	m.latency.Observe(r.Latency.Seconds())
 	m.upstream.Observe(r.Upstream.Seconds())
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	// Meter is told what was measured of each request that the gateway has answered, nil
 	// for nobody.
 	Meter Meter
+	// Management is told of each request that the management API has answered, nil for nobody.
+	Management Meter
 }
 
 // Meter adds requests up. It neither blocks nor fails.

@@ -9,8 +9,7 @@
 // What it is not: for services that take no requests, or for the local process, which
 // runs services within itself (package host).
 //
-// Read container.go first, then task.go for what the platform says of a task, and watch.go for what
-// operators are told. The
+// Read container.go first, then listeners.go, and task.go for what the platform says of a task. The
 // platform's rules are those of "Amazon ECS task IAM role" and "Amazon ECS task metadata
 // endpoint version 4" (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/).
 package container
@@ -30,6 +29,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/service/admin"
 	"github.com/gatewright/gatewright/shared/service/host"
 )
 
@@ -78,7 +78,10 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 		return err
 	}
 	defer all.close()
-	watched := newWatch(s, &parts)
+	watched := admin.NewWatch()
+	if s.Admin.Listen != "" {
+		parts.Telemetry.Meter = watched.Metrics
+	}
 	process, err := open(parts, address)
 	if err != nil {
 		return err
@@ -87,16 +90,16 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 		return err
 	}
 	o := listen.Options{Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure}
-	at := []host.At{{Listener: all.tls, Options: o, Made: watched.count}}
+	at := []host.At{{Listener: all.tls, Options: o, Made: watched.Count}}
 	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil)
 	if all.plain != nil {
 		o.TLS = nil
-		at = append(at, host.At{Listener: all.plain, Options: o, Made: watched.count})
+		at = append(at, host.At{Listener: all.plain, Options: o, Made: watched.Count})
 		parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.plain.Addr().String(), "copy", address, "tls", false)
 	}
 	if all.admin != nil {
 		parts.Log.InfoContext(ctx, "operators ask", "service", s.Name, "admin", all.admin.Addr().String())
-		defer watched.serve(ctx, all.admin, parts.Log)()
+		defer watched.Serve(ctx, all.admin, parts.Log)()
 	}
 	err = host.ServeAt(ctx, process, host.Times{Announce: announce, Drain: s.Drain}, at...)
 	parts.Telemetry.Tracer.Close(context.WithoutCancel(ctx))

@@ -4,7 +4,7 @@
 // What it is not: for clients. It has a listener of its own, which no client reaches, and
 // asks for no credential; nothing that it answers is a secret.
 //
-// There is only this file. docs/gateway-process.md has it for operators.
+// Read this file for what is answered, then watch.go, which listens. docs/gateway-process.md has it for operators.
 package admin
 
 import (

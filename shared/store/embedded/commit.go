@@ -30,6 +30,7 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 		return err
 	}
 	defer b.calls.done()
+	began := time.Now()
 	batch, f, err := b.apply(ctx, token, writes)
 	if err != nil {
 		if _, condition := errors.AsType[*store.ConditionError](err); condition || errors.Is(err, store.ErrTokenReused) {
@@ -41,7 +42,11 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	if f == nil { // it was made before
 		return b.settled(ctx, nil)
 	}
-	return b.land(batch, f)
+	if err := b.land(batch, f); err != nil {
+		return err
+	}
+	b.tell(began)
+	return nil
 }
 
 // land waits until a flight is on disk, where the next start finds it, and promises it.

@@ -14,7 +14,7 @@
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
 // are the form of the files, feed.go the stream, housekeeping.go what is deleted,
-// acknowledged.go how a damaged log is noticed, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
+// acknowledged.go how a damaged log is noticed, watch.go what operators are told, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
 // docs/decisions/0031-pebble-is-the-embedded-engine.md.
 package embedded
 
@@ -54,6 +54,8 @@ type Backend struct {
 	closed  error
 	// broken holds why nothing can be written any more, once that is so.
 	broken atomic.Pointer[error]
+	// told hears of commits (Watch), nil for nobody.
+	told atomic.Pointer[func(time.Duration)]
 
 	// mu is held from a commit's conditions until its effects can be read, and
 	// not while its fsync is waited for.
