@@ -3,6 +3,7 @@ package instance
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -27,7 +28,7 @@ func (i *Instance) Ask(ctx context.Context, key, method, path, body string) (int
 		return 0, nil, fmt.Errorf("make a request: %w", err)
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
-	out, err := http.DefaultClient.Do(r)
+	out, err := cmp.Or(i.Client, http.DefaultClient).Do(r)
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask the management API: %w", err)
 	}
@@ -79,7 +80,7 @@ func (i *Instance) Deploy(ctx context.Context, account, project string, archive 
 	if err != nil {
 		return Build{}, fmt.Errorf("make an upload: %w", err)
 	}
-	out, err := http.DefaultClient.Do(r)
+	out, err := cmp.Or(i.Client, http.DefaultClient).Do(r)
 	if err != nil {
 		return Build{}, fmt.Errorf("upload: %w", err)
 	}

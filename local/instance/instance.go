@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,8 @@ type Instance struct {
 	Key string
 	// Dir holds its data directory, Data.
 	Dir string
+	// Client asks the management API and uploads, nil for http.DefaultClient.
+	Client *http.Client
 
 	cmd   *exec.Cmd
 	log   bytes.Buffer

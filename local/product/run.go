@@ -126,7 +126,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	wire := func(o *opened, api net.Addr) (*product, error) { return assemble(o, api, watch.address()) }
+	wire := assemble
 	if s.functions != "" {
 		wire = func(o *opened, api net.Addr) (*product, error) {
 			return assembleProcesses(ctx, o, s.functions, api, gatewayListener.Addr(), relayListener)

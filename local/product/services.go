@@ -48,7 +48,9 @@ type opened struct {
 	// that one runs elsewhere.
 	notes    *embedded.Backend
 	accounts *accounts.Service
-	getenv   func(string) string
+	// admin is where operators ask, host:port, "" for nowhere: no project may.
+	admin  string
+	getenv func(string) string
 }
 
 // close closes what lies in the data directory, and ends the emulators.
@@ -190,15 +192,14 @@ type product struct {
 	close func()
 }
 
-// assemble wires every function of the product in this process. admin is where its operators ask, "" for nowhere:
-// no project may.
-func assemble(o *opened, apiAddr net.Addr, admin string) (*product, error) {
+// assemble wires every function of the product in this process.
+func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	var front []apigateway.Function
 	for _, g := range functions.Groups() {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
 	var tunnelled *relay.Process
-	options := gateway.Options{Refused: gateway.Operators(admin)}
+	options := gateway.Options{Refused: gateway.Operators(o.admin)}
 	if o.parts.Config.Relay != "" {
 		tunnelled = relay.New(o.parts, "")
 		options.Services = tunnelled

@@ -42,14 +42,6 @@ func (w *watched) close() {
 	}
 }
 
-// address is where it listens, "" for nowhere.
-func (w *watched) address() string {
-	if w == nil {
-		return ""
-	}
-	return w.listener.Addr().String()
-}
-
 // dropped counts lines of the log.
 func (w *watched) dropped(lines int) {
 	if w != nil {
@@ -69,6 +61,7 @@ func (w *watched) opened(o *opened) {
 	if w == nil {
 		return
 	}
+	o.admin = w.listener.Addr().String()
 	o.parts.Telemetry.Meter, o.parts.Telemetry.Management = w.Metrics, w.server.Management()
 	if engine := o.database.engine; engine != nil {
 		engine.Watch(w.server.Committed)

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// checkEvery is how often a balancer asks each gateway whether it is ready. Three times within the announcement, as the handbook
+// wants it.
+const checkEvery = 250 * time.Millisecond
+
+// balancer sends clients to gateways that are ready, in turn. It repeats nothing, and hides no failure.
+type balancer struct {
+	client *http.Client
+	turns  atomic.Uint64
+
+	mu  sync.Mutex
+	all []*backend
+}
+
+type backend struct {
+	*running
+	ready bool // guarded by the balancer's mu
+}
+
+func newBalancer() *balancer {
+	return &balancer{client: &http.Client{Timeout: checkEvery, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// add has a gateway looked at from now on.
+func (b *balancer) add(p *running) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, &backend{running: p})
+}
+
+// remove forgets a gateway.
+func (b *balancer) remove(p *running) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, one := range b.all {
+		if one.running == p {
+			b.all = append(b.all[:n:n], b.all[n+1:]...)
+			return
+		}
+	}
+}
+
+// check asks every gateway again and again until ctx ends.
+func (b *balancer) check(ctx context.Context) {
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		all := append([]*backend(nil), b.all...)
+		b.mu.Unlock()
+		for _, one := range all {
+			ready := b.ready(ctx, one.admin)
+			b.mu.Lock()
+			one.ready = ready
+			b.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(checkEvery):
+		}
+	}
+}
+
+func (b *balancer) ready(ctx context.Context, admin string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	out, err := b.client.Do(r)
+	if err != nil {
+		return false
+	}
+	_ = out.Body.Close()
+	return out.StatusCode == http.StatusOK
+}
+
+// serving is how many gateways are ready, as far as the balancer knows.
+func (b *balancer) serving() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, one := range b.all {
+		if one.ready {
+			n++
+		}
+	}
+	return n
+}
+
+// next is where the next client goes, "" for nowhere.
+func (b *balancer) next() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	turn := int(b.turns.Add(1)) //nolint:gosec // G115: it is only counted up
+	for n := range b.all {
+		if one := b.all[(turn+n)%len(b.all)]; one.ready {
+			return one.secure
+		}
+	}
+	return ""
+}
+
+// pass sends connections on as they come, TLS and all.
+func (b *balancer) pass(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = c.Close() }()
+			to, err := net.Dial("tcp", b.next()) //nolint:noctx // to this machine
+			if err != nil {
+				return // the client will tell
+			}
+			defer func() { _ = to.Close() }()
+			splice(c, c, to)
+		}()
+	}
+}
+
+// proxy sends requests on, each to the gateway whose turn it is, on connections that are kept.
+func (b *balancer) proxy(c certificate, host string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: b.next()})
+			r.Out.Host = host
+		},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: c.tls(host), IdleConnTimeout: time.Minute},
+	}
+}

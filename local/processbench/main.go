@@ -1,0 +1,88 @@
+// Command processbench measures the product as processes that live long: what is lost when they are told to end, how
+// soon one answers after its start, what clients cost that have nothing to ask; and one server, how much it holds, how
+// fast it is, and whether a day of work leaves anything behind.
+//
+// The processes are the command's binary as its users start it, by TLS, with everything on: keys, a strict limit, lines of
+// access, counts of analytics, metrics. `gatewright gateway` runs over emulators of DynamoDB and S3, with a management
+// API of its own beside it; `gatewright serve` runs over its folder.
+//
+// `make bench` runs it. It fails when a figure is beyond its bar.
+//
+// Read main.go, then world.go for what is started; drain.go with balancer.go and clients.go, start.go and idle.go are
+// the gateway's figures, server.go and day.go one server's. Linux alone.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/gatewright/gatewright/internal/bars"
+)
+
+// options are what is measured and how often.
+type options struct {
+	binary, only string
+	drains       int
+	starts       int
+	idle         int
+	keys, hours  int
+}
+
+// part is a kind of figure.
+type part struct {
+	name    string
+	measure func(ctx context.Context, dir string, o options, table *bars.Table) error
+}
+
+func parts() []part {
+	return []part{{"drain", drains}, {"start", starts}, {"idle", crowds}, {"server", capacity}, {"day", day}}
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
+	flag.StringVar(&o.only, "only", "drain,start,idle,server,day", "what is measured, with commas between")
+	flag.IntVar(&o.drains, "drains", 20, "how many SIGTERMs, and how many rolling replacements")
+	flag.IntVar(&o.starts, "starts", 25, "how many starts")
+	flag.IntVar(&o.idle, "idle", 8_000, "how many clients have nothing to ask")
+	flag.IntVar(&o.keys, "keys", 100_000, "how many consumers with a key one server is tried with")
+	flag.IntVar(&o.hours, "hours", 24, "how many hours the day has")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "processbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	dir, err := os.MkdirTemp("", "gatewright-processbench-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	var table bars.Table
+	for name := range strings.SplitSeq(o.only, ",") {
+		known := false
+		for _, p := range parts() {
+			if p.name != name {
+				continue
+			}
+			known = true
+			if err := p.measure(ctx, dir, o, &table); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if !known {
+			return fmt.Errorf("%q is nothing that is measured", name)
+		}
+	}
+	fmt.Print(&table)
+	return table.Err()
+}
