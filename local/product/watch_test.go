@@ -1,0 +1,66 @@
+package product
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// TestOperatorsOfARunAreNoUpstream, at the port that they were given too.
+func TestOperatorsOfARunAreNoUpstream(t *testing.T) {
+	w, err := listenAdmin(t.Context(), settings{adminAddr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	o := &opened{database: &database{}}
+	w.opened(o)
+	at, err := netip.ParseAddrPort(w.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(gateway.Operators(o.admin), at) {
+		t.Errorf("projects may call operators at %s", at)
+	}
+	if o.parts.Telemetry.Meter == nil || o.parts.Telemetry.Management == nil {
+		t.Error("nobody is told of requests")
+	}
+}
+
+// TestOperatorsAskNowhereUnlessItIsSet, nor where others would not be counted.
+func TestOperatorsAskNowhereUnlessItIsSet(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env  map[string]string
+		want string // of the error, "" for none
+	}{
+		"nothing":   {nil, ""},
+		"none":      {map[string]string{config.VarAdminAddr: "none"}, ""},
+		"functions": {map[string]string{config.VarAdminAddr: "127.0.0.1:9004", config.VarFunctions: "dist/amd64"}, config.VarAdminAddr},
+		"a port":    {map[string]string{config.VarAdminAddr: "9004"}, "host:port"},
+	} {
+		env := maps.Clone(tt.env)
+		s, err := Server.settings(func(name string) string { return env[name] })
+		if tt.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: error %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, err := listenAdmin(t.Context(), s); w != nil || err != nil {
+			t.Errorf("%s: it listens, or fails with %v", name, err)
+		}
+		var none *watched
+		none.close()
+		none.dropped(1)
+		none.opened(nil)
+		none.serve(t.Context(), nil)()
+	}
+}
