@@ -211,7 +211,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	go func() { ended <- work.Wait() }()
 	defer watch.serve(ctx, log)()
 
-	if err := answering(ctx, state.API+"/openapi", state.Gateway+"/"); err == nil {
+	if err := answering(ctx, s.listener, state.API+"/openapi", state.Gateway+"/"); err == nil {
 		t.Ready(summary(s, state, o, secure, key))
 		shown.Set(slog.LevelInfo)
 		if err := writeReadyFile(s.readyFile, state); err != nil {
@@ -319,14 +319,19 @@ func serve(ctx context.Context, name string, s settings, l net.Listener, made fu
 }
 
 // own asks our own addresses, which a proxy of the environment does not reach: Go leaves it out for the
-// loopback alone, and an address may be another of this machine's.
-func own() *http.Client {
-	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// loopback alone, and an address may be another of this machine's. They have the listener's settings.
+func own(l config.Listener) *http.Client {
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return listen.DialOwn(ctx, address, l)
+		},
+	}}
 }
 
 // answering waits until each address answers anything but a failure of ours.
-func answering(ctx context.Context, addresses ...string) error {
-	client := own()
+func answering(ctx context.Context, l config.Listener, addresses ...string) error {
+	client := own(l)
 	for _, a := range addresses {
 		for {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, a, nil)

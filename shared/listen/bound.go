@@ -57,8 +57,12 @@ func (s *Server) turnAway(c net.Conn, client net.Addr) {
 
 // trusts reports whether an address is that of a proxy of the installation's own.
 func (s *Server) trusts(a net.Addr) bool {
+	return trusts(s.settings.TrustedProxies, a)
+}
+
+func trusts(proxies []netip.Prefix, a net.Addr) bool {
 	from, ok := addressOf(a)
-	return ok && slices.ContainsFunc(s.settings.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from) })
+	return ok && slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
 func addressOf(a net.Addr) (netip.Addr, bool) {

@@ -3,6 +3,7 @@ package listen
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
+
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // The bounds of a PROXY header. A proxy has it ready as it connects, so that it gets less
@@ -87,6 +90,9 @@ func introduction(from io.Reader) (net.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isOfNoFamily(head) {
+		return nil, nil
+	}
 	said, err := proxyproto.Read(bufio.NewReader(bytes.NewReader(head)))
 	if err != nil {
 		return nil, fmt.Errorf("read a PROXY header: %w", err)
@@ -96,6 +102,31 @@ func introduction(from io.Reader) (net.Addr, error) {
 		return nil, nil
 	}
 	return client, nil
+}
+
+// isOfNoFamily reports whether a header of version 2 says of its client that it has no address that the
+// protocol knows, which is what version 1 calls UNKNOWN. The library refuses it with the command PROXY; the
+// protocol has the connection's own addresses be used (section 2.2, AF_UNSPEC), as nginx does.
+func isOfNoFamily(head []byte) bool {
+	return len(head) >= introductionPrefix && bytes.HasPrefix(head, signature) && head[12] == proxied && head[13] == 0
+}
+
+// proxied is version 2 and the command PROXY, in the byte behind the signature.
+const proxied = 0x21
+
+// DialOwn connects to a listener of these settings on this machine. Where this machine's addresses are those of
+// trusted proxies, it begins as those have to: for itself (LOCAL), as a health check.
+func DialOwn(ctx context.Context, address string, settings config.Listener) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil || !settings.ProxyProtocol || !trusts(settings.TrustedProxies, c.LocalAddr()) {
+		return c, err
+	}
+	local := proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}
+	if _, err := local.WriteTo(c); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("write a PROXY header: %w", err)
+	}
+	return c, nil
 }
 
 func introductionBytes(from io.Reader) ([]byte, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/listen"
 )
 
 // proxied has the test's own addresses, and those of listenElsewhere, be trusted proxies'
@@ -47,6 +48,9 @@ func introduced(t *testing.T, version byte, client string, more ...func(*proxypr
 	return string(raw)
 }
 
+// noFamily is a header of version 2 whose client has no address, up to its length.
+const noFamily = "\r\n\r\n\x00\r\nQUIT\n\x21\x00"
+
 const asked = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 // TestClientOfAProxyIsWhoItSays in either version of the protocol, and on every request of
@@ -59,6 +63,8 @@ func TestClientOfAProxyIsWhoItSays(t *testing.T) {
 		"with further values": {introduced(t, 2, "203.0.113.9:5", func(h *proxyproto.Header) { _ = h.SetTLVs([]proxyproto.TLV{{Type: 4, Value: make([]byte, 3000)}}) }), "203.0.113.9:5"},
 		"of the proxy itself": {introduced(t, 2, "203.0.113.9:5", func(h *proxyproto.Header) { h.Command = proxyproto.LOCAL }), "127.0.0.1:"},
 		"of an unknown":       {"PROXY UNKNOWN\r\n", "127.0.0.1:"},
+		"of no family":        {noFamily + "\x00\x00", "127.0.0.1:"},
+		"of no family, more":  {noFamily + "\x00\x04\x04\x00\x01x", "127.0.0.1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := listenElsewhere(t).Listener
@@ -79,14 +85,16 @@ func TestClientOfAProxyIsWhoItSays(t *testing.T) {
 func TestProxyWithoutAHeaderIsClosed(t *testing.T) {
 	whole := introduced(t, 2, "203.0.113.9:5")
 	for name, raw := range map[string]string{
-		"none":                asked,
-		"another signature":   strings.Replace(whole, "QUIT", "QUIZ", 1) + asked,
-		"of no version":       whole[:12] + "\x31" + whole[13:] + asked,
-		"an address cut off":  whole[:15] + "\x04" + whole[16:] + asked,
-		"longer than any":     whole[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + asked,
-		"a text of no end":    "PROXY TCP4 " + strings.Repeat("1", 200) + asked,
-		"a text of no client": "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + asked,
-		"a POST":              "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"none":                 asked,
+		"another signature":    strings.Replace(whole, "QUIT", "QUIZ", 1) + asked,
+		"no family, cut off":   noFamily + "\x00",
+		"no family or command": noFamily[:12] + "\x22\x00\x00\x00" + asked,
+		"of no version":        whole[:12] + "\x31" + whole[13:] + asked,
+		"an address cut off":   whole[:15] + "\x04" + whole[16:] + asked,
+		"longer than any":      whole[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + asked,
+		"a text of no end":     "PROXY TCP4 " + strings.Repeat("1", 200) + asked,
+		"a text of no client":  "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + asked,
+		"a POST":               "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told lines
@@ -218,5 +226,41 @@ func TestTLSBeginsBehindTheHeader(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if body, _ := io.ReadAll(response.Body); string(body) != "203.0.113.9:5" {
 		t.Errorf("%s", body)
+	}
+}
+
+// TestThisMachineReachesItsOwnListeners also where its own addresses are a proxy's: a start would wait for ever.
+func TestThisMachineReachesItsOwnListeners(t *testing.T) {
+	for name, change := range map[string]func(*config.Listener){
+		"no proxy":                func(*config.Listener) {},
+		"a proxy on this machine": proxied,
+		"a proxy elsewhere": func(c *config.Listener) {
+			proxied(c)
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+		},
+		"a proxy that speaks HTTP": func(c *config.Listener) { proxied(c); c.ProxyProtocol = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := config.DefaultListener()
+			change(&settings)
+			l := listenElsewhere(t).Listener
+			start(t, l, whoIs, change)
+			c, err := listen.DialOwn(t.Context(), l.Addr().String(), settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			if _, err := io.WriteString(c, asked); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			if body, _ := io.ReadAll(response.Body); string(body) != c.LocalAddr().String() {
+				t.Errorf("it comes from %s, want %s", body, c.LocalAddr())
+			}
+		})
 	}
 }
