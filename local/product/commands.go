@@ -128,7 +128,7 @@ func (p Program) start(a administration) *cobra.Command {
 			if a.own != nil {
 				return errors.New("the product runs already")
 			}
-			if err := s.checkDomain(); err != nil {
+			if err := s.check(); err != nil {
 				return err
 			}
 			return runProduct(cmd.Context(), s)

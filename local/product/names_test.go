@@ -120,12 +120,30 @@ func TestDomainIsCheckedBeforeAnythingIsMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.checkDomain()
+		err = s.check()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 		if s.privateUpstreams != (tt.program.Typed == Laptop.Typed) {
 			t.Errorf("%s: private upstreams may be called: %v", name, s.privateUpstreams)
+		}
+	}
+}
+
+// TestTextOfAFileIsNoName, and is repeated nowhere; nor is a name with a space behind it, which is another file's.
+func TestTextOfAFileIsNoName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		config.VarTLSCertificate, config.VarTLSKey, config.VarDataDir, config.VarReadyFile, config.VarFunctions, config.VarDynoxide, config.VarDocsWeights,
+	} {
+		for _, value := range []string{"-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----", "secret ", " secret", " ", "secret\n", "secret\x1b[31m"} {
+			_, err := Server.settings(func(v string) string { return map[string]string{name: value}[v] })
+			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s=%q: %v", name, value, err)
+			}
+		}
+		if _, err := Server.settings(func(v string) string { return map[string]string{name: "/srv/a folder/é"}[v] }); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/owncert"
 )
@@ -106,9 +108,37 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 			return settings{}, fmt.Errorf("%s is neither true nor false", b.name)
 		}
 	}
+	if err := s.checkFiles(); err != nil {
+		return settings{}, err
+	}
 	var err error
 	s.listener, err = config.ListenerFromEnvironment(getenv)
 	return s, err
+}
+
+// checkFiles refuses what cannot be the name of a file that anybody means: the text of a file, which
+// may be a secret, and a name with a space before or behind it, as a file of settings leaves one, which
+// would be another folder without data. Its error has no value.
+func (s settings) checkFiles() error {
+	for _, name := range []string{
+		config.VarTLSCertificate, config.VarTLSKey, config.VarDataDir, config.VarReadyFile, config.VarFunctions, config.VarDynoxide, config.VarDocsWeights,
+	} {
+		path := s.getenv(name)
+		if path != strings.TrimSpace(path) || strings.ContainsFunc(path, unicode.IsControl) {
+			return fmt.Errorf("%s is no name of a file or folder: write its path, in one line with no space before or behind it, and not what is in it", name)
+		}
+	}
+	return nil
+}
+
+// check returns what is wrong with the settings, as far as it can be known before anything is made or listens.
+func (s settings) check() error {
+	if err := s.checkDomain(); err != nil {
+		return err
+	}
+	// What the start finds out by itself stands for itself.
+	_, err := s.config(rootkey.Name, s.dynamoDB, s.s3, "0")
+	return err
 }
 
 // checkDomain returns what is wrong with the domain and how its names are to be served.

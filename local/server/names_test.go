@@ -154,6 +154,16 @@ func TestProxyMayEndTLS(t *testing.T) {
 	s.stop()
 }
 
+// TestProxyOnThisMachineMaySpeakItsProtocol: the start asks the product's own addresses, as no proxy does.
+func TestProxyOnThisMachineMaySpeakItsProtocol(t *testing.T) {
+	t.Parallel()
+	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"=none", config.VarTrustedProxies+"=127.0.0.0/8", config.VarProxyProtocol+"=true")
+	if strings.Contains(s.printed(), "no PROXY header") {
+		t.Error("its own question has none")
+	}
+	s.stop()
+}
+
 // TestCertificateIsReadAgain when its files have changed, and served on where they are no good.
 func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
@@ -185,17 +195,22 @@ func TestWhatCannotBeServedIsOneLine(t *testing.T) {
 		env   []string
 		wants []string
 	}{
-		"no domain":           {[]string{config.VarDomain + "="}, []string{config.VarDomain, "api."}},
-		"an address":          {append(good.env(), config.VarDomain+"=https://example.com/"), []string{config.VarDomain, "without a scheme"}},
-		"an IP address":       {append(good.env(), config.VarDomain+"=192.0.2.1"), []string{config.VarDomain}},
-		"no certificate":      {nil, []string{config.VarACMEDirectory, config.VarTLSCertificate}},
-		"a certificate alone": {good.env()[:1], []string{config.VarTLSKey, "go together"}},
-		"another's key":       {[]string{good.env()[0], other.env()[1]}, []string{other.key, "private key"}},
-		"no file":             {[]string{config.VarTLSCertificate + "=/nowhere/x.pem", good.env()[1]}, []string{"/nowhere/x.pem", "no such file"}},
-		"for api alone":       {narrow.env(), []string{"any-deployment." + domain, "api." + domain}},
-		"a folder":            {[]string{good.env()[0], config.VarTLSKey + "=" + t.TempDir()}, []string{"no regular file"}},
-		"functions":           {append(good.env(), config.VarFunctions+"=dist/amd64"), []string{config.VarFunctions}},
-		"an unknown setting":  {append(good.env(), "GATEWRIGHT_DOMAN=x"), []string{"GATEWRIGHT_DOMAIN"}},
+		"no domain":             {[]string{config.VarDomain + "="}, []string{config.VarDomain, "api."}},
+		"an address":            {append(good.env(), config.VarDomain+"=https://example.com/"), []string{config.VarDomain, "without a scheme"}},
+		"an IP address":         {append(good.env(), config.VarDomain+"=192.0.2.1"), []string{config.VarDomain}},
+		"no certificate":        {nil, []string{config.VarACMEDirectory, config.VarTLSCertificate}},
+		"a certificate alone":   {good.env()[:1], []string{config.VarTLSKey, "go together"}},
+		"another's key":         {[]string{good.env()[0], other.env()[1]}, []string{other.key, "private key"}},
+		"no file":               {[]string{config.VarTLSCertificate + "=/nowhere/x.pem", good.env()[1]}, []string{"/nowhere/x.pem", "no such file"}},
+		"for api alone":         {narrow.env(), []string{"any-deployment." + domain, "api." + domain}},
+		"a folder":              {[]string{good.env()[0], config.VarTLSKey + "=" + t.TempDir()}, []string{"no regular file"}},
+		"text for a file":       {[]string{good.env()[0], config.VarTLSKey + "=" + keyText(t, good)}, []string{config.VarTLSKey, "not what is in it"}},
+		"a folder and a space":  {append(good.env(), config.VarReadyFile+"=/tmp/ready "), []string{config.VarReadyFile, "no space"}},
+		"no address of its own": {append(good.env(), config.VarAPIURL+"=secret"), []string{config.VarAPIURL}},
+		"no origin":             {append(good.env(), config.VarOrigins+"=secret"), []string{config.VarOrigins}},
+		"no directory":          {append(good.env(), config.VarACMEDirectory+"=http://secret"), []string{config.VarACMEDirectory}},
+		"functions":             {append(good.env(), config.VarFunctions+"=dist/amd64"), []string{config.VarFunctions}},
+		"an unknown setting":    {append(good.env(), "GATEWRIGHT_DOMAN=x"), []string{"GATEWRIGHT_DOMAIN"}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +219,7 @@ func TestWhatCannotBeServedIsOneLine(t *testing.T) {
 			if _, err := os.Stat(data); err == nil {
 				t.Error("it has made data")
 			}
-			if code != 1 || strings.Count(printed, "error:") != 1 || strings.Contains(printed, "PRIVATE KEY") {
+			if code != 1 || strings.Count(printed, "error:") != 1 || strings.Contains(printed, "PRIVATE KEY") || strings.Contains(printed, "secret") {
 				t.Errorf("it ends with %d: %s", code, printed)
 			}
 			for _, want := range tt.wants {
@@ -214,6 +229,16 @@ func TestWhatCannotBeServedIsOneLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keyText is what is in the file of a key.
+func keyText(t *testing.T, c certified) string {
+	t.Helper()
+	text, err := os.ReadFile(c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestCommandsReachTheServer that runs over their data.
