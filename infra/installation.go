@@ -117,6 +117,7 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	output("TableName", "The table", d.table.Ref())
 	output("BucketName", "The bucket", d.bucket.Ref())
+	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
 }
 
 // platformAddress is what API Gateway calls an API.

@@ -27,6 +27,12 @@ func filterOf(pattern string) (filter, error) {
 	return f, nil
 }
 
+// Pattern reads a pattern of AWS's event filters, "" for the one that all records meet.
+func Pattern(pattern string) (meets func(events.DynamoDBEventRecord) bool, err error) {
+	f, err := filterOf(pattern)
+	return func(r events.DynamoDBEventRecord) bool { return matches(map[string]any(f), r) }, err
+}
+
 // of gives the records that match.
 func (f filter) of(records []events.DynamoDBEventRecord) []events.DynamoDBEventRecord {
 	return slices.DeleteFunc(records, func(r events.DynamoDBEventRecord) bool { return !matches(map[string]any(f), r) })

@@ -18,6 +18,10 @@ const (
 	keySpace store.Space = "account-keys"
 )
 
+// IsCredential reports whether the record at a key is what an account key is known by:
+// while it is not there, nobody has that key.
+func IsCredential(key store.Key) bool { return credentialSpace.PartsOf(key.PK) != nil }
+
 func accountKey(accountID string) store.Key { return accountSpace.Key(accountID) }
 
 func nameKey(name string) store.Key { return nameSpace.Key(name) }

@@ -174,7 +174,7 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 			return fmt.Errorf("query a partition: %w", err)
 		}
 		for _, item := range items {
-			if t.expired(item) {
+			if Expired(item, t.now()) {
 				continue
 			}
 			more, err := visit(item)

@@ -156,7 +156,7 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 	}
 	for _, item := range items {
 		key := KeyOf(item)
-		if t.expired(item) {
+		if Expired(item, t.now()) {
 			continue
 		}
 		for _, w := range wanted {
@@ -262,9 +262,9 @@ func (t *Table) transact(ctx context.Context, writes []Write) (refused, err erro
 	return nil, fmt.Errorf("commit %d writes: %w", len(writes), err)
 }
 
-// expired reports whether the item is past its ttl. Nothing deletes on time,
+// Expired reports whether the item is past its ttl. Nothing deletes on time,
 // neither AWS nor an emulator, so every read asks.
-func (t *Table) expired(item Item) bool {
+func Expired(item Item, now time.Time) bool {
 	n, ok := item[TTLAttribute].(*types.AttributeValueMemberN)
 	if !ok {
 		return false
@@ -273,5 +273,5 @@ func (t *Table) expired(item Item) bool {
 	if _, err := fmt.Sscan(n.Value, &seconds); err != nil {
 		return false
 	}
-	return seconds <= t.now().Unix()
+	return seconds <= now.Unix()
 }

@@ -29,6 +29,9 @@ type tokens struct {
 // a restart of a database that forgets tokens, whether the commit was made.
 const tokenSpace Space = "commit-token"
 
+// IsToken reports whether a key is of a process's slot, which tells nobody else anything.
+func IsToken(key Key) bool { return tokenSpace.PartsOf(key.PK) != nil }
+
 // tokenRecord is the item of a slot.
 type tokenRecord struct {
 	Token string `dynamodbav:"token"`

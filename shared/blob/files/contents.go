@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -62,4 +65,38 @@ func Contents(notes Notes, visit func(digest string, bytes int64) error) error {
 		}
 		return true, visit(digest, n.Size)
 	})
+}
+
+// Copied are the objects that a copy of the engine's files names, with contents in the folder of
+// the bucket that they were copied from. It changes nothing there; Retain keeps the contents.
+type Copied struct {
+	dir   string
+	notes Notes
+}
+
+// OpenCopied opens what the notes of a copy name in a bucket's folder.
+func OpenCopied(dir string, notes Notes) *Copied { return &Copied{dir, notes} }
+
+// List is blob.Bucket.List.
+func (c *Copied) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+	return list(ctx, c.notes, prefix)
+}
+
+// Get is blob.Bucket.Get.
+func (c *Copied) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, blob.Object{}, err
+	}
+	n, err := noteOf(c.notes, key)
+	if err == nil {
+		err = n.suits(key, etag, limit)
+	}
+	if err != nil {
+		return nil, blob.Object{}, err
+	}
+	file, err := os.Open(filepath.Join(c.dir, filepath.FromSlash(ContentPath(n.Digest))))
+	if err != nil {
+		return nil, blob.Object{}, fmt.Errorf("get an object: %w: restore the last backup", err)
+	}
+	return newVerified(file, n), n.object(key), nil
 }

@@ -271,19 +271,28 @@ func (b *Bucket) Get(ctx context.Context, key, etag string, limit int64) (io.Rea
 	b.mu.Lock() // so that nobody deletes it between the note and the file
 	defer b.mu.Unlock()
 	n, err := b.note(key)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = n.suits(key, etag, limit)
+	}
+	if err != nil {
 		return nil, blob.Object{}, err
-	case etag != "" && etag != n.object(key).ETag:
-		return nil, blob.Object{}, blob.ErrChanged
-	case n.Size > limit:
-		return nil, blob.Object{}, blob.ErrTooLarge
 	}
 	file, err := b.root.Open(ContentPath(n.Digest))
 	if err != nil {
 		return nil, blob.Object{}, fmt.Errorf("get an object: %w: restore the last backup", err)
 	}
 	return newVerified(file, n), n.object(key), nil
+}
+
+// suits refuses an object that is another than the one asked for, or too large.
+func (n note) suits(key, etag string, limit int64) error {
+	switch {
+	case etag != "" && etag != n.object(key).ETag:
+		return blob.ErrChanged
+	case n.Size > limit:
+		return blob.ErrTooLarge
+	}
+	return nil
 }
 
 // Head is blob.Bucket.Head.
@@ -335,10 +344,14 @@ func (b *Bucket) discard(digest string) error {
 
 // List is blob.Bucket.List.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+	return list(ctx, b.o.Notes, prefix)
+}
+
+func list(ctx context.Context, notes Notes, prefix string) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		err := ctx.Err()
 		if err == nil {
-			err = b.o.Notes.EachNote(objectNote+prefix, func(name string, raw []byte) (bool, error) {
+			err = notes.EachNote(objectNote+prefix, func(name string, raw []byte) (bool, error) {
 				var n note
 				if err := json.Unmarshal(raw, &n); err != nil {
 					return false, fmt.Errorf("list objects: %w", err)

@@ -42,6 +42,9 @@ func TestCloseUnderCalls(t *testing.T) {
 				return true, err
 			})
 		},
+		"EachItem": func(int) error {
+			return engine.EachItem(ctx, func(store.Item) error { return nil })
+		},
 		"Empty":  func(int) error { _, err := engine.Empty(); return err },
 		"Bytes":  func(int) error { _, err := engine.Bytes(); return err },
 		"Verify": func(int) error { return engine.Verify() },

@@ -48,6 +48,19 @@ func (s *keyService) GenerateDataKeyWithoutPlaintext(ctx context.Context, in *km
 	return &kms.GenerateDataKeyWithoutPlaintextOutput{CiphertextBlob: []byte{'w', n}}, nil
 }
 
+// Encrypt wraps a key that is there already.
+func (s *keyService) Encrypt(_ context.Context, in *kms.EncryptInput, _ ...func(*kms.Options)) (*kms.EncryptOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *in.KeyId != s.keyID {
+		return nil, errDenied
+	}
+	n := byte(len(s.keys))
+	s.keys = append(s.keys, bytes.Clone(in.Plaintext))
+	s.contexts = append(s.contexts, in.EncryptionContext)
+	return &kms.EncryptOutput{CiphertextBlob: []byte{'w', n}}, nil
+}
+
 func (s *keyService) Decrypt(_ context.Context, in *kms.DecryptInput, _ ...func(*kms.Options)) (*kms.DecryptOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

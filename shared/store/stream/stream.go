@@ -50,20 +50,30 @@ func Handle(
 func FromLambda(r events.DynamoDBEventRecord) (store.StreamRecord, error) {
 	items := [3]store.Item{}
 	for i, from := range []map[string]events.DynamoDBAttributeValue{r.Change.Keys, r.Change.OldImage, r.Change.NewImage} {
-		for name, v := range from {
-			converted, err := value(v)
-			if err != nil {
-				return store.StreamRecord{}, fmt.Errorf("decode %s of a stream record: %w", name, err)
-			}
-			if items[i] == nil {
-				items[i] = make(store.Item, len(from))
-			}
-			items[i][name] = converted
+		var err error
+		if items[i], err = FromLambdaItem(from); err != nil {
+			return store.StreamRecord{}, err
 		}
 	}
 	out := store.StreamRecord{Key: store.KeyOf(items[0]), Old: items[1], New: items[2]}
 	if out.Key.PK == "" || out.Key.SK == "" {
 		return store.StreamRecord{}, errNoKey
+	}
+	return out, nil
+}
+
+// FromLambdaItem converts an item back; an empty one becomes nil.
+func FromLambdaItem(from map[string]events.DynamoDBAttributeValue) (store.Item, error) {
+	if len(from) == 0 {
+		return nil, nil
+	}
+	out := make(store.Item, len(from))
+	for name, v := range from {
+		converted, err := value(v)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s of a stream record: %w", name, err)
+		}
+		out[name] = converted
 	}
 	return out, nil
 }
