@@ -78,7 +78,7 @@ type Summary struct {
 // Create writes a backup to a file, which has its name once it is whole and on
 // disk, in place of the file that had it before; a link is followed. What is no file
 // is refused, and what lies in the data directory dir, where it would take the place
-// of what is backed up, or be lost with it. write writes the backup, as Write does or
+// of what is backed up, or be lost with it; "" is for data that are in no directory. write writes the backup, as Write does or
 // the process that has the data.
 func Create(name, dir string, write func(io.Writer) error) (err error) {
 	if name, err = target(name, dir); err != nil {
@@ -116,11 +116,8 @@ func target(name, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if dir, err = staging.Resolve(dir); err != nil {
+	if err := apart(path, dir); err != nil {
 		return "", err
-	}
-	if below, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(below) {
-		return "", fmt.Errorf("%s lies in the data directory: name a file elsewhere, best on another disk", path)
 	}
 	switch at, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -130,6 +127,21 @@ func target(name, dir string) (string, error) {
 		return "", fmt.Errorf("%s is a folder, a device or a link to nothing: name a file, which is replaced, or one that is not there yet", path)
 	}
 	return path, nil
+}
+
+// apart refuses a file in the data directory; "" is for data that are in none.
+func apart(path, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	dir, err := staging.Resolve(dir)
+	if err != nil {
+		return err
+	}
+	if below, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(below) {
+		return fmt.Errorf("%s lies in the data directory: name a file elsewhere, best on another disk", path)
+	}
+	return nil
 }
 
 // Write writes a backup. The installation goes on meanwhile; the contents of

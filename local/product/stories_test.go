@@ -68,6 +68,8 @@ func TestStories(t *testing.T) {
 			"deploy":    deploy,
 			"emulators": startEmulators,
 			"chained":   waitChained,
+			"consumer":  consumer,
+			"noted":     noted,
 			"ready":     waitReady,
 			"ended":     waitEnded,
 			"get":       get,
