@@ -172,7 +172,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	if secure != nil {
 		work.Go(func() error {
 			return serve(ctx, "the gateway by TLS", s, secure.listener, watch.count, listen.Options{
-				Handler: byTLS, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config,
+				Handler: byTLS, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config, Misdirected: secure.misdirected,
 			})
 		})
 	}

@@ -36,6 +36,8 @@ type secured struct {
 	config   *tls.Config
 	// own has the certificates of the installation's own names.
 	own handshake.Source
+	// misdirected are requests of other connections (handshake.Misdirected).
+	misdirected func(*http.Request) bool
 	// authority is where the names of a domain get their certificates from, nil for elsewhere.
 	authority *owncert.Authority
 }
@@ -53,7 +55,7 @@ func (o *opened) secure(ctx context.Context, s settings, p *product, l net.Liste
 		hosts = gateway.NewHosts(o.parts) // of functions in processes of their own
 	}
 	log = log.With("listener", "the gateway by TLS")
-	out := &secured{listener: l}
+	out := &secured{listener: l, misdirected: handshake.Misdirected(hosts)}
 	own, err := o.ownCertificates(ctx, s, hosts, out, log)
 	if err != nil {
 		return nil, err

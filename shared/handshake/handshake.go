@@ -11,7 +11,8 @@
 // with any, since other routes of the name may not care; whether it is worth anything
 // is asked for each request, by what the account's CAs are then (policy
 // mtls-auth-inbound). So nothing depends on how a TLS session began, nor on the name
-// in its handshake being the request's host.
+// in its handshake being the request's host; but who was asked for no certificate there has
+// to connect anew where one may be needed (Misdirected).
 //
 // There is only this file.
 package handshake
@@ -23,8 +24,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
 // Source gives the certificates of names of one kind. It is called for each handshake,
@@ -88,7 +92,7 @@ func boundedChain(s tls.ConnectionState) error {
 func Config(o Options) *tls.Config {
 	base := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"},
+		NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			name, source := o.find(hello.ServerName)
 			if source == nil {
@@ -140,6 +144,21 @@ func Config(o Options) *tls.Config {
 	return base
 }
 
+// Misdirected reports whether a request by HTTP/2 came on a connection to another name than
+// its host's, whose clients are asked for certificates (RFC 9110, section 15.5.20). Browsers send on
+// a connection what is for any name of its certificate; on one of the host's own they are asked.
+// Where nobody knows, they connect anew too: a handshake asks them then.
+func Misdirected(c Clients) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		name := framing.HostName(r.Host)
+		if r.TLS == nil || name == normal(r.TLS.ServerName) {
+			return false
+		}
+		cas, err := c.ClientCAs(r.Context(), name)
+		return err != nil || cas != nil
+	}
+}
+
 // challengeProtocol is what an authority asks for that looks by TLS-ALPN-01; the connection
 // ends with its handshake.
 const challengeProtocol = "acme-tls/1"
@@ -164,7 +183,7 @@ func challenged(hello *tls.ClientHelloInfo, name string, source Source) (*tls.Co
 
 // find gives the source of a name as a client has written it.
 func (o Options) find(sni string) (string, Source) {
-	name := strings.TrimSuffix(strings.ToLower(sni), ".")
+	name := normal(sni)
 	for _, s := range o.Sources {
 		if name != "" && s.Owns(name) {
 			return name, s
@@ -172,3 +191,6 @@ func (o Options) find(sni string) (string, Source) {
 	}
 	return name, nil
 }
+
+// normal is the form in which sources have names.
+func normal(sni string) string { return strings.TrimSuffix(strings.ToLower(sni), ".") }

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -46,7 +48,7 @@ func config(c clients, sources ...handshake.Source) *tls.Config {
 func TestNameIsOfTheFirstSourceThatOwnsIt(t *testing.T) {
 	first := source{"api.example.com": "first", "": "nobody"}
 	c := config(clients{}, first, source{"api.example.com": "second", "docs.example.com": "second"})
-	if c.MinVersion != tls.VersionTLS12 || !slices.Equal(c.NextProtos, []string{"http/1.1"}) {
+	if c.MinVersion != tls.VersionTLS12 || !slices.Equal(c.NextProtos, []string{"h2", "http/1.1"}) {
 		t.Errorf("it speaks %v from version %x on", c.NextProtos, c.MinVersion)
 	}
 	for name, want := range map[string]string{
@@ -136,6 +138,29 @@ func TestAuthoritiesAreAnsweredAlone(t *testing.T) {
 		}
 		if its != nil && (!slices.Equal(its.NextProtos, []string{"acme-tls/1"}) || len(its.Certificates) != 1 || string(its.Certificates[0].Certificate[0]) != "answer") {
 			t.Errorf("%s: %+v", name, its)
+		}
+	}
+}
+
+// TestClientThatWasNotAskedConnectsAnew: a browser sends on a connection what is for any name of
+// its certificate, and who was not asked there could only be refused.
+func TestClientThatWasNotAskedConnectsAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		clients    clients
+		sni, host  string
+		misdirects bool
+	}{
+		"its own name":              {clients{cas: x509.NewCertPool()}, "a.example.com", "a.example.com", false},
+		"its own name, as written":  {clients{cas: x509.NewCertPool()}, "A.example.com.", "a.EXAMPLE.com:8443", false},
+		"another without CAs":       {clients{}, "a.example.com", "b.example.com", false},
+		"another with CAs":          {clients{cas: x509.NewCertPool()}, "a.example.com", "b.example.com", true},
+		"another of which none say": {clients{err: errors.New("away")}, "a.example.com", "b.example.com", true},
+		"no name":                   {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Host, r.TLS = tt.host, &tls.ConnectionState{ServerName: tt.sni}
+		if got := handshake.Misdirected(tt.clients)(r); got != tt.misdirects {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

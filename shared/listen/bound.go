@@ -90,10 +90,11 @@ func (s *Server) counted(a net.Addr) netip.Addr {
 type counts struct {
 	most, mostOfOne int
 
-	mu   sync.Mutex
-	all  int
-	of   map[netip.Addr]int
-	away int // that were refused and are read to their end
+	mu      sync.Mutex
+	all     int
+	streams int // in all, of HTTP/2
+	of      map[netip.Addr]int
+	away    int // that were refused and are read to their end
 }
 
 // maxAway is how many that were refused are waited for at once, so that they read
@@ -103,6 +104,28 @@ const maxAway = 64
 func (c *counts) take(from netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.taken(from)
+}
+
+// takeStream has a stream count as a connection.
+func (c *counts) takeStream(from netip.Addr) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.taken(from) {
+		return false
+	}
+	c.streams++
+	return true
+}
+
+func (c *counts) giveStreamBack(from netip.Addr) {
+	c.mu.Lock()
+	c.streams--
+	c.mu.Unlock()
+	c.giveBack(from)
+}
+
+func (c *counts) taken(from netip.Addr) bool {
 	if c.all >= c.most || from.IsValid() && c.of[from] >= c.mostOfOne {
 		return false
 	}

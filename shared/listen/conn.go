@@ -28,7 +28,9 @@ type conn struct {
 	// wire is the connection below TLS, or Conn itself without it.
 	wire net.Conn
 	// state is of the handshake, nil without TLS. It never changes.
-	state  *tls.ConnectionState
+	state *tls.ConnectionState
+	// http2 is what it has by HTTP/2, nil for HTTP/1.1, for which most of what follows is.
+	http2  *multiplexed
 	server *Server
 	// fail ends the contexts of the connection's requests with a cause.
 	fail context.CancelCauseFunc

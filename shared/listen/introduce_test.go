@@ -264,3 +264,21 @@ func TestThisMachineReachesItsOwnListeners(t *testing.T) {
 		})
 	}
 }
+
+// TestHTTP2BeginsBehindTheHeader, and its requests are those of the client that it names.
+func TestHTTP2BeginsBehindTheHeader(t *testing.T) {
+	s := multiplexing(t, nil, whoIs, func(o *listen.Options) {
+		proxied(&o.Settings)
+	})
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, introduced(t, 2, "203.0.113.9:5")); err != nil {
+		t.Fatal(err)
+	}
+	f := s.framesOver(t, c)
+	if got := f.answer(f.request(false, usual("/")...)); got.status != "200" || got.body != "203.0.113.9:5" {
+		t.Errorf("got %+v", got)
+	}
+}

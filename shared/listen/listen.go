@@ -1,5 +1,5 @@
 // Package listen is what stands between clients and the product's handlers: it
-// listens, and serves HTTP/1 to clients that are slow, greedy or hostile. The
+// listens, and serves HTTP/1.1 and HTTP/2 to clients that are slow, greedy or hostile. The
 // management API and the gateway are served by it alike.
 //
 // What it adds to net/http: requests that two programs could frame differently are
@@ -8,16 +8,20 @@
 // stalls is ended, in either direction; connections are bounded.
 //
 // With Options.TLS it speaks TLS below all that, and the rest is the same: heads are
-// looked at as they come out of it.
+// looked at as they come out of it. A client that asks for HTTP/2 there is served by
+// net/http's own, whose frames leave no doubt where a request ends; what holds of heads,
+// of the slow and of the many holds of them too.
 //
 // What it is not: a parser, or a server of its own. net/http reads every request
 // that comes through, and handlers see nothing of this package but timeouts. Which
 // certificate a handshake is answered with is package handshake's.
 //
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
-// long it waits), secure.go (TLS), introduce.go (the PROXY protocol) and bound.go. The rules are those of contract 1.2 (every error is
+// long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), introduce.go (the PROXY
+// protocol) and bound.go. The rules are those of contract 1.2 (every error is
 // a problem), design, section 4 (a bare % is a 400), RFC 9112 and
-// docs/decisions/0026-heads-before-the-server.md.
+// docs/decisions/0026-heads-before-the-server.md, for HTTP/2
+// docs/decisions/0058-http2-is-net-http-s-own.md.
 package listen
 
 import (
@@ -33,6 +37,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/gatewright/gatewright/shared/config"
@@ -75,10 +80,12 @@ type Options struct {
 	// IDs are what refusals are known by, which come before there is a request.
 	IDs IDs
 	Log *slog.Logger
-	// TLS has the listener speak TLS by it, nil for plain HTTP. By ALPN it is HTTP/1.1
-	// alone: HTTP/2 has frames in place of the heads that are looked at here, and would
-	// pass by everything that this package is for.
+	// TLS has the listener speak TLS by it, nil for plain HTTP. HTTP/2 is spoken where its
+	// NextProtos have h2 and the client asks for it, and over plain HTTP never.
 	TLS *tls.Config
+	// Misdirected reports whether a request by HTTP/2 has to come again on another connection
+	// (421), nil for none ever: clients send there what is for any host of the certificate.
+	Misdirected func(*http.Request) bool
 }
 
 // Server serves a handler. Make one with New.
@@ -88,16 +95,20 @@ type Server struct {
 	tls      *tls.Config
 	refusals refusals
 	http     http.Server
-	sleepers sleepers
-	stashes  stashes
-	counts   counts
+	// http2 serves what passage brings.
+	http2       *http.Server
+	passage     passage
+	misdirected func(*http.Request) bool
+	sleepers    sleepers
+	stashes     stashes
+	counts      counts
 	// leaving says that no further request is wanted on a connection.
 	leaving atomic.Bool
 }
 
 // New makes a Server.
 func New(o Options) *Server {
-	s := &Server{handler: o.Handler, settings: o.Settings, tls: o.TLS, sleepers: newSleepers()}
+	s := &Server{handler: o.Handler, settings: o.Settings, tls: o.TLS, misdirected: o.Misdirected, sleepers: newSleepers(), passage: newPassage()}
 	s.counts.most, s.counts.mostOfOne, s.counts.of = cmp.Or(o.Settings.Connections, defaultConnections()), o.Settings.ConnectionsPerAddress, make(map[netip.Addr]int)
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
@@ -126,6 +137,7 @@ func New(o Options) *Server {
 			}
 		},
 	}
+	s.http2 = s.newHTTP2()
 	return s
 }
 
@@ -133,6 +145,7 @@ func New(o Options) *Server {
 // It is called once.
 func (s *Server) Serve(l net.Listener) error {
 	go func() { _ = s.http.Serve(&s.sleepers) }()
+	go func() { _ = s.http2.Serve(&s.passage) }()
 	return s.http.Serve(&bounded{Listener: l, server: s})
 }
 
@@ -145,20 +158,23 @@ func (s *Server) Leave() { s.leaving.Store(true) }
 func (s *Server) Connections() int {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
-	return s.counts.all
+	return s.counts.all - s.counts.streams
 }
 
 // Shutdown ends the listener and idle connections, and waits until all requests are
-// answered.
+// answered. Clients by HTTP/2 are told which are (GOAWAY), and that others may go elsewhere.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.sleepers.end()
-	return s.http.Shutdown(ctx)
+	var both errgroup.Group
+	both.Go(func() error { return s.http2.Shutdown(ctx) })
+	both.Go(func() error { return s.http.Shutdown(ctx) })
+	return both.Wait()
 }
 
 // Close ends the listener and all connections.
 func (s *Server) Close() error {
 	s.sleepers.end()
-	return s.http.Close()
+	return errors.Join(s.http2.Close(), s.http.Close())
 }
 
 func (s *Server) limits() framing.Limits {

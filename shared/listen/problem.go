@@ -63,6 +63,26 @@ const (
 // answer is a whole response that refuses what a client does, and writes its line,
 // in which nothing is that the client has sent.
 func (f *refusals) answer(r *framing.Refusal, client net.Addr) []byte {
+	return problem(r, f.known(r, client), time.Now())
+}
+
+// tell is the same by HTTP/2.
+func (f *refusals) tell(w http.ResponseWriter, r *framing.Refusal, client net.Addr) {
+	id := f.known(r, client)
+	w.Header().Set("X-Request-Id", id)
+	w.Header().Set("Content-Type", "application/problem+json")
+	if r.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	w.WriteHeader(r.Status)
+	_, _ = w.Write(problemBody(r, id, time.Now())) //nolint:gosec // G705: nothing in it is the client's
+}
+
+// retryAfter is what clients are told that come while there are too many.
+const retryAfter = "5"
+
+// known writes the line of a refusal, and gives what it is known by.
+func (f *refusals) known(r *framing.Refusal, client net.Addr) string {
 	id := f.ids.UUID()
 	if f.lines.Allow() {
 		from, _, _ := net.SplitHostPort(client.String())
@@ -70,7 +90,17 @@ func (f *refusals) answer(r *framing.Refusal, client net.Addr) []byte {
 	} else {
 		f.left.Add(1)
 	}
-	return problem(r, id, time.Now())
+	return id
+}
+
+// flooded writes the line of a connection by HTTP/2 that is ended.
+func (f *refusals) flooded(client net.Addr, of string) {
+	if !f.lines.Allow() {
+		f.left.Add(1)
+		return
+	}
+	from, _, _ := net.SplitHostPort(client.String())
+	f.log.Info("a connection is ended: its client floods it", "with", of, "client", from, "untold", f.left.Swap(0))
 }
 
 // unintroduced writes the line of a trusted proxy's connection that is closed, since it
@@ -84,8 +114,7 @@ func (f *refusals) unintroduced(proxy net.Addr, err error) {
 	f.log.Warn("a proxy's connection has no PROXY header", "proxy", from, "error", err, "untold", f.left.Swap(0))
 }
 
-// problem is a whole response.
-func problem(r *framing.Refusal, id string, at time.Time) []byte {
+func problemBody(r *framing.Refusal, id string, at time.Time) []byte {
 	body, err := json.Marshal(api.Problem{
 		Type:   "https://httpproblems.com/http-status/" + strconv.Itoa(r.Status),
 		Title:  http.StatusText(r.Status),
@@ -96,6 +125,12 @@ func problem(r *framing.Refusal, id string, at time.Time) []byte {
 	if err != nil {
 		return nil
 	}
+	return append(body, '\n')
+}
+
+// problem is a whole response.
+func problem(r *framing.Refusal, id string, at time.Time) []byte {
+	body := problemBody(r, id, at)
 	out := make([]byte, 0, 512)
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(r.Status), 10)
@@ -106,10 +141,10 @@ func problem(r *framing.Refusal, id string, at time.Time) []byte {
 	out = append(out, "\r\nX-Request-Id: "...)
 	out = append(out, id...)
 	out = append(out, "\r\nContent-Type: application/problem+json\r\nContent-Length: "...)
-	out = strconv.AppendInt(out, int64(len(body))+1, 10)
+	out = strconv.AppendInt(out, int64(len(body)), 10)
 	if r.Status == http.StatusServiceUnavailable {
-		out = append(out, "\r\nRetry-After: 5"...)
+		out = append(out, "\r\nRetry-After: "+retryAfter...)
 	}
 	out = append(out, "\r\nConnection: close\r\n\r\n"...)
-	return append(append(out, body...), '\n')
+	return append(out, body...)
 }

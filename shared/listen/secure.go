@@ -10,10 +10,14 @@ import (
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
-// speaksHTTP1 reports whether a handshake has led to HTTP/1.1. One may lead elsewhere
+// speaksHTTP reports whether a handshake has led to HTTP. One may lead elsewhere
 // where the configuration says so: to acme-tls/1, which ends with the handshake.
-func speaksHTTP1(state tls.ConnectionState) bool {
-	return state.NegotiatedProtocol == "" || state.NegotiatedProtocol == "http/1.1"
+func speaksHTTP(state tls.ConnectionState) bool {
+	switch state.NegotiatedProtocol {
+	case "", "http/1.1", protocolHTTP2:
+		return true
+	}
+	return false
 }
 
 // below is what TLS reads and writes: the wire, with the patience for slow clients
@@ -24,13 +28,48 @@ type below struct {
 	c *conn
 }
 
+// Read implements net.Conn.
+func (b below) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if err != nil && b.c.http2 != nil {
+		b.c.gone.Store(true) // nothing more comes: no deadline was set
+	}
+	if m := b.c.http2; m != nil && !m.mayRead(n, time.Now()) {
+		b.c.flooded("frames that carry nothing")
+		return 0, errRefused
+	}
+	return n, err
+}
+
+// Close implements net.Conn. By HTTP/2 it is where a connection ends.
+func (b below) Close() error {
+	c := b.c
+	if c.http2 != nil {
+		c.http2.first.Stop()
+	}
+	if !c.finished.Swap(true) {
+		c.server.counts.giveBack(c.from)
+	}
+	if tcp, ok := b.Conn.(*net.TCPConn); ok && c.stuck.Load() {
+		_ = tcp.SetLinger(0) // who takes nothing is not owed what is in the kernel's buffers
+	}
+	return b.Conn.Close()
+}
+
+// RemoteAddr implements net.Conn.
+func (b below) RemoteAddr() net.Addr { return b.c.RemoteAddr() }
+
 // Write implements net.Conn.
 func (b below) Write(p []byte) (int, error) {
 	if b.c.last.Load() {
 		_ = b.Conn.SetWriteDeadline(time.Now().Add(refusalTimeout))
 		return b.Conn.Write(p)
 	}
-	return b.c.write(p)
+	n, err := b.c.write(p)
+	if err != nil && b.c.http2 != nil {
+		_ = b.Close() // net/http would go on to read, and leave to run what nobody gets an answer of
+	}
+	return n, err
 }
 
 // handshake makes the connection one by TLS, which then comes back through the
@@ -47,12 +86,16 @@ func (c *conn) handshake(config *tls.Config) {
 	err := secure.Handshake() //nolint:noctx // a deadline bounds it: no request has begun, and so no context
 	_ = c.wire.SetReadDeadline(time.Time{})
 	state := secure.ConnectionState()
-	if !s.remove(c) || err != nil || !speaksHTTP1(state) {
+	if !s.remove(c) || err != nil || !speaksHTTP(state) {
 		c.tellPlain(err)
 		_ = c.finish()
 		return
 	}
 	c.Conn, c.state = secure, &state
+	if state.NegotiatedProtocol == protocolHTTP2 {
+		c.multiplex(secure)
+		return
+	}
 	c.headBy = time.Now().Add(c.server.settings.HeaderTimeout)
 	if !s.wake(c) {
 		_ = c.finish()

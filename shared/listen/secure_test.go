@@ -176,7 +176,7 @@ func TestPlainRequestToTLSIsToldSo(t *testing.T) {
 func TestOtherProtocolsEndWithTheHandshake(t *testing.T) {
 	addr, roots := secured(t, func(http.ResponseWriter, *http.Request) { t.Error("it is served") },
 		func(c *tls.Config) { c.NextProtos = []string{"http/1.1", "h2", "acme-tls/1"} })
-	for _, protocol := range []string{"h2", "acme-tls/1"} {
+	for _, protocol := range []string{"acme-tls/1"} {
 		c := dialTLS(t, addr, &tls.Config{RootCAs: roots, NextProtos: []string{protocol}})
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if b, _ := bufio.NewReader(c).ReadByte(); b != 0 {

@@ -8,8 +8,8 @@
 // a value) it goes on refusing. Where the two would frame a message differently,
 // this package refuses it: FuzzHead holds that.
 //
-// Read framing.go for heads, then body.go for where a message ends, and host.go for
-// what a Host may be. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
+// Read framing.go for heads, then body.go for where a message ends, host.go for what a
+// Host may be, and parsed.go for what holds of all that in HTTP/2. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
 // read strictly.
 package framing
 
@@ -232,17 +232,26 @@ func (s *Scanner) contentLength(value []byte) *Refusal {
 	if s.lengths++; s.lengths > 1 {
 		return errTwoLengths
 	}
+	length, ok := parseLength(value)
+	if !ok {
+		return errNoLength
+	}
+	s.length = length
+	return nil
+}
+
+func parseLength(value []byte) (length int64, ok bool) {
 	const most = 18 // digits that an int64 always holds
 	if len(value) == 0 || len(value) > most {
-		return errNoLength
+		return 0, false
 	}
 	for _, c := range value {
 		if !isDigit(c) {
-			return errNoLength
+			return 0, false
 		}
-		s.length = s.length*10 + int64(c-'0')
+		length = length*10 + int64(c-'0')
 	}
-	return nil
+	return length, true
 }
 
 // end reads what only the whole head tells: how the message is framed.
