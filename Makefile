@@ -118,7 +118,7 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
 
-test-server: ## run the scenario suite over HTTPS against one server of a domain, with certificates by ACME
+test-server: image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
 # The last release is the commit in packaging/released, whose source comes out of this checkout's history.
@@ -154,7 +154,7 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
 PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
-            ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
+            ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
 cross: $(SYSTEMS:%=cross-%) ## compile the local run and the command gatewright, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64

@@ -59,8 +59,9 @@ func TestHandbook(t *testing.T) {
 	other := &server{t: t, cmd: s.cmd}
 	other.cmd.Env = append(other.cmd.Env, config.VarDataDir+"="+restored)
 	other.command("restore", filepath.Join(elsewhere, "gatewright.backup"))
-	again := serving(t, restored, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))
+	again := unstarted(t, restored)
 	a.LookAt(t, portOf(t, again.plain), portOf(t, again.secure))
+	again.serve(config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))
 	again.until("it is asked by the key of before", func() bool {
 		out, _, err := ask(t, again.client(a.Roots()), http.MethodGet, "https://api."+domain+"/v1/who-am-i", account)
 		return err == nil && out.StatusCode == http.StatusOK

@@ -78,18 +78,30 @@ func (s *server) printed() string {
 	return s.text.String()
 }
 
+// unstarted is one that nobody has started, and the ports where it is going to listen.
+func unstarted(t *testing.T, data string) *server {
+	t.Helper()
+	return &server{t: t, data: data, ended: make(chan struct{}), plain: fmt.Sprintf("127.0.0.1:%d", free(t)), secure: fmt.Sprintf("127.0.0.1:%d", free(t))}
+}
+
 // launch starts one with these settings, over a data directory.
 func launch(t *testing.T, data string, env ...string) *server {
+	t.Helper()
+	return unstarted(t, data).start(env...)
+}
+
+// start starts it with these settings.
+func (s *server) start(env ...string) *server {
+	t := s.t
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, data: data, ended: make(chan struct{}), cmd: exec.Command(path, "serve")}
-	s.plain, s.secure = fmt.Sprintf("127.0.0.1:%d", free(t)), fmt.Sprintf("127.0.0.1:%d", free(t))
+	s.cmd = exec.Command(path, "serve")
 	s.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
-		config.VarDomain + "=" + domain, config.VarDataDir + "=" + data, config.VarAPIAddr + "=127.0.0.1:0",
+		config.VarDomain + "=" + domain, config.VarDataDir + "=" + s.data, config.VarAPIAddr + "=127.0.0.1:0",
 		config.VarGatewayAddr + "=" + s.plain, config.VarTLSAddr + "=" + s.secure, config.VarPrivateUpstreams + "=true",
 	}, env...)
 	s.cmd.Stdout, s.cmd.Stderr = s, s
@@ -113,8 +125,14 @@ func launch(t *testing.T, data string, env ...string) *server {
 // serving is launch, and waits until it serves.
 func serving(t *testing.T, data string, env ...string) *server {
 	t.Helper()
-	ready := filepath.Join(t.TempDir(), "ready")
-	s := launch(t, data, append(env, config.VarReadyFile+"="+ready)...)
+	return unstarted(t, data).serve(env...)
+}
+
+// serve is start, and waits until it serves.
+func (s *server) serve(env ...string) *server {
+	s.t.Helper()
+	ready := filepath.Join(s.t.TempDir(), "ready")
+	s.start(append(env, config.VarReadyFile+"="+ready)...)
 	s.until("it is ready", func() bool {
 		_, err := os.Stat(ready)
 		return err == nil

@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,9 +16,9 @@ func byACME(t *testing.T, env ...string) (*server, *pebbletest.Authority) {
 	t.Helper()
 	a := pebbletest.Start(t)
 	roots := written(t, filepath.Join(t.TempDir(), "authority.pem"), a.Certificate)
-	s := serving(t, filepath.Join(t.TempDir(), "data"), append(env, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)...)
-	a.LookAt(t, portOf(t, s.plain), portOf(t, s.secure))
-	return s, a
+	s := unstarted(t, filepath.Join(t.TempDir(), "data"))
+	a.LookAt(t, portOf(t, s.plain), portOf(t, s.secure)) // before it is asked: who is refused asks again after a minute
+	return s.serve(append(env, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)...), a
 }
 
 func portOf(t *testing.T, address string) int {
@@ -59,26 +57,4 @@ func TestServerObtainsItsCertificates(t *testing.T) {
 		t.Errorf("while its authority is away, its certificates are gone: %v", err)
 	}
 	again.stop()
-}
-
-// TestScenarioSuite goes over HTTPS through a server and its names.
-func TestScenarioSuite(t *testing.T) {
-	if os.Getenv("GATEWRIGHT_TEST_SERVER") == "" {
-		t.Skip("it takes minutes: make test-server")
-	}
-	s, a := byACME(t)
-	trusted := written(t, filepath.Join(t.TempDir(), "roots.pem"), a.RootsPEM())
-	curl := t.TempDir() // its own words with the proxy are no part of an answer
-	written(t, filepath.Join(curl, ".curlrc"), []byte("suppress-connect-headers\n"))
-	suite := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=15m", "./local/scenario")
-	suite.Dir = repository
-	suite.Env = append(os.Environ(),
-		"HTTPS_PROXY="+s.proxied(), "https_proxy=", "SSL_CERT_FILE="+trusted, "CURL_CA_BUNDLE="+trusted, "CURL_HOME="+curl, "NO_PROXY=",
-		"GATEWRIGHT_SCENARIO_API=https://api."+domain, "GATEWRIGHT_SCENARIO_RELAY=https://relay."+domain, "GATEWRIGHT_SCENARIO_KEY="+s.key())
-	out, err := suite.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
-	}
-	s.stop()
 }

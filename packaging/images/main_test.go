@@ -17,10 +17,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/packaging/containertest"
 )
 
 // TestTwoCheckoutsMakeTheSameImages byte for byte, in folders of other names and of another umask.
@@ -106,37 +105,6 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// ofLayout is the image of an architecture in a layout with one index.
-func ofLayout(t *testing.T, folder, architecture string) v1.Image {
-	t.Helper()
-	all, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := all.IndexManifest()
-	if err != nil || len(m.Manifests) != 1 {
-		t.Fatalf("the layout has %d images: an engine would ask which one is meant (%v)", len(m.Manifests), err)
-	}
-	of, err := all.ImageIndex(m.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, err = of.IndexManifest(); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range m.Manifests {
-		if d.Platform != nil && d.Platform.OS == "linux" && d.Platform.Architecture == architecture {
-			i, err := of.Image(d.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return i
-		}
-	}
-	t.Fatalf("%s has no image for %s", folder, architecture)
-	return nil
-}
-
 // small writes a little program's binaries for both architectures, as if they were all that images are made
 // of, and makes the images.
 func small(t *testing.T, o options) (options, string) {
@@ -165,7 +133,7 @@ func small(t *testing.T, o options) (options, string) {
 func TestImageSaysWhatItIs(t *testing.T) {
 	o, told := small(t, options{version: "v1.2.3", revision: "0123", command: "serve"})
 	for _, architecture := range o.architectures {
-		i := ofLayout(t, filepath.Join(o.out, "gatewright"), architecture)
+		i := containertest.OfLayout(t, filepath.Join(o.out, "gatewright"), architecture)
 		c, err := i.ConfigFile()
 		if err != nil {
 			t.Fatal(err)

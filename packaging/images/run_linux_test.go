@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,13 +15,21 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 )
+
+func TestMain(m *testing.M) { containertest.Main(m) }
+
+// contained makes the command that runs an image of a layout, with more in its environment.
+func contained(t *testing.T, layoutFolder string, env ...string) *exec.Cmd {
+	t.Helper()
+	return containertest.Command(t, containertest.OfImage(t, layoutFolder, env))
+}
 
 // made builds the product, of a package and run by a command, and the services for this machine alone,
 // and makes the images of them.
@@ -58,26 +65,24 @@ func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
 func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 	folder := made(t, "../../cmd/gatewright", "--help")
 	t.Run("the product's help", func(t *testing.T) {
-		cmd := contained(t, filepath.Join(folder, "gatewright"), nil)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		started(t, cmd)
-		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "Usage:") {
-			t.Errorf("%v: %s", err, &out)
+		p := containertest.Start(t, contained(t, filepath.Join(folder, "gatewright")))
+		<-p.Gone
+		if p.State != nil || !strings.Contains(p.Output(), "Usage:") {
+			t.Errorf("%v: %s", p.State, p.Output())
 		}
 	})
 	t.Run("the relay's health", func(t *testing.T) {
 		address := freeAddress(t)
-		cmd := contained(t, filepath.Join(folder, "gatewright-relay"), []string{
+		cmd := contained(t, filepath.Join(folder, "gatewright-relay"),
 			// Over an emulator its port has no TLS. None is there: health asks nothing of it.
 			"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-			config.VarTable + "=table", config.VarBucket + "=bucket", config.VarKMSKey + "=key", config.VarRelayAddr + "=" + address,
-			config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarRelay + "=https://relay.example.com",
-		})
-		p := running(t, cmd)
-		p.until(t, "http://"+address+"/health", http.StatusOK)
-		p.confined(t)
-		p.ended(t)
+			config.VarTable+"=table", config.VarBucket+"=bucket", config.VarKMSKey+"=key", config.VarRelayAddr+"="+address,
+			config.VarDeploymentURL+"=https://{deployment}.apis.example.com", config.VarRelay+"=https://relay.example.com",
+		)
+		p := containertest.Start(t, cmd)
+		until(t, p, "http://"+address+"/health", http.StatusOK)
+		p.Confined(t)
+		p.End(t)
 	})
 }
 
@@ -86,15 +91,15 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 func TestProductKeepsToItsVolume(t *testing.T) {
 	folder := made(t, "../../cmd/gatewright", "serve")
 	api, gateway := freeAddress(t), freeAddress(t)
-	cmd := contained(t, filepath.Join(folder, "gatewright"), []string{
+	cmd := contained(t, filepath.Join(folder, "gatewright"),
 		// As behind a proxy that ends TLS; the sample's upstream is at a private address.
-		config.VarDomain + "=gatewright.test", config.VarAPIAddr + "=" + api, config.VarGatewayAddr + "=" + gateway, config.VarTLSAddr + "=none",
-		config.VarPrivateUpstreams + "=true",
-	})
-	p := running(t, cmd)
-	p.until(t, "http://"+api+"/health", http.StatusOK, http.StatusNotFound, http.StatusUnauthorized)
-	p.confined(t)
-	key := p.file(t, dataDir+"/account-key")
+		config.VarDomain+"=gatewright.test", config.VarAPIAddr+"="+api, config.VarGatewayAddr+"="+gateway, config.VarTLSAddr+"=none",
+		config.VarPrivateUpstreams+"=true",
+	)
+	p := containertest.Start(t, cmd)
+	until(t, p, "http://"+api+"/health", http.StatusOK, http.StatusNotFound, http.StatusUnauthorized)
+	p.Confined(t)
+	key := p.File(t, dataDir+"/account-key")
 	ask := func(method, path, body string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+api+path, strings.NewReader(body))
@@ -139,7 +144,7 @@ func TestProductKeepsToItsVolume(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	p.ended(t)
+	p.End(t)
 }
 
 // project packs examples/hello as an upload has to be.
@@ -161,33 +166,8 @@ func field(answer, name string) string {
 	return strings.ReplaceAll(text, `\u0026`, "&")
 }
 
-// process is a container that runs.
-type process struct {
-	cmd   *exec.Cmd
-	out   *bytes.Buffer
-	gone  chan struct{}
-	state error
-}
-
-func running(t *testing.T, cmd *exec.Cmd) *process {
-	t.Helper()
-	p := &process{cmd: cmd, out: &bytes.Buffer{}, gone: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.out, p.out
-	runtime.LockOSThread() // the process ends with the thread that starts it
-	started(t, cmd)
-	go func() {
-		defer close(p.gone)
-		p.state = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-p.gone
-	})
-	return p
-}
-
 // until waits for one of the answers.
-func (p *process) until(t *testing.T, address string, statuses ...int) {
+func until(t *testing.T, p *containertest.Process, address string, statuses ...int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -207,56 +187,12 @@ func (p *process) until(t *testing.T, address string, statuses ...int) {
 			t.Fatalf("%s answers %s", address, out.Status)
 		}
 		select {
-		case <-p.gone:
-			t.Fatalf("it ended: %v: %s", p.state, p.out)
+		case <-p.Gone:
+			t.Fatalf("it ended: %v: %s", p.State, p.Output())
 		case <-ctx.Done():
 			t.Fatalf("%s does not answer", address)
 		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-// confined checks that the process is what it is said to be: somebody without rights, over a root
-// that cannot be written to.
-func (p *process) confined(t *testing.T) {
-	t.Helper()
-	status := p.file(t, "/proc/self/status")
-	for _, want := range []string{"CapEff:\t0000000000000000", fmt.Sprintf("Uid:\t%d\t", hostUser()), "NoNewPrivs:\t1"} {
-		if !strings.Contains(status, want) {
-			t.Errorf("%q is missing in its status:\n%s", want, status)
-		}
-	}
-	written := filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), "written")
-	if err := os.WriteFile(written, nil, 0o600); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("its root can be written to: %v", err)
-	}
-}
-
-// file reads a file as the process sees it; of /proc/self its own.
-func (p *process) file(t *testing.T, path string) string {
-	t.Helper()
-	of := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
-	if own, ok := strings.CutPrefix(path, "/proc/self/"); ok {
-		path = of + own
-	} else {
-		path = of + "root" + path
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(raw))
-}
-
-// ended asks the process to end, which it does by itself.
-func (p *process) ended(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-p.gone
-	if exit, ok := errors.AsType[*exec.ExitError](p.state); ok && exit.ExitCode() != 130 { // what a shell reports for a signal
-		t.Errorf("it ends with %v: %s", p.state, p.out)
 	}
 }
 
@@ -269,4 +205,16 @@ func freeAddress(t *testing.T) string {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
+}
+
+// built compiles a program as make does, and gives where it is.
+func built(t *testing.T, binaries, name, pkg string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(binaries, runtime.GOARCH, name), pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
 }
