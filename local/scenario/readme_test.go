@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"cmp"
 	"io/fs"
 	"net"
 	"os"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/gatewright/gatewright/internal/readme"
 )
+
+// varOffline is the folder of the data that a start with a network has made, in a run without one (TestReadmeWithoutANetwork).
+const varOffline = "GATEWRIGHT_SCENARIO_OFFLINE"
 
 // TestReadmeFiveMinutes types what the README says, from its own text, with
 // `make run` in another terminal.
@@ -30,7 +34,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
 	}
 	proxy := failingProxy(t)
-	p := running(t, t.TempDir(), append(append([]string{"env"}, proxy...), "make", "run")...)
+	p := running(t, cmp.Or(os.Getenv(varOffline), t.TempDir()), append(append([]string{"env"}, proxy...), "make", "run")...)
 	// What differs here: free ports, and folders of the test's own.
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API,

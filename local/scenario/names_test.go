@@ -1,0 +1,67 @@
+package scenario_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+)
+
+// TestNamesOfDeploymentsNeedNoDNS types what docs/local-run.md says about programs that do not find them: with curl, Python
+// and Node. What it says that `fetch` does not do is tried as well.
+func TestNamesOfDeploymentsNeedNoDNS(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	for _, program := range []string{"python3", "node"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatal(program, " has to be installed in continuous integration")
+			}
+			t.Skip("it needs ", program)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(repository, "docs", "local-run.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := readme.Steps(string(text), "The names of deployments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := installation
+	deployed := in.deploy(t, unique(t, "hello"), "main", project(t, []route{
+		{path: "/health", method: "get", handler: "urlForwardHandler", options: map[string]any{"baseUrl": newUpstream(t)}},
+	}, ""))
+	there, err := url.Parse(deployed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("hello-main-0a1b2c3.localhost:9001", there.Host, "127.0.0.1:9001", "127.0.0.1:"+there.Port())
+	for i := range steps {
+		steps[i].Commands = here.Replace(steps[i].Commands)
+	}
+	const fetched = `const url = new URL(process.argv[2])
+console.log((await fetch("http://127.0.0.1:" + url.port + url.pathname, { headers: { Host: url.host } })).status)`
+	steps = append(steps, readme.Step{Commands: "node --input-type=module - \"$url\" <<'END'\n" + fetched + "\nEND", Want: "404"})
+	if exec.CommandContext(t.Context(), "python3", "-c", "import requests").Run() == nil { // which is no part of Python
+		const requested = `import requests, sys
+from urllib.parse import urlsplit
+url = urlsplit(sys.argv[1])
+print(requests.get(url._replace(netloc=f"127.0.0.1:{url.port}").geturl(), headers={"Host": url.netloc}).status_code)`
+		steps = append(steps, readme.Step{Commands: "python3 - \"$url\" <<'END'\n" + requested + "\nEND", Want: "200"})
+	}
+	env := append(os.Environ(), "no_proxy=127.0.0.1,localhost")
+	if _, err := readme.Run(t.Context(), t.TempDir(), env, steps); err != nil {
+		t.Error(err)
+	}
+	if status, body := in.get(t, deployed+"/health", ""); status != http.StatusOK || echoOf(t, body).Path != "/health" {
+		t.Errorf("the deployment answers %d %s", status, body)
+	}
+}
