@@ -3,6 +3,7 @@ module github.com/gatewright/gatewright
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.1
 	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/DataDog/sketches-go v1.4.8
 	github.com/anishathalye/porcupine v1.3.1
@@ -71,7 +72,6 @@ require (
 )
 
 require (
-	filippo.io/age v1.3.1 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect
 	github.com/DataDog/datadog-go/v5 v5.9.1 // indirect
