@@ -154,6 +154,12 @@ func sections(binaries string) []section {
 				"The operating system lives on: power cuts are simulated by the tests of `shared/store/embedded`.",
 			command: product("go run ./local/crash -rounds 100 -seed 1 -binary"),
 		},
+		{
+			title: "Moving an installation",
+			intro: "`gatewright export-data` and `import-data` over 20,000 items of 470 bytes. The table is in memory, so that what DynamoDB and the network add is not in it:\n" +
+				"a table there is filled by commits of 98 items, one after the other.",
+			command: []string{"bash", "-o", "pipefail", "-c", `go test -run - -bench Move -benchtime 5x ./local/transfer | sed -En 's/^BenchmarkMove\/([a-z_]+)(-[0-9]+)?[^0-9].* ([0-9]+) items\/s$/- \1: \3 items a second/p' | tr _ ' '`},
+		},
 	}
 }
 

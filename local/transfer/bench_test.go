@@ -42,22 +42,25 @@ func BenchmarkMove(b *testing.B) {
 	if err := write(); err != nil {
 		b.Fatal(err)
 	}
-	for name, move := range map[string]func() error{
-		"export": write,
-		"import into a directory": func() error {
+	for _, move := range []struct {
+		name string
+		does func() error
+	}{
+		{"export", write},
+		{"import into a directory", func() error {
 			dir := filepath.Join(b.TempDir(), "data")
 			_, err := transfer.ImportDirectory(b.Context(), file, key, dir)
 			return errors.Join(err, os.RemoveAll(dir))
-		},
-		"import into a table": func() error {
+		}},
+		{"import into a table", func() error {
 			to := empty()
 			_, err := transfer.Import(b.Context(), file, key, remote(b, to, to.table, &keeper{}))
 			return err
-		},
+		}},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(move.name, func(b *testing.B) {
 			for b.Loop() {
-				if err := move(); err != nil {
+				if err := move.does(); err != nil {
 					b.Fatal(err)
 				}
 			}
