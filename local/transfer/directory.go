@@ -15,7 +15,6 @@ import (
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -43,7 +42,7 @@ func ImportDirectory(ctx context.Context, name, keyFile, dir string) (sum Summar
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
 	if err := a.fillFolder(ctx, work.Path(newData)); err != nil {
-		return sum, fmt.Errorf("import %s: %w; nothing was imported", name, disk.Cause(err))
+		return sum, fmt.Errorf("import %s: %w; nothing was imported", name, err)
 	}
 	return a.sum, work.Place(newData, dir)
 }
