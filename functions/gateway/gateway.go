@@ -8,14 +8,17 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -208,14 +211,35 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
 }
 
-// Emulators returns the addresses of those that a configuration names.
+// Emulators returns the addresses of those that a configuration names, as far as it has them.
 func Emulators(c config.Config) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint} {
-		if u, err := url.Parse(endpoint); err == nil {
-			if a, err := netip.ParseAddrPort(u.Host); err == nil {
-				out = append(out, a)
-			}
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
+		if err != nil {
+			continue
+		}
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil && !a.Unmap().IsLoopback() && !a.IsUnspecified() {
+			out = append(out, netip.AddrPortFrom(a, uint16(port)))
+		} else if err == nil || u.Hostname() == "localhost" {
+			out = append(out, thisMachine(uint16(port))...)
+		}
+	}
+	return out
+}
+
+// thisMachine is a port of each address that this machine has now. What is asked at the loopback may listen on
+// all of them.
+func thisMachine(port uint16) []netip.AddrPort {
+	out := []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), netip.AddrPortFrom(netip.IPv6Loopback(), port)}
+	own, _ := net.InterfaceAddrs() // none: the loopback is what there is in any case
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() {
+			out = append(out, netip.AddrPortFrom(p.Addr().WithZone(""), port))
 		}
 	}
 	return out

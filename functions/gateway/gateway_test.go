@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/gatewright/gatewright/functions/gateway"
@@ -30,14 +32,24 @@ func TestRuntimeAPIIsRefused(t *testing.T) {
 func TestEmulatorsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.Config
-		want   string
+		want   []string
 	}{
-		"AWS":      {config.Config{}, "[]"},
-		"a laptop": {config.Config{DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://127.0.0.1:8001"}, "[127.0.0.1:8000 127.0.0.1:8001]"},
-		"a name":   {config.Config{DynamoDBEndpoint: "http://dynamodb:8000"}, "[]"},
+		"AWS":           {config.Config{}, nil},
+		"a laptop":      {config.Config{DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://127.0.0.1:8001"}, []string{"127.0.0.1:8000", "[::1]:8000", "127.0.0.1:8001", "[::1]:8001"}},
+		"its name":      {config.Config{DynamoDBEndpoint: "http://localhost:8000"}, []string{"127.0.0.1:8000", "[::1]:8000"}},
+		"all addresses": {config.Config{S3Endpoint: "http://0.0.0.0:8000"}, []string{"127.0.0.1:8000", "[::1]:8000"}},
+		"no port":       {config.Config{DynamoDBEndpoint: "http://192.0.2.7", S3Endpoint: "https://192.0.2.8"}, []string{"192.0.2.7:80", "192.0.2.8:443"}},
+		"IPv6":          {config.Config{S3Endpoint: "http://[2001:db8::1]:8000"}, []string{"[2001:db8::1]:8000"}},
+		"a name":        {config.Config{DynamoDBEndpoint: "http://dynamodb:8000"}, nil},
 	} {
-		if got := fmt.Sprint(gateway.Emulators(c.config)); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+		got := gateway.Emulators(c.config)
+		for _, want := range c.want {
+			if !slices.Contains(got, netip.MustParseAddrPort(want)) {
+				t.Errorf("%s: %v, want %s too", name, got, want)
+			}
+		}
+		if len(c.want) == 0 && len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

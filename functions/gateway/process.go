@@ -56,31 +56,17 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 }
 
 // Operators are where this machine reaches a process whose operators ask at address, host:port, nil for an
-// address of another form: no project is an operator, so that Options.Refused has them. They are the loopback's, and
-// beside them the address itself, or all that the machine has now where it listens at all.
+// address of another form: no project is an operator, so that Options.Refused has them.
 func Operators(address string) []netip.AddrPort {
 	host, text, err := net.SplitHostPort(address)
 	port, wrong := strconv.ParseUint(text, 10, 16)
 	if err != nil || wrong != nil || port == 0 { // which would be all ports
 		return nil
 	}
-	at := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-	switch ip, err := netip.ParseAddr(host); {
-	case host == "", err == nil && ip.IsUnspecified():
-		own, _ := net.InterfaceAddrs() // none: the loopback is left
-		for _, a := range own {
-			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-				at = append(at, prefix.Addr())
-			}
-		}
-	case err == nil:
-		at = append(at, ip)
+	if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().IsLoopback() && !a.IsUnspecified() {
+		return []netip.AddrPort{netip.AddrPortFrom(a, uint16(port))}
 	}
-	out := make([]netip.AddrPort, len(at))
-	for i, a := range at {
-		out[i] = netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(port))
-	}
-	return out
+	return thisMachine(uint16(port))
 }
 
 // process is a gateway that runs.

@@ -28,7 +28,8 @@ type Guard struct {
 	Allow []netip.Prefix
 	// Refuse lists endpoints that are never let through, even if the fields
 	// above say so: our own Runtime API, emulators, control ports. Port 0
-	// stands for all ports of the address.
+	// stands for all ports of the address, and an address of the loopback for
+	// all of the loopback: what listens on all addresses is reached at each.
 	Refuse []netip.AddrPort
 }
 
@@ -106,7 +107,8 @@ func (g *Guard) Check(to netip.AddrPort) error {
 func (g *Guard) allows(to netip.AddrPort) bool {
 	addr := to.Addr()
 	for _, r := range g.Refuse {
-		if meanings(r.Addr())[0] == addr && (r.Port() == 0 || r.Port() == to.Port()) {
+		own := meanings(r.Addr())[0]
+		if (own == addr || own.IsLoopback() && addr.IsLoopback()) && (r.Port() == 0 || r.Port() == to.Port()) {
 			return false
 		}
 	}
