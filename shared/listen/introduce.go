@@ -29,6 +29,9 @@ const (
 var (
 	signature        = []byte("\r\n\r\n\x00\r\nQUIT\n")
 	errNoIntroducing = errors.New("listen: a trusted proxy's connection begins with no PROXY header")
+	// errSilent is of a connection that ends before its first byte, as a balancer's checks by TCP
+	// do again and again. There is nothing to tell.
+	errSilent = errors.New("listen: a trusted proxy's connection has ended without a byte")
 )
 
 // RemoteAddr implements net.Conn: it is the client's address, where a proxy has said it.
@@ -57,7 +60,9 @@ func (c *conn) introduce() {
 		return
 	}
 	if err != nil {
-		c.server.refusals.unintroduced(c.wire.RemoteAddr(), err)
+		if !errors.Is(err, errSilent) {
+			c.server.refusals.unintroduced(c.wire.RemoteAddr(), err)
+		}
 		_ = c.finish()
 		return
 	}
@@ -132,6 +137,9 @@ func DialOwn(ctx context.Context, address string, settings config.Listener) (net
 func introductionBytes(from io.Reader) ([]byte, error) {
 	head := make([]byte, introductionPrefix, maxTextIntroduction)
 	if _, err := io.ReadFull(from, head[:1]); err != nil {
+		if !isTimeout(err) {
+			return nil, errSilent
+		}
 		return nil, fmt.Errorf("read a PROXY header: %w", err)
 	}
 	switch head[0] {

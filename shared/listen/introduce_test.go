@@ -116,6 +116,32 @@ func TestProxyWithoutAHeaderIsClosed(t *testing.T) {
 	}
 }
 
+// TestCheckByTCPHasNoLine: a balancer that connects and goes does so every few seconds, and is set up right.
+func TestCheckByTCPHasNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told lines
+		p := make(pipes)
+		bounds := config.DefaultListener()
+		proxied(&bounds)
+		bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
+		startLogging(t, &from{p, "192.0.2.1:1"}, http.HandlerFunc(whoIs), slog.New(slog.NewJSONHandler(&told, nil)), bounds)
+		for sent, want := range map[string]int{"": 0, "P": 1, "PROXY TCP4": 1} {
+			told.mu.Lock()
+			told.all = nil
+			told.mu.Unlock()
+			c := p.dial(t)
+			_, _ = io.WriteString(c, sent)
+			_ = c.Close()
+			synctest.Wait()
+			told.mu.Lock()
+			if len(told.all) != want {
+				t.Errorf("after %q it has the lines %v", sent, told.all)
+			}
+			told.mu.Unlock()
+		}
+	})
+}
+
 // TestSlowProxyIsClosed after 5 s, however it goes on, and keeps nobody from being served.
 func TestSlowProxyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
