@@ -3,9 +3,7 @@ package product
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -79,12 +77,8 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr || a.name == config.VarAdminAddr) && a.addr == config.NoAddr {
 			continue
 		}
-		_, port, err := net.SplitHostPort(a.addr)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			return settings{}, fmt.Errorf("%s is no address to listen on: write host:port, such as 127.0.0.1:9000", a.name)
+		if err := config.CheckAddress(a.name, a.addr); err != nil {
+			return settings{}, err
 		}
 	}
 	if s.functions != "" && s.adminAddr != config.NoAddr {

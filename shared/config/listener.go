@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The variables of what listens for clients (package listen). Functions in Lambda
@@ -143,6 +145,19 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarProxyProtocol))
 	}
 	return l, errors.Join(wrong...)
+}
+
+// CheckAddress reports whether the setting name has an address to listen on: host:port, its port as a number.
+// A port's name would lead there too, and nobody who keeps others from a port would know. The error has no value.
+func CheckAddress(name, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return fmt.Errorf("%s is no address to listen on: write host:port, such as 127.0.0.1:9000", name)
+	}
+	return nil
 }
 
 // prefixes reads addresses and prefixes with spaces between, nil where one of them is none.

@@ -62,3 +62,16 @@ func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
 		}
 	}
 }
+
+func TestAddressHasAPortOfItsOwn(t *testing.T) {
+	for text, want := range map[string]bool{
+		"127.0.0.1:0": true, ":8081": true, "[::1]:65535": true, "localhost:80": true, "[fe80::1%eth0]:80": true,
+		"": false, "127.0.0.1": false, "127.0.0.1:http80": false, "127.0.0.1:http": false, "127.0.0.1:65536": false, "127.0.0.1:-1": false, "127.0.0.1:+1": false, ":": false,
+		"::1:80": false, " 127.0.0.1:80": false, "secret\n:80": false, "secret secret:80": false, "secret": false,
+	} {
+		err := config.CheckAddress("THE_NAME", text)
+		if (err == nil) != want || err != nil && (!strings.Contains(err.Error(), "THE_NAME") || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -204,6 +204,8 @@ func TestServiceThatCannotBeIsRefused(t *testing.T) {
 		"a bound":            {map[string]string{config.VarRelayCertificate: good, config.VarHeaderBytes: "a-secret"}, config.VarHeaderBytes},
 		"no metadata":        {map[string]string{config.VarRelayCertificate: good, varMetadata: gone.URL}, "404"},
 		"no address":         {map[string]string{config.VarRelayCertificate: good, varMetadata: nameless.URL}, "names none"},
+		"a port's name":      {map[string]string{config.VarRelayCertificate: good, listenAt: "127.0.0.1:http-alt"}, listenAt},
+		"no address's text":  {map[string]string{config.VarRelayCertificate: good, listenAt: "a-secret"}, listenAt},
 		"a port that is not": {map[string]string{config.VarRelayCertificate: good, listenAt: "127.0.0.1:99999"}, listenAt},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

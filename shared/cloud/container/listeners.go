@@ -3,9 +3,11 @@ package container
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/service"
 )
@@ -27,6 +29,13 @@ func listenersOf(ctx context.Context, s service.Service, getenv func(string) str
 			l.close()
 		}
 	}()
+	for _, name := range []string{s.Listen, s.Plain, s.Admin.Listen} { // all of them, before any is listened on
+		if at := getenv(name); name != "" && at != "" {
+			if err := config.CheckAddress(name, at); err != nil {
+				return l, fmt.Errorf("read the environment: %w", err)
+			}
+		}
+	}
 	if l.tls, err = listen.On(ctx, cmp.Or(getenv(s.Listen), ":"+strconv.Itoa(s.Port.Listens)), "the service "+s.Name, s.Listen); err != nil {
 		return l, err
 	}
