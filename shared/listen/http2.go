@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"crypto/tls"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -93,7 +94,8 @@ func (c *conn) multiplex(secure *tls.Conn) {
 		others:    rate.NewLimiter(unexplainedPerSecond, unexplained),
 		cancelled: rate.NewLimiter(cancelledPerSecond, maxCancelled),
 	}
-	c.http2.first = time.AfterFunc(c.server.settings.HeaderTimeout, func() { _ = secure.NetConn().Close() })
+	c.http2.first = time.AfterFunc(math.MaxInt64, func() { _ = secure.NetConn().Close() }) // which reads it
+	c.http2.first.Reset(c.server.settings.HeaderTimeout)
 	if !c.server.passage.pass(secure) {
 		_ = c.finish()
 	}

@@ -62,7 +62,7 @@ func TestHTTP2FloodsEndTheConnection(t *testing.T) {
 
 // TestHTTP2WhatClientsSendIsNoFlood: windows of long answers, bodies by the byte, pings all day.
 func TestHTTP2WhatClientsSendIsNoFlood(t *testing.T) {
-	const size = 64 << 20
+	const size = 16 << 20
 	s := multiplexing(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			_, _ = io.Copy(w, io.LimitReader(zeros{}, size))
@@ -78,14 +78,14 @@ func TestHTTP2WhatClientsSendIsNoFlood(t *testing.T) {
 	if _, body := s.ask(t, by, http.MethodGet, "/", ""); len(body) != size {
 		t.Errorf("%d bytes", len(body))
 	}
-	for range 50 {
+	for range 10 {
 		if response, _ := s.ask(t, by, http.MethodPost, "/refused", strings.Repeat("x", 1<<20)); response.StatusCode != http.StatusForbidden {
 			t.Error(response.Status)
 		}
 	}
 	f := s.dialFrames(t)
 	id := f.request(true, posted("/")...)
-	for range 100_000 { // each a frame and a record of TLS
+	for range 20_000 { // each a frame and a record of TLS
 		f.must(f.WriteData(id, false, []byte("message")))
 	}
 	f.must(f.WriteData(id, true, nil))
@@ -95,7 +95,7 @@ func TestHTTP2WhatClientsSendIsNoFlood(t *testing.T) {
 	inFrames(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, s *secure, p pipes) {
 		f := p.dialFrames(t, s)
 		f.request(false, usual("/")...)
-		for range 100_000 {
+		for range 20_000 {
 			f.must(f.WritePing(false, [8]byte{}))
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -24,7 +24,7 @@ func TestHTTP2IsServedAsHTTP1Is(t *testing.T) {
 		w.Header().Set("X-Size", fmt.Sprint(n, err))
 	}, nil)
 	by := s.transport(t)
-	for range 10 { // 20 MB in all, by one connection
+	for range 3 { // 6 MB in all, by one connection
 		response, body := s.ask(t, by, http.MethodPost, "/", long)
 		if body != long || response.StatusCode != http.StatusOK || response.ProtoMajor != 2 || response.Trailer.Get("X-Size") != fmt.Sprint(len(long), nil) {
 			t.Fatalf("%s %s, %d bytes, %v", response.Proto, response.Status, len(body), response.Trailer)
