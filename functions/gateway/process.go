@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -34,10 +33,10 @@ var Beside = service.Service{
 	Drain:       60 * time.Second,
 	Uses:        Function.Uses,
 	Listen:      config.VarTLSAddr,
-	Certificate: config.VarCertificate,
-	Plain:       config.VarGatewayAddr,
-	Admin:       service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
-	Beside:      true,
+	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
+	Plain:  config.VarGatewayAddr,
+	Admin:  service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
+	Beside: true,
 }
 
 // OpenProcess makes the gateway of an installation's parts as a process of its own. Others do
@@ -106,23 +105,15 @@ func (p *process) Drain(ctx context.Context) { p.gateway.upgraded.EndUpgrades(ct
 
 // Secure implements service.Securer: deployments' own names have the service's certificate,
 // custom domains theirs.
-func (p *process) Secure(own tls.Certificate) (*tls.Config, error) {
-	if err := own.Leaf.VerifyHostname("any." + p.domain); err != nil {
-		return nil, fmt.Errorf("read the environment: %s has no certificate of *.%s, where deployments are served", config.VarCertificate, p.domain)
+func (p *process) Secure(own service.OwnCertificate) (*tls.Config, error) {
+	source, err := own(p.gateway.Hosts.Owns, "any."+p.domain)
+	if err != nil {
+		return nil, err
 	}
 	return handshake.Config(handshake.Options{
-		Sources: []handshake.Source{wildcard{p.gateway.Hosts, &own}, p.gateway.Domains}, Clients: p.gateway.Hosts, Log: p.log,
+		Sources: []handshake.Source{source, p.gateway.Domains}, Clients: p.gateway.Hosts, Log: p.log,
 	}), nil
 }
 
-// wildcard is the certificate of all deployments' own names.
-type wildcard struct {
-	hosts *Hosts
-	own   *tls.Certificate
-}
-
-// Owns implements handshake.Source.
-func (w wildcard) Owns(name string) bool { return w.hosts.Owns(name) }
-
-// Certificate implements handshake.Source.
-func (w wildcard) Certificate(context.Context, string) (*tls.Certificate, error) { return w.own, nil }
+// Misdirected implements service.Securer.
+func (p *process) Misdirected(r *http.Request) bool { return handshake.Misdirected(p.gateway.Hosts)(r) }

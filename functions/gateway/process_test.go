@@ -2,11 +2,13 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,8 +16,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,11 +31,14 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/artifacts"
+	"github.com/gatewright/gatewright/shared/cloud/container"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/owncert"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -49,13 +54,18 @@ type site struct {
 	parts  installation.Parts
 	env    []string
 	binary string
+	// held is sent to for each request that the upstream holds, until released is.
+	held, released chan struct{}
 }
+
+// held is the query of a request that the upstream holds.
+const held = "held"
 
 const processDomain = "gateway.test"
 
 func newSite(t *testing.T, limit int) *site {
 	t.Helper()
-	s := &site{T: t, binary: filepath.Join(t.TempDir(), "container")}
+	s := &site{T: t, held: make(chan struct{}, 1), released: make(chan struct{})}
 	w := functionstest.New(t).Live()
 	emulator := storetest.StartDynoxide(t, "")
 	client := store.Connect(storetest.Config(), emulator.Endpoint)
@@ -75,7 +85,12 @@ func newSite(t *testing.T, limit int) *site {
 	s.parts.Table, s.parts.Now, s.parts.Random = storetest.Over(t, store.NewDynamoDB(client, "table")), time.Now, rand.Reader
 	s.parts.IDs, s.parts.Key = ids.NewSource(rand.Reader, time.Now), seal.OpenFile(key)
 	s.parts.Config.PrivateUpstreams = true
-	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == held {
+			s.held <- struct{}{}
+			<-s.released
+		}
+	}))
 	t.Cleanup(up.Close)
 
 	component := func(options string) project.Component {
@@ -99,16 +114,30 @@ func newSite(t *testing.T, limit int) *site {
 		}),
 		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"})))
 
-	s.env = append(os.Environ(),
+	s.env = append(os.Environ(), asProcess+"=yes",
 		config.VarTable+"=table", config.VarBucket+"=bucket", config.VarKeyFile+"="+key, config.VarPrivateUpstreams+"=true",
 		config.VarDeploymentURL+"=https://{deployment}."+processDomain, config.VarDynamoDBEndpoint+"="+emulator.Endpoint, config.VarS3Endpoint+"="+objects.URL,
 		config.VarTLSAddr+"=127.0.0.1:0", config.VarAdminAddr+"=127.0.0.1:0", config.VarAnnounce+"=2s",
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", s.binary, "./container")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the process: %v\n%s", err, out)
-	}
+	s.binary, err = os.Executable()
+	s.must(err)
 	return s
+}
+
+// asProcess has the tests' own binary be the process: it is built of what is tested, planted
+// defects too.
+const asProcess = "GATEWRIGHT_TEST_AS_PROCESS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProcess) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	err := container.Serve(ctx, gateway.Beside, gateway.OpenProcess)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
 }
 
 func (s *site) must(err error) {
@@ -125,7 +154,13 @@ type running struct {
 	address, admin string
 	ready          atomic.Bool
 	ended          chan error
+	// output is what it has printed, once it has ended, and answered are requests that were.
+	output   bytes.Buffer
+	answered atomic.Int64
 }
+
+// lines are those of requests, once it has ended.
+func (p *running) lines() int { return strings.Count(p.output.String(), `"msg":"request"`) }
 
 // start starts one, and returns when it serves.
 func (s *site) start() *running {
@@ -148,7 +183,7 @@ func (s *site) start() *running {
 		s.Fatalf("it does not listen: %s", lines.Text())
 	}
 	go func() {
-		_, _ = io.Copy(s.Output(), out)
+		_, _ = io.Copy(io.MultiWriter(s.Output(), &p.output), out)
 		p.ended <- p.cmd.Wait()
 	}()
 	p.ready.Store(true)
@@ -180,8 +215,10 @@ func (p *running) get(path string) (int, string) {
 }
 
 // ask asks for the deployment, and gives the status.
-func (p *running) ask(client *http.Client) (int, error) {
-	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.address+"/x", nil)
+func (p *running) ask(client *http.Client) (int, error) { return p.askFor(client, "/x") }
+
+func (p *running) askFor(client *http.Client, path string) (int, error) {
+	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.address+path, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -190,8 +227,11 @@ func (p *running) ask(client *http.Client) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, _ = io.Copy(io.Discard, out.Body)
-	return out.StatusCode, out.Body.Close()
+	_, err = io.Copy(io.Discard, out.Body)
+	if err == nil {
+		p.answered.Add(1)
+	}
+	return out.StatusCode, errors.Join(err, out.Body.Close())
 }
 
 // TestLimitIsExactOverProcesses, the gateway within another process included, and what one had
@@ -233,13 +273,50 @@ func TestLimitIsExactOverProcesses(t *testing.T) {
 	other.stop()
 }
 
-// noticed is after how many requests a balancer has noticed that a process leaves.
-const noticed = 16
+// TestLeasesAreGivenBackAtTheEnd: what a process has leased and not spent by the time it ends is
+// there for one that comes after it, and not only at the end of the period.
+func TestLeasesAreGivenBackAtTheEnd(t *testing.T) {
+	const limit, most = 200, 50
+	s := newSite(t, limit)
+	one, other := s.start(), s.start()
+	admitted := 0
+	spend := func(p *running, most int) {
+		t.Helper()
+		for range most {
+			switch status, err := p.ask(http.DefaultClient); {
+			case err != nil:
+				t.Fatal(err)
+			case status == http.StatusOK:
+				admitted++
+			case status == http.StatusTooManyRequests:
+				return
+			default:
+				t.Fatalf("answered %d", status)
+			}
+		}
+	}
+	spend(one, most)
+	spend(other, limit)
+	held := limit - admitted
+	if held <= 0 || admitted < most {
+		t.Fatalf("%d are admitted: the first holds nothing that is to go back", admitted)
+	}
+	one.stop()
+	other.stop()
+	next := s.start()
+	spend(next, limit)
+	if admitted != limit {
+		t.Errorf("%d of %d are admitted, %d were held", admitted, limit, held)
+	}
+	next.stop()
+}
 
 // TestNoRequestIsLostOverSIGTERM: clients come by what looks at /readyz, as balancers do, while
-// processes are replaced one after the other.
+// processes are replaced one after the other. A balancer notices late: each process that is to end is asked on
+// by new connections meanwhile, and what it has begun by then it ends, with its line.
 func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
 	s := newSite(t, 1<<40)
+	s.env = append(s.env, config.VarAnnounce+"=4s")
 	var mu sync.Mutex
 	all := []*running{s.start(), s.start()}
 	pick := func(i int) *running {
@@ -269,23 +346,41 @@ func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
+	for range 2 {
 		fresh := s.start()
 		mu.Lock()
 		old := all[0]
 		all = append(all[1:], fresh)
 		mu.Unlock()
-		// It is told, and the balancer sees it a little later.
+		under := make(chan int, 1)
+		go func() {
+			status, _ := old.askFor(anew(), "/x?"+held)
+			under <- status
+		}()
+		<-s.held
 		s.must(old.cmd.Process.Signal(syscall.SIGTERM))
 		for status := http.StatusOK; status == http.StatusOK; {
 			status, _ = old.get("/readyz")
 		}
-		for seen := asked.Load(); asked.Load() < seen+noticed && lost.Load() == 0; {
-			runtime.Gosched()
+		for i := range 10 {
+			time.Sleep(50 * time.Millisecond)
+			if status, err := old.ask(anew()); status != http.StatusOK {
+				t.Errorf("request %d after it was told to end: %d, %v", i, status, err)
+			}
 		}
 		old.ready.Store(false)
+		for err := error(nil); err == nil; time.Sleep(10 * time.Millisecond) { // until it drains
+			_, err = old.ask(anew())
+		}
+		s.released <- struct{}{}
+		if status := <-under; status != http.StatusOK {
+			t.Errorf("what was under way is answered %d", status)
+		}
 		if err := <-old.ended; err != nil {
 			t.Errorf("it ends with %v", err)
+		}
+		if lines := old.lines(); lines < int(old.answered.Load()) {
+			t.Errorf("%d requests are answered, and %d have a line", old.answered.Load(), lines)
 		}
 	}
 	stop()
@@ -297,6 +392,9 @@ func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
 		p.stop()
 	}
 }
+
+// anew asks by a connection of its own.
+func anew() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
 
 // TestOperatorsAskAtTheirOwnAddress, and clients cannot.
 func TestOperatorsAskAtTheirOwnAddress(t *testing.T) {
@@ -341,6 +439,10 @@ func TestOperatorsAskAtTheirOwnAddress(t *testing.T) {
 		}
 	}
 	p.stop()
+	// Lines are written behind requests, and none is missing at the end.
+	if lines := p.lines(); lines != int(p.answered.Load())+3 {
+		t.Errorf("%d requests have a line:\n%s", lines, p.output.String())
+	}
 }
 
 // TestProcessHasACertificateOfItsDomain, and is refused with another.
@@ -349,10 +451,12 @@ func TestProcessHasACertificateOfItsDomain(t *testing.T) {
 	opened, err := gateway.OpenProcess(s.parts, "")
 	s.must(err)
 	secure := func(of string) (*tls.Config, error) {
-		own := pkitest.CA(t, "CA", time.Now()).Client(t, of, time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{of} }).TLS(t)
-		return opened.(service.Securer).Secure(own)
+		own := pkitest.CA(t, "CA", time.Now()).Client(t, of, time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{of} })
+		return opened.(service.Securer).Secure(func(owns func(string) bool, host string) (handshake.Source, error) {
+			return owncert.OpenText(config.VarCertificate, own.PEM()+own.KeyPEM(t), owned(owns), host)
+		})
 	}
-	if _, err := secure("*.elsewhere.test"); err == nil || !strings.Contains(err.Error(), config.VarCertificate) || !strings.Contains(err.Error(), "*."+processDomain) {
+	if _, err := secure("*.elsewhere.test"); err == nil || !strings.Contains(err.Error(), config.VarCertificate) || !strings.Contains(err.Error(), "*.elsewhere.test") {
 		t.Errorf("error %v", err)
 	}
 	c, err := secure("*." + processDomain)
@@ -367,3 +471,9 @@ func TestProcessHasACertificateOfItsDomain(t *testing.T) {
 		_ = ours.Close()
 	}
 }
+
+// owned are the names of a process.
+type owned func(string) bool
+
+func (o owned) Owns(name string) bool                      { return o(name) }
+func (owned) Served(context.Context, string) (bool, error) { return true, nil }

@@ -285,11 +285,11 @@ func openLog(dir *datadir.Dir, t *terminal.Terminal, shown slog.Leveler, dropped
 	var unwaiting *slog.Logger // of what is written behind, which cannot wait for itself
 	written := behind.New(file, func(lost int) {
 		dropped(lost)
-		unwaiting.Warn("lines of the log were dropped: there were more than could be written", "lines", lost)
+		behind.TellLost(unwaiting, lost)
 	})
 	inFile := behind.JSON(written, slog.LevelDebug)
 	unwaiting = slog.New(slog.NewMultiHandler(lines, inFile))
-	prompt := behind.Handler(inFile, written, func(r slog.Record) bool { return r.Message == "request" })
+	prompt := behind.Handler(inFile, written, behind.OfRequest)
 	return slog.New(slog.NewMultiHandler(lines, prompt)), func() {
 		lines.Flush()
 		written.Close()

@@ -56,12 +56,12 @@ const (
 // getenv (os.Getenv outside tests). It makes no request: an error says which
 // variable is wrong. log is written as one JSON object a line.
 func Open(getenv func(string) string, log io.Writer) (installation.Parts, error) {
-	return OpenAs(getenv(varFunctionName), nil, getenv, log)
+	return OpenAs(getenv(varFunctionName), nil, getenv, slog.NewJSONHandler(log, nil))
 }
 
 // OpenAs is Open for a process that goes by a name, and whose credentials by gives: nil
 // for those of the environment, which stay the same for as long as it lives.
-func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string, log io.Writer) (installation.Parts, error) {
+func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string, log slog.Handler) (installation.Parts, error) {
 	c, err := config.FromEnvironment(getenv)
 	if err != nil {
 		return installation.Parts{}, fmt.Errorf("read the environment: %w", err)
@@ -85,7 +85,7 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 	if c.KeyFile != "" {
 		key = seal.OpenFile(c.KeyFile)
 	}
-	logger := slog.New(slog.NewJSONHandler(log, nil))
+	logger := slog.New(log)
 	tracer, err := telemetry.Open(getenv, or(name, "gatewright"), logger)
 	if err != nil {
 		return installation.Parts{}, err

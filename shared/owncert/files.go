@@ -176,12 +176,20 @@ func read(certificate, key string, names []string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("%s has no certificate as PEM, or %s is not its private key: write the whole chain into the one, its own certificate first, and its key into the other",
 			certificate, key)
 	}
-	for _, name := range names {
-		if err := pair.Leaf.VerifyHostname(name); err != nil {
-			return nil, fmt.Errorf("the certificate in %s is not for %s, it is for %s: get one that is for all of an installation's names", certificate, name, namesOf(pair.Leaf))
-		}
+	if err := covers(certificate, pair.Leaf, names); err != nil {
+		return nil, err
 	}
 	return &pair, nil
+}
+
+// covers refuses a certificate that is not for all of an installation's names.
+func covers(in string, its *x509.Certificate, names []string) error {
+	for _, name := range names {
+		if err := its.VerifyHostname(name); err != nil {
+			return fmt.Errorf("the certificate in %s is not for %s, it is for %s: get one that is for all of an installation's names", in, name, namesOf(its))
+		}
+	}
+	return nil
 }
 
 func namesOf(c *x509.Certificate) string {

@@ -1,12 +1,12 @@
 // Package owncert has the certificates of an installation's own names: of its management API, of
 // its relay, and of deployments below its domain. They come from files that somebody else renews
-// (Files), or from an authority by ACME when a name is first asked for (Authority).
+// (Files), from a setting (Text), or from an authority by ACME when a name is first asked for (Authority).
 //
 // What it is not: for custom domains, whose certificates are the table's and are obtained before
 // anybody asks (packages customdomains and issuance). Nor does it know which names there are: its
 // caller does (Names).
 //
-// Read owncert.go, then files.go and authority.go; kept.go is what an Authority keeps. The rules are those of design, section 7, RFC 8555
+// Read owncert.go, then files.go, text.go and authority.go; kept.go is what an Authority keeps. The rules are those of design, section 7, RFC 8555
 // and docs/decisions/0056-certificates-of-ones-own-names.md.
 package owncert
 

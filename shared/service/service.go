@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/handshake"
 )
 
 // Service is a long-lived process of an installation.
@@ -74,6 +75,9 @@ type Service struct {
 	// Port's TLS is spoken with, both as PEM. It is a secret: the platform puts it
 	// there from where it keeps such, and no template has its text.
 	Certificate string
+	// CertificateFile and KeyFile are the variables that name the files of the two instead, both "" for a service
+	// without: such are read again when they change.
+	CertificateFile, KeyFile string
 	// Plain is the variable with an address at which the same is answered by plain HTTP, "" for
 	// a service without: behind what ends TLS itself. Nothing is there unless it is set.
 	Plain string
@@ -134,7 +138,12 @@ type Leaver interface {
 // Securer is a Process that answers handshakes itself: by more certificates than the one that
 // the service has.
 type Securer interface {
-	// Secure makes the configuration. own is the service's certificate. The error is of one that
-	// does not fit, and has no secret.
-	Secure(own tls.Certificate) (*tls.Config, error)
+	// Secure makes the configuration. own opens the service's certificate as the source of names that
+	// owns reports; its error is of one that is not for the host, and has no secret.
+	Secure(own OwnCertificate) (*tls.Config, error)
+	// Misdirected reports whether a request by HTTP/2 has to come on another connection.
+	Misdirected(r *http.Request) bool
 }
+
+// OwnCertificate opens a service's certificate, as the process's own that Securer has it for.
+type OwnCertificate func(owns func(name string) bool, host string) (handshake.Source, error)

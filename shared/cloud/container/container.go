@@ -9,14 +9,13 @@
 // What it is not: for services that take no requests, or for the local process, which
 // runs services within itself (package host).
 //
-// Read container.go first, then listeners.go, and task.go for what the platform says of a task. The
+// Read container.go first, then certificate.go for its TLS, listeners.go, and task.go for what the platform says of a task. The
 // platform's rules are those of "Amazon ECS task IAM role" and "Amazon ECS task metadata
 // endpoint version 4" (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/).
 package container
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,11 +47,13 @@ func Serve(ctx context.Context, s service.Service, open Open) error {
 }
 
 func run(ctx context.Context, s service.Service, open Open, getenv func(string) string, log io.Writer) error {
-	parts, err := cloud.OpenAs("gatewright-"+s.Name, credentials(agentOrigin, getenv), getenv, log)
+	lines, written := logOf(log)
+	defer written()
+	parts, err := cloud.OpenAs("gatewright-"+s.Name, credentials(agentOrigin, getenv), getenv, lines)
 	if err != nil {
 		return err
 	}
-	secure, err := secured(s, parts.Config, getenv)
+	own, err := certificateOf(s, parts.Config, getenv)
 	if err != nil {
 		return err
 	}
@@ -86,10 +87,11 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 	if err != nil {
 		return err
 	}
-	if secure, err = secureBy(process, secure); err != nil {
+	secure, misdirected, err := own.secure(ctx, process, parts.Log)
+	if err != nil {
 		return err
 	}
-	o := listen.Options{Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure}
+	o := listen.Options{Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}
 	at := []host.At{{Listener: all.tls, Options: o, Made: watched.Count}}
 	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil)
 	if all.plain != nil {
@@ -106,15 +108,6 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 	return err
 }
 
-// secureBy is how handshakes are answered, nil for no TLS: by the process, if it has a way.
-func secureBy(process service.Process, own *tls.Config) (*tls.Config, error) {
-	by, ok := process.(service.Securer)
-	if own == nil || !ok {
-		return own, nil
-	}
-	return by.Secure(own.Certificates[0])
-}
-
 // settingsOf are the bounds of a listener whose clients come by a load balancer: its
 // addresses are many clients', so that none is bounded unless that is asked for, or the
 // balancer says whose they are.
@@ -124,22 +117,4 @@ func settingsOf(getenv func(string) string) (config.Listener, error) {
 		settings.ConnectionsPerAddress = 0
 	}
 	return settings, err
-}
-
-// secured is the TLS that a service speaks, nil for none: over an emulator alone, which is on
-// this machine.
-func secured(s service.Service, c config.Config, getenv func(string) string) (*tls.Config, error) {
-	text := getenv(s.Certificate)
-	if s.Port.Protocol != service.TLS || text == "" && c.DynamoDBEndpoint != "" {
-		return nil, nil // which is an answer
-	}
-	if text == "" {
-		return nil, fmt.Errorf("read the environment: %s is not set: it has the certificate chain and the private key of %s, as PEM", s.Certificate, s.Name)
-	}
-	own, err := tls.X509KeyPair([]byte(text), []byte(text)) // each takes the blocks that it is for
-	if err != nil {
-		// Not why: what cannot be read is a secret.
-		return nil, fmt.Errorf("read the environment: %s has no certificate chain with its private key, both as PEM", s.Certificate)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{own}}, nil
 }

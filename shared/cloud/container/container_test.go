@@ -75,13 +75,18 @@ func (e *echo) Drain(context.Context) {
 // started runs the service, and gives where it listens.
 func started(t *testing.T, e *echo, getenv func(string) string) (origin string, stop func() error) {
 	t.Helper()
+	return startedAs(t, e, e, getenv)
+}
+
+func startedAs(t *testing.T, e *echo, process service.Process, getenv func(string) string) (origin string, stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log, lines := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		err := run(ctx, declared(), func(_ installation.Parts, address string) (service.Process, error) {
 			e.address = address
-			return e, nil
+			return process, nil
 		}, getenv, lines)
 		_ = lines.CloseWithError(fmt.Errorf("the service has ended: %w", errors.Join(err, io.EOF)))
 		ended <- err
