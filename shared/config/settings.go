@@ -131,7 +131,7 @@ func Settings() []Setting {
 		{VarDecodedPaths, Function, "false", "", "true or false", "is for emulators that decode paths", ""},
 		{VarStreaming, Function, "false", "", "true or false", "has the gateway answer as a stream", ""},
 		{VarUsesFile, Function, "", "", "a file", "gets what the function asks of AWS", ""},
-		{VarCertificate, Process, "", "", "PEM", "the certificate chain and the private key of *.<domain>, where deployments are served", ": a secret. It is read at the start"},
+		{VarCertificate, Process, "", "", "PEM", "the certificate chain and the private key of *.<domain>, where deployments are served", ": a secret. It is read at the start, and files that `GATEWRIGHT_TLS_CERTIFICATE` and `GATEWRIGHT_TLS_KEY` name in its place are read again when they change"},
 		{VarAdminAddr, Process, DefaultAdminAddr, "", "host:port", "where operators ask", ": [/livez, /readyz and /metrics](#the-admin-port), which no client has to reach"},
 		{VarAnnounce, Process, short(DefaultAnnounce), "", "0s to " + short(mostAnnounce), "how long new requests are taken after SIGTERM, while /readyz says that they go elsewhere", ""},
 	}, listenerSettings()...)
