@@ -93,14 +93,14 @@ func sections(binaries string) []section {
 			title: "The gateway as a process",
 			intro: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
 				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +
-				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for a second (`GATEWRIGHT_ANNOUNCE`), and the balancer asks `/readyz` four times\n" +
+				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`), and the balancer asks `/readyz` four times\n" +
 				"a second. Idle clients have asked once, of a process that has answered 20,000 requests before; memory is what is resident 8 s later.",
 			command: process("drain,start,idle"),
 		},
 		{
 			title: "One server",
 			intro: "`gatewright serve` as its users start it, by TLS, with everything on: keys, a strict limit, lines of access, counts of analytics, metrics. Clients and\n" +
-				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 100,000 consumers\n" +
+				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 10,000 consumers\n" +
 				"and their keys; what it leaves behind is looked at with nothing to do, 150 s after the last request. Timers go by the clock, and so run as often as in the minutes\n" +
 				"that the day takes.",
 			command: process("server,day"),

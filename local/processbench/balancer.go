@@ -15,29 +15,35 @@ import (
 // wants it.
 const checkEvery = 250 * time.Millisecond
 
+// checkTimeout is how long a gateway may take to say that it is ready: a machine that does other things is no gateway that ends.
+const checkTimeout = 2 * time.Second
+
 // balancer sends clients to gateways that are ready, in turn. It repeats nothing, and hides no failure.
 type balancer struct {
 	client *http.Client
 	turns  atomic.Uint64
 
-	mu  sync.Mutex
-	all []*backend
+	mu     sync.Mutex
+	all    []*backend
+	failed []string // why connections were sent nowhere
 }
 
 type backend struct {
 	*running
-	ready bool // guarded by the balancer's mu
+	ready, removed bool // guarded by the balancer's mu
 }
 
 func newBalancer() *balancer {
-	return &balancer{client: &http.Client{Timeout: checkEvery, Transport: &http.Transport{DisableKeepAlives: true}}}
+	return &balancer{client: &http.Client{Timeout: checkTimeout, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// add has a gateway looked at from now on.
-func (b *balancer) add(p *running) {
+// add has a gateway looked at until it is removed, or ctx ends.
+func (b *balancer) add(ctx context.Context, p *running) {
+	one := &backend{running: p}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all = append(b.all, &backend{running: p})
+	b.all = append(b.all, one)
+	b.mu.Unlock()
+	go b.check(ctx, one)
 }
 
 // remove forgets a gateway.
@@ -46,23 +52,23 @@ func (b *balancer) remove(p *running) {
 	defer b.mu.Unlock()
 	for n, one := range b.all {
 		if one.running == p {
+			one.removed = true
 			b.all = append(b.all[:n:n], b.all[n+1:]...)
 			return
 		}
 	}
 }
 
-// check asks every gateway again and again until ctx ends.
-func (b *balancer) check(ctx context.Context) {
+// check asks a gateway again and again.
+func (b *balancer) check(ctx context.Context, one *backend) {
 	for ctx.Err() == nil {
+		ready := b.ready(ctx, one.admin)
 		b.mu.Lock()
-		all := append([]*backend(nil), b.all...)
+		one.ready = ready
+		removed := one.removed
 		b.mu.Unlock()
-		for _, one := range all {
-			ready := b.ready(ctx, one.admin)
-			b.mu.Lock()
-			one.ready = ready
-			b.mu.Unlock()
+		if removed {
+			return
 		}
 		select {
 		case <-ctx.Done():
@@ -121,6 +127,9 @@ func (b *balancer) pass(l net.Listener) {
 			defer func() { _ = c.Close() }()
 			to, err := net.Dial("tcp", b.next()) //nolint:noctx // to this machine
 			if err != nil {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.failed = append(b.failed, err.Error())
 				return // the client will tell
 			}
 			defer func() { _ = to.Close() }()

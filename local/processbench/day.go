@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/shared/garbage"
 )
 
 // What an hour of a modest installation brings: some three requests a second, a team that deploys and administers, and
@@ -44,14 +45,18 @@ const (
 	collected = 150 * time.Second
 	// compared is how many hours of the day's beginning are compared with as many of its end.
 	compared = 3
-	// mostGrowth is how much more the end may have than the beginning, times: of what scatters.
+	// mostGrowth is how much more the end may have than the beginning, times: of what scatters. What is resident may have the
+	// room for garbage more (package garbage), which is in use or not when it is looked at.
 	mostGrowth = 1.1
 	// mostMore is how many goroutines and descriptors more: tables that the engine has open, connections that are about to end.
 	mostMore = 10
 )
 
 // state is what a server holds at a moment.
-type state struct{ resident, own, heap, goroutines, descriptors, disk float64 }
+type state struct {
+	resident, heap, disk    float64 // MB
+	goroutines, descriptors float64
+}
 
 func (h *house) state(ctx context.Context) (s state, err error) {
 	m, err := h.Memory()
@@ -63,9 +68,14 @@ func (h *house) state(ctx context.Context) (s state, err error) {
 		return s, err
 	}
 	return state{
-		resident: float64(m.Now) / (1 << 20), own: float64(m.Own) / (1 << 20), heap: g["go_memstats_heap_alloc_bytes"] / (1 << 20),
+		resident: float64(m.Now) / (1 << 20), heap: left(g) / (1 << 20),
 		goroutines: g["go_goroutines"], descriptors: g["process_open_fds"], disk: g["gatewright_store_bytes"] / (1 << 20),
 	}, nil
+}
+
+// left is what the last collection of garbage left: Go collects again when that has grown by GOGC percent.
+func left(g map[string]float64) float64 {
+	return g["go_memstats_next_gc_bytes"] / (1 + g["go_gc_gogc_percent"]/100)
 }
 
 // day pushes 24 hours of work through one server, as fast as it takes them, and compares what it holds before and after
@@ -74,6 +84,7 @@ func day(ctx context.Context, dir string, o options, table *bars.Table) error {
 	if o.hours < 1 {
 		return errors.New("-hours is less than 1: a day has one at least")
 	}
+	o.keys = o.dayKeys
 	h, err := settled(ctx, filepath.Join(dir, "day"), o, func(float64, float64) {})
 	if err != nil {
 		return err
@@ -95,7 +106,7 @@ func day(ctx context.Context, dir string, o options, table *bars.Table) error {
 	if err != nil {
 		return err
 	}
-	var half, tail []float64
+	var half, tail, resident []float64
 	began := time.Now()
 	for n := range o.hours {
 		hour, err := d.hour(ctx)
@@ -107,6 +118,7 @@ func day(ctx context.Context, dir string, o options, table *bars.Table) error {
 		if err != nil {
 			return err
 		}
+		resident = append(resident, now.resident)
 		fmt.Fprintf(os.Stderr, "processbench: hour %d: %s; resident %.0f MB, goroutines %.0f, descriptors %.0f, store %.0f MB\n",
 			n+1, hour, now.resident, now.goroutines, now.descriptors, now.disk)
 	}
@@ -122,8 +134,8 @@ func day(ctx context.Context, dir string, o options, table *bars.Table) error {
 		before, after float64
 		most          float64
 	}{
-		{"heap before and after them, garbage collected", "MB", before.heap, after.heap, before.heap * mostGrowth},
-		{"resident memory before and after them", "MB", before.resident, after.resident, before.resident * mostGrowth},
+		{"what a collection of garbage leaves, before and after them", "MB", before.heap, after.heap, before.heap*mostGrowth + 2},
+		{"resident memory before and after them", "MB", before.resident, after.resident, before.resident*mostGrowth + garbage.Room>>20},
 		{"descriptors", "", before.descriptors, after.descriptors, before.descriptors + mostMore},
 		{"goroutines", "", before.goroutines, after.goroutines, before.goroutines + mostMore},
 	} {
@@ -132,12 +144,16 @@ func day(ctx context.Context, dir string, o options, table *bars.Table) error {
 	table.Add("the same: the store on disk", "", fmt.Sprintf("%.0f and %.0f MB", before.disk, after.disk), true)
 	ends := min(compared, len(half))
 	for _, row := range []struct {
-		name string
-		all  []float64
-		most float64
-	}{{"half of the requests within, in its first and last hours", half, 1.25}, {"99 in 100 within", tail, 1.5}} {
+		name, unit string
+		all        []float64
+		most       float64
+	}{
+		{"resident memory in its first and last hours", "MB", resident, mostGrowth},
+		{"half of the requests within, in its first and last hours", "ms", half, 1.25},
+		{"99 in 100 within", "ms", tail, 1.5},
+	} {
 		first, last := load.Median(slices.Clone(row.all[:ends])), load.Median(slices.Clone(row.all[len(row.all)-ends:]))
-		table.Add("the same: "+row.name, fmt.Sprintf("%.2f times", row.most), fmt.Sprintf("%.1f and %.1f ms, %.2f times", first, last, last/first), last <= first*row.most)
+		table.Add("the same: "+row.name, fmt.Sprintf("%.2f times", row.most), fmt.Sprintf("%.1f and %.1f %s, %.2f times", first, last, row.unit, last/first), last <= first*row.most)
 	}
 	return nil
 }

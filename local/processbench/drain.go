@@ -75,9 +75,6 @@ func (in *installation) under(ctx context.Context, b *balancer, address string, 
 	done func(ctx context.Context, two []*running) error,
 ) error {
 	checking, endChecks := context.WithCancel(ctx)
-	var checks sync.WaitGroup
-	checks.Go(func() { b.check(checking) })
-	defer checks.Wait()
 	defer endChecks()
 	two := make([]*running, 2)
 	for n := range two {
@@ -88,7 +85,7 @@ func (in *installation) under(ctx context.Context, b *balancer, address string, 
 		if two[n], err = in.start(at); err != nil {
 			return err
 		}
-		b.add(two[n])
+		b.add(checking, two[n])
 	}
 	if err := b.until(ctx, 2); err != nil {
 		return err
@@ -117,6 +114,9 @@ func (in *installation) under(ctx context.Context, b *balancer, address string, 
 	if l.first != nil {
 		figure += fmt.Sprintf("; the first by %v", l.first)
 	}
+	if len(b.failed) > 0 {
+		figure += fmt.Sprintf("; %d connections were sent where nobody listens, the first: %s", len(b.failed), b.failed[0])
+	}
 	table.Add(name, fmt.Sprintf("0 of %d", leastRequests), figure, l.lost.Load() == 0 && l.asked.Load() >= leastRequests)
 	return nil
 }
@@ -131,7 +131,7 @@ func (in *installation) again(ctx context.Context, b *balancer, p *running) (*ru
 	if err != nil {
 		return nil, err
 	}
-	b.add(next)
+	b.add(ctx, next)
 	return next, b.until(ctx, 2)
 }
 
@@ -145,7 +145,7 @@ func (in *installation) replace(ctx context.Context, b *balancer, p *running) (*
 	if err != nil {
 		return nil, err
 	}
-	b.add(next)
+	b.add(ctx, next)
 	if err := b.until(ctx, 3); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,9 @@ type options struct {
 	drains       int
 	starts       int
 	idle         int
-	keys, hours  int
+	keys         int
+	dayKeys      int
+	hours        int
 }
 
 // part is a kind of figure.
@@ -51,6 +53,7 @@ func main() {
 	flag.IntVar(&o.starts, "starts", 25, "how many starts")
 	flag.IntVar(&o.idle, "idle", 8_000, "how many clients have nothing to ask")
 	flag.IntVar(&o.keys, "keys", 100_000, "how many consumers with a key one server is tried with")
+	flag.IntVar(&o.dayKeys, "day-keys", 10_000, "how many consumers with a key there are in the day")
 	flag.IntVar(&o.hours, "hours", 24, "how many hours the day has")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

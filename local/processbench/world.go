@@ -197,7 +197,7 @@ type installation struct {
 }
 
 func newInstallation(ctx context.Context, dir string, o options) (_ *installation, err error) {
-	in := &installation{binary: o.binary, announces: time.Second}
+	in := &installation{binary: o.binary, announces: 2 * time.Second}
 	defer func() {
 		if err != nil {
 			in.stop()
