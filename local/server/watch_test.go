@@ -106,7 +106,7 @@ func TestServerThatDrainsIsAlive(t *testing.T) {
 	answered := make(chan int, 1)
 	c := s.client(ca.Pool())
 	go func() {
-		out, err := c.Get(deployed + "/hello") //nolint:noctx // let ends it
+		out, err := c.Get(deployed + "/hello")
 		if err != nil {
 			answered <- 0
 			return
