@@ -57,6 +57,7 @@ func TestTunnelsAnswerAsNginxDoes(t *testing.T) {
 		"a field with a space in its name":     "it is dropped, and nginx answers 502",
 		"a continue that nobody asked for":     "it is between the gateway and its upstream alone, and nginx sends it",
 		"an answer before the body":            "nginx ends the connection, and the gateway reads the body",
+		"no answer":                            "a GET that a connection had been kept for is sent once more, and nginx keeps none",
 		"a switch":                             "a route has WebSockets alone pass, unless it names others",
 		"a switch that nobody asked for":       "nginx switches, and what follows on the connection is the service's",
 		"a WebSocket":                          "nginx ends both halves with one",
