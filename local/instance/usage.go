@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,21 @@ func MemoryOf(pid int) (m Memory, err error) {
 		*f.to <<= 10
 	}
 	return m, nil
+}
+
+// Holds is how many open files of the product have names that end so (proc(5); Linux alone).
+func (i *Instance) Holds(suffix string) (n int, err error) {
+	folder := fmt.Sprintf("/proc/%d/fd", i.PID())
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return 0, fmt.Errorf("look at a process's files: %w", err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil && strings.HasSuffix(to, suffix) { // else closed meanwhile
+			n++
+		}
+	}
+	return n, nil
 }
 
 // Quiet waits until the product has nothing to do: less than a fiftieth of a core
