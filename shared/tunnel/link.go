@@ -97,6 +97,13 @@ func (l *Link) Configure(ctx context.Context, services []Service) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.ready {
+		// closeWhenLeft takes it: requests that come first would fill the connection otherwise, and the agent
+		// could not say that it leaves until one of them ends.
+		if err := l.client.Reserve(); err != nil {
+			return fmt.Errorf("ask the agent: %w", err)
+		}
+	}
 	l.ready = true
 	return nil
 }
