@@ -141,6 +141,8 @@ const draft = ".new-*"
 func (d *Dir) Lock() (*Lock, error) {
 	file := flock.New(d.Path("lock")) // of fileMode
 	switch locked, err := file.TryLock(); {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("the data directory %s is another user's: run this as the user who has it, or give it to yours, with all that is in it", d.path)
 	case err != nil:
 		return nil, fmt.Errorf("lock %s: %w", d.path, disk.Cause(err))
 	case !locked:

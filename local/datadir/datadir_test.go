@@ -91,6 +91,19 @@ func TestDirectoryThatCannotBeWrittenIsOneClearLine(t *testing.T) {
 	}
 }
 
+func TestDirectoryOfAnotherUserIsOneClearLine(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may open every file")
+	}
+	d := open(t)
+	if err := os.WriteFile(d.Path("lock"), nil, 0o000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Lock(); err == nil || !strings.Contains(err.Error(), "is another user's: run this as the user who has it") {
+		t.Errorf("a lock that is another user's: %v", err)
+	}
+}
+
 func TestWhatIsMadeIsForTheOwnerAlone(t *testing.T) {
 	d := open(t)
 	if err := d.Write("secret", []byte("x")); err != nil {

@@ -22,7 +22,7 @@ func accountCommand(a administration) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
 		Args:  namesAccount,
-		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+		RunE: a.making(func(cmd *cobra.Command, args []string, d *database) error {
 			account, key, err := d.accounts().Create(cmd.Context(), args[0])
 			if err != nil {
 				return plain(err)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
@@ -32,16 +35,50 @@ type administration struct {
 // work is what a command does with the database.
 type work func(cmd *cobra.Command, args []string, d *database) error
 
-// command makes work a command's.
+// command makes work a command's that needs an installation: where there is none, it makes none. A backup by a timer that
+// has lost its setting would be one of nothing, night after night.
 func (a administration) command(do work) func(*cobra.Command, []string) error {
+	return a.working(do, a.program.holdsInstallation)
+}
+
+// making makes work a command's that may be the first one of an installation.
+func (a administration) making(do work) func(*cobra.Command, []string) error {
+	return a.working(do, func() error { return nil })
+}
+
+func (a administration) working(do work, check func() error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if a.own != nil {
 			return do(cmd, args, a.own)
+		}
+		if err := check(); err != nil {
+			return err
 		}
 		return a.program.withDatabase(cmd.Context(), asTyped(cmd, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), func(d *database) error {
 			return do(cmd, args, d)
 		})
 	}
+}
+
+// holdsInstallation refuses a data directory with none in it, where the data would be. A root key without data is that of a start
+// that was killed, and data without a root key are damaged: both are told by what opens them.
+func (p Program) holdsInstallation() error {
+	s, err := p.settings(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if s.dynamoDB != "" || s.functions != "" {
+		return nil // the table is elsewhere, or an emulator's
+	}
+	if err := takeover.Refuse(s.dataDir); err != nil {
+		return err
+	}
+	for _, name := range []string{rootkey.Name, datadir.Engine} {
+		if _, err := os.Lstat(filepath.Join(s.dataDir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil // what cannot be looked at is told where it is opened
+		}
+	}
+	return fmt.Errorf("the data directory %s holds no installation: name the one that has it in %s; the first start of the product makes one", s.dataDir, config.VarDataDir)
 }
 
 // asTyped gives a command's words.
