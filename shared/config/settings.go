@@ -224,16 +224,22 @@ func CheckNames(environ []string, local bool) error {
 		case slices.Contains(reserved, name):
 			wrong = append(wrong, fmt.Errorf("%s is for functions in Lambda and for gateways in processes of their own: unset it, the local run decides it itself", name))
 		default:
-			wrong = append(wrong, fmt.Errorf("there is no setting %s: did you mean %s? Correct its name, or unset it", name, nearest(name, known)))
+			wrong = append(wrong, fmt.Errorf("there is no setting %s: %s", name, correction(name, known)))
 		}
 	}
 	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(wrong...)
 }
 
-// nearest returns the one of names that fewest changes of a letter lead to.
-func nearest(name string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+// correction says what to do about a name that is none, and names the one that was meant where that can be told: the one that
+// fewest changes of a letter lead to, of one letter in three at most.
+func correction(name string, names []string) string {
+	typed := strings.ToUpper(name)
+	near := slices.MinFunc(names, func(a, b string) int { return distance(typed, a) - distance(typed, b) })
+	if 3*distance(typed, near) > len(typed)-len(prefix) {
+		return "correct its name, or unset it"
+	}
+	return "did you mean " + near + "? Correct its name, or unset it"
 }
 
 // distance is Levenshtein's: how many letters have to be put in, left out or
