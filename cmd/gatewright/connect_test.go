@@ -258,14 +258,35 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 			p.ends(2, "error: ", c.want)
 		})
 	}
-	for _, args := range [][]string{nil, {"tunnel"}, {"tunnel", token}, {token}} {
+	for _, args := range [][]string{nil, {"tunnel"}} {
 		start(t, nil, args...).ends(2, "name one of its commands")
 	}
+	for _, args := range [][]string{{"tunnel", token}, {token}} {
+		start(t, nil, args...).ends(2, "it has no such command: `gatewright")
+	}
 	start(t, nil, "tunnel", "connect", "--help").ends(0, "Exit codes:")
+}
+
+// TestWordsOfTheProductsCommandsAreUsage: a script tells a line that it typed wrongly from what went wrong.
+func TestWordsOfTheProductsCommandsAreUsage(t *testing.T) {
+	for typed, want := range map[string]string{
+		"serv":           "it has no such command: did you mean serve?",
+		"serve now":      "it takes no words, its settings are variables: `gatewright serve --help` lists them",
+		"account make":   "there is no command \"make\": `gatewright account --help` lists them",
+		"key lst demo":   "there is no command \"lst\": did you mean list?",
+		"account create": "name one account: gatewright account create NAME",
+		"backup":         "name one file: gatewright backup FILE",
+		"gateway now":    "it takes no words, its settings are variables: `gatewright gateway --help`",
+		"tunnel conect":  "it has no such command: did you mean connect?",
+		"restore --to x": "unknown flag: --to: `gatewright restore --help` lists what it takes",
+	} {
+		start(t, nil, strings.Fields(typed)...).ends(exitUsage, "error: "+want)
+	}
 }
 
 // TestGatewayNeedsAnInstallation: it says which settings are missing, and ends.
 func TestGatewayNeedsAnInstallation(t *testing.T) {
 	t.Parallel()
+	start(t, nil, "gateway", "--help").ends(exitStopped, "GATEWRIGHT_TABLE ", "GATEWRIGHT_DEPLOYMENT_URL ", "(host:port; :8443)", "(host:port; 127.0.0.1:8081)", "GATEWRIGHT_ANNOUNCE ")
 	start(t, []string{"AWS_REGION=eu-west-1"}, "gateway").ends(exitOther, "GATEWRIGHT_TABLE is not set", "GATEWRIGHT_BUCKET is not set")
 }

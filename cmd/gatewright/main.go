@@ -4,7 +4,7 @@
 // machine reaches, reads no table and no key of an installation, and whatever may happen to it, it may
 // happen to a service behind it alone.
 //
-// Read main.go for the commands and their exit codes, connect.go for what is typed to connect,
+// Read main.go for the commands and their exit codes, gateway.go for the gateway as a process, connect.go for what is typed to connect,
 // token.go for the secret, progress.go for what a person sees of connections.
 package main
 
@@ -19,10 +19,8 @@ import (
 	"github.com/spf13/pflag"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
-	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/product"
 	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/cloud/container"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
@@ -107,19 +105,23 @@ func command() *cobra.Command {
 	root.AddCommand(group)
 	root.AddCommand(product.Server.Commands()...)
 	root.AddCommand(gatewayCommand())
+	wordsAreUsage(root)
 	return root
 }
 
-// gatewayCommand serves deployments beside an installation, as the container of the gateway does. What goes wrong
-// is in its log too.
-func gatewayCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "gateway",
-		Short: "Serve an installation's deployments by a process of their own (docs/gateway-process.md)",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return container.Serve(cmd.Context(), gateway.Beside, gateway.OpenProcess)
-		},
+// wordsAreUsage has words that a command does not take be a command line that can't be followed, of all commands.
+func wordsAreUsage(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = 2 // cobra's own default holds for its own messages alone
+	if takes := cmd.Args; takes != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := takes(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		wordsAreUsage(c)
 	}
 }
 
@@ -136,6 +138,13 @@ func valueOf(f *pflag.Flag) string {
 
 // needsCommand names what a command can do. It does not repeat what was typed, which may be
 // a secret at a wrong place.
-func needsCommand(cmd *cobra.Command, _ []string) error {
-	return usageError{fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath())}
+func needsCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath())}
+	}
+	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	return usageError{fmt.Errorf("it has no such command: %s", hint)}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func accountCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "account", Short: "Make accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "account", Short: "Make accounts", Args: knownCommand, RunE: needsSubcommand}
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
@@ -34,7 +34,7 @@ func accountCommand(a administration) *cobra.Command {
 }
 
 func keyCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys", Args: cobra.NoArgs, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys", Args: knownCommand, RunE: needsSubcommand}
 	var f keyFlags
 	create := &cobra.Command{
 		Use:   "create ACCOUNT --scopes all|none|SCOPE,…",

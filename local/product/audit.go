@@ -18,7 +18,7 @@ import (
 
 func auditCommand(a administration) *cobra.Command {
 	group := &cobra.Command{
-		Use: "audit", Short: "Verify and export an account's audit log", Args: cobra.NoArgs,
+		Use: "audit", Short: "Verify and export an account's audit log", Args: knownCommand,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("name what to do: " + a.program.Typed + " audit verify ACCOUNT, or " + a.program.Typed + " audit export ACCOUNT FILE")
 		},

@@ -107,7 +107,7 @@ func (p Program) Commands() []*cobra.Command {
 	serve := p.start(a)
 	serve.Use, serve.Short = "serve", "Run the whole product on this machine, for a domain"
 	serve.Long = serve.Short + ": management API, gateway and tunnels, by HTTPS.\n\n" + p.settingsHelp()
-	serve.Args = cobra.NoArgs
+	serve.Args = NoWords
 	all := append([]*cobra.Command{serve}, a.commands()...)
 	for _, c := range all {
 		c.PersistentPreRunE = checkNames
@@ -148,6 +148,14 @@ func (a administration) commands() []*cobra.Command {
 // checkNames refuses settings that there are not.
 func checkNames(*cobra.Command, []string) error { return config.CheckNames(os.Environ(), true) }
 
+// NoWords refuses words after a command that is told everything by variables, and does not repeat them.
+func NoWords(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no words, its settings are variables: `%s --help` lists them", cmd.CommandPath())
+	}
+	return nil
+}
+
 // knownCommand refuses a word that is no command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -170,18 +178,24 @@ func withoutFlags(cmd *cobra.Command) {
 
 // settingsHelp lists what can be set, in the order of docs/local-run.md.
 func (p Program) settingsHelp() string {
+	return SettingsHelp(func(s *config.Setting) bool {
+		if p.server {
+			s.Default = cmp.Or(s.Server, s.Default)
+		}
+		return s.Kind == config.Run || s.Kind == config.Clients
+	})
+}
+
+// SettingsHelp lists the settings that a command reads, for its help. reads reports whether it reads one, of which it may change
+// what is said.
+func SettingsHelp(reads func(*config.Setting) bool) string {
 	var out strings.Builder
 	out.WriteString("What can be set, and what holds without it:\n\n")
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, s := range config.Settings() {
-		if s.Kind == config.Function || s.Kind == config.Process {
-			continue
+		if reads(&s) {
+			_, _ = fmt.Fprintf(table, "  %s\t%s (%s; %s)\n", s.Name, s.What, s.Range, cmp.Or(s.Default, "none"))
 		}
-		holds := s.Default
-		if p.server && s.Server != "" {
-			holds = s.Server
-		}
-		_, _ = fmt.Fprintf(table, "  %s\t%s (%s; %s)\n", s.Name, s.What, s.Range, cmp.Or(holds, "none"))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	return out.String() + "\nOTEL_EXPORTER_OTLP_ENDPOINT and its kin are in docs/observability.md."

@@ -21,7 +21,7 @@ import (
 
 func operationCommand(a administration) *cobra.Command {
 	group := &cobra.Command{
-		Use: "operation", Short: "Look durable operations up, and resume one", Args: cobra.NoArgs,
+		Use: "operation", Short: "Look durable operations up, and resume one", Args: knownCommand,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("name what to do: " + a.program.Typed + " operation list, or " + a.program.Typed + " operation resume ID")
 		},
