@@ -114,6 +114,9 @@ func TestDomainIsCheckedBeforeAnythingIsMade(t *testing.T) {
 		"an authority":           {Server, map[string]string{config.VarDomain: "example.com", config.VarACMEDirectory: "https://x/"}, ""},
 		"neither":                {Server, map[string]string{config.VarDomain: "example.com"}, "no certificate yet"},
 		"a key alone":            {Server, map[string]string{config.VarDomain: "example.com", config.VarTLSKey: file}, "go together"},
+		"one address for two":    {Server, map[string]string{config.VarDomain: "example.com", config.VarACMEDirectory: "https://x/", config.VarAdminAddr: ":443"}, config.VarTLSAddr + " and " + config.VarAdminAddr + " are both :443: give each"},
+		"the relay's, unused":    {Server, map[string]string{config.VarDomain: "example.com", config.VarACMEDirectory: "https://x/", config.VarRelayAddr: ":443"}, ""},
+		"any ports":              {Laptop, map[string]string{config.VarAPIAddr: "127.0.0.1:0", config.VarGatewayAddr: "127.0.0.1:0"}, ""},
 		"a dot at its end":       {Server, map[string]string{config.VarDomain: "example.com."}, "a dot at its end"},
 	} {
 		s, err := tt.program.settings(func(v string) string { return tt.env[v] })

@@ -185,6 +185,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	if secure != nil && secure.authority != nil {
 		work.Go(func() error { return secure.obtain(ctx, s) })
 	}
+	tellPlainAPI(ctx, s, log)
 	if s.domain != "" {
 		work.Go(func() error {
 			own, _ := net.InterfaceAddrs() // none: it is told so for each
@@ -212,7 +213,9 @@ func runProduct(asked context.Context, s settings) (err error) {
 	defer watch.serve(ctx, log)()
 
 	if err := answering(ctx, s.listener, state.API+"/openapi", state.Gateway+"/"); err == nil {
-		t.Ready(summary(s, state, o, secure, key))
+		sum := summary(s, state, o, secure, key)
+		sum.Operators, sum.OperatorsNote = watch.shown()
+		t.Ready(sum)
 		shown.Set(slog.LevelInfo)
 		if err := writeReadyFile(s.readyFile, state); err != nil {
 			return err

@@ -130,9 +130,29 @@ func (s settings) check() error {
 	if err := s.checkDomain(); err != nil {
 		return err
 	}
+	if err := s.checkPorts(); err != nil {
+		return err
+	}
 	// What the start finds out by itself stands for itself.
 	_, err := s.config(rootkey.Name, s.dynamoDB, s.s3, "0")
 	return err
+}
+
+// checkPorts refuses one address for two purposes: of the second listener the system says that another program has it.
+func (s settings) checkPorts() error {
+	used := map[string]string{}
+	for _, a := range []struct{ name, addr string }{
+		{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}, {config.VarAdminAddr, s.adminAddr},
+	} {
+		if a.addr == config.NoAddr || a.name == config.VarRelayAddr && s.domain != "" || strings.HasSuffix(a.addr, ":0") {
+			continue // nothing listens there, or at a port that the system chooses
+		}
+		if other := used[a.addr]; other != "" {
+			return fmt.Errorf("%s and %s are both %s: give each an address of its own", other, a.name, a.addr)
+		}
+		used[a.addr] = a.name
+	}
+	return nil
 }
 
 // checkDomain returns what is wrong with the domain and how its names are to be served.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
@@ -34,6 +35,36 @@ func listenAdmin(ctx context.Context, s settings) (*watched, error) {
 	w := &watched{Watch: admin.NewWatch(), listener: l}
 	w.server = metrics.NewServer(w.Metrics)
 	return w, nil
+}
+
+// shown is where the metrics are, as a person is told at the start, and what is to be known of an address that other
+// machines may reach.
+func (w *watched) shown() (address, note string) {
+	if w == nil {
+		return "", ""
+	}
+	if at := w.listener.Addr(); !isLoopback(at.String()) {
+		note = "asks for no credential: let no client reach it"
+	}
+	return origin(w.listener.Addr()) + "/metrics", note
+}
+
+// isLoopback reports whether this machine alone reaches an address, host:port. A name that is not localhost may be anybody's.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	at, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && at.Unmap().IsLoopback()
+}
+
+// tellPlainAPI warns of a management API that other machines may reach by plain HTTP: a domain has it by HTTPS.
+func tellPlainAPI(ctx context.Context, s settings, log *slog.Logger) {
+	if s.domain != "" && !isLoopback(s.apiAddr) {
+		log.WarnContext(ctx, "other machines may reach the management API by plain HTTP, where whoever is in between reads their keys: have it listen on this machine alone",
+			config.VarAPIAddr, s.apiAddr)
+	}
 }
 
 func (w *watched) close() {

@@ -1,6 +1,8 @@
 package product
 
 import (
+	"bytes"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -29,6 +31,31 @@ func TestOperatorsOfARunAreNoUpstream(t *testing.T) {
 	}
 	if o.parts.Telemetry.Meter == nil || o.parts.Telemetry.Management == nil {
 		t.Error("nobody is told of requests")
+	}
+}
+
+// TestAddressesThatOthersReachAreTold: the operators' asks for no credential, and the API's own is read on its way.
+func TestAddressesThatOthersReachAreTold(t *testing.T) {
+	for address, alone := range map[string]bool{"127.0.0.1:0": true, "[::1]:0": true, ":0": false, "0.0.0.0:0": false} {
+		w, err := listenAdmin(t.Context(), settings{adminAddr: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, note := w.shown()
+		if !strings.HasPrefix(at, "http://") || !strings.HasSuffix(at, "/metrics") || strings.Contains(at, "0.0.0.0") || (note == "") != alone {
+			t.Errorf("%s: operators are shown %s, %q", address, at, note)
+		}
+		w.close()
+		for domain, told := range map[string]bool{"": false, "example.com": !alone} {
+			var log bytes.Buffer
+			tellPlainAPI(t.Context(), settings{domain: domain, apiAddr: address}, slog.New(slog.NewTextHandler(&log, nil)))
+			if got := strings.Contains(log.String(), config.VarAPIAddr); got != told {
+				t.Errorf("the API at %s of %q: %s", address, domain, log.String())
+			}
+		}
+	}
+	if at, note := (*watched)(nil).shown(); at != "" || note != "" {
+		t.Errorf("operators who have no address are shown %q, %q", at, note)
 	}
 }
 

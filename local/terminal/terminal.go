@@ -84,7 +84,9 @@ type Summary struct {
 	Relay string
 	// Authority is the ACME directory that custom domains get certificates from, "" for none.
 	Authority string
-	Account   string
+	// Operators is where the metrics are, "" for nowhere, and OperatorsNote what is to be known of that address.
+	Operators, OperatorsNote string
+	Account                  string
 	// Key is the account key's text when it was just made, "" otherwise.
 	Key string
 	// KeyFile and Data are paths as a person would type them.
@@ -112,6 +114,9 @@ func (t *Terminal) Ready(s Summary) {
 	}
 	if s.Authority != "" {
 		row("Custom domains", "certificates of "+t.style(s.Authority, cyan), "")
+	}
+	if s.Operators != "" {
+		row("Operators", t.style(s.Operators, cyan), s.OperatorsNote)
 	}
 	row("Account", s.Account, "")
 	if s.Key != "" {

@@ -24,8 +24,8 @@ func TestWhatAPersonSees(t *testing.T) {
 		term.Ready(terminal.Summary{
 			API: "http://127.0.0.1:9000", Gateway: "http://<deployment>.localhost:9001", Account: "demo",
 			TLS: "https://<deployment>.localhost:9443", CA: ".gatewright/local-ca.pem", Authority: "https://ca.example/directory",
-			Relay: "http://127.0.0.1:9003",
-			Key:   "gwa_example", KeyFile: ".gatewright/account-key", Data: ".gatewright",
+			Relay: "http://127.0.0.1:9003", Operators: "http://127.0.0.1:9004/metrics", OperatorsNote: "asks for no credential",
+			Key: "gwa_example", KeyFile: ".gatewright/account-key", Data: ".gatewright",
 		})
 		term.Ready(terminal.Summary{
 			API: "http://127.0.0.1:9000", Gateway: "http://<deployment>.localhost:9001", Account: "demo",
