@@ -162,7 +162,7 @@ func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
+	defer func() { err = errors.Join(err, d.stop(), dir.Return()) }()
 	d.atRest(s, dir)
 	return do(d)
 }
