@@ -127,7 +127,7 @@ func sdkConfig(by aws.CredentialsProvider, getenv func(string) string) (aws.Conf
 	}
 	for _, name := range needed {
 		if getenv(name) == "" {
-			return aws.Config{}, fmt.Errorf("read the environment: %s is not set; the platform sets it", name)
+			return aws.Config{}, fmt.Errorf("read the environment: %s is not set: functions and tasks in AWS have it, elsewhere set it", name)
 		}
 	}
 	c := aws.Config{Region: getenv(varRegion), Credentials: by}
