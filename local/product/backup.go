@@ -52,6 +52,9 @@ func restoreCommand(a administration) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 				sum, err := backup.Restore(ctx, args[0], dir)
+				if errors.Is(err, backup.ErrNotWhole) && begins(args[0], sealedForm) {
+					err = fmt.Errorf("%w. It looks like a file of export-data: import-data makes an installation of it", err)
+				}
 				return fmt.Sprintf("%s and %d objects as they were on %s", size(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339)), err
 			})
 		},
@@ -95,6 +98,24 @@ func (p Program) newDirectory(cmd *cobra.Command, fill func(ctx context.Context,
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %s.\n", s.dataDir, holds)
 	return nil
+}
+
+// What files of the two kinds begin with: a backup is compressed, an export sealed (RFC 8878, and age's version line).
+const (
+	compressedForm = "\x28\xb5\x2f\xfd"
+	sealedForm     = "age-encryption.org/"
+)
+
+// begins reports whether a file begins with text. One that cannot be read does not.
+func begins(name, text string) bool {
+	file, err := os.Open(name) //nolint:gosec // G304: the operator names the file
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }()
+	first := make([]byte, len(text))
+	_, err = io.ReadFull(file, first)
+	return err == nil && string(first) == text
 }
 
 func namesFile(cmd *cobra.Command, args []string) error {

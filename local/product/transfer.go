@@ -159,6 +159,9 @@ Its root key is kept as the place keeps it: in a file, or wrapped by KMS. After 
 			return a.atPlace(cmd, into, func(p *place) error { return p.fill(cmd, args[0], keyFile) }, func(cmd *cobra.Command, args []string) error {
 				return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 					sum, err := transfer.ImportDirectory(ctx, args[0], keyFile, dir)
+					if errors.Is(err, transfer.ErrNotWhole) && begins(args[0], compressedForm) {
+						err = fmt.Errorf("%w. It looks like a backup: restore makes an installation of it", err)
+					}
 					return imported(sum), err
 				})
 			}, args)
