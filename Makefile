@@ -118,7 +118,7 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
 
-test-server: image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
+test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
 # The last release is the commit in packaging/released, whose source comes out of this checkout's history.
