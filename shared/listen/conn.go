@@ -419,7 +419,7 @@ const lingering = 5 * time.Second
 // Close implements net.Conn. It does not wait.
 func (c *conn) Close() error {
 	if c.resting.Swap(false) {
-		go c.sleep()
+		c.sleep()
 		return nil
 	}
 	if c.closed.Swap(true) {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/socket"
 )
 
 // restAfter is how long net/http keeps a connection on which nothing comes. After
@@ -44,6 +47,14 @@ func (c *conn) awakeUntil() time.Time {
 
 // sleep waits for the next byte in place of net/http.
 func (c *conn) sleep() {
+	if !c.server.sleepers.watch(c) {
+		go c.doze()
+	}
+}
+
+// doze waits for the next byte in a read, which is how it waits where it cannot be told
+// of many connections at once, and how a byte is read that has come.
+func (c *conn) doze() {
 	s := &c.server.sleepers
 	if !s.add(c) {
 		_ = c.finish()
@@ -68,21 +79,103 @@ func (c *conn) sleep() {
 	}
 }
 
-// sleepers are the connections that rest. As a listener they give back those that
-// have woken.
+// sleepers are the connections that rest, and those that wait for something else than
+// net/http. As a listener they give back those that have woken.
 type sleepers struct {
 	woken chan *conn
 	ended chan struct{}
-
-	mu    sync.Mutex // guards all, which is nil after the end
-	all   map[*conn]struct{}
 	close sync.Once
+	once  sync.Once // for begin
+
+	mu  sync.Mutex         // guards what follows
+	all map[*conn]struct{} // with a goroutine each, nil after the end
+	// ready tells which of watched have something to be read, nil where the system does not.
+	// They have no goroutine.
+	ready   *socket.Readiness
+	watched map[uint64]sleeper
+	last    uint64 // the key of the one that came last
+}
+
+// sleeper is a connection that rests, and what ends it if it does so for too long.
+type sleeper struct {
+	conn  *conn
+	alarm *time.Timer
 }
 
 var _ net.Listener = (*sleepers)(nil)
 
 func newSleepers() sleepers {
-	return sleepers{woken: make(chan *conn), ended: make(chan struct{}), all: make(map[*conn]struct{})}
+	return sleepers{
+		woken: make(chan *conn), ended: make(chan struct{}), all: make(map[*conn]struct{}), watched: make(map[uint64]sleeper),
+	}
+}
+
+// begin is called with the first connection whose socket the system can tell of.
+func (s *sleepers) begin() {
+	ready, err := socket.NewReadiness()
+	if err != nil {
+		return // they have a goroutine each
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		_ = ready.Close()
+		return
+	}
+	s.ready = ready
+	go s.wait(ready)
+}
+
+// wait wakes those that have something to be read.
+func (s *sleepers) wait(ready *socket.Readiness) {
+	var ids []uint64
+	for err := error(nil); err == nil; {
+		ids, err = ready.Wait(ids[:0])
+		for _, id := range ids {
+			if c := s.take(id); c != nil {
+				go c.doze()
+			}
+		}
+	}
+}
+
+// watch has a connection rest without a goroutine. It reports whether it does, or has ended.
+func (s *sleepers) watch(c *conn) bool {
+	wire, ok := c.wire.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	s.once.Do(s.begin)
+	s.mu.Lock()
+	if s.ready == nil {
+		s.mu.Unlock()
+		return false
+	}
+	ready := s.ready
+	s.last++
+	id, its := s.last, sleeper{conn: c}
+	if by := c.awakeUntil(); !by.IsZero() {
+		its.alarm = time.AfterFunc(time.Until(by), func() {
+			if s.take(id) != nil {
+				_ = c.finish()
+			}
+		})
+	}
+	s.watched[id] = its
+	s.mu.Unlock()
+	return ready.Add(wire, id) == nil || s.take(id) == nil
+}
+
+// take gives a connection that rests to whoever is first, nil to others.
+func (s *sleepers) take(id uint64) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	its := s.watched[id]
+	delete(s.watched, id)
+	if its.alarm != nil {
+		its.alarm.Stop()
+	}
+	return its.conn
 }
 
 func (s *sleepers) add(c *conn) bool {
@@ -118,11 +211,21 @@ func (s *sleepers) wake(c *conn) bool {
 func (s *sleepers) end() {
 	s.close.Do(func() { close(s.ended) })
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.all {
+	all, watched, ready := s.all, s.watched, s.ready
+	s.all, s.watched, s.ready = nil, nil, nil
+	s.mu.Unlock()
+	if ready != nil {
+		_ = ready.Close()
+	}
+	for c := range all {
 		_ = c.Conn.Close()
 	}
-	s.all = nil
+	for _, its := range watched {
+		if its.alarm != nil {
+			its.alarm.Stop()
+		}
+		_ = its.conn.finish()
+	}
 }
 
 // Accept implements net.Listener.

@@ -1,12 +1,12 @@
 // Package socket knows what systems call the same things of TCP differently: the
-// errors of connections, what can be read of one without waiting, and how many
-// sockets a process may have.
+// errors of connections, what can be read of one without waiting, which of many have
+// something to be read, and how many sockets a process may have.
 //
 // What it is not: a connection. Packages net and crypto/tls have those; packages
 // listen and upstream ask here what the errors and descriptors of net mean.
 //
 // Read socket.go first; socket_unix.go and socket_windows.go are one function each
-// for what differs.
+// for what differs, readiness_linux.go is for many sockets at once.
 package socket
 
 import (

@@ -1,0 +1,188 @@
+package listen_test
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/pki/pkitest"
+)
+
+// resting is a server whose connections rest, by TLS or not.
+type resting struct {
+	*listen.Server
+	dial func() *client
+}
+
+// overBoth runs a test with a server by plain HTTP and with one by TLS.
+func overBoth(t *testing.T, set func(*config.Listener), test func(*testing.T, resting)) {
+	t.Helper()
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			l, err := listen.On(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := listen.Options{Handler: http.HandlerFunc(echo), Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)}
+			if set != nil {
+				set(&o.Settings)
+			}
+			r := resting{dial: func() *client { return dial(t, l.Addr().String()) }}
+			if secure {
+				ca := pkitest.CA(t, "CA", time.Now())
+				o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)}}
+				r.dial = func() *client { return dialTLS(t, l.Addr().String(), &tls.Config{RootCAs: ca.Pool()}) }
+			}
+			r.Server = listen.New(o)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = r.Serve(l)
+			}()
+			t.Cleanup(func() {
+				_ = r.Close()
+				<-ended
+			})
+			test(t, r)
+		})
+	}
+}
+
+// asleep waits until the process has no more goroutines than so many: who rests has none.
+func asleep(t *testing.T, most int) {
+	t.Helper()
+	eventually(t, func() bool { return runtime.NumGoroutine() <= most })
+}
+
+func skipWithoutReadiness(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("connections that rest have a goroutine each on this system")
+	}
+}
+
+// TestConnectionsThatRestHaveNoGoroutine, and come back again and again.
+func TestConnectionsThatRestHaveNoGoroutine(t *testing.T) {
+	skipWithoutReadiness(t)
+	overBoth(t, nil, func(t *testing.T, r resting) {
+		const n = 100
+		first := r.dial()
+		first.served()
+		before := runtime.NumGoroutine()
+		all := make([]*client, n)
+		for i := range all {
+			all[i] = r.dial()
+		}
+		for range 3 {
+			for _, c := range all {
+				c.served()
+			}
+			asleep(t, before+n/10)
+			if got := r.Connections(); got != n+1 {
+				t.Fatalf("%d connections of %d", got, n+1)
+			}
+		}
+		// A head that comes in pieces, and two requests at once.
+		for _, c := range all {
+			c.send("G")
+		}
+		for _, c := range all {
+			c.send("ET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			for range 2 {
+				if response, _ := c.answer(); response.StatusCode != http.StatusOK {
+					t.Fatalf("got %s", response.Status)
+				}
+			}
+		}
+	})
+}
+
+// TestConnectionThatRestsIsForgottenAsItEnds: by its client's end or reset.
+func TestConnectionThatRestsIsForgottenAsItEnds(t *testing.T) {
+	overBoth(t, nil, func(t *testing.T, r resting) {
+		r.dial().served()
+		before := runtime.NumGoroutine()
+		all := make([]*client, 20)
+		for i := range all {
+			all[i] = r.dial()
+			all[i].served()
+		}
+		time.Sleep(300 * time.Millisecond) // they rest
+		for i, c := range all {
+			if tcp, ok := c.Conn.(interface{ SetLinger(int) error }); ok && i%2 == 0 {
+				_ = tcp.SetLinger(0)
+			}
+			_ = c.Close()
+		}
+		eventually(t, func() bool { return r.Connections() == 1 })
+		asleep(t, before)
+	})
+}
+
+// TestConnectionThatRestsEndsInItsTime: an idle one, and one that never asked for anything.
+func TestConnectionThatRestsEndsInItsTime(t *testing.T) {
+	overBoth(t, func(c *config.Listener) { c.IdleTimeout, c.HeaderTimeout = time.Second, 2*time.Second }, func(t *testing.T, r resting) {
+		used, unused := r.dial(), r.dial()
+		used.served()
+		began := time.Now()
+		used.end()
+		if took := time.Since(began); took < 900*time.Millisecond {
+			t.Errorf("the idle one ended after %v", took)
+		}
+		unused.end()
+		eventually(t, func() bool { return r.Connections() == 0 })
+	})
+}
+
+// TestConnectionsThatRestEndWithTheServer.
+func TestConnectionsThatRestEndWithTheServer(t *testing.T) {
+	overBoth(t, nil, func(t *testing.T, r resting) {
+		all := make([]*client, 20)
+		for i := range all {
+			all[i] = r.dial()
+			all[i].served()
+		}
+		time.Sleep(300 * time.Millisecond) // they rest
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			if b, err := io.ReadAll(c.r); err != nil || len(b) > 0 {
+				t.Fatalf("read %q, %v", b, err)
+			}
+		}
+		eventually(t, func() bool { return r.Connections() == 0 })
+	})
+}
+
+// TestRestingConnectionsWakeWhileTheyFallAsleep: requests that come in the very moments in which connections go to
+// rest are answered.
+func TestRestingConnectionsWakeWhileTheyFallAsleep(t *testing.T) {
+	overBoth(t, nil, func(t *testing.T, r resting) {
+		all := make([]*client, 60)
+		for i := range all {
+			all[i] = r.dial()
+			all[i].served()
+		}
+		for range 3 {
+			began := time.Now()
+			for i, c := range all { // from 220 to 280 ms on, one each ms
+				time.Sleep(time.Until(began.Add(time.Duration(220+i) * time.Millisecond)))
+				c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			}
+			for _, c := range all {
+				if response, _ := c.answer(); response.StatusCode != http.StatusOK {
+					t.Fatalf("got %s", response.Status)
+				}
+			}
+		}
+	})
+}
