@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/garbage"
 )
@@ -80,4 +81,42 @@ func TestWhoHasChosenIsLeftAlone(t *testing.T) {
 	if p := percent(); p != 70 {
 		t.Errorf("chosen was 70, and it is %d", p)
 	}
+}
+
+// TestQuietProcessGivesItsRoomBack: what the heap has and does not use goes to the system.
+func TestQuietProcessGivesItsRoomBack(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		garbage.Keep(ctx)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	kept := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapSys - m.HeapReleased
+	}
+	for range 4 {
+		held = make([]byte, garbage.Room)
+		for i := 0; i < len(held); i += 4096 {
+			held[i] = 1
+		}
+	}
+	held = nil
+	busy := kept()
+	if busy < garbage.Room {
+		t.Fatalf("the heap has %d MB", busy>>20)
+	}
+	for range 300 {
+		if kept() < busy-garbage.Room/2 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("the heap has %d MB still, of %d", kept()>>20, busy>>20)
 }

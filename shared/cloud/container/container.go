@@ -25,6 +25,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/cloud"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/garbage"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/service"
@@ -103,6 +104,7 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 		parts.Log.InfoContext(ctx, "operators ask", "service", s.Name, "admin", all.admin.Addr().String())
 		defer watched.Serve(ctx, all.admin, parts.Log)()
 	}
+	go garbage.Keep(ctx)
 	err = host.ServeAt(ctx, process, host.Times{Announce: announce, Drain: s.Drain}, at...)
 	parts.Telemetry.Tracer.Close(context.WithoutCancel(ctx))
 	return err
