@@ -47,6 +47,7 @@ func (c *conn) awakeUntil() time.Time {
 
 // sleep waits for the next byte in place of net/http.
 func (c *conn) sleep() {
+	c.fail = nil // of net/http's last request, which is answered; it holds that one's contexts
 	if !c.server.sleepers.watch(c) {
 		go c.doze()
 	}
