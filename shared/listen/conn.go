@@ -47,6 +47,7 @@ type conn struct {
 	stash             []byte
 	given, pass, next int
 	blanks            int       // line ends before a head that were left out
+	restBy            time.Time // when it goes to rest, if nothing comes
 	headBy            time.Time // when the head has to be whole, zero before it begins
 	answering         bool      // a request was given on and is not answered yet
 	ended             error     // what every further read answers
@@ -69,6 +70,9 @@ type conn struct {
 	wanted     time.Time  // the deadline for reads that net/http or a handler set
 	own        time.Time  // ours
 	applied    time.Time
+	patience   *time.Timer   // while it pauses, nil before the first pause
+	told       chan struct{} // has one when a deadline is set meanwhile
+	pausing    bool
 	blocked    bool // in a read
 	ofBody     bool // which is one of the body
 	hurrying   bool
@@ -155,7 +159,7 @@ func (c *conn) give(p []byte) int {
 func (c *conn) readHead(p []byte) (int, error) {
 	c.leaveBlanks()
 	if c.stash == nil && len(p) >= stashSize {
-		by := time.Now().Add(restAfter)
+		by := c.mayRest(time.Now())
 		n, err := c.read(p, by)
 		if n == 0 {
 			if isTimeout(err) && c.rest(by) {
@@ -334,6 +338,9 @@ func (c *conn) readEarly(p []byte) (int, error) {
 		return 0, c.ended
 	}
 	if c.stash == nil {
+		if err := c.pause(); err != nil {
+			return 0, err
+		}
 		n, err := c.read(p, time.Time{})
 		if n == 0 {
 			c.note(err)

@@ -1,6 +1,9 @@
 package listen
 
-import "time"
+import (
+	"os"
+	"time"
+)
 
 // read reads, until own at the longest if that is not zero.
 func (c *conn) read(p []byte, own time.Time) (int, error) {
@@ -65,11 +68,58 @@ func (c *conn) apply() error {
 	return c.Conn.SetReadDeadline(by)
 }
 
+// patience is how long net/http's read of one byte waits before it asks the system: most
+// requests are answered within it, and then nothing was to be read, and no deadline to be
+// set and lifted. A client that goes is noticed so much later.
+const patience = 20 * time.Millisecond
+
+// pause waits for as long, or until a deadline is set. It answers os.ErrDeadlineExceeded
+// if that has passed, as it has when net/http wants its read to end.
+func (c *conn) pause() error {
+	c.mu.Lock()
+	if c.passed() {
+		c.mu.Unlock()
+		return os.ErrDeadlineExceeded
+	}
+	if c.patience == nil {
+		c.patience, c.told = time.NewTimer(patience), make(chan struct{}, 1)
+	} else {
+		c.patience.Reset(patience)
+	}
+	c.pausing = true
+	c.mu.Unlock()
+	select {
+	case <-c.told:
+		c.patience.Stop()
+	case <-c.patience.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pausing = false
+	select {
+	case <-c.told:
+	default:
+	}
+	if c.passed() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// passed reports whether the deadline for reads that net/http or a handler set has passed.
+func (c *conn) passed() bool { return !c.wanted.IsZero() && !time.Now().Before(c.wanted) }
+
 // SetReadDeadline implements net.Conn.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wanted = t
+	if c.pausing {
+		select {
+		case c.told <- struct{}{}:
+		default:
+		}
+	}
 	if !c.blocked && !c.tunnelled {
 		return nil
 	}

@@ -17,6 +17,16 @@ import (
 // while 10,000 clients come at once.
 const restAfter = 250 * time.Millisecond
 
+// mayRest is when a connection goes to rest of which nothing is read before: restAfter from
+// now, or a little less. It is moved only when less than half of that is left, so that
+// requests that come one after another set no deadline each.
+func (c *conn) mayRest(now time.Time) time.Time {
+	if c.restBy.Sub(now) < restAfter/2 {
+		c.restBy = now.Add(restAfter)
+	}
+	return c.restBy
+}
+
 // errResting ends net/http's read of a connection that goes to rest.
 var errResting = errors.New("listen: the connection rests")
 
@@ -47,7 +57,8 @@ func (c *conn) awakeUntil() time.Time {
 
 // sleep waits for the next byte in place of net/http.
 func (c *conn) sleep() {
-	c.fail = nil // of net/http's last request, which is answered; it holds that one's contexts
+	// The first holds the contexts of the last request, which is answered. The others are made again.
+	c.fail, c.patience, c.told = nil, nil, nil
 	if !c.server.sleepers.watch(c) {
 		go c.doze()
 	}
