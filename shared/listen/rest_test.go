@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
@@ -62,16 +63,11 @@ func asleep(t *testing.T, most int) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= most })
 }
 
-func skipWithoutReadiness(t *testing.T) {
-	t.Helper()
+// TestConnectionsThatRestHaveNoGoroutine, and come back again and again.
+func TestConnectionsThatRestHaveNoGoroutine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections that rest have a goroutine each on this system")
 	}
-}
-
-// TestConnectionsThatRestHaveNoGoroutine, and come back again and again.
-func TestConnectionsThatRestHaveNoGoroutine(t *testing.T) {
-	skipWithoutReadiness(t)
 	overBoth(t, nil, func(t *testing.T, r resting) {
 		const n = 100
 		first := r.dial()
@@ -185,4 +181,49 @@ func TestRestingConnectionsWakeWhileTheyFallAsleep(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClientThatGoesIsNoticed while its request is answered, in the first moment and later.
+func TestClientThatGoesIsNoticed(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Hour} {
+		t.Run(after.String(), func(t *testing.T) {
+			var noticed time.Time
+			inTime(t, func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				noticed = time.Now()
+			}, func(t *testing.T, p pipes) {
+				c := p.dial(t).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				time.Sleep(after)
+				_ = c.Close()
+				gone := time.Now()
+				synctest.Wait()
+				time.Sleep(time.Second)
+				if noticed.IsZero() || noticed.Sub(gone) > 20*time.Millisecond {
+					t.Errorf("noticed %v after it", noticed.Sub(gone))
+				}
+			})
+		})
+	}
+}
+
+// TestAnswersFollowAtOnce: that a client may go is looked at beside the requests, and holds up none.
+func TestAnswersFollowAtOnce(t *testing.T) {
+	for _, takes := range []time.Duration{0, time.Millisecond, 25 * time.Millisecond} {
+		t.Run(takes.String(), func(t *testing.T) {
+			inTime(t, func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(takes)
+				_, _ = io.WriteString(w, "here")
+			}, func(t *testing.T, p pipes) {
+				c, began := p.dial(t), time.Now()
+				const n = 10
+				for range n {
+					c.served()
+				}
+				if took := time.Since(began); took != n*takes {
+					t.Errorf("%d requests of %v took %v", n, takes, took)
+				}
+				time.Sleep(time.Second) // until nobody looks any more
+			})
+		})
+	}
 }
