@@ -16,7 +16,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -132,12 +131,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProcess) == "" {
 		os.Exit(m.Run())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	err := container.Serve(ctx, gateway.Beside, gateway.OpenProcess)
-	stop()
-	if err != nil {
-		os.Exit(1)
-	}
+	container.Start(context.Background(), gateway.Beside, gateway.OpenProcess)
 }
 
 func (s *site) must(err error) {
@@ -196,6 +190,20 @@ func (p *running) stop() {
 	p.must(p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := <-p.ended; err != nil {
 		p.Errorf("it ends with %v", err)
+	}
+}
+
+// TestProcessThatCannotBeEndsWithAStatus, for what started it, and says why where its lines are read.
+func TestProcessThatCannotBeEndsWithAStatus(t *testing.T) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = []string{asProcess + "=yes", "AWS_REGION=us-east-1"}
+	said, err := cmd.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 || !bytes.Contains(said, []byte(config.VarTable)) {
+		t.Errorf("without a table it ends with %v, and says %s", err, said)
 	}
 }
 

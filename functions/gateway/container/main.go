@@ -4,19 +4,9 @@ package main
 
 import (
 	"context"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/cloud/container"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := container.Serve(ctx, gateway.Beside, gateway.OpenProcess)
-	stop()
-	if err != nil {
-		os.Exit(1)
-	}
-}
+func main() { container.Start(context.Background(), gateway.Beside, gateway.OpenProcess) }

@@ -1,6 +1,7 @@
 // Package container runs a long-lived service (package service) as a process of its
-// own: a task of ECS, or a process beside an emulator of AWS. A service's main is
-// Serve with its declaration and what it makes of the installation's parts.
+// own: a task of ECS, a process on a machine, or one beside an emulator of AWS. A service's main is
+// Start with its declaration and what it makes of the installation's parts; a command among others, as
+// `gatewright gateway` is, calls Serve.
 //
 // It differs from package cloud, which is for functions, in three things: the
 // credentials of a task's role change while it runs, so that they are asked for again and
@@ -20,6 +21,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
@@ -37,8 +40,19 @@ import (
 // copies reach it, as an absolute URL without a path, "" where there are none.
 type Open func(p installation.Parts, address string) (service.Process, error)
 
-// Serve runs a service until ctx ends, which a main has end at SIGTERM, and drains it then.
-// What goes wrong is logged too, so that a main answers an error with the status 1.
+// Start is a service's main, as cloud.Start is a function's: it runs the service until the process is told to end, by
+// SIGTERM or Ctrl-C, and drains it then. What goes wrong is in the log, and the process ends with the status 1.
+func Start(ctx context.Context, s service.Service, open Open) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	err := Serve(ctx, s, open)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// Serve runs a service until ctx ends, and drains it then. What goes wrong is logged too, so that who calls it has
+// only to end with another status than 0.
 func Serve(ctx context.Context, s service.Service, open Open) error {
 	err := run(ctx, s, open, os.Getenv, os.Stdout)
 	if err != nil {
