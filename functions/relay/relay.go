@@ -9,7 +9,6 @@ package relay
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/service/health"
 	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
@@ -68,14 +68,7 @@ func (p *Process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Relay.ServeHTTP(w, r)
 		return
 	}
-	status, text := http.StatusOK, "ok\n"
-	if p.leaving.Load() {
-		status, text = http.StatusServiceUnavailable, "draining\n"
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
+	health.Answer(w, !p.leaving.Load())
 }
 
 // Drain is the relay's, which calls itself unhealthy from then on.

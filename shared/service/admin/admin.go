@@ -8,8 +8,9 @@
 package admin
 
 import (
-	"io"
 	"net/http"
+
+	"github.com/gatewright/gatewright/shared/service/health"
 )
 
 // Ready is the path that is 200 while new requests are taken, and 503 otherwise.
@@ -21,21 +22,8 @@ const Ready = "/readyz"
 // would cut what is under way.
 func New(ready func() bool, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET "+Ready, func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			say(w, http.StatusServiceUnavailable, "draining\n")
-			return
-		}
-		say(w, http.StatusOK, "ok\n")
-	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { health.Answer(w, true) })
+	mux.HandleFunc("GET "+Ready, func(w http.ResponseWriter, _ *http.Request) { health.Answer(w, ready()) })
 	mux.Handle("GET /metrics", metrics)
 	return mux
-}
-
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
 }
