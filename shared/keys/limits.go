@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/mail"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/metadata"
 )
 
 // The bounds of what a caller may store. Where contract 2.6 and 8 name none, they
@@ -25,12 +25,11 @@ const (
 	maxDescription  = 1024 // characters
 	maxBucketTags   = 20
 	maxConsumerTags = 5
-	maxTagKey       = 64   // bytes
-	maxTagValue     = 256  // bytes
-	maxMetadata     = 1024 // bytes, without insignificant space
-	maxManagers     = 50   // managers and invites of a consumer together
-	maxEmail        = 254  // bytes, RFC 5321
-	maxSub          = 256  // bytes
+	maxTagKey       = 64  // bytes
+	maxTagValue     = 256 // bytes
+	maxManagers     = 50  // managers and invites of a consumer together
+	maxEmail        = 254 // bytes, RFC 5321
+	maxSub          = 256 // bytes
 )
 
 var (
@@ -85,21 +84,7 @@ func (p *problems) tags(tags map[string]string, most int) {
 	}
 }
 
-// metadata gives the object without insignificant space, "" for none.
-func (p *problems) metadata(raw json.RawMessage) string {
-	if len(raw) == 0 || string(raw) == "null" {
-		return ""
-	}
-	var compact bytes.Buffer
-	if !utf8.Valid(raw) || json.Compact(&compact, raw) != nil || compact.Bytes()[0] != '{' {
-		p.Add("metadata", "has to be a JSON object")
-		return ""
-	}
-	if compact.Len() > maxMetadata {
-		p.Add("metadata", "has more than %d bytes when encoded", maxMetadata)
-	}
-	return compact.String()
-}
+func (p *problems) metadata(raw json.RawMessage) string { return metadata.Read(&p.Fields, raw) }
 
 func (p *problems) email(location, address string) {
 	parsed, err := mail.ParseAddress(address)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/metadata"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -27,7 +28,6 @@ const (
 	// 2.2).
 	MaxUnits     = 1<<53 - 1
 	MaxTrialDays = 3650
-	maxMetadata  = 1024 // bytes, without insignificant space (contract 8)
 )
 
 // The years that a date may lie in: four digits in every zone, and a period on.
@@ -61,21 +61,7 @@ func (p *problems) date(field string, at *time.Time) *time.Time {
 	return &t
 }
 
-// metadata gives the object without insignificant space, "" for none.
-func (p *problems) metadata(raw json.RawMessage) string {
-	if len(raw) == 0 || string(raw) == "null" {
-		return ""
-	}
-	var compact bytes.Buffer
-	if !utf8.Valid(raw) || json.Compact(&compact, raw) != nil || compact.Bytes()[0] != '{' {
-		p.Add("metadata", "has to be a JSON object")
-		return ""
-	}
-	if compact.Len() > maxMetadata {
-		p.Add("metadata", "has more than %d bytes when encoded", maxMetadata)
-	}
-	return compact.String()
-}
+func (p *problems) metadata(raw json.RawMessage) string { return metadata.Read(&p.Fields, raw) }
 
 // prorate gives the part of a quota as the decimal number that was written: 0.29 of 100 is 29, which it
 // is not as a binary fraction.
