@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
@@ -49,21 +50,10 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	done chan struct{}
-
-	mu   sync.Mutex
-	text bytes.Buffer // of both outputs
-}
-
-// Write implements io.Writer for both outputs.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
+	text printed.Text // of both outputs
 }
 
 func (p *process) printed() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.text.String()
 }
 
@@ -73,7 +63,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
 	p.cmd.Env = append(slices.Clone(env), varRole+"="+roleCommand)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Stdout, p.cmd.Stderr = &p.text, &p.text
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

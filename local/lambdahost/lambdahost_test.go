@@ -3,7 +3,6 @@
 package lambdahost_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,6 +24,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/local/lambdahost"
 	"github.com/gatewright/gatewright/shared/ids"
 )
@@ -153,29 +153,11 @@ func raw() {
 	http.Get("http://" + os.Getenv("AWS_LAMBDA_RUNTIME_API") + "/2018-06-01/runtime/invocation/next") //nolint:errcheck // it never returns
 }
 
-// buffer is a log that may be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // world is a host with one function.
 type world struct {
 	host *lambdahost.Host
 	f    *lambdahost.Function
-	log  *buffer
+	log  *printed.Text
 }
 
 func newWorld(t *testing.T, kind string, change func(*lambdahost.Spec)) *world {
@@ -184,7 +166,7 @@ func newWorld(t *testing.T, kind string, change func(*lambdahost.Spec)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{log: &buffer{}}
+	w := &world{log: &printed.Text{}}
 	w.host = lambdahost.New(lambdahost.Options{
 		Region: "eu-west-1", Credentials: lambdahost.Credentials{AccessKeyID: "an-id", SecretAccessKey: "a-secret"},
 		IDs: ids.NewSource(rand.Reader, time.Now), Random: rand.Reader, Now: time.Now,

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -60,21 +60,10 @@ type server struct {
 	data          string
 	plain, secure string // where it listens
 	ended         chan struct{}
-
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer, for both outputs.
-func (s *server) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
+	text          printed.Text // of both outputs
 }
 
 func (s *server) printed() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.text.String()
 }
 
@@ -104,7 +93,7 @@ func (s *server) start(env ...string) *server {
 		config.VarDomain + "=" + domain, config.VarDataDir + "=" + s.data, config.VarAPIAddr + "=127.0.0.1:0",
 		config.VarGatewayAddr + "=" + s.plain, config.VarTLSAddr + "=" + s.secure, config.VarPrivateUpstreams + "=true",
 	}, env...)
-	s.cmd.Stdout, s.cmd.Stderr = s, s
+	s.cmd.Stdout, s.cmd.Stderr = &s.text, &s.text
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

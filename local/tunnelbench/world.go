@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/local/instance"
 )
 
@@ -103,7 +104,7 @@ func (w *world) connect(ctx context.Context, file, token, binary string) error {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		return fmt.Errorf("write the token: %w", err)
 	}
-	var out lines
+	var out printed.Text
 	w.agent = exec.CommandContext(ctx, binary, "tunnel", "connect", "--relay", w.Relay, "--token-file", file) //nolint:gosec // whoever runs this chose it
 	w.agent.Stdout, w.agent.Stderr = &out, &out
 	if err := w.agent.Start(); err != nil {
@@ -198,23 +199,4 @@ func until(ctx context.Context, what func() (bool, error)) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// lines is what the agent prints. It is safe for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

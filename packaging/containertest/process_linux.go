@@ -1,7 +1,6 @@
 package containertest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,9 +8,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/gatewright/gatewright/internal/printed"
 )
 
 // Process is a container that runs. Its methods are safe for concurrent use.
@@ -21,21 +21,11 @@ type Process struct {
 	State error
 
 	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-// Write implements io.Writer, for both of its outputs.
-func (p *Process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
+	out printed.Text
 }
 
 // Output is what it has printed so far.
 func (p *Process) Output() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.out.String()
 }
 
@@ -44,7 +34,7 @@ func (p *Process) Output() string {
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{Gone: make(chan struct{}), cmd: cmd}
-	cmd.Stdout, cmd.Stderr = p, p
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	started := make(chan error)
 	go func() {
 		defer close(p.Gone)

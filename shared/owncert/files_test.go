@@ -61,8 +61,8 @@ func TestOperatorIsToldOfFiles(t *testing.T) {
 		if _, err := OpenFiles(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(l.printed(), "may read the key"); got != (told && runtime.GOOS != "windows") {
-			t.Errorf("of a key with mode %o it prints %s", mode, l.printed())
+		if got := strings.Contains(l.String(), "may read the key"); got != (told && runtime.GOOS != "windows") {
+			t.Errorf("of a key with mode %o it prints %s", mode, l.String())
 		}
 	}
 	var l lines
@@ -75,8 +75,8 @@ func TestOperatorIsToldOfFiles(t *testing.T) {
 		if _, err := f.Certificate(t.Context(), "a.example.com"); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Count(l.printed(), "ends soon"); got != want {
-			t.Errorf("at look %d it is told %d times: %s", i, got, l.printed())
+		if got := strings.Count(l.String(), "ends soon"); got != want {
+			t.Errorf("at look %d it is told %d times: %s", i, got, l.String())
 		}
 		now = now.Add(lookEvery)
 	}

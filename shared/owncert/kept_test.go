@@ -84,7 +84,7 @@ func TestWhatCannotBeKeptIsTold(t *testing.T) {
 	if err := (kept{&memory{full: full}, l.log()}).Put(t.Context(), "api.example.com", []byte("SECRET")); !errors.Is(err, full) {
 		t.Errorf("it answers %v", err)
 	}
-	if got := l.printed(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no space left") || !strings.Contains(got, "file=api.example.com") || strings.Contains(got, "SECRET") {
+	if got := l.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no space left") || !strings.Contains(got, "file=api.example.com") || strings.Contains(got, "SECRET") {
 		t.Errorf("it prints %s", got)
 	}
 }
@@ -97,8 +97,8 @@ func TestEmptyAccountKeyIsMadeAnew(t *testing.T) {
 	m := &memory{files: map[string]string{accountKey: ""}}
 	a := OpenAuthority(AuthorityOptions{Directory: directory, Transport: transport, Folder: m, Names: fewNames{"api.example.com": true}, Log: l.log()})
 	_, _ = a.Certificate(t.Context(), "api.example.com")
-	if !strings.Contains(m.files[accountKey], "PRIVATE KEY") || !strings.Contains(l.printed(), "another account") {
-		t.Errorf("the key is %q: %s", m.files[accountKey], l.printed())
+	if !strings.Contains(m.files[accountKey], "PRIVATE KEY") || !strings.Contains(l.String(), "another account") {
+		t.Errorf("the key is %q: %s", m.files[accountKey], l.String())
 	}
 }
 
@@ -129,8 +129,8 @@ func TestAuthorityThatAnswersWithoutEndIsLeft(t *testing.T) {
 		if its, err := a.Certificate(t.Context(), "api.example.com"); its != nil || err == nil {
 			t.Errorf("%s: it gives %v, %v", name, its, err)
 		}
-		if !strings.Contains(l.printed(), tt.told) || n.Load() > 5 {
-			t.Errorf("%s: after %d requests it prints %s", name, n.Load(), l.printed())
+		if !strings.Contains(l.String(), tt.told) || n.Load() > 5 {
+			t.Errorf("%s: after %d requests it prints %s", name, n.Load(), l.String())
 		}
 	}
 }

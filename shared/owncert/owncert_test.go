@@ -1,7 +1,6 @@
 package owncert
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -12,13 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/acme"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
@@ -39,25 +38,9 @@ func (n fewNames) Served(_ context.Context, name string) (bool, error) {
 }
 
 // lines are a log's.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type lines struct{ printed.Text }
 
 func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *lines) printed() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // asked is an authority that answers as it likes, and counts.
 func asked(t *testing.T, answer http.HandlerFunc) (directory string, transport http.RoundTripper, n *atomic.Int64) {
@@ -86,8 +69,8 @@ func TestAuthorityThatRefusesIsToldOnce(t *testing.T) {
 			t.Fatalf("it gives %v, %v", its, err)
 		}
 	}
-	if got := strings.Count(l.printed(), "could not be obtained"); got != 1 || !strings.Contains(l.printed(), "name=api.example.com") {
-		t.Errorf("it is told %d times: %s", got, l.printed())
+	if got := strings.Count(l.String(), "could not be obtained"); got != 1 || !strings.Contains(l.String(), "name=api.example.com") {
+		t.Errorf("it is told %d times: %s", got, l.String())
 	}
 	if n.Load() > 3 {
 		t.Errorf("the authority is asked %d times", n.Load())
@@ -172,7 +155,7 @@ func TestLateRenewalIsToldOnceADay(t *testing.T) {
 		for range 3 {
 			a.tellLate(t.Context(), "x", &its)
 		}
-		if got := strings.Count(l.printed(), "ends soon"); got != tt.want {
+		if got := strings.Count(l.String(), "ends soon"); got != tt.want {
 			t.Errorf("%s: told %d times, want %d", name, got, tt.want)
 		}
 	}
@@ -205,7 +188,7 @@ func TestFilesAreReadWhenTheyHaveChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(l.printed(), "has ended") {
+	if !strings.Contains(l.String(), "has ended") {
 		t.Error("nobody is told that the certificate has ended")
 	}
 	serves := func(what string, want pkitest.Cert) {
@@ -233,8 +216,8 @@ func TestFilesAreReadWhenTheyHaveChanged(t *testing.T) {
 		now = now.Add(lookEvery)
 		serves(what, second)
 	}
-	if !strings.Contains(l.printed(), "served on") || strings.Contains(l.printed(), "PRIVATE") {
-		t.Errorf("it prints %s", l.printed())
+	if !strings.Contains(l.String(), "served on") || strings.Contains(l.String(), "PRIVATE") {
+		t.Errorf("it prints %s", l.String())
 	}
 	third := next(2 * time.Hour)
 	now = now.Add(lookEvery)

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -120,28 +121,10 @@ type world struct {
 	directory *directory
 	items     *memory.Backend
 	log       *slog.Logger
-	logged    logged
+	logged    printed.Text
 
 	mu    sync.Mutex
 	roots *x509.CertPool
-}
-
-// logged is what was logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // inWorld runs a test in a bubble, with a service called api.

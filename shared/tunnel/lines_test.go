@@ -1,41 +1,22 @@
 package tunnel_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
-
-// lines is what an agent logs.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // TestServiceThatIsDownFillsNoLog of an agent, though clients go on asking.
 func TestServiceThatIsDownFillsNoLog(t *testing.T) {
 	w := newWorld(t, http.NotFoundHandler())
 	w.services[0].Endpoint = "http://127.0.0.1:1"
-	var logged lines
+	var logged printed.Text
 	o := w.options()
 	o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	began := time.Now()
