@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/free"
 )
 
 // nginx is nginx as a proxy of the same upstream: Debian's package, its workers as many as there are processors, with kept connections
@@ -27,12 +29,11 @@ func startNginx(ctx context.Context, dir, upstream string) (*nginx, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`", err)
 	}
-	free, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	at, err := free.Find(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find a free port: %w", err)
+		return nil, err
 	}
-	n := &nginx{address: free.Addr().String()}
-	_ = free.Close()
+	n := &nginx{address: at.String()}
 	config := fmt.Sprintf(`daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log stderr crit;
 events { worker_connections 1024; }
 http {

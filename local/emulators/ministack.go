@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/local/supervise"
 )
 
@@ -139,11 +139,11 @@ func startMiniStack(ctx context.Context, python, data string) (_ *supervise.Chil
 			return nil, "", fmt.Errorf("make a folder for its data: %w", err)
 		}
 	}
-	port, err := freePort(ctx)
+	at, err := free.Find(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	endpoint = "http://127.0.0.1:" + port
+	endpoint = "http://" + at.String()
 	log, err := os.Create(filepath.Join(data, "log")) //nolint:gosec // G304: in the folder made for it
 	if err != nil {
 		return nil, "", fmt.Errorf("open its log: %w", err)
@@ -153,7 +153,7 @@ func startMiniStack(ctx context.Context, python, data string) (_ *supervise.Chil
 		// Functions get their endpoint and credentials from this process.
 		Env: append(emulated(endpoint),
 			"TMPDIR="+filepath.Join(data, "tmp"), "STATE_DIR="+filepath.Join(data, "state"), "S3_DATA_DIR="+filepath.Join(data, "s3"),
-			"GATEWAY_PORT="+port, "BIND_HOST=127.0.0.1", "MINISTACK_HOST=localhost"),
+			"GATEWAY_PORT="+strconv.Itoa(int(at.Port())), "BIND_HOST=127.0.0.1", "MINISTACK_HOST=localhost"),
 		Log:          log,
 		Ready:        func(ctx context.Context) error { return healthy(ctx, endpoint) },
 		StartTimeout: 90 * time.Second,
@@ -185,16 +185,6 @@ func healthyAt(ctx context.Context, address string) error {
 		return fmt.Errorf("health is %s", out.Status)
 	}
 	return nil
-}
-
-func freePort(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }
 
 // emulated is the environment of a command that takes an emulator for AWS.

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
@@ -40,7 +42,7 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, port, _ := strings.Cut(freeAddress(t), ":")
+			port := strconv.Itoa(int(free.Address(t).Port()))
 			here := strings.NewReplacer(
 				"http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", ":9443", ":"+secure.Port(), "9444", port,
 			)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
@@ -46,7 +47,7 @@ func TestPages(t *testing.T) {
 			there := strings.NewReplacer()
 			if strings.Contains(string(text), "\nnode examples/library/upstream.mjs") {
 				needGraphQL(t)
-				there = strings.NewReplacer("examples/library", sampleWithUpstream(t, "library", freeAddress(t)))
+				there = strings.NewReplacer("examples/library", sampleWithUpstream(t, "library", free.Address(t).String()))
 			}
 			for i := range steps {
 				steps[i].Commands = there.Replace(here.Replace(steps[i].Commands))

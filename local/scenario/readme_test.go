@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
@@ -39,7 +40,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API,
 		".gatewright/", p.Data()+"/",
-		"examples/hello", sampleWithUpstream(t, "hello", freeAddress(t)),
+		"examples/hello", sampleWithUpstream(t, "hello", free.Address(t).String()),
 	)
 	steps = steps[1:]
 	for i := range steps {
@@ -69,7 +70,7 @@ func TestReadmeTunnel(t *testing.T) {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
 	}
 	p := running(t, t.TempDir(), "make", "run")
-	service := freeAddress(t)
+	service := free.Address(t).String()
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API, "http://127.0.0.1:9003", p.Relay, "127.0.0.1:9002", service,
 		".gatewright/", p.Data()+"/",
@@ -135,15 +136,4 @@ func sample(t *testing.T, name string) files {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// freeAddress is one nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -27,7 +28,7 @@ func TestHandbook(t *testing.T) {
 	if len(start) != 1 || !strings.Contains(start[0].Commands, "gatewright serve") {
 		t.Fatalf("the page starts it by %v", start)
 	}
-	operators := fmt.Sprintf("127.0.0.1:%d", free(t))
+	operators := free.Address(t).String()
 	s, a := byACME(t, config.VarAdminAddr+"="+operators)
 	for _, word := range strings.Fields(start[0].Commands) {
 		if name, _, set := strings.Cut(word, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {

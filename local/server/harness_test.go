@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/shared/config"
@@ -42,17 +43,6 @@ var binary = sync.OnceValues(func() (string, error) {
 	return filepath.Abs(filepath.Join(repository, "dist", "gatewright"))
 })
 
-// free is a port that nobody listens at.
-func free(t *testing.T) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // server is a process of `gatewright serve`.
 type server struct {
 	t             *testing.T
@@ -70,7 +60,7 @@ func (s *server) printed() string {
 // unstarted is one that nobody has started, and the ports where it is going to listen.
 func unstarted(t *testing.T, data string) *server {
 	t.Helper()
-	return &server{t: t, data: data, ended: make(chan struct{}), plain: fmt.Sprintf("127.0.0.1:%d", free(t)), secure: fmt.Sprintf("127.0.0.1:%d", free(t))}
+	return &server{t: t, data: data, ended: make(chan struct{}), plain: free.Address(t).String(), secure: free.Address(t).String()}
 }
 
 // launch starts one with these settings, over a data directory.

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -43,7 +43,7 @@ func counted(f *dto.MetricFamily, class string) float64 {
 // TestOperatorsAskAServer at an address of their own, which is no client's and no project's.
 func TestOperatorsAskAServer(t *testing.T) {
 	t.Parallel()
-	at := fmt.Sprintf("127.0.0.1:%d", free(t))
+	at := free.Address(t).String()
 	s, ca, _ := byFiles(t, config.VarAdminAddr+"="+at)
 	c := s.client(ca.Pool())
 	for _, path := range []string{"/livez", "/readyz"} {
@@ -98,7 +98,7 @@ func TestOperatorsAskAServer(t *testing.T) {
 // TestServerThatDrainsIsAlive, and takes no new requests: operators are told so until it has ended.
 func TestServerThatDrainsIsAlive(t *testing.T) {
 	t.Parallel()
-	at := fmt.Sprintf("127.0.0.1:%d", free(t))
+	at := free.Address(t).String()
 	s, ca, _ := byFiles(t, config.VarAdminAddr+"="+at)
 	waiting := newWaiting(t)
 	defer waiting.let()
@@ -137,7 +137,7 @@ func TestServerThatDrainsIsAlive(t *testing.T) {
 // TestOperatorsAddressIsChecked before any data are made, and nothing listens where none is set.
 func TestOperatorsAddressIsChecked(t *testing.T) {
 	t.Parallel()
-	at := fmt.Sprintf("127.0.0.1:%d", free(t))
+	at := free.Address(t).String()
 	taken, _, files := byFiles(t, config.VarAdminAddr+"="+at)
 	for name, tt := range map[string]struct{ set, want string }{
 		"no address": {"9004", "host:port"},

@@ -2,7 +2,6 @@ package upgrade_test
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/local/instance"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, dir: t.TempDir(), urls: map[string]string{}, written: map[string][]string{}}
 	for _, name := range []string{config.VarAPIAddr, config.VarGatewayAddr, config.VarTLSAddr, config.VarRelayAddr} {
-		w.addresses = append(w.addresses, name+"="+freeAddress(t))
+		w.addresses = append(w.addresses, name+"="+free.Address(t).String())
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(rw, "answer to "+r.URL.Path)
@@ -51,17 +51,6 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(upstream.Close)
 	w.upstream = upstream.URL
 	return w
-}
-
-// freeAddress is one that nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // start starts a version over the data.

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 	"github.com/gatewright/gatewright/local/instance"
 )
@@ -98,20 +99,13 @@ func emulated(t *testing.T, path string) string {
 // sample is examples/hello, whose upstream listens at a free port.
 func sample(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err := errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	port := strconv.Itoa(int(free.Address(t).Port()))
 	folder := filepath.Join(t.TempDir(), "hello")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(repository, "examples", "hello"))); err != nil {
 		t.Fatal(err)
 	}
 	changed := 0
-	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

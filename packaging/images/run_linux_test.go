@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -72,7 +72,7 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 		}
 	})
 	t.Run("the relay's health", func(t *testing.T) {
-		address := freeAddress(t)
+		address := free.Address(t).String()
 		cmd := contained(t, filepath.Join(folder, "gatewright-relay"),
 			// Over an emulator its port has no TLS. None is there: health asks nothing of it.
 			"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
@@ -90,7 +90,7 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 // process of its own and serves it.
 func TestProductKeepsToItsVolume(t *testing.T) {
 	folder := made(t, "../../cmd/gatewright", "serve")
-	api, gateway := freeAddress(t), freeAddress(t)
+	api, gateway := free.Address(t).String(), free.Address(t).String()
 	cmd := contained(t, filepath.Join(folder, "gatewright"),
 		// As behind a proxy that ends TLS; the sample's upstream is at a private address.
 		config.VarDomain+"=gatewright.test", config.VarAPIAddr+"="+api, config.VarGatewayAddr+"="+gateway, config.VarTLSAddr+"=none",
@@ -194,17 +194,6 @@ func until(t *testing.T, p *containertest.Process, address string, statuses ...i
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// freeAddress is one nobody listened on a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // built compiles a program as make does, and gives where it is.

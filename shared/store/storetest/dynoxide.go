@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -76,12 +77,10 @@ func StartDynoxide(t testing.TB, database string) *Dynoxide {
 	}
 	const tries = 3 // a port that was free a moment ago may be taken
 	for try := 1; ; try++ {
-		port, err := freePort(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := &Dynoxide{Endpoint: "http://127.0.0.1:" + port, t: t, binary: binary, port: port, database: database}
-		if err = d.start(); err == nil {
+		at := free.Address(t)
+		d := &Dynoxide{Endpoint: "http://" + at.String(), t: t, binary: binary, port: strconv.Itoa(int(at.Port())), database: database}
+		err := d.start()
+		if err == nil {
 			t.Cleanup(func() { d.end() })
 			return d
 		}
@@ -178,14 +177,4 @@ func (d *Dynoxide) start() error {
 	}
 	d.end = end
 	return nil
-}
-
-func freePort(ctx context.Context) (string, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }
