@@ -1,21 +1,19 @@
 package backup_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/local/backup"
+	"github.com/gatewright/gatewright/local/processes/processestest"
 )
 
 // helperVariable makes this test binary a process that is killed.
@@ -37,7 +35,7 @@ func TestMain(m *testing.M) {
 func help(do, dir, file string) error {
 	ctx := context.Background()
 	if do == "restore" {
-		fmt.Println("begins")
+		processestest.Begin()
 		_, err := backup.Restore(ctx, file, dir)
 		return err
 	}
@@ -50,41 +48,10 @@ func help(do, dir, file string) error {
 		os.Exit(1)
 	})
 	for {
-		fmt.Println("begins")
+		processestest.Begin()
 		if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(ctx, to) }); err != nil {
 			return err
 		}
-	}
-}
-
-// killed runs a helper and kills it so long after it began.
-func killed(t *testing.T, do, dir, file string, after time.Duration) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, dir, file)
-	cmd.Env = append(os.Environ(), helperVariable+"="+do)
-	var says strings.Builder
-	cmd.Stderr = &says
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	if _, err := lines.ReadString('\n'); err != nil {
-		t.Errorf("the helper does not begin: %v", err)
-	}
-	time.Sleep(after)
-	_ = cmd.Process.Kill()
-	_, _ = io.Copy(io.Discard, lines)
-	_ = cmd.Wait()
-	if says.Len() > 0 {
-		t.Errorf("the helper says: %s", says.String())
 	}
 }
 
@@ -96,7 +63,7 @@ func TestKilledBackupLeavesNothingOrAll(t *testing.T) {
 	file := filepath.Join(place, "file.backup")
 	found := 0
 	for round := range rounds {
-		killed(t, "backup", dir, file, time.Duration(rand.Int64N(int64(150*time.Millisecond))))
+		processestest.Killed(t, helperVariable+"=backup", time.Duration(rand.Int64N(int64(150*time.Millisecond))), dir, file)
 		if _, err := os.Stat(file); err == nil {
 			found++
 			elsewhere := filepath.Join(t.TempDir(), "data")
@@ -146,7 +113,7 @@ func TestKilledRestoreLeavesNothingOrAll(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		killed(t, "restore", dir, file, time.Duration(rand.Int64N(int64(4*took))))
+		processestest.Killed(t, helperVariable+"=restore", time.Duration(rand.Int64N(int64(4*took))), dir, file)
 		if _, err := os.Stat(dir); err == nil {
 			found++
 			if err := whole(t.Context(), dir); err != nil {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/processes/processestest"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/shared/blob/files"
@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) == 2 && os.Args[1] == emulator.S3ServerCommand:
 		err = emulator.ServeS3(context.Background(), os.Stdin, os.NewFile(3, "notes"))
 	case os.Getenv(helperVariable) != "":
+		processestest.Begin()
 		_, err = takeover.Import(context.Background(), os.Args[1], os.Args[2])
 	default:
 		os.Exit(m.Run())
@@ -235,10 +236,6 @@ func TestEverythingIsTakenOverAndNothingTouched(t *testing.T) {
 // However an import ends, there is no directory or a whole one, and it can be
 // done again.
 func (e *earlier) killed(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	place := t.TempDir()
 	dir := filepath.Join(place, "data")
 	begun := time.Now()
@@ -251,14 +248,7 @@ func (e *earlier) killed(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), self, e.dir, dir)
-		cmd.Env = append(os.Environ(), helperVariable+"=import")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(took * time.Duration(2*round+1) / rounds)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		processestest.Killed(t, helperVariable+"=import", took*time.Duration(2*round+1)/rounds, e.dir, dir)
 		if _, err := os.Stat(dir); err == nil {
 			whole++
 			e.check(t, dir)

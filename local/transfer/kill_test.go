@@ -1,20 +1,17 @@
 package transfer_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatewright/gatewright/local/processes/processestest"
 	"github.com/gatewright/gatewright/local/transfer"
 )
 
@@ -23,7 +20,7 @@ const helperVariable = "TRANSFER_TEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperVariable) != "" {
-		fmt.Println("begins")
+		processestest.Begin()
 		if _, err := transfer.ImportDirectory(context.Background(), os.Args[1], os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -51,7 +48,7 @@ func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		killed(t, file, key, dir, time.Duration(rand.Int64N(int64(took*3/2))))
+		processestest.Killed(t, helperVariable+"=import", time.Duration(rand.Int64N(int64(took*3/2))), file, key, dir)
 		if _, err := os.Stat(dir); err == nil {
 			found++
 			d := opened(t, dir)
@@ -73,35 +70,4 @@ func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 		t.Errorf("what killed ones made is left: %v (%v)", left, err)
 	}
 	t.Logf("of %d killed processes %d had imported", rounds, found)
-}
-
-// killed runs an import and kills it so long after it began.
-func killed(t *testing.T, file, key, dir string, after time.Duration) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, file, key, dir)
-	cmd.Env = append(os.Environ(), helperVariable+"=1")
-	var says strings.Builder
-	cmd.Stderr = &says
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	if _, err := lines.ReadString('\n'); err != nil {
-		t.Errorf("the helper does not begin: %v", err)
-	}
-	time.Sleep(after)
-	_ = cmd.Process.Kill()
-	_, _ = io.Copy(io.Discard, lines)
-	_ = cmd.Wait()
-	if says.Len() > 0 {
-		t.Errorf("the helper says: %s", says.String())
-	}
 }
