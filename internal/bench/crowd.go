@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/internal/load"
 	"github.com/gatewright/gatewright/local/instance"
 )
@@ -20,8 +21,8 @@ const (
 )
 
 // crowd opens connections that wait, prints what memory the gateway has then, and
-// serves others beside them. The memory is bounded by most, in MB.
-func crowd(ctx context.Context, gateway *load.Child, most int) error {
+// serves others beside them. The memory is bounded by most, in MB, or is beyond.
+func crowd(ctx context.Context, gateway *load.Child, most int, beyond *bars.Beyond) error {
 	waiting := make([]net.Conn, 0, idle+stalled)
 	defer func() {
 		for _, c := range waiting {
@@ -60,7 +61,7 @@ func crowd(ctx context.Context, gateway *load.Child, most int) error {
 	fmt.Printf("\nWith %d idle connections and %d whose bodies stall the gateway has %d MB (%d MB without), and serves %.0f requests a second to 16 others.\n",
 		idle, stalled, crowded, alone, requests/time.Since(began).Seconds())
 	if crowded > most {
-		return fmt.Errorf("the gateway has %d MB with %d connections, the limit is %d", crowded, len(waiting), most)
+		beyond.Add("the gateway has %d MB with %d connections, the limit is %d", crowded, len(waiting), most)
 	}
 	return nil
 }

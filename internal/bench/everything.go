@@ -40,12 +40,7 @@ func (p processor) Processor() (time.Duration, error) { return p.Usage() }
 
 // everything compares the product as its users start it, with a key, a strict limit, access lines and counts, with a bare
 // ReverseProxy and nginx; and gateways with a part of that each. All are asked in turn by wrk, round after round. binary may be several with commas between them: then each is measured.
-func everything(ctx context.Context, binary, only string, connections []string, rounds, seconds int) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-bench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func everything(ctx context.Context, dir, binary, only string, connections []string, rounds, seconds int) error {
 	upstream, err := start(ctx, "upstream", "", "")
 	if err != nil {
 		return err

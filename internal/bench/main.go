@@ -19,22 +19,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 
+	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main(context.Background(), "bench", run) }
 
 func run(ctx context.Context) error {
 	limit := flag.Float64("limit", 1.25, "the most that the gateway may cost, times the ReverseProxy")
@@ -53,7 +46,9 @@ func run(ctx context.Context) error {
 		return serve(ctx, *role, flag.Arg(0), *profile)
 	}
 	if *binary != "" {
-		return everything(ctx, *binary, *only, strings.Split(*connections, ","), *rounds, *seconds)
+		return program.InFolder("bench", func(dir string) error {
+			return everything(ctx, dir, *binary, *only, strings.Split(*connections, ","), *rounds, *seconds)
+		})
 	}
 
 	upstream, err := start(ctx, "upstream", "", "")
@@ -94,16 +89,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := crowd(ctx, proxies["gateway"], *memory); err != nil {
+	var beyond bars.Beyond
+	if err := crowd(ctx, proxies["gateway"], *memory, &beyond); err != nil {
 		return err
 	}
 	if worst > *limit {
-		return fmt.Errorf("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", worst, *limit)
+		beyond.Add("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", worst, *limit)
 	}
 	if counting > *quotaLimit {
-		return fmt.Errorf("a quota costs %.2f times a key check alone, the limit is %.2f", counting, *quotaLimit)
+		beyond.Add("a quota costs %.2f times a key check alone, the limit is %.2f", counting, *quotaLimit)
 	}
-	return nil
+	return beyond.Err()
 }
 
 // compare measures both in turn, and gives the median cost of a request of each and that of

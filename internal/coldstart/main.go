@@ -17,13 +17,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/internal/program"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -33,12 +34,7 @@ func main() {
 	requests := flag.Int("requests", 500, "how many requests the last start of a group answers")
 	under := flag.String("under", "", "an emulator of processors that starts each, such as qemu-aarch64-static: no limit holds then")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *dist, *under, *starts, *requests); err != nil {
-		fmt.Fprintf(os.Stderr, "coldstart: %v\n", err)
-		os.Exit(1)
-	}
+	program.Main(context.Background(), "coldstart", func(ctx context.Context) error { return run(ctx, *dist, *under, *starts, *requests) })
 }
 
 // The limits, on a machine of two cores.
@@ -58,7 +54,7 @@ func run(ctx context.Context, dist, under string, starts, requests int) error {
 	}
 	fmt.Println("| function | size, MB | start to first poll, ms: p50 | p99 | memory at the first poll, MB | after requests without a key, MB |")
 	fmt.Println("|---|---|---|---|---|---|")
-	var beyond []string
+	var beyond bars.Beyond
 	for _, binary := range binaries {
 		name := filepath.Base(filepath.Dir(binary))
 		answers := 0
@@ -74,16 +70,13 @@ func run(ctx context.Context, dist, under string, starts, requests int) error {
 			continue
 		}
 		if p50 := f.percentile(50); p50 > maxStart {
-			beyond = append(beyond, fmt.Sprintf("%s: starts in %v, more than %v", name, p50, maxStart))
+			beyond.Add("%s: starts in %v, more than %v", name, p50, maxStart)
 		}
 		if most := max(f.idleKB, f.busyKB); most > maxMemoryKB {
-			beyond = append(beyond, fmt.Sprintf("%s: holds %d kB, more than %d", name, most, maxMemoryKB))
+			beyond.Add("%s: holds %d kB, more than %d", name, most, maxMemoryKB)
 		}
 	}
-	if len(beyond) > 0 {
-		return fmt.Errorf("beyond the limits: %q", beyond)
-	}
-	return nil
+	return beyond.Err()
 }
 
 // figures of one binary. busyKB is 0 for one that answered nothing.

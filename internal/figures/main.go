@@ -18,24 +18,20 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/program"
 )
 
 func main() {
 	out := flag.String("out", "docs/performance.md", "the file to write")
 	only := flag.String("only", "", "run the sections whose title contains this, and leave the others as they are")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *out, *only); err != nil {
-		fmt.Fprintf(os.Stderr, "figures: %v\n", err)
-		os.Exit(1)
-	}
+	program.Main(context.Background(), "figures", func(ctx context.Context) error { return run(ctx, *out, *only) })
 }
 
 // section is one kind of figure. Its text comes from a program or from a golden

@@ -24,21 +24,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/internal/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "mutate:", err)
-		stop()
-		os.Exit(1)
-	}
+	program.Main(context.Background(), "mutate", func(ctx context.Context) error { return run(ctx, os.Stdout) })
 }
 
 // bar is what a package has to reach, in percent.

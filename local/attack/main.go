@@ -21,23 +21,24 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"text/tabwriter"
+
+	"github.com/gatewright/gatewright/internal/program"
 )
 
 func main() {
 	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	results, err := attack(ctx, *binary)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "attack:", err)
-		os.Exit(1)
-	}
-	if report(os.Stdout, results) > 0 {
-		os.Exit(1)
-	}
+	program.Main(context.Background(), "attack", func(ctx context.Context) error {
+		results, err := attack(ctx, *binary)
+		if err != nil {
+			return err
+		}
+		if through := report(os.Stdout, results); through > 0 {
+			return fmt.Errorf("%d got through", through)
+		}
+		return nil
+	})
 }
 
 // result is what came of one attack.

@@ -22,13 +22,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/program"
 	"github.com/gatewright/gatewright/local/instance"
 )
 
@@ -38,18 +38,18 @@ func main() {
 	writers := flag.Int("writers", 16, "how many write at once")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "decides what is written and when it is killed")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	heavy := []kind{tables}
-	if hasBackup(ctx, *binary) {
-		heavy = append(heavy, backups)
-	}
-	result, err := run(ctx, config{binary: *binary, rounds: mixed(*rounds, heavy), writers: *writers, seed: *seed})
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "crash: %v (seed %d)\n", err, *seed)
-		os.Exit(1)
-	}
-	fmt.Print(result)
+	program.Main(context.Background(), "crash", func(ctx context.Context) error {
+		heavy := []kind{tables}
+		if hasBackup(ctx, *binary) {
+			heavy = append(heavy, backups)
+		}
+		result, err := run(ctx, config{binary: *binary, rounds: mixed(*rounds, heavy), writers: *writers, seed: *seed})
+		if err != nil {
+			return fmt.Errorf("%w (seed %d)", err, *seed)
+		}
+		fmt.Print(result)
+		return nil
+	})
 }
 
 type config struct {

@@ -13,9 +13,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
@@ -28,33 +25,16 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long an idle product is watched")
 	flag.IntVar(&o.starts, "starts", 11, "how often it is started")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "enginebench:", err)
-		os.Exit(1)
-	}
+	bars.Main(context.Background(), "enginebench", func(ctx context.Context, dir string, table *bars.Table) error {
+		if err := compare(ctx, o, dir, table); err != nil {
+			return err
+		}
+		return measure(ctx, o, dir, table)
+	})
 }
 
 type options struct {
 	binary     string
 	turn, idle time.Duration
 	starts     int
-}
-
-func run(ctx context.Context, o options) error {
-	dir, err := os.MkdirTemp("", "gatewright-enginebench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	var table bars.Table
-	if err := compare(ctx, o, dir, &table); err != nil {
-		return err
-	}
-	if err := measure(ctx, o, dir, &table); err != nil {
-		return err
-	}
-	fmt.Print(&table)
-	return table.Err()
 }

@@ -12,13 +12,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"time"
@@ -33,31 +31,12 @@ func main() {
 	consumers := flag.Int("consumers", 100_000, "how many consumers the large bucket has")
 	most := flag.Int("most", 1_000_000, "how many consumers the product has whose memory and start are measured; 0 for not to")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *binary, *consumers, *most); err != nil {
-		fmt.Fprintln(os.Stderr, "largebucket:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, binary string, consumers, most int) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-largebucket-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var table bars.Table
-	if err := throughAPI(ctx, filepath.Join(dir, "api"), binary, consumers, &table); err != nil {
-		return err
-	}
-	if most > 0 {
-		if err := million(ctx, filepath.Join(dir, "million"), binary, most, &table); err != nil {
+	bars.Main(context.Background(), "largebucket", func(ctx context.Context, dir string, table *bars.Table) error {
+		if err := throughAPI(ctx, filepath.Join(dir, "api"), *binary, *consumers, table); err != nil || *most == 0 {
 			return err
 		}
-	}
-	fmt.Print(&table)
-	return table.Err()
+		return million(ctx, filepath.Join(dir, "million"), *binary, *most, table)
+	})
 }
 
 const (

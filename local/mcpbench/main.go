@@ -12,11 +12,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 
 	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/local/instance"
@@ -37,37 +33,22 @@ func main() {
 	flag.IntVar(&o.searches, "searches", 320, "searches of one client, and of sixteen at once")
 	flag.IntVar(&o.visitors, "visitors", 20_000, "clients that come once")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "mcpbench:", err)
-		os.Exit(1)
-	}
+	bars.Main(context.Background(), "mcpbench", func(ctx context.Context, dir string, table *bars.Table) error { return run(ctx, o, dir, table) })
 }
 
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options, dir string, table *bars.Table) error {
 	questions, err := readQuestions(o.questions)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "gatewright-mcpbench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	product, err := instance.Start(ctx, dir, "", o.binary)
 	if err != nil {
 		return err
 	}
 	defer product.Stop()
-	var table bars.Table
 	s := &searches{product: product, questions: questions}
-	if err := s.measure(ctx, o, &table); err != nil {
+	if err := s.measure(ctx, o, table); err != nil {
 		return err
 	}
-	if err := calls(ctx, product, o, &table); err != nil {
-		return err
-	}
-	fmt.Print(&table)
-	return table.Err()
+	return calls(ctx, product, o, table)
 }

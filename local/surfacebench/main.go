@@ -12,11 +12,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"sync/atomic"
 
 	"github.com/gatewright/gatewright/internal/bars"
@@ -42,34 +39,17 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 9, "how often each is measured")
 	flag.IntVar(&o.requests, "requests", 4_000, "requests in a round")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "surfacebench:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-surfacebench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	w, err := newWorld(ctx, dir, o.binary)
-	if err != nil {
-		return err
-	}
-	defer w.stop()
-	var table bars.Table
-	if err := w.surfaces(ctx, o, &table); err != nil {
-		return err
-	}
-	if err := w.refusals(ctx, &table); err != nil {
-		return err
-	}
-	fmt.Print(&table)
-	return table.Err()
+	bars.Main(context.Background(), "surfacebench", func(ctx context.Context, dir string, table *bars.Table) error {
+		w, err := newWorld(ctx, dir, o.binary)
+		if err != nil {
+			return err
+		}
+		defer w.stop()
+		if err := w.surfaces(ctx, o, table); err != nil {
+			return err
+		}
+		return w.refusals(ctx, table)
+	})
 }
 
 // kind is a kind of request.

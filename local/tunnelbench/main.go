@@ -10,16 +10,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"net/http"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/internal/program"
 )
 
 // options are what is measured and how often.
@@ -35,42 +32,20 @@ func main() {
 	flag.StringVar(&o.agent, "agent", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each way is measured")
 	flag.UintVar(&o.agents, "agents", 10_000, "how many agents wait; 0 for not to look")
-	role := flag.String("role", "", "proxy: what a child process does")
+	proxied := flag.String("proxy", "", "an address, host:port: be a proxy of it, as a child process is, and measure nothing")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	var err error
-	switch *role {
-	case "":
-		err = run(ctx, o)
-	case "proxy":
-		err = load.Serve(ctx, &http.Server{Handler: load.ReverseProxy(flag.Arg(0)), ReadHeaderTimeout: time.Minute}, nil)
-	default:
-		err = fmt.Errorf("%s is no role", *role)
+	if *proxied != "" {
+		program.Main(context.Background(), "tunnelbench: the proxy", func(ctx context.Context) error {
+			return load.Serve(ctx, &http.Server{Handler: load.ReverseProxy(*proxied), ReadHeaderTimeout: time.Minute}, nil)
+		})
+		return
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tunnelbench:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-tunnelbench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var table bars.Table
-	if err := traffic(ctx, dir, o, &table); err != nil {
-		return err
-	}
-	if o.agents > 0 {
-		if err := crowd(ctx, dir, o, &table); err != nil {
+	bars.Main(context.Background(), "tunnelbench", func(ctx context.Context, dir string, table *bars.Table) error {
+		if err := traffic(ctx, dir, o, table); err != nil || o.agents == 0 {
 			return err
 		}
-	}
-	fmt.Print(&table)
-	return table.Err()
+		return crowd(ctx, dir, o, table)
+	})
 }
 
 // traffic measures one tunnel that is used. Memory comes first: throughput leaves some behind.

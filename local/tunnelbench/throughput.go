@@ -24,12 +24,12 @@ const (
 // ours, with that through two reverse proxies, two processes as well. Rounds of both alternate;
 // the median of their ratios counts.
 func (w *world) throughput(ctx context.Context, rounds int, table *bars.Table) error {
-	second, err := load.Start(ctx, "the second proxy", "-role", "proxy", strings.TrimPrefix(w.service.URL, "http://"))
+	second, err := load.Start(ctx, "the second proxy", "-proxy", strings.TrimPrefix(w.service.URL, "http://"))
 	if err != nil {
 		return err
 	}
 	defer second.Stop()
-	first, err := load.Start(ctx, "the first proxy", "-role", "proxy", second.Address)
+	first, err := load.Start(ctx, "the first proxy", "-proxy", second.Address)
 	if err != nil {
 		return err
 	}
