@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
@@ -66,13 +67,6 @@ func (w *world) create(name, text string) certificates.CA {
 	return ca
 }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
-	}
-}
-
 func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
 	w := newWorld(t)
 	its := pkitest.CA(t, "Partners CA", w.now)
@@ -90,10 +84,10 @@ func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
 			t.Errorf("a key with limits sees %+v, %v", all, err)
 		}
 		_, err := w.Create(w.request(), owner(limit), certificates.New{Name: "more", Certificate: pkitest.CA(t, "X", w.now).PEM()})
-		wantFault(t, err, fault.Forbidden, "limited")
-		wantFault(t, w.Delete(w.request(), owner(limit), made.ID), fault.NotFound, "")
+		faulttest.Want(t, err, fault.Forbidden, "limited")
+		faulttest.Want(t, w.Delete(w.request(), owner(limit), made.ID), fault.NotFound, "")
 		_, err = w.Rename(w.request(), owner(limit), made.ID, "other")
-		wantFault(t, err, fault.NotFound, "")
+		faulttest.Want(t, err, fault.NotFound, "")
 	}
 }
 
@@ -107,7 +101,7 @@ func TestCertificateIsUploadedOnceHoweverItIsEncoded(t *testing.T) {
 		"one line": lines[0] + "\n" + strings.Join(lines[1:len(lines)-1], "") + "\n" + lines[len(lines)-1] + "\n",
 	} {
 		_, err := w.Create(w.request(), owner(), certificates.New{Name: "again", Certificate: again})
-		if wantFault(t, err, fault.Conflict, "already"); t.Failed() {
+		if faulttest.Want(t, err, fault.Conflict, "already"); t.Failed() {
 			t.Fatal(name)
 		}
 	}
@@ -128,16 +122,16 @@ func TestNames(t *testing.T) {
 	text := pkitest.CA(t, "Partners CA", w.now).PEM()
 	for _, name := range []string{"", "1a", "a-b", "a b", "ä", "a\n", "class", "CLASS", "Await", "null", strings.Repeat("a", 121)} {
 		_, err := w.Create(w.request(), owner(), certificates.New{Name: name, Certificate: text})
-		wantFault(t, err, fault.Invalid, "name")
+		faulttest.Want(t, err, fault.Invalid, "name")
 	}
 	made := w.create(strings.Repeat("a", 120), text)
 	other := w.create("$_9", pkitest.CA(t, "Other", w.now).PEM())
 	_, err := w.Create(w.request(), owner(), certificates.New{Name: "$_9", Certificate: pkitest.CA(t, "Third", w.now).PEM()})
-	wantFault(t, err, fault.Conflict, "name")
+	faulttest.Want(t, err, fault.Conflict, "name")
 	_, err = w.Rename(w.request(), owner(), made.ID, "$_9")
-	wantFault(t, err, fault.Conflict, "name")
+	faulttest.Want(t, err, fault.Conflict, "name")
 	_, err = w.Rename(w.request(), owner(), made.ID, "class")
-	wantFault(t, err, fault.Invalid, "reserved")
+	faulttest.Want(t, err, fault.Invalid, "reserved")
 	w.now = w.now.Add(time.Hour)
 	for _, name := range []string{"partners", "partners", "devices"} {
 		if got, err := w.Rename(w.request(), owner(), made.ID, name); err != nil || got.Name != name || got.Info != made.Info || !got.UpdatedOn.Equal(w.now) || !got.CreatedOn.Equal(made.CreatedOn) {
@@ -155,11 +149,11 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 	made := w.create("partners", pkitest.CA(t, "Partners CA", w.now).PEM())
 	foreign := owner()
 	foreign.AccountID = "a-2"
-	wantFault(t, w.Delete(w.request(), foreign, made.ID), fault.NotFound, "")
+	faulttest.Want(t, w.Delete(w.request(), foreign, made.ID), fault.NotFound, "")
 	for _, id := range []string{"", "mtlsca_0", "partners", "mtlsca_0123456789ABCDEFGHIJKLMN", strings.Repeat("a", 5000)} {
-		wantFault(t, w.Delete(w.request(), owner(), id), fault.NotFound, "")
+		faulttest.Want(t, w.Delete(w.request(), owner(), id), fault.NotFound, "")
 		_, err := w.Rename(w.request(), owner(), id, "a")
-		wantFault(t, err, fault.NotFound, "")
+		faulttest.Want(t, err, fault.NotFound, "")
 	}
 }
 

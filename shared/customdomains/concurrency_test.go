@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -110,7 +111,7 @@ func TestDeploymentThatIsDeletedMeanwhileIsLedToByNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}).Update(w.request(), acme, api, next, false)
-	wantFault(t, err, fault.NotFound, "deployment")
+	faulttest.Want(t, err, fault.NotFound, "deployment")
 	d, err := w.Read(t.Context(), acme, api)
 	if err != nil || len(d.Mappings) > 0 {
 		t.Errorf("it leads to %v, %v", led(d), err)

@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
@@ -150,13 +151,6 @@ func (w *world) counted(deployment, project string) string {
 	return fmt.Sprint(d.Domains, " ", p.Domains)
 }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
-	}
-}
-
 func led(d customdomains.Domain) (names []string) {
 	for _, m := range d.Mappings {
 		names = append(names, m.Deployment)
@@ -187,10 +181,10 @@ func TestHostnameIsTheAccountsThatProvesIt(t *testing.T) {
 	w.create(evil, customdomains.New{Hostname: api}) // a claim, which keeps nobody away
 	made := w.create(acme, customdomains.New{Hostname: api})
 	_, err := w.Verify(w.request(), acme, api)
-	wantFault(t, err, fault.Conflict, "no TXT record")
+	faulttest.Want(t, err, fault.Conflict, "no TXT record")
 	w.dns.set(made.Proof)
 	_, err = w.Verify(w.request(), evil, api)
-	wantFault(t, err, fault.Conflict, "no TXT record")
+	faulttest.Want(t, err, fault.Conflict, "no TXT record")
 	for range 2 {
 		if d, err := w.Verify(w.request(), acme, api); err != nil || d.Proof != nil {
 			t.Errorf("verified %+v, %v", d, err)
@@ -202,7 +196,7 @@ func TestHostnameIsTheAccountsThatProvesIt(t *testing.T) {
 	}
 	w.dns.set(claim.Proof)
 	_, err = w.Verify(w.request(), evil, api)
-	wantFault(t, err, fault.Conflict, "Another account")
+	faulttest.Want(t, err, fault.Conflict, "Another account")
 	if err := w.Delete(w.request(), evil, api, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +237,7 @@ func TestSilentDNSProvesNothing(t *testing.T) {
 	w.dns.set(w.create(acme, customdomains.New{Hostname: api}).Proof)
 	w.dns.failure = &net.DNSError{Err: "server misbehaving", IsTemporary: true}
 	_, err := w.Verify(w.request(), acme, api)
-	wantFault(t, err, fault.Conflict, "does not answer")
+	faulttest.Want(t, err, fault.Conflict, "does not answer")
 	if its, ok := errors.AsType[*fault.Fault](err); !ok || strings.Contains(its.Public, "misbehaving") {
 		t.Errorf("its owner is told %v", its)
 	}
@@ -264,7 +258,7 @@ func TestNobodyWaitsLongForTheDNS(t *testing.T) {
 		w.parts.DNS = stuck{}
 		begun := time.Now()
 		_, err := customdomains.Open(w.parts).Verify(w.request(), acme, api)
-		wantFault(t, err, fault.Conflict, "does not answer")
+		faulttest.Want(t, err, fault.Conflict, "does not answer")
 		if waited := time.Since(begun); waited > 5*time.Second {
 			t.Errorf("it waits %s", waited)
 		}
@@ -281,7 +275,7 @@ func TestDomainLeadsToAtMostTenDeployments(t *testing.T) {
 		// Each second one is served from now on.
 		got, err := w.Create(w.request(), acme, customdomains.New{Hostname: api, Deployment: d.Name, Default: i%2 == 0})
 		if i == customdomains.MaxDeployments {
-			wantFault(t, err, fault.Conflict, "leads to 10 deployments")
+			faulttest.Want(t, err, fault.Conflict, "leads to 10 deployments")
 			break
 		}
 		if want = append(want, d.Name); i%2 == 0 {
@@ -352,19 +346,19 @@ func TestDomainLeadsToDeployments(t *testing.T) {
 	}
 	want(w.create(acme, customdomains.New{Hostname: api, Deployment: main}), nil, main)
 	_, err := w.Create(w.request(), acme, customdomains.New{Hostname: api, Deployment: main})
-	wantFault(t, err, fault.Conflict, "has a custom domain of this hostname")
+	faulttest.Want(t, err, fault.Conflict, "has a custom domain of this hostname")
 	_, err = w.Create(w.request(), acme, customdomains.New{Hostname: api})
-	wantFault(t, err, fault.Conflict, "has a custom domain of this hostname")
+	faulttest.Want(t, err, fault.Conflict, "has a custom domain of this hostname")
 	want(w.create(acme, customdomains.New{Hostname: api, Deployment: next}), nil, main, next)
 	for _, n := range []customdomains.New{{Hostname: api, Deployment: blog, Alias: true}, {Hostname: api, Deployment: blog, Stage: customdomains.DevPortal}} {
 		_, err = w.Create(w.request(), acme, n)
-		wantFault(t, err, fault.Conflict, "another stage, or is an alias")
+		faulttest.Want(t, err, fault.Conflict, "another stage, or is an alias")
 	}
 	if got := w.counted(next, "shop"); got != "1 2" {
 		t.Errorf("counted %s", got)
 	}
 	_, err = w.Update(w.request(), acme, api, main, true)
-	wantFault(t, err, fault.Conflict, "Make another one the default")
+	faulttest.Want(t, err, fault.Conflict, "Make another one the default")
 	d, err := w.Update(w.request(), acme, api, next, true)
 	want(d, err, main, next)
 	d, err = w.Update(w.request(), acme, api, next, false)
@@ -374,7 +368,7 @@ func TestDomainLeadsToDeployments(t *testing.T) {
 	if got := w.counted(next, "shop") + ", " + w.counted(main, "shop") + ", " + w.counted(blog, "blog"); got != "0 1, 1 1, 1 1" {
 		t.Errorf("counted %s", got)
 	}
-	wantFault(t, w.Delete(w.request(), acme, api, next), fault.NotFound, "does not lead to")
+	faulttest.Want(t, w.Delete(w.request(), acme, api, next), fault.NotFound, "does not lead to")
 	if err := w.Delete(w.request(), acme, api, blog); err != nil {
 		t.Fatal(err)
 	}
@@ -403,10 +397,10 @@ func TestDomainLeadsNowhereElse(t *testing.T) {
 		"shop-gone-0123abc": "deployment", "evil-main-0123abc": "deployment", "blog-idea-0123abc": "deployment", "../x": "deployment",
 	} {
 		_, err := w.Create(w.request(), acme, customdomains.New{Hostname: api, Deployment: name})
-		wantFault(t, err, fault.NotFound, text)
+		faulttest.Want(t, err, fault.NotFound, text)
 	}
 	_, err := w.Create(w.request(), acme, customdomains.New{Hostname: api, Deployment: "blog-mine-0123abc"})
-	wantFault(t, err, fault.Invalid, "working copy")
+	faulttest.Want(t, err, fault.Invalid, "working copy")
 	for _, gone := range []func() error{
 		func() error { _, err := w.Read(t.Context(), acme, api); return err },
 		func() error { _, err := w.Update(w.request(), acme, api, "", false); return err },
@@ -414,7 +408,7 @@ func TestDomainLeadsNowhereElse(t *testing.T) {
 		func() error { return w.Delete(w.request(), acme, api, "") },
 		func() error { return w.Delete(w.request(), acme, "*", "") },
 	} {
-		wantFault(t, gone(), fault.NotFound, "custom domain")
+		faulttest.Want(t, gone(), fault.NotFound, "custom domain")
 	}
 }
 
@@ -423,9 +417,9 @@ func TestDomainHoldsItsDeploymentAndProject(t *testing.T) {
 	service := deployments.New(w.parts, nil)
 	main := deployments.DeploymentAt{Owner: acme, Deployment: "shop-main-0123abc"}
 	w.create(acme, customdomains.New{Hostname: api, Deployment: main.Deployment})
-	wantFault(t, service.DeleteDeployment(w.request(), main), fault.Conflict, "Custom domains lead to the deployment")
+	faulttest.Want(t, service.DeleteDeployment(w.request(), main), fault.Conflict, "Custom domains lead to the deployment")
 	_, err := service.DeleteProject(w.request(), acme, "shop")
-	wantFault(t, err, fault.Conflict, "Custom domains lead to deployments of the project")
+	faulttest.Want(t, err, fault.Conflict, "Custom domains lead to deployments of the project")
 	if _, err := w.Update(w.request(), acme, api, "", false); err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +427,7 @@ func TestDomainHoldsItsDeploymentAndProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.Update(w.request(), acme, api, main.Deployment, false)
-	wantFault(t, err, fault.NotFound, "deployment")
+	faulttest.Want(t, err, fault.NotFound, "deployment")
 }
 
 func TestAccountHasAtMostThousandDomains(t *testing.T) {
@@ -441,7 +435,7 @@ func TestAccountHasAtMostThousandDomains(t *testing.T) {
 	w.put(store.Key{PK: "custom-domain-count#a-1", SK: "."}, map[string]int{"count": customdomains.MaxDomains - 1})
 	w.create(acme, customdomains.New{Hostname: api})
 	_, err := w.Create(w.request(), acme, customdomains.New{Hostname: "b.example.com"})
-	wantFault(t, err, fault.Invalid, "1000 custom domains")
+	faulttest.Want(t, err, fault.Invalid, "1000 custom domains")
 	if err := w.Delete(w.request(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -460,9 +454,9 @@ func TestLimitedKeysSeeNoDomains(t *testing.T) {
 			t.Errorf("it sees %v, %v", all, err)
 		}
 		_, err := w.Read(t.Context(), o, api)
-		wantFault(t, err, fault.NotFound, "custom domain")
+		faulttest.Want(t, err, fault.NotFound, "custom domain")
 		_, err = w.Create(w.request(), o, customdomains.New{Hostname: "b.example.com"})
-		wantFault(t, err, fault.NotFound, "limited")
-		wantFault(t, w.Delete(w.request(), o, api, ""), fault.NotFound, "custom domain")
+		faulttest.Want(t, err, fault.NotFound, "limited")
+		faulttest.Want(t, w.Delete(w.request(), o, api, ""), fault.NotFound, "custom domain")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
@@ -137,9 +138,9 @@ func TestUploadedCertificateHasToBeTheHostnames(t *testing.T) {
 		_, err := w.Upload(w.request(), acme, api, c.PEM(), key.KeyPEM(t))
 		return err
 	}
-	wantFault(t, send(good, good), fault.NotFound, "custom domain")
+	faulttest.Want(t, send(good, good), fault.NotFound, "custom domain")
 	w.dns.set(w.create(acme, customdomains.New{Hostname: api}).Proof)
-	wantFault(t, send(good, good), fault.Conflict, "not proven")
+	faulttest.Want(t, send(good, good), fault.Conflict, "not proven")
 	if _, err := w.Verify(w.request(), acme, api); err != nil {
 		t.Fatal(err)
 	}
@@ -150,16 +151,16 @@ func TestUploadedCertificateHasToBeTheHostnames(t *testing.T) {
 		"not for servers":           leaf(func(c *pkitest.Template) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
 		"of a CA":                   ca,
 	} {
-		wantFault(t, send(c, c), fault.Invalid, text)
+		faulttest.Want(t, send(c, c), fault.Invalid, text)
 	}
-	wantFault(t, send(good, ca), fault.Invalid, "does not belong to the certificate")
+	faulttest.Want(t, send(good, ca), fault.Invalid, "does not belong to the certificate")
 	wildcard := leaf(func(c *pkitest.Template) { c.DNSNames = []string{"*.example.com"} })
 	if err := send(wildcard, wildcard); err != nil {
 		t.Error(err)
 	}
 	w.active(acme, customdomains.New{Hostname: "alias.example.com", Alias: true})
 	_, err := w.Upload(w.request(), acme, "alias.example.com", wildcard.PEM(), wildcard.KeyPEM(t))
-	wantFault(t, err, fault.Conflict, "alias")
+	faulttest.Want(t, err, fault.Conflict, "alias")
 }
 
 // TestWhatIsKnownIsServedWhileTheTableIsAway, for ten minutes.

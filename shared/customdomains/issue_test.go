@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -245,7 +246,7 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 		w, _, finish := obtaining(t)
 		made := w.active(acme, customdomains.New{Hostname: api})
 		_, err := w.DeleteCertificate(w.request(), acme, api)
-		wantFault(t, err, fault.Conflict, "Upload one")
+		faulttest.Want(t, err, fault.Conflict, "Upload one")
 		finish("certify-" + made.ID + "-1")
 		own := w.upload(w.Service, api, pkitest.CA(t, "Own", w.at()))
 		for _, order := range []string{"-5", "-9"} {
@@ -262,7 +263,7 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 			}
 			finish("certify-" + made.ID + "-3") // the renewal of before the upload
 			_, err = w.DeleteCertificate(w.request(), acme, api)
-			wantFault(t, err, fault.Conflict, "Upload one")
+			faulttest.Want(t, err, fault.Conflict, "Upload one")
 			own = w.upload(w.Service, api, pkitest.CA(t, "Own", w.at()))
 		}
 	})
@@ -271,14 +272,14 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 func TestDeletionOfNoCertificateIsNotFound(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.DeleteCertificate(w.request(), acme, api)
-	wantFault(t, err, fault.NotFound, "This custom domain")
+	faulttest.Want(t, err, fault.NotFound, "This custom domain")
 	w.active(acme, customdomains.New{Hostname: api})
 	w.upload(w.Service, api, pkitest.CA(t, "Own", w.at()))
 	if d, err := w.DeleteCertificate(w.request(), acme, api); err != nil || d.Certificate != nil {
 		t.Errorf("%+v, %v", d.Certificate, err)
 	}
 	_, err = w.DeleteCertificate(w.request(), acme, api)
-	wantFault(t, err, fault.NotFound, "no certificate to delete")
+	faulttest.Want(t, err, fault.NotFound, "no certificate to delete")
 }
 
 // TestOrderOfADeletedDomainComesToNothing, also where the hostname is another account's by then.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -52,7 +53,7 @@ func TestLastPlaceIsOnes(t *testing.T) {
 				if err == nil {
 					got++
 				} else {
-					wantFault(t, err, fault.Invalid, fmt.Sprintf("%d %s", tt.most, counter))
+					faulttest.Want(t, err, fault.Invalid, fmt.Sprintf("%d %s", tt.most, counter))
 				}
 			}
 			if got != places {
@@ -72,12 +73,12 @@ func TestBucketThatTwoDeleteIsDeletedOnce(t *testing.T) {
 		m.do = nil
 		w.must(w.DeleteBucket(w.request(), at))
 	}
-	wantFault(t, w.DeleteBucket(w.request(), at), fault.NotFound, "metering bucket")
+	faulttest.Want(t, w.DeleteBucket(w.request(), at), fault.NotFound, "metering bucket")
 	for range metering.MaxBuckets {
 		w.bucket(acme)
 	}
 	_, err := w.CreateBucket(w.request(), acme)
-	wantFault(t, err, fault.Invalid, "100 metering buckets")
+	faulttest.Want(t, err, fault.Invalid, "100 metering buckets")
 }
 
 // TestPlanThatGoesLeavesItsPlace and its name to another.
@@ -93,7 +94,7 @@ func TestPlanThatGoesLeavesItsPlace(t *testing.T) {
 	}
 	w.plan(at, "pro", 1) // a name that was left
 	_, err := w.UpdatePlan(w.request(), at, pro.ID, metering.PlanPatch{ExternalID: new("pro")})
-	wantFault(t, err, fault.Conflict, "planExternalId")
+	faulttest.Want(t, err, fault.Conflict, "planExternalId")
 }
 
 // TestChangesOfAPlanAtOnce: each holds, and no subscription is without its plan.
@@ -139,7 +140,7 @@ func TestChangesOfAPlanAtOnce(t *testing.T) {
 			w.must(tt.other(w, at, pro))
 		}
 		if err := tt.mine(w, at, pro); tt.because != "" {
-			wantFault(t, err, tt.refused, tt.because)
+			faulttest.Want(t, err, tt.refused, tt.because)
 		} else if err != nil {
 			t.Errorf("%s: the first is answered %v", name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -51,11 +52,11 @@ func TestBadTermsAreRefused(t *testing.T) {
 			terms := metering.Terms{Label: "Basic", ExternalID: "basic", Meters: map[string]metering.Meter{"m": {Max: metering.MaxUnits}}}
 			tt.change(&terms)
 			_, err := w.CreatePlan(w.request(), at, terms)
-			wantFault(t, err, fault.Invalid, tt.field)
+			faulttest.Want(t, err, fault.Invalid, tt.field)
 		})
 	}
 	_, err := w.CreatePlan(w.request(), at, metering.Terms{Label: "Other", ExternalID: "pro"})
-	wantFault(t, err, fault.Conflict, "planExternalId")
+	faulttest.Want(t, err, fault.Conflict, "planExternalId")
 }
 
 func TestPlanIsChangedFieldByField(t *testing.T) {
@@ -88,11 +89,11 @@ func TestPlanIsChangedFieldByField(t *testing.T) {
 	p, err = change(metering.PlanPatch{Label: new("Pro"), ExternalID: new("pro-2"), TrialDays: store.PatchClear[int](), TrialEndStatus: store.PatchTo(metering.Canceled)})
 	want(p, err, `Pro pro-2 map[requests:{ 20}] 0 "canceled"`)
 	_, err = change(metering.PlanPatch{Meters: map[string]metering.MeterPatch{"other": {}}})
-	wantFault(t, err, fault.Invalid, "meters.other.max: is needed")
+	faulttest.Want(t, err, fault.Invalid, "meters.other.max: is needed")
 	_, err = change(metering.PlanPatch{ExternalID: new("basic")})
-	wantFault(t, err, fault.Conflict, "planExternalId")
+	faulttest.Want(t, err, fault.Conflict, "planExternalId")
 	_, err = change(metering.PlanPatch{Label: new("")})
-	wantFault(t, err, fault.Invalid, "label")
+	faulttest.Want(t, err, fault.Invalid, "label")
 	w.plan(at, "pro", 1) // the name that it had is free
 	p, err = w.ReadPlan(t.Context(), at, made.ID)
 	want(p, err, `Pro pro-2 map[requests:{ 20}] 0 "canceled"`)
@@ -111,12 +112,12 @@ func TestPlanWithSubscriptionsStays(t *testing.T) {
 	}
 	has(pro, true)
 	has(basic, false)
-	wantFault(t, w.DeletePlan(w.request(), at, pro.ID), fault.Conflict, "has subscriptions")
+	faulttest.Want(t, w.DeletePlan(w.request(), at, pro.ID), fault.Conflict, "has subscriptions")
 	w.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"basic"}})
 	has(pro, false)
 	has(basic, true)
 	w.must(w.DeletePlan(w.request(), at, pro.ID))
-	wantFault(t, w.DeletePlan(w.request(), at, pro.ID), fault.NotFound, "metering plan")
+	faulttest.Want(t, w.DeletePlan(w.request(), at, pro.ID), fault.NotFound, "metering plan")
 	w.must(w.DeleteSubscription(w.request(), at, s.ID))
 	has(basic, false)
 	w.must(w.DeletePlan(w.request(), at, basic.ID))
@@ -169,13 +170,13 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 			n := of(pro, basic)
 			tt.change(&n)
 			_, err := w.CreateSubscription(w.request(), at, n)
-			wantFault(t, err, fault.Invalid, tt.field)
+			faulttest.Want(t, err, fault.Invalid, tt.field)
 		})
 	}
 	// A plan of another account's bucket is unknown too, and so is the bucket.
 	n := of(w.plan(w.bucket(evil), "pro", 10))
 	_, err := w.CreateSubscription(w.request(), at, n)
-	wantFault(t, err, fault.Invalid, "planIds[0]: is no plan")
+	faulttest.Want(t, err, fault.Invalid, "planIds[0]: is no plan")
 	n = of(pro, basic)
 	n.Metadata = json.RawMessage(`{"a" : "` + strings.Repeat("a", 1016) + `"}` + strings.Repeat(" ", 100)) // space is not counted
 	made := w.subscribe(at, n)
@@ -193,7 +194,7 @@ func TestBadSubscriptionIsRefused(t *testing.T) {
 		"trialEndDate":                   {TrialEnd: store.PatchTo(instant("3000-01-01T00:00:00Z"))},
 	} {
 		_, err := w.UpdateSubscription(w.request(), at, made.ID, p)
-		wantFault(t, err, fault.Invalid, field)
+		faulttest.Want(t, err, fault.Invalid, field)
 	}
 }
 
@@ -203,7 +204,7 @@ func TestPurchaseThatIsToldTwiceIsOneSubscription(t *testing.T) {
 	pro := w.plan(at, "pro", 10)
 	made := w.subscribe(at, of(pro))
 	_, err := w.CreateSubscription(w.request(), at, of(pro))
-	wantFault(t, err, fault.Conflict, "subscriptionExternalId")
+	faulttest.Want(t, err, fault.Conflict, "subscriptionExternalId")
 	if all, total, err := w.ListSubscriptions(t.Context(), at, store.Page{Limit: 10}); err != nil || len(all) != 1 || total != 1 {
 		t.Errorf("there are %v, %d, %v", all, total, err)
 	}
@@ -238,14 +239,14 @@ func TestBoundsOfAnAccount(t *testing.T) {
 		last = w.bucket(acme)
 	}
 	_, err := w.CreateBucket(w.request(), acme)
-	wantFault(t, err, fault.Invalid, "100 metering buckets")
+	faulttest.Want(t, err, fault.Invalid, "100 metering buckets")
 	w.must(w.DeleteBucket(w.request(), last))
 	at := w.bucket(acme)
 	for i := range metering.MaxPlans {
 		w.plan(at, fmt.Sprint(i), 1)
 	}
 	_, err = w.CreatePlan(w.request(), at, metering.Terms{Label: "a", ExternalID: "a"})
-	wantFault(t, err, fault.Invalid, "100 plans")
+	faulttest.Want(t, err, fault.Invalid, "100 plans")
 }
 
 func TestStrangersSeeNothing(t *testing.T) {
@@ -263,7 +264,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.ReadBucket(t.Context(), who)
-			wantFault(t, err, fault.NotFound, "metering bucket")
+			faulttest.Want(t, err, fault.NotFound, "metering bucket")
 			for _, ask := range []func() error{
 				func() error { return w.DeleteBucket(w.request(), who) },
 				func() error { _, err := w.ListPlans(t.Context(), who); return err },
@@ -300,7 +301,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 			t.Errorf("it sees %v, %v", all, err)
 		}
 		_, err := w.CreateBucket(w.request(), o)
-		wantFault(t, err, fault.NotFound, "limited")
+		faulttest.Want(t, err, fault.NotFound, "limited")
 	}
 	if all, err := w.ListBuckets(t.Context(), acme); err != nil || len(all) != 1 || all[0].Account != "of a-1" {
 		t.Errorf("its own are %v, %v", all, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/meter"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/store"
@@ -99,7 +100,7 @@ func TestQuotasOfPassedPeriods(t *testing.T) {
 			}
 			for _, in := range []string{"2026-01-30T23:59:59Z", "2026-04-30T00:00:00Z", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"} {
 				_, err := w.Quotas(t.Context(), at, s.ID, new(instant(in)))
-				wantFault(t, err, fault.NotFound, "no such period")
+				faulttest.Want(t, err, fault.NotFound, "no such period")
 			}
 		})
 	}
@@ -264,7 +265,7 @@ func TestTrialThatBeginsLaterEnds(t *testing.T) {
 	n := of(pro)
 	n.ExternalID, n.TrialStart = "sub_2", new(instant("2026-02-02T00:00:00Z"))
 	_, err := w.UpdateSubscription(w.request(), at, w.subscribe(at, n).ID, metering.SubscriptionPatch{TrialEnd: store.PatchTo(instant("2026-02-01T23:59:59Z"))})
-	wantFault(t, err, fault.Invalid, "trialEndDate")
+	faulttest.Want(t, err, fault.Invalid, "trialEndDate")
 	_, err = w.UpdatePlan(w.request(), at, pro.ID, metering.PlanPatch{TrialEndStatus: store.PatchTo(metering.Canceled), TrialDays: store.PatchTo(90)})
 	w.must(err)
 	w.update(at, s.ID, metering.SubscriptionPatch{Metadata: store.PatchTo(json.RawMessage(`{"a":1}`)), Prorate: new(0.5)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/metering"
@@ -59,10 +60,10 @@ func TestDeletedBucketIsGoneAtOnceAndLeavesNothing(t *testing.T) {
 	gateway := metering.NewDirectory(w.parts)
 	w.must(w.DeleteBucket(w.request(), at))
 	_, err := w.ReadSubscription(t.Context(), at, s.ID)
-	wantFault(t, err, fault.NotFound, "metering bucket")
+	faulttest.Want(t, err, fault.NotFound, "metering bucket")
 	_, err = gateway.Standing(t.Context(), "a-1", at.Bucket, "ada")
-	wantFault(t, err, fault.NotFound, "no subscription")
-	wantFault(t, w.DeleteBucket(w.request(), at), fault.NotFound, "metering bucket")
+	faulttest.Want(t, err, fault.NotFound, "no subscription")
+	faulttest.Want(t, w.DeleteBucket(w.request(), at), fault.NotFound, "metering bucket")
 	w.run()
 	if rows := w.rows(); len(rows) > 0 {
 		t.Errorf("there is left: %q", rows)
@@ -79,7 +80,7 @@ func TestDeletedSubscriptionLeavesNothing(t *testing.T) {
 	w.closeAll()
 	w.must(w.DeleteSubscription(w.request(), at, s.ID))
 	_, err := w.ReadSubscription(t.Context(), at, s.ID)
-	wantFault(t, err, fault.NotFound, "metering subscription")
+	faulttest.Want(t, err, fault.NotFound, "metering subscription")
 	if _, total, err := w.ListSubscriptions(t.Context(), at, store.Page{Limit: 1}); total != 0 || err != nil {
 		t.Errorf("there are %d, %v", total, err)
 	}
@@ -155,7 +156,7 @@ func TestNothingIsMadeInABucketThatGoes(t *testing.T) {
 						w.run()
 					}
 				}
-				wantFault(t, ask(w, at, s), fault.NotFound, "metering bucket")
+				faulttest.Want(t, ask(w, at, s), fault.NotFound, "metering bucket")
 				if !emptied {
 					w.run()
 				}

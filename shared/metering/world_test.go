@@ -12,7 +12,6 @@ import (
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/meter"
@@ -157,12 +156,5 @@ func (w *world) wantLeft(at metering.BucketAt, id string, in *time.Time, want st
 	w.Helper()
 	if got := w.left(at, id, in); got != want {
 		w.Errorf("left is %s, want %s", got, want)
-	}
-}
-
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("it is answered %v, want kind %d with %q", err, kind, text)
 	}
 }

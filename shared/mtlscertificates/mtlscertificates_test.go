@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
@@ -99,13 +100,6 @@ func (w *world) create(name string, kinds ...environment.Kind) mtlscertificates.
 	return made
 }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
-	}
-}
-
 func TestKeyIsSealedAndOpenedByBuildsAlone(t *testing.T) {
 	w := newWorld(t)
 	n := w.upload("warehouse", environment.Production)
@@ -166,20 +160,20 @@ func TestCertificateOfAnUnseenEnvironmentReadsLikeAnAbsentOne(t *testing.T) {
 	if unseen == nil || absent == nil || unseen.Error() != absent.Error() {
 		t.Errorf("%v and %v", unseen, absent)
 	}
-	wantFault(t, w.Delete(w.request(), limited, made.ID), fault.NotFound, "")
+	faulttest.Want(t, w.Delete(w.request(), limited, made.ID), fault.NotFound, "")
 	_, err := w.Enable(w.request(), limited, made.ID, nil)
-	wantFault(t, err, fault.NotFound, "")
+	faulttest.Want(t, err, fault.NotFound, "")
 	if all, err := w.List(t.Context(), limited); err != nil || len(all) > 0 {
 		t.Errorf("listed %+v, %v", all, err)
 	}
 	_, err = w.Create(w.request(), limited, w.upload("more", environment.Production))
-	wantFault(t, err, fault.Forbidden, "limited")
+	faulttest.Want(t, err, fault.Forbidden, "limited")
 	preview, err := w.Create(w.request(), limited, w.upload("preview", environment.Preview))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.Enable(w.request(), limited, preview.ID, []environment.Kind{environment.Production})
-	wantFault(t, err, fault.Forbidden, "limited")
+	faulttest.Want(t, err, fault.Forbidden, "limited")
 }
 
 func TestBadInputNamesTheField(t *testing.T) {
@@ -194,20 +188,20 @@ func TestBadInputNamesTheField(t *testing.T) {
 		n := good
 		change(&n)
 		_, err := w.Create(w.request(), at(), n)
-		wantFault(t, err, fault.Invalid, field)
+		faulttest.Want(t, err, fault.Invalid, field)
 		if err != nil && strings.Contains(err.Error(), "BEGIN") {
 			t.Errorf("the error repeats what was sent: %v", err)
 		}
 	}
 	w.create("taken", environment.Production)
 	_, err := w.Create(w.request(), at(), w.upload("taken", environment.Production))
-	wantFault(t, err, fault.Conflict, "name")
+	faulttest.Want(t, err, fault.Conflict, "name")
 	elsewhere := at()
 	elsewhere.Name = "gone"
 	_, err = w.Create(w.request(), elsewhere, good)
-	wantFault(t, err, fault.NotFound, "project")
+	faulttest.Want(t, err, fault.NotFound, "project")
 	_, err = w.List(t.Context(), elsewhere)
-	wantFault(t, err, fault.NotFound, "project")
+	faulttest.Want(t, err, fault.NotFound, "project")
 }
 
 func TestProjectHasFiftyAtMost(t *testing.T) {
@@ -216,7 +210,7 @@ func TestProjectHasFiftyAtMost(t *testing.T) {
 		w.create(fmt.Sprint("c_", i), environment.Production)
 	}
 	_, err := w.Create(w.request(), at(), w.upload("more", environment.Production))
-	wantFault(t, err, fault.Invalid, "50")
+	faulttest.Want(t, err, fault.Invalid, "50")
 	all, err := w.List(t.Context(), at())
 	if err != nil || len(all) != mtlscertificates.MaxCertificates {
 		t.Fatalf("%d, %v", len(all), err)
@@ -231,9 +225,9 @@ func TestCertificateInUseStays(t *testing.T) {
 	w := newWorld(t)
 	made := w.create("warehouse", environment.Production)
 	w.users = []string{"shop-main-1234567"}
-	wantFault(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "shop-main-1234567")
+	faulttest.Want(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "shop-main-1234567")
 	w.users = slices.Repeat(w.users, 7)
-	wantFault(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "2 more")
+	faulttest.Want(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "2 more")
 	w.users = nil
 	if err := w.Delete(w.request(), at(), made.ID); err != nil {
 		t.Fatal(err)
@@ -259,7 +253,7 @@ func TestBuildAndDeletionDoNotPassEachOther(t *testing.T) {
 		}
 		w.users = []string{"shop-main-1234567"}
 	}
-	wantFault(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "in use")
+	faulttest.Want(t, w.Delete(w.request(), at(), made.ID), fault.Conflict, "in use")
 	if _, err := w.Read(t.Context(), at(), made.ID); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -35,7 +36,7 @@ func TestNothingOfADeletedProjectsCertificatesIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = w.Create(w.request(), at(), n)
-		wantFault(t, err, fault.NotFound, "project")
+		faulttest.Want(t, err, fault.NotFound, "project")
 	}
 	if _, err := w.List(t.Context(), at()); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a project that is deleted is listed: %v", err)

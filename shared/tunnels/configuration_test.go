@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/tunnels"
@@ -136,7 +137,7 @@ func TestConfigurationsAreRefusedBeforeAnythingIsBegun(t *testing.T) {
 			w.configure(other.ID, service("taken", "http://a"))
 			before := w.items.Items()
 			_, err := w.Configure(w.request(), acme, made.ID, tt.services)
-			wantFault(t, err, tt.kind, tt.want)
+			faulttest.Want(t, err, tt.kind, tt.want)
 			if !maps.EqualFunc(before, w.items.Items(), store.EqualItems) {
 				t.Error("something has changed")
 			}
@@ -155,7 +156,7 @@ func TestAccountHasNoMoreServicesThanItMay(t *testing.T) {
 	}
 	more := w.create(acme, "one-more")
 	_, err := w.Configure(w.request(), acme, more.ID, many(5000, 1))
-	wantFault(t, err, fault.Invalid, "the most it can have is 1000")
+	faulttest.Want(t, err, fault.Invalid, "the most it can have is 1000")
 	w.configure(ids[0], many(0, tunnels.MaxServices-1)...)
 	w.configure(more.ID, many(5000, 1)...)
 }
@@ -183,7 +184,7 @@ func TestLargestConfigurationIsProvisioned(t *testing.T) {
 	over := slices.Clone(services)
 	over[0].Configurations = append(slices.Clone(over[0].Configurations), tunnels.Configuration{Project: project(20)})
 	_, err := w.Configure(w.request(), acme, made.ID, over)
-	wantFault(t, err, fault.Invalid, "more than 1000 configurations")
+	faulttest.Want(t, err, fault.Invalid, "more than 1000 configurations")
 	if r := w.run(w.configure(made.ID, services...).ID); r.Status != operation.Success {
 		t.Errorf("it has come to %+v", r)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 	"github.com/gatewright/gatewright/shared/tunnels"
@@ -25,7 +26,7 @@ func TestNameThatTwoAskForIsOnes(t *testing.T) {
 		var begun tunnels.Operation
 		_, err := w.meanwhile(func() { begun = w.configure(two.ID, service("orders", "http://b")) }).
 			Configure(w.request(), acme, one.ID, []tunnels.Spec{service("orders", "http://a"), service("stock", "http://a")})
-		wantFault(t, err, fault.Conflict, "orders")
+		faulttest.Want(t, err, fault.Conflict, "orders")
 		w.run(begun.ID)
 		w.wantThere("orders of " + two.ID + " at http://b for shop")
 		w.wantClaims(one.ID)
@@ -34,7 +35,7 @@ func TestNameThatTwoAskForIsOnes(t *testing.T) {
 	t.Run("of a tunnel", func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.meanwhile(func() { w.create(acme, "office") }).Create(w.request(), acme, "office")
-		wantFault(t, err, fault.Conflict, "name")
+		faulttest.Want(t, err, fault.Conflict, "name")
 		if all, err := w.List(t.Context(), acme); err != nil || len(all) != 1 {
 			t.Errorf("there are %+v, %v", all, err)
 		}
@@ -72,7 +73,7 @@ func TestChangesOfATunnelThatIsDeletedMeanwhile(t *testing.T) {
 					t.Error(err)
 				}
 			}), made.ID)
-			wantFault(t, err, fault.NotFound, "tunnel does not exist")
+			faulttest.Want(t, err, fault.NotFound, "tunnel does not exist")
 			w.run(gone.ID)
 			w.wantThere()
 			w.wantClaims(made.ID)
@@ -124,5 +125,5 @@ func TestProjectThatIsDeletedMeanwhileIsNotNamed(t *testing.T) {
 			t.Error(err)
 		}
 	}).Configure(w.request(), acme, made.ID, []tunnels.Spec{service("orders", "http://a")})
-	wantFault(t, err, fault.Invalid, "no such project")
+	faulttest.Want(t, err, fault.Invalid, "no such project")
 }

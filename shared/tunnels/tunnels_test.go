@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
@@ -151,13 +152,6 @@ func (w *world) wantClaims(id string, want ...string) {
 	}
 }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v, want a fault %v with %q", err, kind, text)
-	}
-}
-
 func TestTokenLeadsToItsTunnelUntilItIsRotated(t *testing.T) {
 	w := newWorld(t)
 	made, other := w.create(acme, "office"), w.create(evil, "office")
@@ -223,7 +217,7 @@ func TestAccountHasItsTunnelsAndNoMoreThanItMay(t *testing.T) {
 		last = w.create(acme, fmt.Sprintf("tunnel-%03d", n))
 	}
 	_, err := w.Create(w.request(), acme, "one-more")
-	wantFault(t, err, fault.Invalid, "100 tunnels")
+	faulttest.Want(t, err, fault.Invalid, "100 tunnels")
 	w.create(evil, "one-more")
 	if _, err := w.Delete(w.request(), acme, last.ID); err != nil {
 		t.Fatal(err)
@@ -255,11 +249,11 @@ func TestLimitedKeysAndOtherAccountsSeeNoTunnels(t *testing.T) {
 			_, deleted := w.Delete(w.request(), o, made.ID)
 			_, followed := w.Provisioning(t.Context(), o, made.ID, begun.ID)
 			for _, err := range []error{read, rotated, configured, configure, deleted, followed} {
-				wantFault(t, err, fault.NotFound, "does not exist")
+				faulttest.Want(t, err, fault.NotFound, "does not exist")
 			}
 			if o.AccountID == "a-1" {
 				_, err := w.Create(w.request(), o, "mine")
-				wantFault(t, err, fault.NotFound, "limited")
+				faulttest.Want(t, err, fault.NotFound, "limited")
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/variables"
 )
@@ -38,10 +39,10 @@ func TestDeletedVariableIsGoneAndItsNameAndPlaceAreFree(t *testing.T) {
 		if err := w.Delete(w.request(), at("main"), "V_0"); err != nil {
 			t.Fatal(err)
 		}
-		wantFault(t, w.Delete(w.request(), at("main"), "V_0"), fault.NotFound, "variable")
+		faulttest.Want(t, w.Delete(w.request(), at("main"), "V_0"), fault.NotFound, "variable")
 		w.create("main", variables.NewVariable{Name: "V_0", Value: "2"})
 		_, err := w.Create(w.request(), at("main"), variables.NewVariable{Name: "ONE_MORE"})
-		wantFault(t, err, fault.Invalid, "100 variables")
+		faulttest.Want(t, err, fault.Invalid, "100 variables")
 	}
 	if got := w.resolve("main"); got["V_0"] != "2" || len(got) != variables.MaxVariables {
 		t.Errorf("resolved %v", got)
@@ -55,7 +56,7 @@ func TestProjectThatIsBeingDeletedTakesNoVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := w.Create(w.request(), at("main"), variables.NewVariable{Name: "A"})
-	wantFault(t, err, fault.NotFound, "project")
+	faulttest.Want(t, err, fault.NotFound, "project")
 	_, err = w.List(w.request(), at("main"))
-	wantFault(t, err, fault.NotFound, "project")
+	faulttest.Want(t, err, fault.NotFound, "project")
 }

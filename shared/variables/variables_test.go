@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
@@ -92,13 +93,6 @@ func (w *world) resolve(branch string) map[string]string {
 		w.Fatal(err)
 	}
 	return all
-}
-
-func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
-	t.Helper()
-	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
-	}
 }
 
 func TestCreatedVariableIsResolved(t *testing.T) {
@@ -207,7 +201,7 @@ func TestBadInputNamesTheField(t *testing.T) {
 				}
 				return
 			}
-			wantFault(t, err, fault.Invalid, tt.want)
+			faulttest.Want(t, err, fault.Invalid, tt.want)
 			for _, echo := range []string{tt.value, tt.variable, tt.branch} {
 				if len(echo) > 3 && strings.Contains(err.Error(), echo) {
 					t.Errorf("the error echoes the input: %v", err)
@@ -230,7 +224,7 @@ func TestNameInUseIsAConflict(t *testing.T) {
 	w := newWorld(t)
 	w.create("main", variables.NewVariable{Name: "A", Value: "1"})
 	_, err := w.Create(w.request(), at("main"), variables.NewVariable{Name: "A", Value: "2"})
-	wantFault(t, err, fault.Conflict, "")
+	faulttest.Want(t, err, fault.Conflict, "")
 	if got := w.resolve("main")["A"]; got != "1" {
 		t.Errorf("the value is %q after a refused change", got)
 	}
@@ -243,13 +237,13 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 	elsewhere.Project = "other"
 	elsewhere.Viewer = anything{}
 	_, err := w.Create(w.request(), elsewhere, variables.NewVariable{Name: "A"})
-	wantFault(t, err, fault.NotFound, "project")
+	faulttest.Want(t, err, fault.NotFound, "project")
 	for _, name := range []string{"B", "a", "", "GATEWRIGHT_X", strings.Repeat("A", 5000)} {
 		_, err := w.Update(w.request(), at("main"), name, new("2"))
-		wantFault(t, err, fault.NotFound, "variable")
+		faulttest.Want(t, err, fault.NotFound, "variable")
 	}
 	_, err = w.Update(w.request(), at("other"), "A", new("2"))
-	wantFault(t, err, fault.NotFound, "variable")
+	faulttest.Want(t, err, fault.NotFound, "variable")
 }
 
 // interrupted has something happen before the next commit, once.
@@ -281,7 +275,7 @@ func TestUpdateMakesNoVariable(t *testing.T) {
 		Table: storetest.Over(t, &interrupted{w.memory, gone}), Key: root{}, Now: func() time.Time { return w.now },
 	})
 	_, err := late.Update(w.request(), at("main"), "A", new("2"))
-	wantFault(t, err, fault.NotFound, "variable")
+	faulttest.Want(t, err, fault.NotFound, "variable")
 	if got := w.resolve("main"); len(got) > 0 {
 		t.Errorf("resolved %v", got)
 	}
@@ -349,7 +343,7 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 	w.create("other", variables.NewVariable{Name: "A"})
 	for name := range w.resolve("main") {
 		_, err := w.Create(w.request(), at("main"), variables.NewVariable{Name: name})
-		wantFault(t, err, fault.Conflict, "")
+		faulttest.Want(t, err, fault.Conflict, "")
 	}
 }
 
@@ -358,7 +352,7 @@ func TestRefusedVariableDoesNotCount(t *testing.T) {
 	w.create("main", variables.NewVariable{Name: "FIRST"})
 	for range 150 {
 		_, err := w.Create(w.request(), at("main"), variables.NewVariable{Name: "FIRST"})
-		wantFault(t, err, fault.Conflict, "")
+		faulttest.Want(t, err, fault.Conflict, "")
 	}
 	for k := range variables.MaxVariables - 1 {
 		w.create("main", variables.NewVariable{Name: fmt.Sprint("V_", k)})
