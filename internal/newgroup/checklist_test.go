@@ -52,11 +52,7 @@ var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)
 // of the tree: few commands make a group that every guard has looked at, and
 // touch nothing but its own and one line.
 func TestGroupIsAddedByTheCheckList(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join(repository, contributes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(document), heading)
+	steps, err := readme.Page(filepath.Join(repository, contributes), heading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -34,6 +35,25 @@ type Step struct {
 	Commands string
 	// Want is what the step prints, "" for anything.
 	Want string
+}
+
+// Page returns the steps below a heading of a file, as Steps does, with what differs here put in their commands by
+// here, nil for nothing.
+func Page(path, heading string, here *strings.Replacer) ([]Step, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // G304: a document of the repository
+	if err != nil {
+		return nil, err
+	}
+	steps, err := Steps(string(text), heading)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range steps {
+		if here != nil {
+			steps[i].Commands = here.Replace(steps[i].Commands)
+		}
+	}
+	return steps, nil
 }
 
 // Steps returns the steps below a heading, up to the next one of its level or

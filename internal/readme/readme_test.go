@@ -3,6 +3,7 @@ package readme
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,23 @@ func TestStepsAreTheShellBlocksUnderOneHeading(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestPageSaysWhatIsHereAndWhichFileHasNoSteps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, here := range map[string]*strings.Replacer{"name=world": nil, "name=here": strings.NewReplacer("world", "here")} {
+		if got, err := Page(path, "Five minutes", here); err != nil || len(got) != 3 || !strings.HasPrefix(got[0].Commands, name) {
+			t.Errorf("want %s: got %+v, %v", name, got, err)
+		}
+	}
+	for path, want := range map[string]string{path: path, path + "-not": path + "-not"} {
+		if _, err := Page(path, "No such heading", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

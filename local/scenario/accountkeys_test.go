@@ -15,22 +15,15 @@ func TestPageOfAccountKeys(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/account-keys.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "Commands")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
+	steps, err := readme.Page("../../docs/account-keys.md", "Commands", here)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := readme.Run(t.Context(), "../..", os.Environ(), steps); err != nil {
 		t.Fatal(err)

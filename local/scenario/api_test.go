@@ -46,11 +46,7 @@ func TestCardsOfTheDocs(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "Found by MCP clients")
+	steps, err := readme.Page("../../docs/api.md", "Found by MCP clients", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

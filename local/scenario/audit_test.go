@@ -60,22 +60,15 @@ func TestAuditLogsCommands(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/audit-logs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "The audit log")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
+	steps, err := readme.Page("../../docs/audit-logs.md", "The audit log", here)
+	if err != nil {
+		t.Fatal(err)
 	}
 	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
 	if _, err := readme.Run(t.Context(), "../..", env, steps); err != nil {

@@ -27,14 +27,6 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 			if page == "mtls-certificates.md" && os.Getenv(varFunctions) != "" {
 				t.Skip("functions in processes of their own do not get the variable that names the upstream's CA")
 			}
-			text, err := os.ReadFile("../../docs/" + page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			steps, err := readme.Steps(string(text), "Try it")
-			if err != nil {
-				t.Fatal(err)
-			}
 			dir := t.TempDir()
 			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "warehouse", "ca.pem"))
 			p := running(t, dir, "dist/local")
@@ -46,8 +38,9 @@ func TestCertificatesAreAsDocumented(t *testing.T) {
 			here := strings.NewReplacer(
 				"http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", ":9443", ":"+secure.Port(), "9444", port,
 			)
-			for i := range steps {
-				steps[i].Commands = here.Replace(steps[i].Commands)
+			steps, err := readme.Page("../../docs/"+page, "Try it", here)
+			if err != nil {
+				t.Fatal(err)
 			}
 			if _, err := readme.Run(t.Context(), "../..", os.Environ(), steps); err != nil {
 				t.Fatal(err)

@@ -27,14 +27,6 @@ func TestNamesOfDeploymentsNeedNoDNS(t *testing.T) {
 			t.Skip("it needs ", program)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(repository, "docs", "local-run.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "The names of deployments")
-	if err != nil {
-		t.Fatal(err)
-	}
 	in := installation
 	deployed := in.deploy(t, unique(t, "hello"), "main", project(t, []route{
 		{path: "/health", method: "get", handler: "urlForwardHandler", options: map[string]any{"baseUrl": newUpstream(t)}},
@@ -44,8 +36,9 @@ func TestNamesOfDeploymentsNeedNoDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	here := strings.NewReplacer("hello-main-0a1b2c3.localhost:9001", there.Host, "127.0.0.1:9001", "127.0.0.1:"+there.Port())
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
+	steps, err := readme.Page(filepath.Join(repository, "docs", "local-run.md"), "The names of deployments", here)
+	if err != nil {
+		t.Fatal(err)
 	}
 	const fetched = `const url = new URL(process.argv[2])
 console.log((await fetch("http://127.0.0.1:" + url.port + url.pathname, { headers: { Host: url.host } })).status)`

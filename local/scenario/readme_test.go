@@ -23,17 +23,6 @@ func TestReadmeFiveMinutes(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "Five minutes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if steps[0].Commands != "make run" {
-		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
-	}
 	proxy := failingProxy(t)
 	p := running(t, cmp.Or(os.Getenv(varOffline), t.TempDir()), append(append([]string{"env"}, proxy...), "make", "run")...)
 	// What differs here: free ports, and folders of the test's own.
@@ -42,10 +31,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 		".gatewright/", p.Data()+"/",
 		"examples/hello", sampleWithUpstream(t, "hello", free.Address(t).String()),
 	)
-	steps = steps[1:]
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
-	}
+	steps := afterStart(t, "Five minutes", here)
 	env := append(append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data()), proxy...)
 	if _, err := readme.Run(t.Context(), "../..", env, steps); err != nil {
 		t.Fatal(err)
@@ -58,17 +44,6 @@ func TestReadmeTunnel(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "A service that only your machine sees")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if steps[0].Commands != "make run" {
-		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
-	}
 	p := running(t, t.TempDir(), "make", "run")
 	service := free.Address(t).String()
 	here := strings.NewReplacer(
@@ -76,13 +51,23 @@ func TestReadmeTunnel(t *testing.T) {
 		".gatewright/", p.Data()+"/",
 		"examples/hello", sampleWithUpstream(t, "hello", service),
 	)
-	steps = steps[1:]
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
-	}
+	steps := afterStart(t, "A service that only your machine sees", here)
 	if _, err := readme.Run(t.Context(), "../..", withoutMake(os.Environ()), steps); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// afterStart are the README's steps under a heading, but for the first of them, which starts the product.
+func afterStart(t *testing.T, heading string, here *strings.Replacer) []readme.Step {
+	t.Helper()
+	steps, err := readme.Page("../../README.md", heading, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps[0].Commands != "make run" {
+		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
+	}
+	return steps[1:]
 }
 
 // sampleWithUpstream copies one of examples/ for an upstream at another address. What it finds

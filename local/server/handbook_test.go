@@ -17,11 +17,8 @@ import (
 // commands as they stand there.
 func TestHandbook(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(repository, "docs", "one-server.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := readme.Steps(string(text), "Start it")
+	page := filepath.Join(repository, "docs", "one-server.md")
+	start, err := readme.Page(page, "Start it", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,18 +32,15 @@ func TestHandbook(t *testing.T) {
 			t.Errorf("the page sets %s, which the test's server is started without", name)
 		}
 	}
+	elsewhere := t.TempDir()
+	here := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators)
 	var steps []readme.Step
 	for _, heading := range []string{"Accounts, backups, stops", "Upgrade", "Watch"} {
-		more, err := readme.Steps(string(text), heading)
+		more, err := readme.Page(page, heading, here)
 		if err != nil {
 			t.Fatal(err)
 		}
 		steps = append(steps, more...)
-	}
-	elsewhere := t.TempDir()
-	its := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators)
-	for i := range steps {
-		steps[i].Commands = its.Replace(steps[i].Commands)
 	}
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {

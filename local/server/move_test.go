@@ -32,17 +32,10 @@ import (
 // one machine is served by another one after it was there.
 func TestMoveToAWSAndBack(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(repository, "docs", "one-server.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "Move to AWS and back")
-	if err != nil {
-		t.Fatal(err)
-	}
 	elsewhere := t.TempDir()
-	for i := range steps {
-		steps[i].Commands = strings.ReplaceAll(steps[i].Commands, "/elsewhere", elsewhere)
+	steps, err := readme.Page(filepath.Join(repository, "docs", "one-server.md"), "Move to AWS and back", strings.NewReplacer("/elsewhere", elsewhere))
+	if err != nil {
+		t.Fatal(err)
 	}
 	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"="+config.NoAddr)
 	account, key := s.key(), strings.TrimSpace(s.command("account", "create", "acme"))

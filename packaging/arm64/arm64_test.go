@@ -52,20 +52,13 @@ func TestFiveMinutesOnARM64(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	text, err := os.ReadFile(filepath.Join(repository, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, err := readme.Steps(string(text), "Five minutes")
+	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "examples/hello", sample(t))
+	steps, err := readme.Page(filepath.Join(repository, "README.md"), "Five minutes", here)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if steps[0].Commands != "make run" {
 		t.Fatalf("the first step is no longer make run, but %s", steps[0].Commands)
-	}
-	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "examples/hello", sample(t))
-	for i := range steps {
-		steps[i].Commands = here.Replace(steps[i].Commands)
 	}
 	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
 	if _, err := readme.Run(t.Context(), repository, env, steps[1:]); err != nil {
