@@ -3,5 +3,5 @@
 // once. When it dies halfway, functions/operations goes on with it.
 //
 // No route calls it. Which archive begins a build is in package deployments, what
-// a build is in package builds; here is only S3's event.
+// a build is in package builds; here is only S3's event, in handler.go.
 package builder

@@ -4,7 +4,8 @@
 // that New gives.
 //
 // What is here is wiring alone. Read gateway.go, New first; edge.go and stream.go
-// are the two ways behind API Gateway: whole answers, and answers as they come.
+// are the two ways behind API Gateway: whole answers, and answers as they come; process.go is the gateway as a
+// process of its own (package container).
 package gateway
 
 import (

@@ -4,7 +4,7 @@
 // the new.
 //
 // What it is not: it does not know what the files mean; packages rootkey,
-// emulator and main do.
+// emulator and product do.
 //
 // Read datadir.go first, then state.go. The rules are those of design,
 // section 9: .gatewright/ continues after any kind of stop.

@@ -2,7 +2,7 @@
 // tests that use it from outside: on free ports, in a directory of theirs,
 // until they stop or kill it.
 //
-// It is not the local run, which is package main in local; it starts that.
+// It is not the local run, which is package product; it starts that, by its binary.
 //
 // Read instance.go; ask.go is its management API, turns.go has account keys for loads,
 // usage.go what the process takes.

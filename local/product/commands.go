@@ -8,7 +8,7 @@
 //
 // Read commands.go for the commands, run.go for a run, settings.go for what differs between a laptop
 // and a server, names.go for what answers at which name of a domain; database.go, bucket.go and
-// services.go for what is opened and wired, administration.go for commands that
+// services.go for what is opened and wired, watch.go for what operators ask, administration.go for commands that
 // work on an installation. The rules are those of design, section 9.
 package product
 

@@ -7,7 +7,7 @@
 // own affair.
 //
 // Read supervise.go first, then log.go. The rules are those of design, section
-// 9, and of issue part 8: restarted if they die, ended with us, never orphaned.
+// 9: restarted if they die, ended with us, never orphaned.
 package supervise
 
 import (

@@ -2,6 +2,8 @@
 // text form: prefix_<32 base62>_<8 hex CRC-32> (contract 3.4, design section 5).
 // A scanner finds one by its prefix and checksum, and an edge refuses a mistyped
 // one without reading the table. Underscores let a double-click select all of it.
+//
+// Read this file; within.go finds credentials in other texts.
 package credential
 
 import (

@@ -3,7 +3,8 @@
 //
 // What it is not: a file system. Packages os and vfs are.
 //
-// disk_unix.go and disk_windows.go hold what differs.
+// Read disk.go first; disk_unix.go and disk_windows.go hold what differs, map_unix.go and map_windows.go map a file
+// into memory.
 package disk
 
 import (

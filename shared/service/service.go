@@ -8,7 +8,10 @@
 // answers, with nothing in between, is no service: it is a function (packages api
 // and trigger), which costs nothing while nobody asks.
 //
-// A declaration names one port, at which everything is asked, its health too:
+// The relay is one. The gateway is another where an installation has it as a process beside the function of its name
+// (Beside), with addresses that the relay has none of: one by plain HTTP, and one for its operators.
+//
+// A declaration names one port for clients, at which its health is asked too:
 //
 //	var Service = service.Service{
 //		Name:   "relay",
@@ -18,12 +21,14 @@
 //		Copies: 2,
 //		Peers:  true,
 //		Drain:  110 * time.Second,
-//		Uses:   []api.Use{api.GetItem, api.RootKey},
+//		Uses:   []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 //		Listen:      config.VarRelayAddr,
 //		Certificate: config.VarRelayCertificate,
 //	}
 //
-// Its rules are those of design, sections 2 and 7.
+// Read this file for what is declared and what a process does. Package host runs one at its listeners, package container
+// is its main on a machine or in a task of ECS, packages admin and health answer who asks how it does. Its rules are
+// those of design, sections 2 and 7.
 package service
 
 import (

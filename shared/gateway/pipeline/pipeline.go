@@ -4,7 +4,7 @@
 //
 // It holds no station itself (packages policy and handler do) and knows no
 // listener: package gateway makes exchanges of requests and writes responses.
-// An exchange can also be made inside the process, as MCP tool calls will.
+// An exchange can also be made inside the process, as calls of MCP tools are.
 //
 // Read this file, then exchange.go.
 package pipeline

@@ -4,7 +4,7 @@
 // What it is not: it seals nothing. Package seal does, with the key that the
 // source made here gives it; on a laptop it takes seal.OpenFile instead.
 //
-// This file is all of it. The reasons are in docs/decisions/0004-one-root-key.md.
+// Read this file; move.go is for an installation that moves into AWS or out of it. The reasons are in docs/decisions/0004-one-root-key.md.
 package rootkey
 
 import (
