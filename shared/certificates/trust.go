@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -54,7 +53,7 @@ var errUntrusted = fault.New(fault.Unauthenticated, "The client's certificate le
 type Trust struct {
 	table   *store.Table
 	now     func() time.Time
-	flights singleflight.Group
+	flights flight.Group[*trusted]
 
 	mu    sync.Mutex
 	known map[string]*trusted
@@ -232,21 +231,11 @@ func (t *Trust) of(ctx context.Context, accountID string) (*trusted, error) {
 			return nil, its.failure
 		}
 	}
-	// One look for all who ask, which does not end with the first of them.
-	flight := t.flights.DoChan(accountID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
+	return t.flights.Do(ctx, accountID, readTimeout, func(ctx context.Context) (*trusted, error) {
 		its := t.look(ctx, accountID, t.find(accountID))
 		t.keep(accountID, its)
 		return its, its.failure
 	})
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case result := <-flight:
-		its, _ := result.Val.(*trusted)
-		return its, result.Err
-	}
 }
 
 func (t *Trust) find(accountID string) *trusted {

@@ -44,9 +44,7 @@ func (d *Directory) challengeOf(ctx context.Context, hostname string) (challenge
 			return known.challenge, nil
 		}
 	}
-	flight := d.flights.DoChan("challenge "+hostname+" "+its.change, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
+	found, err := d.challenges.Do(ctx, hostname+" "+its.change, readTimeout, func(ctx context.Context) (*lookedUp, error) {
 		found := &lookedUp{looked: d.now()}
 		if err := d.table.Get(ctx, challengeKey(hostname), &found.challenge); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, fmt.Errorf("read the challenge of a custom domain: %w", err)
@@ -57,16 +55,10 @@ func (d *Directory) challengeOf(ctx context.Context, hostname string) (challenge
 		its.challenge.Store(found)
 		return found, nil
 	})
-	select {
-	case <-ctx.Done():
-		return challenge{}, context.Cause(ctx)
-	case result := <-flight:
-		found, ok := result.Val.(*lookedUp)
-		if !ok {
-			return challenge{}, result.Err
-		}
-		return found.challenge, nil
+	if err != nil {
+		return challenge{}, err
 	}
+	return found.challenge, nil
 }
 
 // lookedUp is a challenge as it was at a time.

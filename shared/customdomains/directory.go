@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -54,7 +55,10 @@ type Directory struct {
 
 	names   atomic.Pointer[index]
 	failed  atomic.Pointer[failure]
-	flights singleflight.Group
+	flights singleflight.Group // of names
+
+	entries    flight.Group[*entry]
+	challenges flight.Group[*lookedUp]
 
 	mu    sync.Mutex
 	hosts map[string]*entry
@@ -161,10 +165,7 @@ func (d *Directory) find(ctx context.Context, hostname string) (*entry, error) {
 	if its := d.kept(hostname); its != nil && its.change == change {
 		return its, nil
 	}
-	// One read for all who ask, which does not end with the first of them.
-	flight := d.flights.DoChan("host "+hostname+" "+change, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
+	return d.entries.Do(ctx, hostname+" "+change, readTimeout, func(ctx context.Context) (*entry, error) {
 		its := &entry{change: change}
 		if err := d.table.Get(ctx, hostKey(hostname), &its.host); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, fmt.Errorf("read what a custom domain serves: %w", err)
@@ -172,13 +173,6 @@ func (d *Directory) find(ctx context.Context, hostname string) (*entry, error) {
 		d.keep(hostname, its)
 		return its, nil
 	})
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case result := <-flight:
-		its, _ := result.Val.(*entry)
-		return its, result.Err
-	}
 }
 
 func (d *Directory) kept(hostname string) *entry {

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -31,7 +30,7 @@ const (
 type Directory struct {
 	table   *store.Table
 	now     func() time.Time
-	flights singleflight.Group
+	flights flight.Group[*customer]
 
 	mu        sync.Mutex
 	customers map[customerID]*customer
@@ -58,22 +57,13 @@ func (d *Directory) Standing(ctx context.Context, accountID, bucketID, customerK
 	if its := d.remembered(id); its != nil {
 		return its.standing(d.now())
 	}
-	// One look for all who ask, which does not end with the first of them.
-	flight := d.flights.DoChan(fmt.Sprintf("%q %q %q", accountID, bucketID, customerKey), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
+	its, err := d.flights.Do(ctx, fmt.Sprintf("%q %q %q", accountID, bucketID, customerKey), readTimeout, func(ctx context.Context) (*customer, error) {
 		return d.look(ctx, id)
 	})
-	select {
-	case <-ctx.Done():
-		return Standing{}, context.Cause(ctx)
-	case result := <-flight:
-		its, ok := result.Val.(*customer)
-		if result.Err != nil || !ok {
-			return Standing{}, result.Err
-		}
-		return its.standing(d.now())
+	if err != nil {
+		return Standing{}, err
 	}
+	return its.standing(d.now())
 }
 
 // remembered gives what is known of a customer, nil for nothing that is fresh.

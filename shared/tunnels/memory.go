@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"github.com/gatewright/gatewright/shared/flight"
 )
 
 // memory remembers what was read for Staleness, in maxRemembered answers. It is safe for
 // concurrent use; now has to be set.
 type memory[V any] struct {
 	now     func() time.Time
-	flights singleflight.Group
+	flights flight.Group[V]
 
 	mu      sync.Mutex
 	answers map[string]answer[V]
@@ -24,31 +24,20 @@ type answer[V any] struct {
 	value  V
 }
 
-// get gives the answer of a key, by read where none is fresh: one read for all who ask, which
-// does not end with the first of them. After an error nothing is remembered.
+// get gives the answer of a key, by read where none is fresh: one read for all who ask. After an error nothing
+// is remembered.
 func (m *memory[V]) get(ctx context.Context, key string, read func(ctx context.Context) (V, error)) (V, error) {
 	if its, ok := m.fresh(key); ok {
 		return its, nil
 	}
-	flight := m.flights.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
+	return m.flights.Do(ctx, key, readTimeout, func(ctx context.Context) (V, error) {
 		begun := m.now()
 		value, err := read(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			m.keep(key, answer[V]{begun, value})
 		}
-		m.keep(key, answer[V]{begun, value})
-		return value, nil
+		return value, err
 	})
-	select {
-	case <-ctx.Done():
-		var none V
-		return none, context.Cause(ctx)
-	case result := <-flight:
-		value, _ := result.Val.(V)
-		return value, result.Err
-	}
 }
 
 func (m *memory[V]) fresh(key string) (value V, ok bool) {
