@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -204,7 +206,11 @@ var ofTests = [...]string{
 
 // CheckNames returns an error that names each variable of environ (of entries
 // NAME=value) that looks like one of ours and is not read: a bound that is misspelt
-// would not hold, and nobody would know. local says that the local run reads them.
+// would not hold, and nobody would know. local says that the local run reads them. Whoever listens
+// does not start with such a name: `serve`, the local run, a gateway and a relay in processes of their own.
+//
+// What Kubernetes tells each container of a Service called gatewright, or gatewright-… , is none of ours
+// (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables).
 func CheckNames(environ []string, local bool) error {
 	var known, reserved []string
 	for _, s := range Settings() {
@@ -216,9 +222,9 @@ func CheckNames(environ []string, local bool) error {
 	}
 	var wrong []error
 	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
+		name, value, _ := strings.Cut(entry, "=")
 		switch {
-		case !strings.HasPrefix(name, prefix), slices.Contains(known, name), slices.ContainsFunc(ofTests[:], func(t string) bool {
+		case !strings.HasPrefix(name, prefix), slices.Contains(known, name), ofKubernetes(name, value), slices.ContainsFunc(ofTests[:], func(t string) bool {
 			return name == t || strings.HasSuffix(t, "_") && strings.HasPrefix(name, t)
 		}):
 		case slices.Contains(reserved, name):
@@ -230,6 +236,25 @@ func CheckNames(environ []string, local bool) error {
 	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(wrong...)
 }
+
+// ofKubernetes reports whether a variable is one that Kubernetes makes of a Service: its address, or one of its ports. Values
+// tell, since one with nothing but PORT after our prefix is a guess that people make too.
+func ofKubernetes(name, value string) bool {
+	_, wrong := netip.ParseAddr(value)
+	_, noPort := strconv.ParseUint(value, 10, 16)
+	switch {
+	case strings.HasSuffix(name, "_SERVICE_HOST"):
+		return wrong == nil
+	case strings.HasSuffix(name, "_SERVICE_PORT"):
+		return noPort == nil
+	case servicePort.MatchString(name): // the name of a port is after the first, and those of one port come with it
+		return true
+	}
+	return strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
+}
+
+// servicePort is what names of variables of a Service end with, beside those that its first port has.
+var servicePort = regexp.MustCompile(`_(SERVICE_PORT_[A-Z0-9_]+|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // correction says what to do about a name that is none, and names the one that was meant where that can be told: the one that
 // fewest changes of a letter lead to, of one letter in three at most.

@@ -77,6 +77,9 @@ func TestNameThatIsNoSettingIsTold(t *testing.T) {
 		{"GATEWRIGHT_ANNOUNCE=secret", true, []string{"GATEWRIGHT_ANNOUNCE is for functions in Lambda and for gateways"}},
 		{"GATEWRIGHT_ADMIN_ADDR=x GATEWRIGHT_ANNOUNCE=1s", false, nil},
 		{"GATEWRIGHT_TABLE=x GATEWRIGHT_STREAMING=true", false, nil},
+		{"GATEWRIGHT_SERVICE_HOST=10.0.0.11 GATEWRIGHT_GATEWAY_SERVICE_HOST=fd00::1 GATEWRIGHT_SERVICE_PORT=443 GATEWRIGHT_SERVICE_PORT_ADMIN=8081 GATEWRIGHT_PORT=tcp://10.0.0.11:443", false, nil},
+		{"GATEWRIGHT_PORT_443_TCP=tcp://10.0.0.11:443 GATEWRIGHT_PORT_443_TCP_PROTO=tcp GATEWRIGHT_PORT_443_TCP_PORT=443 GATEWRIGHT_PORT_443_TCP_ADDR=10.0.0.11", true, nil},
+		{"GATEWRIGHT_PORT=8080 GATEWRIGHT_SERVICE_HOST=secret", false, []string{"no setting GATEWRIGHT_PORT", "no setting GATEWRIGHT_SERVICE_HOST"}},
 		{"GATEWRIGHT_STREAMNG=secret", false, []string{"did you mean GATEWRIGHT_STREAMING?"}},
 	} {
 		err := config.CheckNames(strings.Fields(tt.environ), tt.local)

@@ -54,14 +54,17 @@ func Start(ctx context.Context, s service.Service, open Open) {
 // Serve runs a service until ctx ends, and drains it then. What goes wrong is logged too, so that who calls it has
 // only to end with another status than 0.
 func Serve(ctx context.Context, s service.Service, open Open) error {
-	err := run(ctx, s, open, os.Getenv, os.Stdout)
+	err := run(ctx, s, open, os.Environ(), os.Getenv, os.Stdout)
 	if err != nil {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).ErrorContext(ctx, "the service ends", "service", s.Name, "error", err)
 	}
 	return err
 }
 
-func run(ctx context.Context, s service.Service, open Open, getenv func(string) string, log io.Writer) error {
+func run(ctx context.Context, s service.Service, open Open, environ []string, getenv func(string) string, log io.Writer) error {
+	if err := config.CheckNames(environ, false); err != nil {
+		return fmt.Errorf("read the environment: %w", err)
+	}
 	lines, written := logOf(log)
 	defer written()
 	parts, err := cloud.OpenAs("gatewright-"+s.Name, credentials(agentOrigin, getenv), getenv, lines)
@@ -75,9 +78,6 @@ func run(ctx context.Context, s service.Service, open Open, getenv func(string) 
 	settings, err := settingsOf(getenv)
 	if err != nil {
 		return fmt.Errorf("read the environment: %w", err)
-	}
-	if err := config.CheckNames(os.Environ(), false); err != nil {
-		parts.Log.WarnContext(ctx, "a setting is not read", "error", err)
 	}
 	address, err := addressOf(ctx, s, getenv)
 	if err != nil {

@@ -87,7 +87,7 @@ func startedAs(t *testing.T, e *echo, process service.Process, getenv func(strin
 		err := run(ctx, declared(), func(_ installation.Parts, address string) (service.Process, error) {
 			e.address = address
 			return process, nil
-		}, getenv, lines)
+		}, nil, getenv, lines)
 		_ = lines.CloseWithError(fmt.Errorf("the service has ended: %w", errors.Join(err, io.EOF)))
 		ended <- err
 	}()
@@ -205,6 +205,7 @@ func TestServiceThatCannotBeIsRefused(t *testing.T) {
 		"no key":             {map[string]string{config.VarRelayCertificate: one.PEM()}, config.VarRelayCertificate},
 		"another's key":      {map[string]string{config.VarRelayCertificate: one.PEM() + other.KeyPEM(t)}, config.VarRelayCertificate},
 		"no table":           {map[string]string{config.VarTable: ""}, config.VarTable},
+		"a name misspelt":    {map[string]string{config.VarRelayCertificate: good, "GATEWRIGHT_CONNECTION": "a-secret"}, "did you mean GATEWRIGHT_CONNECTIONS?"},
 		"no region":          {map[string]string{"AWS_REGION": ""}, "AWS_REGION"},
 		"a bound":            {map[string]string{config.VarRelayCertificate: good, config.VarHeaderBytes: "a-secret"}, config.VarHeaderBytes},
 		"no metadata":        {map[string]string{config.VarRelayCertificate: good, varMetadata: gone.URL}, "404"},
@@ -213,13 +214,17 @@ func TestServiceThatCannotBeIsRefused(t *testing.T) {
 		"no address's text":  {map[string]string{config.VarRelayCertificate: good, listenAt: "a-secret"}, listenAt},
 		"a port that is not": {map[string]string{config.VarRelayCertificate: good, listenAt: "127.0.0.1:99999"}, listenAt},
 	} {
+		var environ []string
+		for name, value := range c.env {
+			environ = append(environ, name+"="+value)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		err := run(ctx, declared(), func(installation.Parts, string) (service.Process, error) {
 			cancel() // it has come too far
 			e := newEcho()
 			close(e.drained)
 			return e, nil
-		}, task(c.env), io.Discard)
+		}, environ, task(c.env), io.Discard)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a-secret") {
 			t.Errorf("%s: error %v, want one with %s", name, err, c.want)
