@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
@@ -124,7 +123,7 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 // Options are what a gateway takes from the process that it is a part of.
 type Options struct {
 	// Refused are addresses that no project may reach even where private ones are allowed: our
-	// own. Those of emulators are among them in any case.
+	// own. Those of emulators, and what the parts have as Unasked, are among them in any case.
 	Refused []netip.AddrPort
 	// Services carries requests to services behind tunnels, nil for an installation without a
 	// relay.
@@ -152,7 +151,9 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Subscriptions: subscriptions,
 		Quotas:        counters,
 		Upstream: upstream.New(upstream.Options{
-			Guard:    upstream.Guard{AllowPrivate: p.Config.PrivateUpstreams, Refuse: append(Emulators(p.Config), o.Refused...)},
+			Guard: upstream.Guard{
+				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused, Endpoints: upstream.NewEndpoints(append(Emulators(p.Config), p.Unasked...)...),
+			},
 			Services: o.Services,
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
@@ -212,36 +213,16 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
 }
 
-// Emulators returns the addresses of those that a configuration names, as far as it has them.
-func Emulators(c config.Config) []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint} {
+// Emulators returns the addresses, host:port, of those that a configuration names. S3PublicEndpoint is not
+// among them: clients are sent there.
+func Emulators(c config.Config) []string {
+	var out []string
+	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint, c.BedrockEndpoint} {
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Host == "" {
 			continue
 		}
-		port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
-		if err != nil {
-			continue
-		}
-		if a, err := netip.ParseAddr(u.Hostname()); err == nil && !a.Unmap().IsLoopback() && !a.IsUnspecified() {
-			out = append(out, netip.AddrPortFrom(a, uint16(port)))
-		} else if err == nil || u.Hostname() == "localhost" {
-			out = append(out, thisMachine(uint16(port))...)
-		}
-	}
-	return out
-}
-
-// thisMachine is a port of each address that this machine has now. What is asked at the loopback may listen on
-// all of them.
-func thisMachine(port uint16) []netip.AddrPort {
-	out := []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), netip.AddrPortFrom(netip.IPv6Loopback(), port)}
-	own, _ := net.InterfaceAddrs() // none: the loopback is what there is in any case
-	for _, a := range own {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() {
-			out = append(out, netip.AddrPortFrom(p.Addr().WithZone(""), port))
-		}
+		out = append(out, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
 	}
 	return out
 }

@@ -1,62 +1,49 @@
-package gateway
+package gateway_test
 
 import (
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
-	"slices"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/shared/project"
 )
 
-// TestOperatorsAreNoUpstream at any address by which this machine reaches them.
-func TestOperatorsAreNoUpstream(t *testing.T) {
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]string{
-		"":               "",
-		":9100":          "127.0.0.1:9100 [::1]:9100",
-		"0.0.0.0:9100":   "127.0.0.1:9100 [::1]:9100",
-		"[::]:9100":      "127.0.0.1:9100 [::1]:9100",
-		"localhost:9100": "127.0.0.1:9100 [::1]:9100",
-		"127.0.0.5:9100": "127.0.0.1:9100 [::1]:9100", // to a guard each of the loopback is all of it
-		"10.0.0.5:9100":  "10.0.0.5:9100",
-		"127.0.0.1:0":    "", // a port of 0 is every port to a guard
-		"nothing of use": "",
-	} {
-		got := Operators(text)
-		var first []netip.AddrPort
-		for one := range strings.FieldsSeq(want) {
-			first = append(first, netip.MustParseAddrPort(one))
-		}
-		if len(got) < len(first) || !slices.Equal(got[:len(first)], first) || len(first) < 2 && len(got) != len(first) {
-			t.Errorf("%q: %v, want %v", text, got, first)
-		}
-		for _, a := range own {
-			p := netip.MustParsePrefix(a.String())
-			if len(first) == 2 && !p.Addr().IsLoopback() && !slices.Contains(got, netip.AddrPortFrom(p.Addr().WithZone(""), first[0].Port())) {
-				t.Errorf("%q: %v is without this machine's %s", text, got, a)
-			}
+// TestOperatorsAndEmulatorsOfAProcessAreNoUpstream, at the port that the system has chosen, by any address of this machine
+// and by its names. It may call others at the same addresses.
+func TestOperatorsAndEmulatorsOfAProcessAreNoUpstream(t *testing.T) {
+	s := newSite(t, 10)
+	p := s.start()
+	_, operators, err := net.SplitHostPort(p.admin)
+	s.must(err)
+	emulator, err := url.Parse(s.endpoint)
+	s.must(err)
+	hosts := []string{"127.0.0.1", "127.0.0.2", "[::1]", "localhost"}
+	if name, err := os.Hostname(); err == nil {
+		if _, err := net.DefaultResolver.LookupHost(t.Context(), name); err == nil {
+			hosts = append(hosts, name)
 		}
 	}
-}
-
-// TestHealthIsBadFromTheSignalOn at the clients' port too, and nothing else is.
-func TestHealthIsBadFromTheSignalOn(t *testing.T) {
-	p := &process{gateway: &Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })}}
-	ask := func(path string) int {
-		w := httptest.NewRecorder()
-		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Code
+	upstream, err := url.Parse(s.upstream)
+	s.must(err)
+	var routes []project.Route
+	for _, host := range hosts {
+		routes = append(routes, route("/operators/"+host+"/readyz", "http://"+host+":"+operators), route("/emulators/"+host, "http://"+host+":"+emulator.Port()))
 	}
-	if got := ask(Beside.Health); got != http.StatusAccepted {
-		t.Errorf("it is %d", got)
+	s.deploy("curious-main-0a1b2c3", &project.Artifact{Routes: append(routes, route("/x", "http://127.0.0.1:"+upstream.Port()))})
+	for _, r := range routes {
+		status, err := p.askOf(http.DefaultClient, "curious-main-0a1b2c3", r.Path)
+		if s.must(err); status != http.StatusBadGateway {
+			t.Errorf("a project is answered %d by %s", status, r.Path)
+		}
 	}
-	p.Leave()
-	if health, other := ask(Beside.Health), ask("/x"); health != http.StatusServiceUnavailable || other != http.StatusAccepted {
-		t.Errorf("then it is %d, and others are answered %d", health, other)
+	if status, err := p.askOf(http.DefaultClient, "curious-main-0a1b2c3", "/x"); status != http.StatusOK || err != nil {
+		t.Errorf("its upstream answers %d, %v", status, err)
+	}
+	p.stop()
+	if refused := strings.Count(p.output.String(), "does not allow the address"); refused != len(routes) {
+		t.Errorf("of %d addresses %d are refused when they are dialled:\n%s", len(routes), refused, p.output.String())
 	}
 }

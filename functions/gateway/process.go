@@ -1,16 +1,11 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -46,26 +41,11 @@ func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Refused = append(o.Refused, Operators(cmp.Or(os.Getenv(Beside.Admin.Listen), Beside.Admin.Default))...)
 	made, err := New(p, o)
 	if err != nil {
 		return nil, err
 	}
 	return &process{gateway: made, domain: p.Config.DeploymentDomain(), log: p.Log}, nil
-}
-
-// Operators are where this machine reaches a process whose operators ask at address, host:port, nil for an
-// address of another form: no project is an operator, so that Options.Refused has them.
-func Operators(address string) []netip.AddrPort {
-	host, text, err := net.SplitHostPort(address)
-	port, wrong := strconv.ParseUint(text, 10, 16)
-	if err != nil || wrong != nil || port == 0 { // which would be all ports
-		return nil
-	}
-	if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().IsLoopback() && !a.IsUnspecified() {
-		return []netip.AddrPort{netip.AddrPortFrom(a, uint16(port))}
-	}
-	return thisMachine(uint16(port))
 }
 
 // process is a gateway that runs.

@@ -55,6 +55,8 @@ type site struct {
 	binary string
 	// held is sent to for each request that the upstream holds, until released is.
 	held, released chan struct{}
+	// upstream is its address, endpoint the emulator's of DynamoDB.
+	upstream, endpoint string
 }
 
 // held is the query of a request that the upstream holds.
@@ -91,36 +93,49 @@ func newSite(t *testing.T, limit int) *site {
 		}
 	}))
 	t.Cleanup(up.Close)
+	s.upstream, s.endpoint = up.URL, emulator.Endpoint
 
-	component := func(options string) project.Component {
-		return project.Component{Export: "urlForwardHandler", Module: "$import(@gatewright/runtime)", Options: json.RawMessage(options)}
-	}
-	a := &project.Artifact{
-		Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: shopName},
+	limited := route("/x", up.URL)
+	limited.Inbound = []string{"limit"}
+	s.deploy(shopName, &project.Artifact{
 		Policies: map[string]project.Policy{"limit": {
 			Name: "limit", Type: "rate-limit-inbound", Handler: component(fmt.Sprintf(`{"rateLimitBy":"all","requestsAllowed":%d,"timeWindowMinutes":525600,"mode":"strict"}`, limit)),
 		}},
-		Routes: []project.Route{{
-			Method: http.MethodGet, Path: "/x", PathMode: project.OpenAPIPath, Handler: component(`{"baseUrl":"` + up.URL + `"}`), Inbound: []string{"limit"}, CORSPolicy: "none",
-		}},
-	}
-	artifact, err := artifacts.Open(s.parts).Put(t.Context(), shopName, a)
-	s.must(err)
-	s.must(s.parts.Table.Commit(t.Context(),
-		store.Put(deployments.Key(shopName), deployments.Record{
-			Name: shopName, AccountID: "a-1", Project: "shop", Branch: "main", Kind: environment.Production, Latest: 1,
-			Served: &deployments.Served{Number: 1, Artifact: artifact},
-		}),
-		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"})))
+		Routes: []project.Route{limited},
+	})
 
 	s.env = append(os.Environ(), asProcess+"=yes",
 		config.VarTable+"=table", config.VarBucket+"=bucket", config.VarKeyFile+"="+key, config.VarPrivateUpstreams+"=true",
 		config.VarDeploymentURL+"=https://{deployment}."+processDomain, config.VarDynamoDBEndpoint+"="+emulator.Endpoint, config.VarS3Endpoint+"="+objects.URL,
 		config.VarTLSAddr+"=127.0.0.1:0", config.VarAdminAddr+"=127.0.0.1:0", config.VarAnnounce+"=2s",
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local")
+	var err error
 	s.binary, err = os.Executable()
 	s.must(err)
 	return s
+}
+
+func component(options string) project.Component {
+	return project.Component{Export: "urlForwardHandler", Module: "$import(@gatewright/runtime)", Options: json.RawMessage(options)}
+}
+
+// route leads from a path to an upstream.
+func route(path, to string) project.Route {
+	return project.Route{Method: http.MethodGet, Path: path, PathMode: project.OpenAPIPath, Handler: component(`{"baseUrl":"` + to + `"}`), CORSPolicy: "none"}
+}
+
+// deploy serves an artifact by a name that nobody has asked for.
+func (s *site) deploy(name string, a *project.Artifact) {
+	s.Helper()
+	a.Format, a.Identity = project.ArtifactFormat, project.Identity{AccountID: "a-1", Deployment: name}
+	artifact, err := artifacts.Open(s.parts).Put(s.Context(), name, a)
+	s.must(err)
+	s.must(s.parts.Table.Commit(s.Context(),
+		store.Put(deployments.Key(name), deployments.Record{
+			Name: name, AccountID: "a-1", Project: name, Branch: "main", Kind: environment.Production, Latest: 1,
+			Served: &deployments.Served{Number: 1, Artifact: artifact},
+		}),
+		store.Put(store.ProjectKey("a-1", name), deployments.Project{ID: "p-" + name, AccountID: "a-1", Name: name})))
 }
 
 // asProcess has the tests' own binary be the process: it is built of what is tested, planted
@@ -226,11 +241,15 @@ func (p *running) get(path string) (int, string) {
 func (p *running) ask(client *http.Client) (int, error) { return p.askFor(client, "/x") }
 
 func (p *running) askFor(client *http.Client, path string) (int, error) {
+	return p.askOf(client, shopName, path)
+}
+
+func (p *running) askOf(client *http.Client, deployment, path string) (int, error) {
 	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.address+path, nil)
 	if err != nil {
 		return 0, err
 	}
-	r.Host = shopName + "." + processDomain
+	r.Host = deployment + "." + processDomain
 	out, err := client.Do(r)
 	if err != nil {
 		return 0, err

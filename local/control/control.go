@@ -57,6 +57,7 @@ type Server struct {
 	Endpoint Endpoint
 
 	http *http.Server
+	addr net.Addr
 }
 
 // Listen begins to take commands, which ctx ends.
@@ -66,7 +67,7 @@ func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("listen for commands of this machine: %w", err)
 	}
-	s := &Server{Endpoint: Endpoint{Address: "http://" + l.Addr().String(), Token: rand.Text()}}
+	s := &Server{Endpoint: Endpoint{Address: "http://" + l.Addr().String(), Token: rand.Text()}, addr: l.Addr()}
 	s.http = &http.Server{
 		Handler: s.handler(run), ReadTimeout: strangerTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -75,6 +76,9 @@ func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) 
 	go func() { _ = s.http.Serve(l) }()
 	return s, nil
 }
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.addr }
 
 // Close ends it, and the commands that run.
 func (s *Server) Close() { _ = s.http.Close() }

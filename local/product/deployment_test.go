@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -145,6 +146,25 @@ func hostile(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(ts.MkAbs(args[0]+"/config"), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/config/routes.oas.json"),
 		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"`+name+`": {`+members.String()+`}}}`), 0o600))
+}
+
+// curious makes a project that leads to what the run listens at itself, at another address of the loopback than
+// its own: `curious`.
+func curious(ts *testscript.TestScript, _ bool, _ []string) {
+	dir, err := datadir.Open(ts.MkAbs(".gatewright"))
+	ts.Check(err)
+	state, err := dir.LoadState()
+	ts.Check(err)
+	var paths []string
+	for name, at := range map[string]string{"api": state.API, "relay": state.Relay, "commands": state.Control.Address} {
+		to, err := url.Parse(at)
+		ts.Check(err)
+		paths = append(paths, fmt.Sprintf(`"/%s": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"corsPolicy": "none",
+			"handler": {"export": "urlRewriteHandler", "module": "$import(@gatewright/runtime)", "options": {"rewritePattern": "http://localhost:%s/openapi"}}}}}`, name, to.Port()))
+	}
+	ts.Check(os.MkdirAll(ts.MkAbs("curious/config"), 0o700))
+	ts.Check(os.WriteFile(ts.MkAbs("curious/config/routes.oas.json"),
+		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {`+strings.Join(paths, ",")+`}}`), 0o600))
 }
 
 // archive is a folder as a .tar.gz.

@@ -126,6 +126,12 @@ func runProduct(asked context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
+	commands, err := control.Listen(ctx, s.program.runHere(o), log)
+	if err != nil {
+		return err
+	}
+	defer commands.Close()
+	o.unasked(addr(relayListener), commands.Addr())
 	wire := assemble
 	if s.functions != "" {
 		wire = func(o *opened, api net.Addr) (*product, error) {
@@ -148,11 +154,6 @@ func runProduct(asked context.Context, s settings) (err error) {
 			watch.certified(ctx, apiName(s.domain), secure.own)
 		}
 	}
-	commands, err := control.Listen(ctx, s.program.runHere(o), log)
-	if err != nil {
-		return err
-	}
-	defer commands.Close()
 	state := datadir.State{
 		PID: os.Getpid(), Command: runCommand, StartedOn: time.Now().UTC(),
 		API: origin(apiListener.Addr()), Gateway: origin(gatewayListener.Addr()),

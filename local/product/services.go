@@ -48,9 +48,7 @@ type opened struct {
 	// that one runs elsewhere.
 	notes    *embedded.Backend
 	accounts *accounts.Service
-	// admin is where operators ask, host:port, "" for nowhere: no project may.
-	admin  string
-	getenv func(string) string
+	getenv   func(string) string
 }
 
 // close closes what lies in the data directory, and ends the emulators.
@@ -64,6 +62,16 @@ func (o *opened) close() error {
 		err = errors.Join(err, o.database.stop())
 	}
 	return err
+}
+
+// unasked keeps projects from addresses at which this process listens for others than clients, nil for none. The
+// management API is asked by clients, and so by projects: examples of the documentation do.
+func (o *opened) unasked(addresses ...net.Addr) {
+	for _, a := range addresses {
+		if a != nil {
+			o.parts.Unasked = append(o.parts.Unasked, a.String())
+		}
+	}
 }
 
 // at are the addresses of a run: of the management API, of the gateway, which has
@@ -199,7 +207,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
 	}
 	var tunnelled *relay.Process
-	options := gateway.Options{Refused: gateway.Operators(o.admin)}
+	var options gateway.Options
 	if o.parts.Config.Relay != "" {
 		tunnelled = relay.New(o.parts, "")
 		options.Services = tunnelled

@@ -69,6 +69,7 @@ func TestStories(t *testing.T) {
 			"emulators": startEmulators,
 			"chained":   waitChained,
 			"consumer":  consumer,
+			"curious":   curious,
 			"noted":     noted,
 			"ready":     waitReady,
 			"ended":     waitEnded,

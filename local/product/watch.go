@@ -92,7 +92,7 @@ func (w *watched) opened(o *opened) {
 	if w == nil {
 		return
 	}
-	o.admin = w.listener.Addr().String()
+	o.unasked(w.listener.Addr())
 	o.parts.Telemetry.Meter, o.parts.Telemetry.Management = w.Metrics, w.server.Management()
 	if engine := o.database.engine; engine != nil {
 		engine.Watch(w.server.Committed)

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -22,12 +20,11 @@ func TestOperatorsOfARunAreNoUpstream(t *testing.T) {
 	defer w.close()
 	o := &opened{database: &database{}}
 	w.opened(o)
-	at, err := netip.ParseAddrPort(w.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(gateway.Operators(o.admin), at) {
+	if at := w.listener.Addr().String(); !slices.Contains(o.parts.Unasked, at) {
 		t.Errorf("projects may call operators at %s", at)
+	}
+	if o.unasked(nil, w.listener.Addr()); len(o.parts.Unasked) != 2 {
+		t.Errorf("no listener has an address: %q", o.parts.Unasked)
 	}
 	if o.parts.Telemetry.Meter == nil || o.parts.Telemetry.Management == nil {
 		t.Error("nobody is told of requests")

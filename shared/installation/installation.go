@@ -25,7 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// Parts are what services are made of. All fields but the last three are needed.
+// Parts are what services are made of. All fields but the last four are needed.
 type Parts struct {
 	Config config.Config
 	Table  *store.Table
@@ -47,6 +47,9 @@ type Parts struct {
 	// Sandbox is where hostile projects are compiled, nil for this process: a
 	// Lambda is a sandbox itself.
 	Sandbox Sandbox
+	// Unasked are addresses, host:port, at which the process listens for others than clients, and that no project may call:
+	// its operators, who give no credential, agents, and who types commands on this machine.
+	Unasked []string
 }
 
 // Sandbox runs what works on a stranger's input, in a process that has a bound.

@@ -95,8 +95,9 @@ func run(ctx context.Context, s service.Service, open Open, environ []string, ge
 	}
 	defer all.close()
 	watched := admin.NewWatch()
-	if s.Admin.Listen != "" {
+	if all.admin != nil {
 		parts.Telemetry.Meter = watched.Metrics
+		parts.Unasked = append(parts.Unasked, all.admin.Addr().String()) // which has a port where the setting has 0
 	}
 	process, err := open(parts, address)
 	if err != nil {

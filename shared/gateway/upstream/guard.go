@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -31,6 +32,8 @@ type Guard struct {
 	// stands for all ports of the address, and an address of the loopback for
 	// all of the loopback: what listens on all addresses is reached at each.
 	Refuse []netip.AddrPort
+	// Endpoints are more of these, by names too; nil for none.
+	Endpoints *Endpoints
 }
 
 // platformPrefixes are where a cloud answers its own machines, with credentials
@@ -93,10 +96,10 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 // Check returns nil or an error that wraps errAddressRefused and names the
-// address, for the log.
-func (g *Guard) Check(to netip.AddrPort) error {
+// address, for the log. It may wait for a look-up of the names of Endpoints, within ctx.
+func (g *Guard) Check(ctx context.Context, to netip.AddrPort) error {
 	for _, addr := range meanings(to.Addr()) {
-		if !g.allows(netip.AddrPortFrom(addr, to.Port())) {
+		if one := netip.AddrPortFrom(addr, to.Port()); !g.allows(one) || g.Endpoints.refuses(ctx, one) {
 			return fmt.Errorf("%w %s", errAddressRefused, to)
 		}
 	}

@@ -57,12 +57,12 @@ func TestOnlyPublicAddressesAreDialledUnlessAllowed(t *testing.T) {
 		"[4000::1]:80":                {false, false, false},
 	} {
 		to := netip.MustParseAddrPort(address)
-		got := verdict{public.Check(to) == nil, private.Check(to) == nil, listed.Check(to) == nil}
+		got := verdict{public.Check(t.Context(), to) == nil, private.Check(t.Context(), to) == nil, listed.Check(t.Context(), to) == nil}
 		if got != want {
 			t.Errorf("%s: got %+v, want %+v", address, got, want)
 		}
 	}
-	if err := public.Check(netip.AddrPort{}); !errors.Is(err, errAddressRefused) {
+	if err := public.Check(t.Context(), netip.AddrPort{}); !errors.Is(err, errAddressRefused) {
 		t.Errorf("no address: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestRefusedEndpointsStayRefused(t *testing.T) {
 		"169.254.100.1:80":        false,
 		"169.254.100.2:80":        true,
 	} {
-		if got := g.Check(netip.MustParseAddrPort(address)) == nil; got != want {
+		if got := g.Check(t.Context(), netip.MustParseAddrPort(address)) == nil; got != want {
 			t.Errorf("%s: let through %v, want %v", address, got, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestPlatformAddressesAreNeverDialled(t *testing.T) {
 		for _, form := range forms {
 			for name, g := range map[string]Guard{"public": {}, "private": {AllowPrivate: true}, "everything": everything} {
 				for _, port := range []uint16{80, 443, 1338, 32526} {
-					if err := g.Check(netip.AddrPortFrom(form, port)); !errors.Is(err, errAddressRefused) {
+					if err := g.Check(t.Context(), netip.AddrPortFrom(form, port)); !errors.Is(err, errAddressRefused) {
 						t.Errorf("%s, written %s, port %d, with %s allowed: %v", text, form, port, name, err)
 					}
 				}
@@ -144,7 +144,7 @@ func TestPlatformAddressesAreNeverDialled(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"100.100.100.201", "168.63.129.17", "fd00:ec1::254", "fd20:ce::253", "169.254.169.1"} {
-		if err := everything.Check(netip.AddrPortFrom(netip.MustParseAddr(text), 80)); err != nil {
+		if err := everything.Check(t.Context(), netip.AddrPortFrom(netip.MustParseAddr(text), 80)); err != nil {
 			t.Errorf("%s is a neighbour, and refused: %v", text, err)
 		}
 	}
@@ -167,9 +167,9 @@ func TestAWritingIsAllowedOnlyWithWhatItStandsFor(t *testing.T) {
 		v4 := netip.AddrFrom4(b)
 		g := guards[random.IntN(len(guards))]
 		g.Refuse = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{8, 8, 8, 8}), 0)}
-		allowed := g.Check(netip.AddrPortFrom(v4, 80)) == nil
+		allowed := g.Check(t.Context(), netip.AddrPortFrom(v4, 80)) == nil
 		for _, form := range writings(v4, random) {
-			if got := g.Check(netip.AddrPortFrom(form, 80)) == nil; got && !allowed {
+			if got := g.Check(t.Context(), netip.AddrPortFrom(form, 80)) == nil; got && !allowed {
 				t.Fatalf("%s is refused, %s is let through by %+v", v4, form, g)
 			} else if !got {
 				refused++

@@ -173,12 +173,12 @@ func New(o Options) *Client {
 	dialer := &net.Dialer{
 		Timeout:  o.DialTimeout,
 		Resolver: o.Resolver,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return fmt.Errorf("%w: it can't be read", errAddressRefused)
 			}
-			return o.Guard.Check(to)
+			return o.Guard.Check(ctx, to)
 		},
 	}
 	if o.MaxIdle == 0 {
