@@ -139,7 +139,7 @@ func (l *Link) retire() {
 // closeWhenLeft waits until the agent leaves, and ends the connection then, when nothing is
 // under way on it any more.
 func (l *Link) closeWhenLeft(ctx context.Context) {
-	if l.control(ctx, http.MethodGet, "/leaving", nil) != nil {
+	if l.ask(ctx, http.MethodGet, "/leaving", nil) != nil {
 		return // it has ended
 	}
 	l.retire()
@@ -150,7 +150,13 @@ func (l *Link) closeWhenLeft(ctx context.Context) {
 	}
 }
 
+// control asks the agent by a stream of its own, so that the one of closeWhenLeft stays free. Where there is none, it waits.
 func (l *Link) control(ctx context.Context, method, path string, body []byte) error {
+	_ = l.client.Reserve() // there is none: what follows says why, or waits
+	return l.ask(ctx, method, path, body)
+}
+
+func (l *Link) ask(ctx context.Context, method, path string, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+controlHost+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask the agent: %w", err)
