@@ -160,6 +160,9 @@ func (s Settings) containerOf(of service.Service, d data, logs awslogs.CfnLogGro
 	if of.Admin.Listen != "" {                    // the load balancer asks for its health there, and nobody else can
 		variables[of.Admin.Listen] = jsii.Sprintf(":%d", adminPort(of))
 	}
+	for name, value := range s.Bounds[of.Name] {
+		variables[name] = jsii.String(value)
+	}
 	var pairs []any
 	for _, name := range sortedKeys(variables) {
 		pairs = append(pairs, &awsecs.CfnTaskDefinition_KeyValuePairProperty{Name: jsii.String(name), Value: variables[name]})

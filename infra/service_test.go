@@ -16,7 +16,7 @@ import (
 
 // serving is needed with every service.
 func serving(more map[string]string) map[string]string {
-	out := needed(map[string]string{"relayDomain": "relay.example.com", "gatewayTasks": "2"})
+	out := needed(map[string]string{"relayDomain": "relay.example.com", "gatewayTasks": "2", "gatewayConnectionsPerAddress": "500"})
 	maps.Copy(out, more)
 	return out
 }
@@ -361,6 +361,8 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"needs -c gatewayDomain":      {"gatewayTasks": "2", "gatewayUrl": "https://{deployment}.example.com"},
 		"-c gatewayTaskMemory is one": needed(map[string]string{"gatewayTaskMemory": "600"}),
 		"has to be a whole number":    needed(map[string]string{"gatewayTasks": "two"}),
+		"-c gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number": needed(map[string]string{"gatewayTasks": "2", "gatewayConnectionsPerAddress": "many"}),
+		"which this context does not have":                                                 needed(map[string]string{"gatewayConnectionsPerAddress": "100"}),
 	} {
 		_, err := settingsOf(func(name string) any {
 			if v, ok := context[name]; ok {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/origin"
 )
@@ -79,6 +80,8 @@ type Settings struct {
 	// OTLPEndpoint is the base address of a collector that spans are sent to,
 	// such as https://collector.example.com:4318; "" for no traces.
 	OTLPEndpoint string
+	// Bounds are what clients of services may take where the context says so, by the service's name and the variable.
+	Bounds map[string]map[string]string
 	// UsesFile has functions of an emulator record what they ask of AWS.
 	UsesFile string
 	// Cron takes the place of every schedule by cron of an emulator's functions: a
@@ -198,7 +201,34 @@ func settingsOf(context func(string) any) (Settings, error) {
 	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
 		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
 	}
-	return s, errors.Join(wrong...)
+	return s, errors.Join(append(wrong, s.readBounds(text))...)
+}
+
+// readBounds reads the bounds that services declare, by what they read them with themselves. One of a service that there is not
+// would hold for nobody.
+func (s *Settings) readBounds(text func(name, otherwise string) string) error {
+	s.Bounds = map[string]map[string]string{}
+	var wrong []error
+	for _, declared := range functions.Services() {
+		for _, b := range declared.Bounds {
+			value := text(b.Context, "")
+			if value == "" {
+				continue
+			}
+			_, err := config.ListenerFromEnvironment(func(name string) string { return map[string]string{b.Variable: value}[name] })
+			switch {
+			case err != nil:
+				wrong = append(wrong, fmt.Errorf("-c %s: %w", b.Context, err))
+			case !slices.ContainsFunc(declaredServices(*s), func(d deployment) bool { return d.Name == declared.Name }):
+				wrong = append(wrong, fmt.Errorf("-c %s is for the service %s, which this context does not have", b.Context, declared.Name))
+			}
+			if s.Bounds[declared.Name] == nil {
+				s.Bounds[declared.Name] = map[string]string{}
+			}
+			s.Bounds[declared.Name][b.Variable] = value
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // goArchitecture is what Go calls the architecture, "" for one that is none of ours.

@@ -29,8 +29,10 @@ var Beside = service.Service{
 	Uses:        Function.Uses,
 	Listen:      config.VarTLSAddr,
 	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
-	Plain:  config.VarGatewayAddr,
-	Admin:  service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
+	Plain: config.VarGatewayAddr,
+	Admin: service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
+	// Its tasks see their clients' addresses, as a relay's, which are behind those of a load balancer, do not.
+	Bounds: []service.Bound{{Context: "gatewayConnectionsPerAddress", Variable: config.VarConnectionsPerAddress}},
 	Beside: true,
 }
 

@@ -88,6 +88,8 @@ type Service struct {
 	Plain string
 	// Admin is where its operators ask how it does, the zero value for a service without.
 	Admin Admin
+	// Bounds are settings of what its clients may take that an installation in AWS may set for it.
+	Bounds []Bound
 	// Beside says that a function of its name does the same work in AWS, where an installation
 	// has that one, and the service too if its context asks for it.
 	Beside bool
@@ -99,6 +101,14 @@ type Admin struct {
 	Listen string
 	// Default is the address where that is not set.
 	Default string
+}
+
+// Bound is a setting of what clients may take (package config, Listener).
+type Bound struct {
+	// Context is the word of an installation's context that sets it, such as gatewayConnectionsPerAddress.
+	Context string
+	// Variable is what a process reads it from.
+	Variable string
 }
 
 // Port is where a service is asked.
