@@ -327,13 +327,12 @@ dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 QEMU     ?= qemu-aarch64-static
 # Of both architectures, since one machine makes the images for all.
 IMAGES   := amd64 arm64
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
-	go run ./packaging/images -version '$(VERSION)' -revision '$(REVISION)'
+	go run ./packaging/images -revision '$(REVISION)'
 
-package: $(IMAGES:%=dist/%/gatewright) ## make what installs the product on a Linux machine with systemd: dist/gatewright-linux-amd64.tar.gz and -arm64.tar.gz
+package: $(IMAGES:%=dist/%/gatewright) ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
 	go run ./packaging/archives
 
 $(IMAGES:%=dist/%/gatewright): dist/%/gatewright: FORCE

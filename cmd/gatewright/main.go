@@ -5,7 +5,7 @@
 // happen to a service behind it alone.
 //
 // Read main.go for the commands and their exit codes, gateway.go for the gateway as a process, connect.go for what is typed to connect,
-// token.go for the secret, progress.go for what a person sees of connections.
+// version.go for what release it is, token.go for the secret, progress.go for what a person sees of connections.
 package main
 
 import (
@@ -88,7 +88,9 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          needsCommand,
+		Version:       versionText(),
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
@@ -105,6 +107,7 @@ func command() *cobra.Command {
 	root.AddCommand(group)
 	root.AddCommand(product.Server.Commands()...)
 	root.AddCommand(gatewayCommand())
+	root.AddCommand(versionCommand())
 	wordsAreUsage(root)
 	return root
 }

@@ -28,6 +28,8 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/garbage"
 	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
 // runCommand is a run's name in the run state.
@@ -111,6 +113,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 		return err
 	}
 	defer closeLog()
+	log.InfoContext(ctx, "gatewright starts", "version", release.Version(), "dataFormat", embedded.Format, "built", release.Built())
 	stopWithParents(ctx, func(name string) {
 		t.Step("%s is gone, stopping", name)
 		cancel(errInterrupted)
@@ -245,7 +248,7 @@ func summary(s settings, state datadir.State, o *opened, secure *secured, key st
 	c := o.parts.Config
 	sum := terminal.Summary{
 		API: state.API, Gateway: c.DeploymentOrigin("<deployment>"), Authority: c.ACMEDirectory, Relay: state.Relay,
-		Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
+		Version: release.Version(), Account: accountName, Key: key, KeyFile: filepath.Join(s.dataDir, datadir.AccountKey), Data: s.dataDir,
 	}
 	if s.domain != "" {
 		sum.API = c.APIURL

@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/issuance/pebbletest"
+	"github.com/gatewright/gatewright/shared/release"
 )
 
 func TestMain(m *testing.M) { containertest.Main(m) }
@@ -92,7 +93,7 @@ func byImage(t *testing.T, settings []string) containertest.Spec {
 func byUnit(t *testing.T, settings []string) containertest.Spec {
 	t.Helper()
 	root := containertest.Root(t)
-	archive, err := os.Open(filepath.Join(repository, "dist", "gatewright-linux-"+runtime.GOARCH+".tar.gz"))
+	archive, err := os.Open(filepath.Join(repository, "dist", "gatewright-"+release.Version()+"-linux-"+runtime.GOARCH+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,8 @@ type Summary struct {
 	Key string
 	// KeyFile and Data are paths as a person would type them.
 	KeyFile, Data string
+	// Version is what release it is, "" for no word of it.
+	Version string
 }
 
 // Ready tells that the installation runs.
@@ -125,6 +127,9 @@ func (t *Terminal) Ready(s Summary) {
 		row("Account key", "in "+s.KeyFile, "")
 	}
 	row("Data", s.Data, "")
+	if s.Version != "" {
+		row("Version", s.Version, "")
+	}
 	fmt.Fprintf(&b, "\nTry it from another terminal (README.md has the first five minutes):\n\n  curl -H @- %s/v1/who-am-i <<<\"Authorization: Bearer $(cat %s)\"\n\n%s\n\n",
 		s.API, filepath.ToSlash(s.KeyFile), t.style("Ctrl-C stops everything; the next start goes on from there.", dim))
 	t.print(b.String())

@@ -1,7 +1,7 @@
 // Command archives makes what installs the product on a Linux machine with systemd: for each architecture
 // a tar.gz of its binary, its unit, its licence and its notices, in the places where they belong.
 //
-//	tar -xzf gatewright-linux-amd64.tar.gz -C / --no-same-owner
+//	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com
 //
 // The same binaries make the same bytes. What it is not: a package of a distribution, which would know what it
@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/release"
 )
 
 func main() {
@@ -68,7 +70,7 @@ func write(tree, binaries, out, architecture string, told io.Writer) error {
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
-	path := filepath.Join(out, "gatewright-linux-"+architecture+".tar.gz")
+	path := filepath.Join(out, "gatewright-"+release.Version()+"-linux-"+architecture+".tar.gz")
 	if err := os.WriteFile(path, packed.Bytes(), 0o644); err != nil { //nolint:gosec // G306: for everybody to read
 		return fmt.Errorf("write an archive: %w", err)
 	}

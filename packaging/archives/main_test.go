@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatewright/gatewright/shared/release"
 )
 
 const tree = "../.."
@@ -30,7 +32,7 @@ func packed(t *testing.T, changed time.Time) (path, told string) {
 	if err := write(tree, binaries, out, "arm64", &says); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(out, "gatewright-linux-arm64.tar.gz"), says.String()
+	return filepath.Join(out, "gatewright-"+release.Version()+"-linux-arm64.tar.gz"), says.String()
 }
 
 // TestArchiveIsUnpackedIntoPlace by tar, as an administrator does, without a word.

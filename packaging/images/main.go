@@ -20,16 +20,16 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/infra/image"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/release"
 )
 
 // dataDir is where the product's image has its data: the one folder that it writes to.
 const dataDir = "/var/lib/gatewright"
 
 func main() {
-	o := options{architectures: []string{"amd64", "arm64"}}
+	o := options{architectures: []string{"amd64", "arm64"}, version: release.Version()}
 	flag.StringVar(&o.binaries, "binaries", "dist", "the folder with a folder of binaries for each architecture")
 	flag.StringVar(&o.out, "out", filepath.Join("dist", "images"), "the folder to write into")
-	flag.StringVar(&o.version, "version", "", "the version of the source, for the labels")
 	flag.StringVar(&o.revision, "revision", "", "the commit of the source, for the labels")
 	flag.StringVar(&o.command, "command", "serve", "what the product's image runs, with spaces between the arguments")
 	flag.Parse()

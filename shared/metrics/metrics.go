@@ -13,6 +13,7 @@ package metrics
 
 import (
 	"net/http"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/gatewright/gatewright/shared/release"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
@@ -92,10 +94,18 @@ func New(connections func() int) *Metrics {
 		upstream: histogram("gatewright_upstream_duration_seconds", "How long of that upstreams were waited for."),
 	}
 	m.requests.register(m.registry, "", "Requests")
-	m.registry.MustRegister(m.cut, m.upstream,
+	m.registry.MustRegister(m.cut, m.upstream, buildInfo(),
 		gauge("gatewright_connections", "Connections of clients, idle ones too.", func() float64 { return float64(connections()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// buildInfo is 1, as Prometheus has it of what is a text: labels say what release this is.
+func buildInfo() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "gatewright_build_info", Help: "What release this is, and what it was built by and for: always 1.",
+		ConstLabels: prometheus.Labels{"version": release.Version(), "goversion": runtime.Version(), "goos": runtime.GOOS, "goarch": runtime.GOARCH},
+	}, func() float64 { return 1 })
 }
 
 func gauge(name, help string, value func() float64) prometheus.GaugeFunc {

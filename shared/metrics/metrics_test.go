@@ -1,11 +1,13 @@
 package metrics_test
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gatewright/gatewright/shared/metrics"
+	"github.com/gatewright/gatewright/shared/release"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
@@ -47,6 +50,10 @@ func TestMetricsAreWhatLinesSay(t *testing.T) {
 			if got := one.GetCounter().GetValue(); got != 1 {
 				t.Errorf("%g are cut", got)
 			}
+		case strings.HasPrefix(name, "gatewright_build_info"):
+			if want := fmt.Sprintf("gatewright_build_info goarch=%s:0 goos=%s:0 goversion=%s:0 version=%s:0", runtime.GOARCH, runtime.GOOS, runtime.Version(), release.Version()); name != want || one.GetGauge().GetValue() != 1 {
+				t.Errorf("%s is %g, want %s", name, one.GetGauge().GetValue(), want)
+			}
 		case name == "gatewright_connections":
 			if got := one.GetGauge().GetValue(); got != 7 {
 				t.Errorf("%g connections", got)
@@ -60,7 +67,7 @@ func TestMetricsAreWhatLinesSay(t *testing.T) {
 			t.Errorf("there is the metric %s, which nothing here asks for", name)
 		}
 	}
-	if len(own) != 5 || families["go_goroutines"] == nil {
+	if len(own) != 6 || families["go_goroutines"] == nil {
 		t.Errorf("there are %v, and the process's own: %t", own, families["go_goroutines"] != nil)
 	}
 	documented(t, "../../docs/gateway-process.md", own)
@@ -148,7 +155,7 @@ func TestServerTellsWhatItHasBesideItsGateway(t *testing.T) {
 	}
 	var own []string
 	for name := range families {
-		if strings.HasPrefix(name, "gatewright_") && !strings.HasPrefix(name, "gatewright_request") && name != "gatewright_connections" && name != "gatewright_upstream_duration_seconds" {
+		if strings.HasPrefix(name, "gatewright_") && !strings.HasPrefix(name, "gatewright_request") && name != "gatewright_connections" && name != "gatewright_build_info" && name != "gatewright_upstream_duration_seconds" {
 			own = append(own, name)
 		}
 	}

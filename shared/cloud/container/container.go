@@ -31,6 +31,7 @@ import (
 	"github.com/gatewright/gatewright/shared/garbage"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/shared/release"
 	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/service/admin"
 	"github.com/gatewright/gatewright/shared/service/host"
@@ -109,7 +110,8 @@ func run(ctx context.Context, s service.Service, open Open, environ []string, ge
 	}
 	o := listen.Options{Settings: settings, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}
 	at := []host.At{{Listener: all.tls, Options: o, Made: watched.Count}}
-	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil)
+	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil,
+		"version", release.Version(), "built", release.Built())
 	if all.plain != nil {
 		o.TLS = nil
 		at = append(at, host.At{Listener: all.plain, Options: o, Made: watched.Count})

@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/release"
 	"github.com/gatewright/gatewright/shared/service"
 )
 
@@ -93,8 +94,8 @@ func startedAs(t *testing.T, e *echo, process service.Process, getenv func(strin
 	}()
 	t.Cleanup(cancel)
 	var line struct {
-		Address string
-		TLS     bool
+		Address, Version string
+		TLS              bool
 	}
 	for scanner := bufio.NewReader(log); line.Address == ""; {
 		text, err := scanner.ReadBytes('\n')
@@ -104,6 +105,9 @@ func startedAs(t *testing.T, e *echo, process service.Process, getenv func(strin
 		if err := json.Unmarshal(text, &line); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if line.Version != release.Version() {
+		t.Errorf("the log of a start has the version %q, want %q", line.Version, release.Version())
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
 	origin = "http://" + line.Address

@@ -238,8 +238,8 @@ func (b *Backend) recover() error {
 	return nil
 }
 
-// format is the version of layout.go and codec.go.
-const format = 1
+// Format is the version of layout.go and codec.go: what this package writes, and the one that it reads.
+const Format = 1
 
 func (b *Backend) checkFormat() error {
 	found, err := b.number(formatKey)
@@ -247,15 +247,15 @@ func (b *Backend) checkFormat() error {
 		return fmt.Errorf("read the store's format: %w", err)
 	}
 	switch found {
-	case format:
+	case Format:
 		return nil
 	case 0:
-		if err := b.db.Set(formatKey, number(format), pebble.Sync); err != nil {
+		if err := b.db.Set(formatKey, number(Format), pebble.Sync); err != nil {
 			return b.notOpened(err)
 		}
 		return nil
 	}
-	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, format)
+	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, Format)
 }
 
 // engineMarker is what Pebble calls the file whose name says which of its formats the files have.

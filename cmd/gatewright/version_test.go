@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestVersionIsTold by the command and by the flag, as the file of the source tree has it.
+func TestVersionIsTold(t *testing.T) {
+	text, err := os.ReadFile("../../shared/release/VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("gatewright %s\ndata format 1\n%s %s/%s\n", strings.TrimSpace(string(text)), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, word := range []string{"version", "--version"} {
+		p := start(t, []string{"GATEWRIGHT_NO_SUCH=x"}, word)
+		p.ends(exitStopped)
+		if got := p.printed(); got != want {
+			t.Errorf("%s prints %q, want %q", word, got, want)
+		}
+	}
+	start(t, nil, "version", "all").ends(exitUsage, "it takes no words")
+}
