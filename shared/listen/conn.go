@@ -65,6 +65,9 @@ type conn struct {
 	// last says that what is written now is the last on the connection: it has no time
 	// to wait for.
 	last atomic.Bool
+	// untold is underWay while an answer is written that does not say that it is the last, the time
+	// since when the connection is idle if that ended after Leave, in nanoseconds since 1970, or 0.
+	untold atomic.Int64
 
 	mu         sync.Mutex // guards what follows
 	wanted     time.Time  // the deadline for reads that net/http or a handler set

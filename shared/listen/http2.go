@@ -16,7 +16,7 @@ import (
 )
 
 // The bounds of a connection by HTTP/2. Those of net/http that are not named here hold too: a
-// client has 10 s for its preface and 2 s for its settings, which may be 100, and a head's frames
+// client has 2 s for its settings behind the preface, which may be 100, and a head's frames
 // end with what its list may have.
 const (
 	// maxStreams is how many requests may be under way on a connection, as clients are told. It is
@@ -45,6 +45,7 @@ const protocolHTTP2 = "h2"
 // multiplexed is what a connection has once it speaks HTTP/2: streams, each of which is
 // a request with its answer.
 type multiplexed struct {
+	frames *frames
 	// first ends a connection on which no head comes.
 	first *time.Timer
 	// running are streams whose handlers run.
@@ -62,8 +63,8 @@ type multiplexed struct {
 // HTTP/1.1, since connections come to it when their handshake is over.
 func (s *Server) newHTTP2() *http.Server {
 	var by http.Protocols
-	by.SetHTTP2(true)
-	return &http.Server{ //nolint:gosec // G112: a connection without a head has its timeout, and RFC 9113 no heads by the byte
+	by.SetUnencryptedHTTP2(true) // which frames are, for net/http
+	return &http.Server{         //nolint:gosec // G112: a connection without a head has its timeout, and RFC 9113 no heads by the byte
 		Handler:     http.HandlerFunc(s.serveStream),
 		Protocols:   &by,
 		IdleTimeout: s.http.IdleTimeout,
@@ -77,12 +78,15 @@ func (s *Server) newHTTP2() *http.Server {
 			MaxReceiveBufferPerConnection: connectionWindow, MaxReceiveBufferPerStream: streamWindow,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if secure, ok := c.(*tls.Conn); ok {
-				if b, ok := secure.NetConn().(below); ok {
-					return context.WithValue(ctx, connKey{}, b.c)
-				}
+			if f, ok := c.(*frames); ok {
+				return context.WithValue(ctx, connKey{}, f.c)
 			}
 			return ctx
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if f, ok := c.(*frames); ok {
+				s.departure.followFrames(f, state)
+			}
 		},
 	}
 }
@@ -90,13 +94,19 @@ func (s *Server) newHTTP2() *http.Server {
 // multiplex has a connection whose handshake is over go on by HTTP/2. As with HTTP/1.1 its first
 // head has its time; what comes later has as long as an idle connection.
 func (c *conn) multiplex(secure *tls.Conn) {
+	if !adequate(c.state) {
+		_, _ = secure.Write(goAway(0, codeInadequate))
+		_ = c.finish()
+		return
+	}
 	c.http2 = &multiplexed{
+		frames:    &frames{Conn: secure, c: c},
 		others:    rate.NewLimiter(unexplainedPerSecond, unexplained),
 		cancelled: rate.NewLimiter(cancelledPerSecond, maxCancelled),
 	}
 	c.http2.first = time.AfterFunc(math.MaxInt64, func() { _ = secure.NetConn().Close() }) // which reads it
 	c.http2.first.Reset(c.server.settings.HeaderTimeout)
-	if !c.server.passage.pass(secure) {
+	if !c.server.passage.pass(c.http2.frames) {
 		_ = c.finish()
 	}
 }
@@ -168,7 +178,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	r.TLS = c.state
 	if s.leaving.Load() {
-		w.Header().Set("Connection", "close") // of which net/http makes a GOAWAY
+		c.http2.frames.due.Store(true) // with the answer
 	}
 	size, refusal := s.limits().Parsed(r)
 	c.explain(size)

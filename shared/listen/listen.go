@@ -17,8 +17,8 @@
 // certificate a handshake is answered with is package handshake's.
 //
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
-// long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), introduce.go (the PROXY
-// protocol) and bound.go. The rules are those of contract 1.2 (every error is
+// long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), leave.go and goaway.go (how a
+// server ends), introduce.go (the PROXY protocol) and bound.go. The rules are those of contract 1.2 (every error is
 // a problem), design, section 4 (a bare % is a 400), RFC 9112 and
 // docs/decisions/0026-heads-before-the-server.md, for HTTP/2
 // docs/decisions/0058-http2-is-net-http-s-own.md.
@@ -36,6 +36,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -103,7 +104,8 @@ type Server struct {
 	stashes     stashes
 	counts      counts
 	// leaving says that no further request is wanted on a connection.
-	leaving atomic.Bool
+	leaving   atomic.Bool
+	departure departure
 }
 
 // New makes a Server.
@@ -128,11 +130,14 @@ func New(o Options) *Server {
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			own, ok := c.(*conn)
-			switch {
-			case !ok:
-			case state == http.StateIdle:
+			if !ok {
+				return
+			}
+			s.departure.follow(own, state)
+			switch state { //nolint:exhaustive // the others say nothing of what is read
+			case http.StateIdle:
 				own.idle()
-			case state == http.StateHijacked:
+			case http.StateHijacked:
 				own.tunnel()
 			}
 		},
@@ -146,13 +151,21 @@ func New(o Options) *Server {
 func (s *Server) Serve(l net.Listener) error {
 	go func() { _ = s.http.Serve(&s.sleepers) }()
 	go func() { _ = s.http2.Serve(&s.passage) }()
-	return s.http.Serve(&bounded{Listener: l, server: s})
+	err := s.http.Serve(&bounded{Listener: s.departure.listens(l), server: s})
+	if s.departure.over.Load() {
+		return http.ErrServerClosed
+	}
+	return err
 }
 
-// Leave has each answer from now on be its connection's last, as the answer says: clients
-// come again by whatever sends them elsewhere, and Shutdown finds no connection that is used
-// and idle for a moment, on which a request may be under way to us.
-func (s *Server) Leave() { s.leaving.Store(true) }
+// Leave announces the end, from the first call on. Each answer whose head is not written yet is its
+// connection's last, as the answer says; clients by HTTP/2 are told to begin no request there any
+// more (GOAWAY), and what they have begun by then is answered. All come again by whatever sends them
+// elsewhere, and Shutdown finds no connection on which a request may be under way to us.
+func (s *Server) Leave() {
+	s.leaving.Store(true)
+	s.departure.begin(time.Now())
+}
 
 // Connections is how many there are.
 func (s *Server) Connections() int {
@@ -163,7 +176,11 @@ func (s *Server) Connections() int {
 
 // Shutdown ends the listener and idle connections, and waits until all requests are
 // answered. Clients by HTTP/2 are told which are (GOAWAY), and that others may go elsewhere.
+//
+// After Leave a connection by HTTP/1.1 ends with an answer that says so, or when it has been idle for as long
+// as it is since Leave: one whose last answer began before it is served for that long.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.departure.settle(ctx)
 	s.sleepers.end()
 	var both errgroup.Group
 	both.Go(func() error { return s.http2.Shutdown(ctx) })
@@ -191,32 +208,40 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	r.TLS = c.state
-	if s.leaving.Load() {
-		w.Header().Set("Connection", "close")
-	}
-	switch {
-	case r.Method == http.MethodOptions && r.RequestURI == "*":
-		w.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options
-	case r.ContentLength == 0:
-		s.handler.ServeHTTP(w, r)
-	default:
+	a := &answer{ResponseWriter: w, conn: c, reading: r.ContentLength != 0}
+	if a.reading {
 		defer c.hurry()
-		s.handler.ServeHTTP(&answer{ResponseWriter: w, conn: c}, r)
 	}
+	if r.Method == http.MethodOptions && r.RequestURI == "*" {
+		a.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options
+		return
+	}
+	s.handler.ServeHTTP(a, r)
+	a.begin() // of a handler that has said nothing
 }
 
-// answer is the answer to a request with a body. When it begins, nobody asks for the
-// rest of the body any more: net/http would wait for it first, so that a client
+// answer is the answer to a request. When it begins, nobody asks for the rest of the
+// request's body any more: net/http would wait for it first, so that a client
 // which sends slowly, or waits to be asked, would wait for its refusal.
 type answer struct {
 	http.ResponseWriter
 	conn *conn
-	// duplex says that the handler reads on while it answers.
-	duplex bool
+	// reading says that there is a body that the handler may read, duplex that it reads on while it
+	// answers, begun that the head is written.
+	reading, duplex, begun bool
 }
 
 func (a *answer) begin() {
-	if !a.duplex {
+	if !a.begun {
+		a.begun = true
+		if a.conn.server.leaving.Load() {
+			a.Header().Set("Connection", "close")
+			a.conn.untold.Store(0)
+		} else {
+			a.conn.untold.Store(underWay)
+		}
+	}
+	if a.reading && !a.duplex {
 		a.conn.hurry()
 	}
 }
