@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -138,13 +139,34 @@ func (b *balancer) pass(l net.Listener) {
 	}
 }
 
+// proxyConnections is how many connections by HTTP/2 a proxy has to each gateway.
+const proxyConnections = 4
+
 // proxy sends requests on, each to the gateway whose turn it is, on connections that are kept.
-func (b *balancer) proxy(c certificate, host string) http.Handler {
+func (b *balancer) proxy(c certificate, host string, speaks protocol) http.Handler {
+	all := make(anyOf, 1)
+	if speaks == http2 {
+		all = make(anyOf, proxyConnections)
+	}
+	for n := range all {
+		all[n] = speaks.by(&http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: c.tls(host), IdleConnTimeout: time.Minute})
+	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "https", Host: b.next()})
 			r.Out.Host = host
 		},
-		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: c.tls(host), IdleConnTimeout: time.Minute},
+		Transport: all,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, "the proxy: "+err.Error(), http.StatusBadGateway)
+		},
 	}
+}
+
+// anyOf sends each request by one of them, at random.
+type anyOf []http.RoundTripper
+
+// RoundTrip implements http.RoundTripper.
+func (t anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t[rand.IntN(len(t))].RoundTrip(r) //nolint:gosec // no secret
 }

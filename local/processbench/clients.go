@@ -36,7 +36,7 @@ type askers struct {
 }
 
 // run asks at an address until ctx ends. Requests that are under way then are waited for.
-func (l *askers) run(ctx context.Context, address, key string, transport func() *http.Transport) {
+func (l *askers) run(ctx context.Context, address, key string, transport func() http.RoundTripper) {
 	var all sync.WaitGroup
 	for range askersAtOnce {
 		all.Go(func() {

@@ -27,7 +27,8 @@ import (
 // options are what is measured and how often.
 type options struct {
 	binary, only string
-	drains       int
+	drains, long int
+	requests     int64
 	starts       int
 	idle         int
 	keys         int
@@ -50,6 +51,8 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
 	flag.StringVar(&o.only, "only", "drain,start,idle,server,day", "what is measured, with commas between")
 	flag.IntVar(&o.drains, "drains", 20, "how many SIGTERMs, and how many rolling replacements")
+	flag.IntVar(&o.long, "long", 3, "how many SIGTERMs that are announced for as long as by default")
+	flag.Int64Var(&o.requests, "requests", 10_000, "how many requests are asked at least while processes end")
 	flag.IntVar(&o.starts, "starts", 25, "how many starts")
 	flag.IntVar(&o.idle, "idle", 8_000, "how many clients have nothing to ask")
 	flag.IntVar(&o.keys, "keys", 100_000, "how many consumers with a key one server is tried with")
@@ -58,13 +61,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	if err := run(ctx, o, parts()); err != nil {
 		fmt.Fprintln(os.Stderr, "processbench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options, all []part) (err error) {
 	dir, err := os.MkdirTemp("", "gatewright-processbench-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)
@@ -73,7 +76,7 @@ func run(ctx context.Context, o options) (err error) {
 	var table bars.Table
 	for name := range strings.SplitSeq(o.only, ",") {
 		known := false
-		for _, p := range parts() {
+		for _, p := range all {
 			if p.name != name {
 				continue
 			}

@@ -193,7 +193,8 @@ type installation struct {
 	binary    string
 	env       []string
 	stops     []func()
-	announces time.Duration
+	announces time.Duration // of an end, 0 for the default
+	ended     int           // gateways
 }
 
 func newInstallation(ctx context.Context, dir string, o options) (_ *installation, err error) {
@@ -244,8 +245,7 @@ func newInstallation(ctx context.Context, dir string, o options) (_ *installatio
 	in.stops = append(in.stops, in.upstream.Close)
 	in.env = append(append(os.Environ(), cloud...),
 		config.VarTable+"=gatewright", config.VarBucket+"=gatewright", config.VarKeyFile+"="+filepath.Join(i.Data(), rootkey.Name),
-		config.VarDeploymentURL+"=https://{deployment}."+domain, config.VarCertificate+"="+in.chain+in.private,
-		config.VarAnnounce+"="+in.announces.String())
+		config.VarDeploymentURL+"=https://{deployment}."+domain, config.VarCertificate+"="+in.chain+in.private)
 	return in, nil
 }
 
@@ -333,6 +333,9 @@ func (in *installation) start(at addresses) (*running, error) {
 	p := &running{cmd: exec.Command(in.binary, "gateway"), secure: at.secure, plain: at.plain, admin: at.admin, over: make(chan error, 1)} //nolint:gosec,noctx // whoever runs this chose it, and ends it
 	p.cmd.Env = append(in.env[:len(in.env):len(in.env)],
 		config.VarTLSAddr+"="+at.secure, config.VarGatewayAddr+"="+at.plain, config.VarAdminAddr+"="+at.admin)
+	if in.announces != 0 {
+		p.cmd.Env = append(p.cmd.Env, config.VarAnnounce+"="+in.announces.String())
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start a gateway: %w", err)
