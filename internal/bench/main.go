@@ -7,7 +7,8 @@
 // that a busy machine slows both; the median of the rounds' ratios counts.
 //
 // Read this file first; proxies.go has the two proxies, crowd.go
-// what 11,000 connections cost that wait, quota.go what counting costs. With -binary it compares the
+// what 11,000 connections cost that wait, quota.go what counting costs. With -protocols it compares both by TLS, by HTTP/1.1
+// and HTTP/2, which is in protocols.go. With -binary it compares the
 // product as its users start it instead, which is in everything.go, with the programs of others in others.go and
 // what each part costs in ladder.go.
 // `make bench` runs it; it fails when the gateway costs more than -limit times
@@ -37,6 +38,7 @@ func run(ctx context.Context) error {
 	requests := flag.Int("requests", 20_000, "requests in a round")
 	connections := flag.String("connections", "16,64", "connections of the client at once")
 	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it: measure it with everything on, or several, with commas between them")
+	byProtocol := flag.Bool("protocols", false, "compare both by TLS, by HTTP/1.1 and by HTTP/2")
 	seconds := flag.Int("seconds", 1, "how long each is asked in a round, with -binary")
 	only := flag.String("only", "", "of what is asked with -binary, those alone beside the ReverseProxy whose names have this")
 	role := flag.String("role", "", "upstream, reverse, gateway, quota or a rung of the ladder: what a child process does")
@@ -44,6 +46,9 @@ func run(ctx context.Context) error {
 	flag.Parse()
 	if *role != "" {
 		return serve(ctx, *role, flag.Arg(0), *profile)
+	}
+	if *byProtocol {
+		return protocols(ctx, *requests, *rounds, *limit)
 	}
 	if *binary != "" {
 		return program.InFolder("bench", func(dir string) error {

@@ -44,9 +44,9 @@ func serve(ctx context.Context, role, address, profile string) error {
 	switch role {
 	case "upstream":
 		handler = answers()
-	case "reverse":
+	case "reverse", roleReverseTLS:
 		handler = load.ReverseProxy(address)
-	case "gateway":
+	case "gateway", roleGatewayTLS:
 		handler = newGateway(ctx, address, nil)
 	case rungBare, rungKey, rungLimit, rungLines, rungMetrics:
 		var end func()
@@ -72,8 +72,16 @@ func serve(ctx context.Context, role, address, profile string) error {
 		defer pprof.StopCPUProfile()
 	}
 	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	if role != "upstream" && role != "reverse" { // as the product serves it
-		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
+	if role != "upstream" && role != "reverse" && role != roleReverseTLS { // as the product serves it
+		o := listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)}
+		if role == roleGatewayTLS {
+			o.TLS, _ = localTLS()
+		}
+		server = listen.New(o)
+	}
+	if role == roleReverseTLS {
+		own, _ := localTLS()
+		server = byTLS{&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, TLSConfig: own}}
 	}
 	var asked map[string]func() int64
 	if counted != nil {

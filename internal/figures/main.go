@@ -67,6 +67,12 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./internal/bench"},
 		},
 		{
+			title: "A request by TLS and HTTP/2",
+			intro: "The same gateway and ReverseProxy by TLS 1.3, asked by Go's client in a process of its own: 64 requests at once, on 64 connections by HTTP/1.1 and on\n" +
+				"four by HTTP/2, in rounds that alternate. Both have net/http's HTTP/2; to the upstream both speak HTTP/1.1. The limit is 1.25 times.",
+			command: []string{"go", "run", "./internal/bench", "-protocols"},
+		},
+		{
 			title: "A request with everything on",
 			intro: "The product as its users start it, where a route has a key and a strict limit, and each request a line in the log and in the sum that the\n" +
 				"terminal shows, and counts for analytics; beside it a tuned `httputil.ReverseProxy` and nginx, which do none of that, and gateways that do a part\n" +
