@@ -107,6 +107,9 @@ func (d *departure) listens(l net.Listener) net.Listener {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.listener = &arrivals{Listener: l, departure: d}
+	if d.over.Load() {
+		_ = d.listener.Close()
+	}
 	return d.listener
 }
 

@@ -453,3 +453,24 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 		}
 	}
 }
+
+// TestServerThatHasEndedServesNothing, in whichever order it was told to end and to serve.
+func TestServerThatHasEndedServesNothing(t *testing.T) {
+	s := listen.New(listen.Options{
+		Handler: http.HandlerFunc(slowly), Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+	})
+	s.Leave()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.On(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); err != http.ErrServerClosed { //nolint:errorlint // it is that very one
+		t.Errorf("Serve returns %v", err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("somebody listens still")
+	}
+}
