@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 		return serve(ctx, *role, flag.Arg(0), *profile)
 	}
 	if *byProtocol {
-		return protocols(ctx, *requests, *rounds, *limit)
+		return protocols(ctx, *requests, *rounds, *limit, *profile)
 	}
 	if *binary != "" {
 		return program.InFolder("bench", func(dir string) error {

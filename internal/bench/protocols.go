@@ -54,7 +54,7 @@ func (s byTLS) Serve(l net.Listener) error { return s.ServeTLS(l, "", "") }
 
 // protocols compares the gateway with the ReverseProxy by TLS, by HTTP/1.1 and by HTTP/2, all in turn, and both protocols with each
 // other. It fails where the gateway costs more than limit times the ReverseProxy by the same one.
-func protocols(ctx context.Context, requests, rounds int, limit float64) error {
+func protocols(ctx context.Context, requests, rounds int, limit float64, profile string) error {
 	upstream, err := start(ctx, "upstream", "", "")
 	if err != nil {
 		return err
@@ -67,7 +67,11 @@ func protocols(ctx context.Context, requests, rounds int, limit float64) error {
 		}
 	}()
 	for _, role := range []string{roleReverseTLS, roleGatewayTLS} {
-		p, err := start(ctx, role, upstream.Address, "")
+		path := ""
+		if role == roleGatewayTLS {
+			path = profile
+		}
+		p, err := start(ctx, role, upstream.Address, path)
 		if err != nil {
 			return err
 		}
