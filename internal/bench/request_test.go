@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/listen"
+)
+
+func listener(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// plainUpstream answers whatever has no body, and allocates nothing for it.
+func plainUpstream(t testing.TB) string {
+	t.Helper()
+	l := listener(t)
+	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 01 Nov 2026 00:00:00 GMT\r\nContent-Length: %d\r\n\r\n%s", answerBytes, strings.Repeat("x", answerBytes))
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				buffer, n := make([]byte, 4096), 0
+				for {
+					m, err := c.Read(buffer[n:])
+					if err != nil {
+						return
+					}
+					if n += m; bytes.HasSuffix(buffer[:n], []byte("\r\n\r\n")) {
+						n = 0
+						if _, err := c.Write(answer); err != nil {
+							return
+						}
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// asking gives what sends the request that every round sends to a handler in a role, and waits for its answer, without an allocation.
+func asking(t testing.TB, handler http.Handler, role string) func() {
+	t.Helper()
+	l := listener(t)
+	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	if role != "reverse" {
+		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
+	}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	request, buffer := get("", 0, 0).Request, make([]byte, 8192)
+	size := 0 // of an answer, once it is known
+	return func() {
+		if _, err := c.Write(request); err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.ReadAtLeast(c, buffer, max(size, answerBytes))
+		if err != nil {
+			t.Fatalf("read the answer: %v: %s", err, buffer[:n])
+		}
+		if size > 0 {
+			return
+		}
+		head := bytes.Index(buffer[:n], []byte("\r\n\r\n"))
+		if head < 0 || !bytes.HasPrefix(buffer, []byte("HTTP/1.1 200 OK\r\n")) {
+			t.Fatalf("the answer is %s", buffer[:n])
+		}
+		if size = head + len("\r\n\r\n") + answerBytes; n < size {
+			_, err = io.ReadFull(c, buffer[n:size])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRequest is what a request allocates, net/http's share included: neither its client nor its upstream does.
+func BenchmarkRequest(b *testing.B) {
+	at := plainUpstream(b)
+	for _, name := range append([]string{"reverse"}, rungs...) {
+		b.Run(name, func(b *testing.B) {
+			handler := load.ReverseProxy(at)
+			if name != "reverse" {
+				ctx, cancel := context.WithCancel(b.Context())
+				defer cancel()
+				var (
+					err error
+					end func()
+				)
+				if handler, end, err = rung(ctx, name, at); err != nil {
+					b.Fatal(err)
+				}
+				defer end()
+			}
+			ask := asking(b, handler, name)
+			for range 10 {
+				ask()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+		})
+	}
+}
