@@ -80,17 +80,19 @@ func (d *direct) send(by way, wait time.Duration, r *http.Request, onInformation
 // exchange sends the request on c and reads the response's head. Afterwards c
 // belongs to the response's body, or is closed.
 func (d *direct) exchange(ctx context.Context, c *conn, wait time.Duration, r *http.Request, onInformational func(int, http.Header)) (_ *http.Response, err error) {
-	c.begin(ctx, d.maxHeaderBytes)
 	defer func() {
 		if err != nil {
 			c.discard()
 		}
 	}()
+	if err := c.begin(ctx, wait, d.maxHeaderBytes); err != nil {
+		return nil, fmt.Errorf("begin a request: %w", err)
+	}
 	writeHead(c, r)
 	if err := c.w.Flush(); err != nil {
 		return nil, fmt.Errorf("send the request: %w", err)
 	}
-	if err := c.readUntil(time.Now().Add(wait)); err != nil {
+	if err := c.sent(wait); err != nil {
 		return nil, fmt.Errorf("wait for the response: %w", err)
 	}
 	for range maxInformational + 1 {
@@ -130,9 +132,9 @@ func (d *direct) finish(c *conn, response *http.Response) (*http.Response, error
 		c.release()
 		return response, nil
 	}
-	// What is in the buffer already needs no deadline lifted.
+	// What is in the buffer already needs no deadline lifted, and no watch.
 	if response.ContentLength < 0 || int64(c.r.Buffered()) < response.ContentLength {
-		if err := c.readUntil(time.Time{}); err != nil {
+		if err := c.watchOver(time.Time{}); err != nil {
 			return nil, fmt.Errorf("read the response: %w", err)
 		}
 	}

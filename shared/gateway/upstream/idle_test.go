@@ -150,7 +150,9 @@ func TestReadingDoesNotBeginWhereItHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		c.begin(ctx, responseHeaderBytes)
+		if err := c.begin(ctx, 0, responseHeaderBytes); err != nil { // under watch from the start
+			t.Fatal(err)
+		}
 		test.end(c, cancel)
 		if err := c.readUntil(time.Now().Add(time.Hour)); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 			t.Errorf("%s: got %v", name, err)
@@ -172,8 +174,7 @@ func TestADeadlineThatHasPassedIsNoSilence(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.begin(t.Context(), responseHeaderBytes)
-				if err := c.readUntil(until); err != nil {
+				if err := errors.Join(c.begin(t.Context(), 0, responseHeaderBytes), c.readUntil(until)); err != nil {
 					t.Fatal(err)
 				}
 				if !c.quiet(where) {

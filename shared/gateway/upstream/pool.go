@@ -51,7 +51,8 @@ type conn struct {
 	until  time.Time // the deadline of reading, zero for none
 
 	ctx      context.Context //nolint:containedctx // of the exchange that has it: its body is read later
-	stop     func() bool     // ends the watch over ctx
+	late     time.Time       // when the response has to have begun
+	stop     func() bool     // ends the watch over ctx, nil while there is none
 	reusable bool
 }
 
@@ -147,8 +148,8 @@ func (p *pool) connect(ctx context.Context, by way, u *url.URL) (*conn, error) {
 		}
 		c.Conn = secure
 	}
-	c.reader.Reader = c.Conn
-	c.r, c.w = bufio.NewReader(&c.reader), bufio.NewWriter(c.Conn)
+	c.reader.Reader = patient{c}
+	c.r, c.w = bufio.NewReader(&c.reader), bufio.NewWriter(patient{c})
 	return c, nil
 }
 
@@ -162,16 +163,6 @@ func (c *conn) Close() error { return c.tcp.Close() }
 type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
-
-// begin gives the connection to an exchange: when ctx ends, everything that
-// waits on the connection does.
-func (c *conn) begin(ctx context.Context, maxHeaderBytes int64) {
-	c.reader.left, c.reader.got, c.reader.failed, c.reusable = maxHeaderBytes, false, nil, false
-	c.reader.inHead = true
-	c.reader.heads.reset()
-	c.ctx = ctx
-	c.stop = context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-}
 
 // readUntil sets the time at which reading ends, zero for none. The end of ctx
 // may have been there before and its mark be overwritten now: then reading must
@@ -202,18 +193,18 @@ func (c *conn) quiet(where depth) bool {
 
 // release gives the connection back, if it can be used again.
 func (c *conn) release() {
-	if !c.stop() || !c.reusable || !c.quiet(inMemory) {
+	if !c.unwatch() || !c.reusable || !c.quiet(inMemory) {
 		_ = c.Close()
 		return
 	}
-	c.ctx, c.stop = nil, nil
+	c.ctx = nil
 	c.since = time.Now()
 	c.pool.put(c)
 }
 
 // discard closes the connection and ends the watch.
 func (c *conn) discard() {
-	c.stop()
+	c.unwatch()
 	_ = c.Close()
 }
 

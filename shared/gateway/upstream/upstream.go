@@ -6,7 +6,7 @@
 // sits behind http.RoundTripper, so the way a round trip is done can change
 // without its users (design, section 7).
 //
-// Read this file, then direct.go, pool.go and silence.go (the short way for
+// Read this file, then direct.go, pool.go, patience.go and silence.go (the short way for
 // requests without a body), transports.go and wait.go (the long way), service.go (the way to
 // what is behind tunnels), guard.go (which
 // addresses), header.go (which fields pass), redirect.go (which of them pass on)
