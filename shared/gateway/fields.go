@@ -40,7 +40,7 @@ func (g *Gateway) tooLarge(h http.Header, x *pipeline.Exchange) *http.Response {
 // singles are the values of fields that have one each: in one piece of memory
 // rather than in one for each field of each request.
 type singles struct {
-	all [5]string
+	all [7]string
 	n   int
 }
 
@@ -53,7 +53,7 @@ func (s *singles) of(value string) []string {
 // receive makes the exchange's header and body of the request's. It answers a
 // problem where the body is too large to begin with, or the request goes round in
 // circles.
-func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched) *http.Response {
+func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, own *singles, from origin, watch watched) *http.Response {
 	if upstream.Passes(r.Header["Via"]) >= maxPasses {
 		return x.Problem(http.StatusLoopDetected,
 			fmt.Sprintf("The request has passed %d gateways, most likely the same one again and again. Check that the route's upstream address does not lead back to it.", maxPasses))
@@ -63,8 +63,7 @@ func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, fr
 		x.Upgrade = "" // neither HTTP/2 nor a Lambda has a connection to give; HTTP/1.0 has no such field
 	}
 	// What is ours is written after the filter: no Connection field removes it.
-	var own singles
-	from.forward(x.Header, r.Header, r.Host, &own)
+	from.forward(x.Header, r.Header, r.Host, own)
 	x.Header["X-Request-Id"] = own.of(x.RequestID)
 	x.Header["Via"] = append(slices.Clip(r.Header["Via"]), upstream.Via(r.ProtoMajor, r.ProtoMinor))
 	parent, state := traceParent(r.Header, g.config.IDs, watch.span)

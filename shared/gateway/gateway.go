@@ -128,11 +128,19 @@ const (
 // http.ErrAbortHandler when a response breaks off midway: that is the only way
 // to tell an HTTP/1 client.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := writer{ResponseWriter: w, buffers: &g.buffers, upgrades: &g.upgrades, old: !r.ProtoAtLeast(1, 1)}
-	x := &pipeline.Exchange{
-		Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
-		Start: g.config.Now(),
+	// One piece of memory for what every request needs.
+	its := &struct {
+		out writer
+		x   pipeline.Exchange
+		own singles
+	}{
+		out: writer{ResponseWriter: w, buffers: &g.buffers, upgrades: &g.upgrades, old: !r.ProtoAtLeast(1, 1)},
+		x: pipeline.Exchange{
+			Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
+			Start: g.config.Now(),
+		},
 	}
+	out, x, own := &its.out, &its.x, &its.own
 	if r.TLS != nil {
 		x.ClientChain = r.TLS.PeerCertificates
 	}
@@ -141,17 +149,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Client, x.Scheme = from.Client, from.Scheme
 	x.RequestID = g.requestID(r, from)
 	watch := g.watch(r, x)
-	defer watch.end(&out, x) // after recover has answered
+	defer watch.end(out, x) // after recover has answered
 	defer func() { g.count(x, out.status) }()
-	defer g.recover(&out, x)
-	response, c := g.answer(&out, r, x, from, watch, badPath)
+	defer g.recover(out, x)
+	response, c := g.answer(out, r, x, own, from, watch, badPath)
 	unread := out.body.unread()
-	g.finish(&out, r, x, response, c)
+	g.finish(out, r, x, own, response, c)
 	err := out.send(response)
 	if err != nil && !out.written && x.Context.Err() == nil {
 		x.Cause = err
 		refusal := x.Problem(http.StatusBadGateway, "The upstream's answer broke off before its end. Try again later; if this goes on, its operator has to be told.") //nolint:bodyclose // send closes it
-		g.finish(&out, r, x, refusal, c)
+		g.finish(out, r, x, own, refusal, c)
 		err = out.send(refusal)
 	}
 	if unread {
@@ -169,7 +177,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // finish adds what each response has, and tells why it is a failure if it is.
-func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, response *http.Response, c *cors) {
+func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, own *singles, response *http.Response, c *cors) {
 	if x.Cause != nil && x.Context.Err() == nil {
 		g.config.Log.LogAttrs(r.Context(), slog.LevelWarn, "request failed",
 			attrs(x, slog.Int("status", response.StatusCode), slog.Any("error", x.Cause))...)
@@ -177,12 +185,12 @@ func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, res
 	if out.body.unread() {
 		response.Header["Connection"] = []string{"close"}
 	}
-	response.Header["X-Request-Id"] = []string{x.RequestID}
+	response.Header["X-Request-Id"] = own.of(x.RequestID)
 	c.apply(response.Header, r.Header.Get("Origin"))
 }
 
 // answer returns the response and the CORS policy that it is written under.
-func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, from origin, watch watched, badPath error) (*http.Response, *cors) {
+func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own *singles, from origin, watch watched, badPath error) (*http.Response, *cors) {
 	if badPath != nil {
 		g.place(r, x)
 		return refusePath(x, badPath), nil
@@ -208,7 +216,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 	}
 	s := g.sites.get(deployment, g.newSite)
 	// Problems tell the build from here on, matched or not.
-	x.Route = &pipeline.Route{Info: infoOf(s.identity)}
+	x.Route = &s.none
 	if x.Path == buildPath {
 		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
 	}
@@ -226,7 +234,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, fro
 	if response := s.settlePath(r, x); response != nil {
 		return response, route.cors
 	}
-	if response := g.receive(out, r, x, from, watch); response != nil {
+	if response := g.receive(out, r, x, own, from, watch); response != nil {
 		return response, route.cors
 	}
 	return route.Run(x), route.cors
@@ -238,7 +246,7 @@ func (g *Gateway) place(r *http.Request, x *pipeline.Exchange) {
 		return
 	}
 	if deployment, err := g.config.Deployments.Resolve(x.Context, framing.HostName(r.Host)); err == nil {
-		x.Route = &pipeline.Route{Info: infoOf(g.sites.get(deployment, g.newSite).identity)}
+		x.Route = &g.sites.get(deployment, g.newSite).none
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 // site is an artifact that is ready to serve, or the reason why it is not.
 type site struct {
 	identity project.Identity
-	router   router.Router
-	routes   []siteRoute
+	// none stands for the route of requests that have none: it says which deployment they are of.
+	none   pipeline.Route
+	router router.Router
+	routes []siteRoute
 	// preserve has paths go upstream as they were written.
 	preserve bool
 	// problems say why nothing can be served, empty for a good artifact.
@@ -42,7 +44,7 @@ type installation struct {
 
 // newSite makes everything of an artifact ready, and collects all that is wrong.
 func newSite(a *project.Artifact, with installation) *site {
-	s := &site{identity: a.Identity, preserve: a.PathNormalisation == project.PreservePaths}
+	s := &site{identity: a.Identity, none: pipeline.Route{Info: infoOf(a.Identity)}, preserve: a.PathNormalisation == project.PreservePaths}
 	if a.Format != project.ArtifactFormat {
 		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another version of the gateway."})
 		return s

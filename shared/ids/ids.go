@@ -25,6 +25,8 @@ type Source struct {
 
 	mu   sync.Mutex
 	last int64 // the last millisecond an ordered identifier was made for
+	// buffer is what is read into, so that none is made for each identifier.
+	buffer [64]byte
 }
 
 // NewSource reads randomness from random (crypto/rand.Reader outside tests)
@@ -79,7 +81,8 @@ func (s *Source) UUID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	// Each request has one, and fmt would take six allocations for it.
-	out := hex.AppendEncode(make([]byte, 0, 36), b[:4])
+	var text [36]byte
+	out := hex.AppendEncode(text[:0], b[:4])
 	for from := 4; from < 10; from += 2 {
 		out = hex.AppendEncode(append(out, '-'), b[from:from+2])
 	}
@@ -98,7 +101,12 @@ func (s *Source) Hex(n int) string {
 func (s *Source) read(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := io.ReadFull(s.random, b); err != nil {
-		panic(fmt.Sprintf("ids: no randomness: %v", err))
+	defer clear(s.buffer[:]) // it may be a secret's
+	for len(b) > 0 {
+		n := min(len(b), len(s.buffer))
+		if _, err := io.ReadFull(s.random, s.buffer[:n]); err != nil {
+			panic(fmt.Sprintf("ids: no randomness: %v", err))
+		}
+		b = b[copy(b, s.buffer[:n]):]
 	}
 }

@@ -84,6 +84,11 @@ type Exchange struct {
 	secrets  []string
 	told     []field
 	after    []func(response *http.Response, handled bool)
+	// room is what a request with a key and a limit needs of withheld and told: they begin in it.
+	room struct {
+		withheld [1]string
+		told     [2]field
+	}
 }
 
 // field is a header field of the response.
@@ -146,6 +151,9 @@ func (x *Exchange) UpstreamPath() string {
 // policies that come later can still read it.
 func (x *Exchange) Withhold(header string) {
 	header = http.CanonicalHeaderKey(header)
+	if x.withheld == nil {
+		x.withheld = x.room.withheld[:0]
+	}
 	if !slices.Contains(x.withheld, header) {
 		x.withheld = append(x.withheld, header)
 	}
@@ -175,7 +183,12 @@ func (x *Exchange) Redacted(path string) string {
 // Tell has the response carry a header field, beside those of its name that it has:
 // whichever response that is, but for one that switches protocols. The name is in
 // canonical form.
-func (x *Exchange) Tell(name, value string) { x.told = append(x.told, field{name, value}) }
+func (x *Exchange) Tell(name, value string) {
+	if x.told == nil {
+		x.told = x.room.told[:0]
+	}
+	x.told = append(x.told, field{name, value})
+}
 
 func (x *Exchange) tell(response *http.Response) *http.Response {
 	for _, f := range x.told {

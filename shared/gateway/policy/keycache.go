@@ -131,8 +131,12 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 			return user, a.cause
 		}
 	}
-	// One look-up for all that ask at once. It outlives the request that began
-	// it: the others wait for it too.
+	return c.ask(ctx, b, key, hash, ttl)
+}
+
+// ask says what Keys says. One look-up is for all that ask at once. It outlives the request that
+// began it: the others wait for it too.
+func (c *KeyCache) ask(ctx context.Context, b *bucket, key string, hash keyHash, ttl time.Duration) (*pipeline.User, error) {
 	flight := c.flights.DoChan(string(hash[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()

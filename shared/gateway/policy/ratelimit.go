@@ -121,18 +121,20 @@ func (p *rateLimit) Inbound(x *pipeline.Exchange) *http.Response {
 		x.Cause = err
 		return nil
 	}
-	ends := strconv.FormatInt(wholeSeconds(decision.Ends), 10)
+	ends := wholeSeconds(decision.Ends)
 	if p.tells {
 		// Lists, to which each limit of a route adds its own, and the upstream may too.
 		x.Tell("Ratelimit-Policy", p.policy)
-		x.Tell("Ratelimit", p.quoted+";r="+strconv.FormatInt(decision.Remaining, 10)+";t="+ends)
+		var room [64]byte // which most need no more than
+		text := strconv.AppendInt(append(append(room[:0], p.quoted...), ";r="...), decision.Remaining, 10)
+		x.Tell("Ratelimit", string(strconv.AppendInt(append(text, ";t="...), ends, 10)))
 	}
 	if decision.Admitted {
 		return nil
 	}
 	response := x.Problem(http.StatusTooManyRequests, "Rate limit exceeded")
 	if p.tells {
-		response.Header["Retry-After"] = []string{ends}
+		response.Header["Retry-After"] = []string{strconv.FormatInt(ends, 10)}
 	}
 	return response
 }

@@ -157,8 +157,10 @@ func CleanResponse(r *http.Response) {
 // CleanHeader is CleanResponse for a header alone, such as that of a 1xx response.
 func CleanHeader(h http.Header, status int) {
 	removeListed(h, h["Connection"])
-	for _, name := range hopByHop {
-		delete(h, name)
+	for name := range h { // it has fewer names than the list
+		if isHopByHop(name) {
+			delete(h, name)
+		}
 	}
 	// An alternative of the upstream's own origin: followed by a client, it
 	// would lead around the gateway or nowhere (RFC 7838).
