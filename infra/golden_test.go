@@ -171,7 +171,7 @@ func owner(id string, r resource, fs []declared) string {
 			found = f.name
 		}
 	}
-	if found != "" || !slices.Contains([]string{"AWS::Lambda::Permission", "AWS::ApiGateway::Method", "AWS::CloudFormation::Stack"}, r.Type) {
+	if found != "" || !slices.Contains([]string{"AWS::Lambda::Permission", "AWS::ApiGateway::Method"}, r.Type) {
 		return found
 	}
 	raw, _ := json.Marshal(r.Properties)

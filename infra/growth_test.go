@@ -49,12 +49,15 @@ func TestStacksStayBelowTheirLimit(t *testing.T) {
 		t.Errorf("%d of %d operations have a route, at least %d are to have one", len(reached), len(operations), expectedOperations)
 	}
 	for name, stack := range a.stacks {
-		t.Logf("%s: %d resources, %d outputs", name, len(stack.Resources), len(stack.Outputs))
+		t.Logf("%s: %d resources, %d outputs, %d parameters", name, len(stack.Resources), len(stack.Outputs), len(stack.Parameters))
 		if n := len(stack.Resources); n >= 400 {
 			t.Errorf("%s has %d resources, CloudFormation takes 500", name, n)
 		}
 		if n := len(stack.Outputs); n >= 200 {
 			t.Errorf("%s has %d outputs, CloudFormation takes 200", name, n)
+		}
+		if n := len(stack.Parameters); n >= 200 {
+			t.Errorf("%s has %d parameters, CloudFormation takes 200", name, n)
 		}
 	}
 	if n := len(a.all("AWS::ApiGateway::Resource")); n >= 300 {

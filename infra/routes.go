@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -29,99 +30,95 @@ const (
 	anyMethod = "ANY"
 )
 
-// routesOf derives the REST API's routes from declarations. A path has one
-// variable child at most, whatever its operations call it; a segment with a
-// dollar rides on that child, since an emulator refuses it as a part of its
-// own; the function's own routing tells them apart. From a parameter that may
-// hold slashes on, a greedy variable takes the rest: some platforms decode a
-// path before they route it.
+// routesOf derives the REST API's routes from declarations, whatever their order. A
+// segment with a dollar rides on its parent's variable child, since an emulator
+// refuses it as a part of its own; the function's own routing tells them apart.
+// From a parameter that may hold slashes on, a greedy variable takes the rest:
+// some platforms decode a path before they route it.
 //
 // Each path takes the methods that no operation has as well, so that a function
 // answers 405 with Allow; the platform would say that the path does not exist.
+// Where a path's operations are of several functions, it is the first by name.
 func routesOf(fs []declared) ([]route, error) {
-	names := childNames(fs)
-	var out []route
-	for _, f := range fs {
+	type key struct{ path, method string }
+	found := map[key]*route{}
+	for _, f := range slices.SortedFunc(slices.Values(fs), func(a, b declared) int { return strings.Compare(a.name, b.name) }) {
 		for _, o := range f.routes {
-			path, method := routePath(names, o), o.Method
+			path, method := routePath(o), o.Method
 			if strings.HasSuffix(path, greedy) {
 				method = anyMethod
 			}
-			at := func(method string) int {
-				return slices.IndexFunc(out, func(r route) bool { return r.path == path && r.method == method })
+			r := found[key{path, method}]
+			if r == nil {
+				r = &route{method: method, path: path, function: f.name}
+				found[key{path, method}] = r
 			}
-			i := at(method)
-			if i < 0 {
-				i = len(out)
-				out = append(out, route{method: method, path: path, function: f.name})
-			}
-			if out[i].function != f.name {
+			if r.function != f.name {
 				return nil, fmt.Errorf("%s %s would lead to two functions, %s and %s: change a path of %s",
-					method, path, out[i].function, f.name, o.ID)
+					method, path, r.function, f.name, o.ID)
 			}
-			out[i].operations = append(out[i].operations, o.ID)
-			if at(anyMethod) < 0 {
-				out = append(out, route{method: anyMethod, path: path, function: f.name})
+			r.operations = append(r.operations, o.ID)
+			if rest := (key{path, anyMethod}); found[rest] == nil {
+				found[rest] = &route{method: anyMethod, path: path, function: f.name}
 			}
 		}
 	}
+	var out []route
+	for _, r := range found {
+		slices.Sort(r.operations)
+		out = append(out, *r)
+	}
 	slices.SortFunc(out, func(a, b route) int {
-		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
+		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.method, b.method))
 	})
 	return out, nil
 }
 
-// childNames names the variable child of each path that has one: as the first
-// operation calls it whose path has a parameter there.
-func childNames(fs []declared) map[string]string {
-	names := map[string]string{}
-	for _, f := range fs {
-		for _, o := range f.routes {
-			shape := ""
-			for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
-				if isParameter(part) && names[shape] == "" {
-					names[shape] = part
-				}
-				shape = below(shape, part)
-			}
-		}
-	}
-	return names
-}
-
-// routePath returns the path of the route that an operation's path takes.
-func routePath(names map[string]string, o api.Declaration) string {
-	shape, out := "", ""
+// routePath returns the path of the route that an operation's path takes. What its
+// variables are called follows from the parts before them and from nothing else:
+// API Gateway takes one variable child of a path, and no other one in its place
+// while it is there. So no operation renames a path of others, whatever it calls
+// its parameters and wherever its group stands.
+//
+// A variable is called as the last part before it that is none, and counted where
+// there were such: /keys/{keys}/{keys_2}. A function reads the whole path, and no
+// variable.
+func routePath(o api.Declaration) string {
+	var out strings.Builder
+	last, named := "root", map[string]int{}
 	for part := range strings.SplitSeq(strings.Trim(o.Path, "/"), "/") {
 		switch {
-		case part == o.Slashed:
-			return out + "/" + greedy
-		case !isParameter(part) && !strings.Contains(part, "$"):
-			out += "/" + part
-		case names[shape] == "":
-			out += "/{" + strings.Trim(part, "$") + "}"
+		case part == o.Slashed && part != "":
+			return out.String() + "/" + greedy
+		case strings.HasPrefix(part, "{") || strings.Contains(part, "$"):
+			named[last]++
+			name := last
+			if n := named[last]; n > 1 {
+				name = fmt.Sprintf("%s_%d", last, n)
+			}
+			out.WriteString("/{" + name + "}")
 		default:
-			out += "/" + names[shape]
+			last = part
+			out.WriteString("/" + part)
 		}
-		shape = below(shape, part)
 	}
-	return out
+	return out.String()
 }
 
-func isParameter(part string) bool { return strings.HasPrefix(part, "{") }
-
-// below is the shape of a path one part longer: what variables are called makes
-// no difference.
-func below(shape, part string) string {
-	if isParameter(part) || strings.Contains(part, "$") {
-		part = "{}"
+// restID is what CloudFormation calls a REST API. Another one is another API, beside
+// the old one while an installation is updated: a change of its tree that API
+// Gateway refuses needs it. The management API was called Api
+// while the order of declarations decided what its variables were called.
+func restID(name string) string {
+	if name == management {
+		return "Rest"
 	}
-	return shape + "/" + part
+	return "Api"
 }
 
 // newRest makes a REST API without routes.
 func newRest(scope constructs.Construct, s Settings, name string) awsapigateway.CfnRestApi {
-	return awsapigateway.NewCfnRestApi(scope, jsii.String("Api"), &awsapigateway.CfnRestApiProps{
+	return awsapigateway.NewCfnRestApi(scope, jsii.String(restID(name)), &awsapigateway.CfnRestApiProps{
 		Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
 		Description:               jsii.Sprintf("Gatewright %s (%s)", s.Stage, name),
 		EndpointConfiguration:     &awsapigateway.CfnRestApi_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
@@ -138,7 +135,7 @@ func addRoutes(scope constructs.Construct, s Settings, name string, rest awsapig
 	var deployed []awscdk.CfnResource // what the deployment is a snapshot of
 	for _, r := range routes {
 		f := fs[r.function]
-		deployed = append(deployed, awsapigateway.NewCfnMethod(tree.scope(r.function), jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
+		deployed = append(deployed, awsapigateway.NewCfnMethod(tree.scope(methodsOf(r.path)), jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
 			RestApiId: rest.Ref(), ResourceId: tree.resource(r.path), HttpMethod: &r.method,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),

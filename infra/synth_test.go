@@ -37,6 +37,8 @@ type resource struct {
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
+	// Parameters are what a nested stack is given.
+	Parameters map[string]any
 }
 
 // assembly is what the CDK makes of an installation.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -10,11 +12,14 @@ import (
 )
 
 // tree is the tree of an API's paths. The management API's stands in a nested
-// stack of its own, and the methods of each function in another, so that no
-// stack comes near CloudFormation's 500 resources.
+// stack of its own, and its methods in several others, so that no stack comes near
+// CloudFormation's 500 resources.
 //
-// It is so from the first route on, and no path ever moves to another stack:
-// it would be made there before it is removed here, which API Gateway refuses.
+// Which stack a part is in, and what it is called there, follows from its path
+// alone. CloudFormation makes what is new before it removes what is not there any
+// more, also of a part that has only moved or got another name: API Gateway refuses
+// the second of a path. A stack for each function would move a method with its
+// operation.
 type tree struct {
 	api       constructs.Construct
 	rest      awsapigateway.CfnRestApi
@@ -30,18 +35,31 @@ func newTree(api constructs.Construct, rest awsapigateway.CfnRestApi, name strin
 	}
 }
 
-// paths is the name of the nested stack of resources. No function has it: names
-// of functions are single words.
-const paths = "the-paths"
+// Names of nested stacks. No service has such: names of services are single words.
+const (
+	paths   = "the-paths"
+	methods = "the-methods"
+)
 
-// scope is where a part of the tree belongs: a function's, or paths.
+// methodStacks is how many stacks share the methods, for ever: a path of another
+// number may move. API Gateway takes 300 paths of an API, which have some 900 methods
+// at most; a stack takes 500 resources and 200 parameters.
+const methodStacks = 8
+
+// methodsOf is the name of the nested stack with the methods of a path.
+func methodsOf(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return fmt.Sprintf("%s-%d", methods, sum[0]%methodStacks)
+}
+
+// scope is where a part of the tree belongs: paths, or a stack of methods.
 func (t *tree) scope(part string) constructs.Construct {
 	if !t.nested {
 		return t.api
 	}
 	if t.scopes[part] == nil {
 		t.scopes[part] = awscdk.NewNestedStack(t.api, jsii.String(exported(part)), &awscdk.NestedStackProps{
-			Description: jsii.Sprintf("Routes of the management API: %s", part),
+			Description: jsii.Sprintf("The tree of the management API: %s", strings.TrimPrefix(part, "the-")),
 		})
 	}
 	return t.scopes[part]
@@ -58,8 +76,11 @@ func (t *tree) resource(path string) *string {
 	}
 	i := strings.LastIndexByte(path, '/')
 	parent := t.resource(path[:i])
-	t.resources[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String("Path"+digest(path)), &awsapigateway.CfnResourceProps{
+	t.resources[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String(pathID(path)), &awsapigateway.CfnResourceProps{
 		RestApiId: t.rest.Ref(), ParentId: parent, PathPart: jsii.String(path[i+1:]),
 	})
 	return t.resources[path].Ref()
 }
+
+// pathID is what the resource of a path is called in its stack.
+func pathID(path string) string { return "Path" + digest(path) }
