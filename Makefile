@@ -88,7 +88,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here w
 
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
-	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo')
+	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
 
 # The tests of files that play simulations, and no others of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
@@ -200,7 +200,7 @@ fmt: $(GOLANGCI_LINT) ## format every Go file
 goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
 	@packages="$(call users,internal/golden,$(if $(PKG),$(filter-out ./internal/cost,$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
 		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test $$packages -update
-	$(if $(GROUP),go test ./infra -run=FunctionsAreListed -update)
+	$(if $(GROUP),go test ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
 	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
 
 docs-weights: $(DOCS_WEIGHTS) ## fetch what searches the documentation by meaning (83 MB, once): without it, it is searched by words

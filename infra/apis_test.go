@@ -18,6 +18,8 @@ type part struct {
 	stack, id string
 	// calls is the function behind a method, "-" for what calls none.
 	calls string
+	// gone says that it is there no more.
+	gone bool
 }
 
 func (p part) String() string { return fmt.Sprintf("%s %s", p.kind, p.name) }

@@ -107,7 +107,7 @@ func routePath(o api.Declaration) string {
 
 // restID is what CloudFormation calls a REST API. Another one is another API, beside
 // the old one while an installation is updated: a change of its tree that API
-// Gateway refuses needs it. The management API was called Api
+// Gateway refuses needs it (testdata/apis.txt). The management API was called Api
 // while the order of declarations decided what its variables were called.
 func restID(name string) string {
 	if name == management {
