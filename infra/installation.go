@@ -7,7 +7,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -68,21 +67,10 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	newOutputs(stack, s, d, apis)
 }
 
-// front is an API that has no routes yet, in a scope of its own.
-type front struct {
-	scope constructs.Construct
-	rest  awsapigateway.CfnRestApi
-}
-
-func newFront(stack awscdk.Stack, s Settings, name string) front {
-	scope := constructs.NewConstruct(stack, jsii.String(exported(name)))
-	return front{scope, newRest(scope, s, name)}
-}
-
 // newAPIWithAll gives an API its routes, its domain, its web ACL and its alarm.
 func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
 	scope, rest := f.scope, f.rest
-	addRoutes(scope, s, name, rest, routes, fs)
+	addRoutes(f, s, name, routes, fs)
 	newDomain(scope, s, name, rest)
 	if name == management {
 		newWAF(scope, s, rest)

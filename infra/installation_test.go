@@ -336,19 +336,6 @@ func TestFunctionAddedLaterIsCalled(t *testing.T) {
 	}
 }
 
-// TestChangedRoutesAreDeployed: a stage shows a snapshot.
-func TestChangedRoutesAreDeployed(t *testing.T) {
-	deployments := func(context map[string]string) []string {
-		return slices.Sorted(maps.Keys(synthesise(t, needed(context)).all("AWS::ApiGateway::Deployment")))
-	}
-	if slices.Equal(deployments(nil), deployments(map[string]string{"streaming": "true"})) {
-		t.Error("what the routes do has changed, and their deployment is the same")
-	}
-	if !slices.Equal(deployments(nil), deployments(map[string]string{"memory": "512"})) {
-		t.Error("a deployment changes with what is not in it")
-	}
-}
-
 func TestTwoFunctionsCannotShareARoute(t *testing.T) {
 	one := declared{name: "one", routes: []api.Declaration{{ID: "a", Method: "GET", Path: "/v1/things/{id}"}}}
 	two := declared{name: "two", routes: []api.Declaration{{ID: "b", Method: "GET", Path: "/v1/things/{name}"}}}

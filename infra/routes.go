@@ -116,46 +116,53 @@ func restID(name string) string {
 	return "Api"
 }
 
-// newRest makes a REST API without routes.
-func newRest(scope constructs.Construct, s Settings, name string) awsapigateway.CfnRestApi {
-	return awsapigateway.NewCfnRestApi(scope, jsii.String(restID(name)), &awsapigateway.CfnRestApiProps{
+// front is an API that has no routes yet, in a scope of its own.
+type front struct {
+	scope      constructs.Construct
+	rest       awsapigateway.CfnRestApi
+	properties *awsapigateway.CfnRestApiProps
+}
+
+// newFront makes a REST API without routes.
+func newFront(stack awscdk.Stack, s Settings, name string) front {
+	f := front{scope: constructs.NewConstruct(stack, jsii.String(exported(name))), properties: &awsapigateway.CfnRestApiProps{
 		Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
 		Description:               jsii.Sprintf("Gatewright %s (%s)", s.Stage, name),
 		EndpointConfiguration:     &awsapigateway.CfnRestApi_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
 		BinaryMediaTypes:          binaryTypes(name),
 		DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
-	})
+	}}
+	f.rest = awsapigateway.NewCfnRestApi(f.scope, jsii.String(restID(name)), f.properties)
+	return f
 }
 
-// addRoutes gives a REST API its routes, deployed to a stage named after the
-// installation's.
-func addRoutes(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi, routes []route, fs map[string]*function) {
-	tree := newTree(scope, rest, name)
+// addRoutes gives a REST API its routes, deployed to a stage.
+func addRoutes(api front, s Settings, name string, routes []route, fs map[string]*function) {
+	tree := newTree(api.scope, api.rest, name)
 	called := map[string]bool{}
-	var deployed []awscdk.CfnResource // what the deployment is a snapshot of
+	var served snapshot
 	for _, r := range routes {
 		f := fs[r.function]
-		deployed = append(deployed, awsapigateway.NewCfnMethod(tree.scope(methodsOf(r.path)), jsii.String(methodID(r)), &awsapigateway.CfnMethodProps{
-			RestApiId: rest.Ref(), ResourceId: tree.resource(r.path), HttpMethod: &r.method,
+		method := &awsapigateway.CfnMethodProps{
+			RestApiId: api.rest.Ref(), ResourceId: tree.resource(r.path), HttpMethod: &r.method,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),
 			ApiKeyRequired:    jsii.Bool(false),
 			Integration:       integration(s, name, f),
-		}))
+		}
+		served.add(method, awsapigateway.NewCfnMethod(tree.scope(methodsOf(r.path)), jsii.String(methodID(r)), method))
 		if !called[r.function] {
 			called[r.function] = true
 			// One permission for the whole API: one for each method would
 			// outgrow the 20 KB that a function's policy may have.
-			f.permit(scope, "CalledBy"+exported(name), "apigateway.amazonaws.com", awscdk.Fn_Join(jsii.String(""), &[]*string{
+			f.permit(api.scope, "CalledBy"+exported(name), "apigateway.amazonaws.com", awscdk.Fn_Join(jsii.String(""), &[]*string{
 				jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":execute-api:"), awscdk.Aws_REGION(),
-				jsii.String(":"), awscdk.Aws_ACCOUNT_ID(), jsii.String(":"), rest.Ref(), jsii.String("/*"),
+				jsii.String(":"), awscdk.Aws_ACCOUNT_ID(), jsii.String(":"), api.rest.Ref(), jsii.String("/*"),
 			}), nil)
 		}
 	}
-	for _, answer := range newGatewayResponses(scope, rest) {
-		deployed = append(deployed, answer)
-	}
-	newStage(scope, s, rest, routes, deployed)
+	newGatewayResponses(api, &served)
+	served.newStage(api, s, name)
 }
 
 // integration hands a route's requests to a function.
@@ -203,37 +210,19 @@ func platformAnswers() []platformAnswer {
 
 // newGatewayResponses makes problem documents of what the platform answers
 // itself (contract 1.2).
-func newGatewayResponses(scope constructs.Construct, rest awsapigateway.CfnRestApi) (out []awsapigateway.CfnGatewayResponse) {
+func newGatewayResponses(api front, served *snapshot) {
 	for _, r := range platformAnswers() {
-		out = append(out, awsapigateway.NewCfnGatewayResponse(scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), &awsapigateway.CfnGatewayResponseProps{
-			RestApiId: rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
+		answer := &awsapigateway.CfnGatewayResponseProps{
+			RestApiId: api.rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
 			ResponseTemplates: &map[string]*string{"application/json": jsii.Sprintf(
 				`{"type":"https://httpproblems.com/http-status/%s","title":%q,"status":%s,"detail":%q,"instance":"$context.path",`+
 					`"trace":{"requestId":"$context.requestId"}}`, r.status, r.title, r.status, r.detail)},
 			ResponseParameters: &map[string]*string{
 				"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'"),
 			},
-		}))
+		}
+		served.add(answer, awsapigateway.NewCfnGatewayResponse(api.scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), answer))
 	}
-	return out
-}
-
-func newStage(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi, routes []route, deployed []awscdk.CfnResource) {
-	// A deployment is a snapshot: whatever it holds that changes needs another
-	// one, which another logical id makes.
-	snapshot := fmt.Sprint(routes, platformAnswers(), s.Streaming)
-	deployment := awsapigateway.NewCfnDeployment(scope, jsii.String("Deployment"+digest(snapshot)), &awsapigateway.CfnDeploymentProps{
-		RestApiId: rest.Ref(),
-	})
-	for _, r := range deployed {
-		deployment.AddDependency(r)
-	}
-	awsapigateway.NewCfnStage(scope, jsii.String("Stage"), &awsapigateway.CfnStageProps{
-		RestApiId: rest.Ref(), DeploymentId: deployment.Ref(), StageName: jsii.String(s.Stage),
-		TracingEnabled: jsii.Bool(s.Emulator == ""),
-		// No MethodSettings: metrics by method cost per method, and neither an
-		// alarm nor the dashboard reads them.
-	})
 }
 
 func methodID(r route) string {

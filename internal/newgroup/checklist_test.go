@@ -35,7 +35,8 @@ var derived = map[string]*regexp.Regexp{
 	// What the MCP server of all operations links.
 	"functions/mcp/deps.txt": nil,
 	// The tools that are made of it, as they are served and as they are shown.
-	"shared/apitools/made.json":           nil,
+	"shared/apitools/made.json": nil,
+	// The paths and methods that installations have.
 	"infra/testdata/apis.txt":             nil,
 	"shared/apitools/testdata/tools.json": nil,
 	// What the installation costs, in tables that a test writes.
