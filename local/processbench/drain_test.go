@@ -120,31 +120,43 @@ func played(t *testing.T, manners string) (in *installation, told func() int) {
 
 // TestDrainCountsWhatItSays: each SIGTERM has come to a gateway, and those of the end beside.
 func TestDrainCountsWhatItSays(t *testing.T) {
-	for _, speaks := range []protocol{http1, http2} {
-		in, told := played(t, careful)
-		var table bars.Table
-		if err := in.restarts(t.Context(), speaks, 3, 100, &table); err != nil {
-			t.Fatal(err)
-		}
-		if n := told(); n != 3+2 || in.ended != n {
-			t.Errorf("%d gateways were told, and %d are counted, of 3 and the last 2", n, in.ended)
-		}
-		if err := table.Err(); !strings.Contains(table.String(), "requests lost over 3 SIGTERMs") || !strings.Contains(table.String(), "by "+speaks.String()) || speaks == http1 && err != nil {
-			t.Errorf("%v\n%s", err, &table)
-		}
-	}
-	in, told := played(t, careful)
-	var table bars.Table
-	if err := in.replacements(t.Context(), http1, 1, 100, &table); err != nil {
-		t.Fatal(err)
-	}
-	if n := told(); n != 2+2 || !strings.Contains(table.String(), "requests lost over 2 SIGTERMs, two processes replaced 1 times") || table.Err() != nil {
-		t.Errorf("%d were told; %v\n%s", n, table.Err(), &table)
+	for name, c := range map[string]struct {
+		drain func(ctx context.Context, in *installation, table *bars.Table) error
+		ends  int
+		row   string
+		kept  bool // a gateway of net/http's alone loses requests by HTTP/2
+	}{
+		"restarts by HTTP/1.1": {func(ctx context.Context, in *installation, table *bars.Table) error {
+			return in.restarts(ctx, http1, 3, 100, table)
+		}, 3, "passes connections on, by HTTP/1.1, announced for 1s", true},
+		"restarts by HTTP/2": {func(ctx context.Context, in *installation, table *bars.Table) error {
+			return in.restarts(ctx, http2, 1, 100, table)
+		}, 1, "passes connections on, by HTTP/2, announced for 1s", false},
+		"replacements": {func(ctx context.Context, in *installation, table *bars.Table) error {
+			return in.replacements(ctx, http1, 1, 100, table)
+		}, 2, "two processes replaced 1 times, behind a reverse proxy by HTTP/1.1, announced for 1s", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, told := played(t, careful)
+			var table bars.Table
+			if err := c.drain(t.Context(), in, &table); err != nil {
+				t.Fatal(err)
+			}
+			if n := told(); n != c.ends+2 || in.ended != n {
+				t.Errorf("%d gateways were told, and %d are counted, of %d and the last 2", n, in.ended, c.ends)
+			}
+			text := table.String()
+			if err := table.Err(); !strings.Contains(text, fmt.Sprintf("requests lost over %d SIGTERMs", c.ends)) || !strings.Contains(text, c.row) || c.kept && err != nil {
+				t.Errorf("%v\n%s", err, text)
+			}
+		})
 	}
 }
 
 // TestWhatIsLostIsBeyondItsBar, where gateways end at once.
 func TestWhatIsLostIsBeyondItsBar(t *testing.T) {
+	t.Parallel()
 	in, _ := played(t, careless)
 	var table bars.Table
 	if err := in.restarts(t.Context(), http1, 2, 0, &table); err != nil {
@@ -157,6 +169,7 @@ func TestWhatIsLostIsBeyondItsBar(t *testing.T) {
 
 // TestGatewayThatEndsBadlyFailsTheRun: what it has lost nobody knows.
 func TestGatewayThatEndsBadlyFailsTheRun(t *testing.T) {
+	t.Parallel()
 	in, _ := played(t, broken)
 	var table bars.Table
 	if err := in.restarts(t.Context(), http1, 1, 0, &table); err == nil || !strings.Contains(err.Error(), "ends badly") {
