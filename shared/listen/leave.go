@@ -34,9 +34,10 @@ type departure struct {
 
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
-	// held are the connections by HTTP/1.1 that net/http reads, and during an end those that rest and
-	// whose last answer did not say so.
-	held map[*conn]struct{}
+	// held are the connections by HTTP/1.1 that net/http reads, and how often: one that has rested may
+	// come back before net/http has said that it let go of it. During an end there are those too that
+	// rest and whose last answer did not say so.
+	held map[*conn]int
 	// framed are those by HTTP/2.
 	framed map[*frames]struct{}
 }
@@ -71,16 +72,16 @@ func (d *departure) follow(c *conn, state http.ConnState) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.held == nil {
-			d.held = make(map[*conn]struct{})
+			d.held = make(map[*conn]int)
 		}
-		d.held[c] = struct{}{}
+		d.held[c]++
 	case http.StateClosed, http.StateHijacked:
-		if rests := !c.closed.Load() && !c.finished.Load(); rests && state == http.StateClosed && c.untold.Load() != 0 {
-			return
-		}
+		rests := !c.closed.Load() && !c.finished.Load() && state == http.StateClosed
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.held, c)
+		if d.held[c]--; d.held[c] <= 0 && !(rests && c.untold.Load() != 0) {
+			delete(d.held, c)
+		}
 	}
 }
 
