@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/free"
 )
 
 // reverseProxy serves both sites as Go's users build it: ServeMux with
@@ -154,10 +155,15 @@ func nginx(ctx context.Context, program string, u *upstream) (_ target, stop fun
 	if err != nil {
 		return target{}, nil, fmt.Errorf("make a folder: %w", err)
 	}
-	addresses, err := freeAddresses(ctx, 2)
+	paths, err := free.Find(ctx)
 	if err != nil {
 		return target{}, nil, err
 	}
+	patterns, err := free.Find(ctx)
+	if err != nil {
+		return target{}, nil, err
+	}
+	addresses := []string{paths.String(), patterns.String()}
 	text := strings.NewReplacer("{dir}", dir, "{upstream}", u.address(), "{paths}", addresses[0], "{patterns}", addresses[1]).Replace(nginxConfiguration)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -184,23 +190,4 @@ func nginx(ctx context.Context, program string, u *upstream) (_ target, stop fun
 	}
 	stop()
 	return target{}, nil, fmt.Errorf("nginx does not listen: %s", said.String())
-}
-
-// freeAddresses finds addresses that nobody listens at.
-func freeAddresses(ctx context.Context, n int) ([]string, error) {
-	var (
-		out  []string
-		open []io.Closer
-	)
-	for range n {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free address: %w", err)
-		}
-		open, out = append(open, listener), append(out, listener.Addr().String())
-	}
-	for _, c := range open {
-		_ = c.Close()
-	}
-	return out, nil
 }
