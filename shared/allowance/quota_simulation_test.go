@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
@@ -259,18 +257,10 @@ func TestNoFaultSpendsAQuotaTwice(t *testing.T) {
 		}
 		return
 	}
-	last := uint64(simulations.Runs(quotaSeeds))
-	parts := uint64(runtime.GOMAXPROCS(0))
-	for part := range parts {
-		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
-			t.Parallel()
-			for seed := part + 1; seed <= last; seed += parts {
-				if _, err := runQuotas(t, seed, nil); err != nil {
-					t.Fatalf("seed %d: %v\nreplay it with: go test ./shared/allowance -run NoFaultSpends -seed=%d", seed, err, seed)
-				}
-			}
-		})
-	}
+	playSeeds(t, quotaSeeds, "NoFaultSpends", func(t *testing.T, seed uint64) error {
+		_, err := runQuotas(t, seed, nil)
+		return err
+	})
 }
 
 // The simulation has to notice each condition that goes missing, or it shows

@@ -99,6 +99,24 @@ func (r *simulation) complete() error {
 	return nil
 }
 
+// playSeeds plays the seeds from 1 on, as many as there are usually runs, on all processors. name is of the test, for who
+// replays one.
+func playSeeds(t *testing.T, usual int, name string, play func(t *testing.T, seed uint64) error) {
+	t.Helper()
+	last := uint64(simulations.Runs(usual))
+	parts := uint64(runtime.GOMAXPROCS(0))
+	for part := range parts {
+		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
+			t.Parallel()
+			for seed := part + 1; seed <= last; seed += parts {
+				if err := play(t, seed); err != nil {
+					t.Fatalf("seed %d: %v\nreplay it with: go test ./shared/allowance -run %s -seed=%d", seed, err, name, seed)
+				}
+			}
+		})
+	}
+}
+
 func TestNoFaultAdmitsMoreThanTheLimit(t *testing.T) {
 	if *only > 0 {
 		if _, err := run(t, *only, nil); err != nil {
@@ -106,18 +124,10 @@ func TestNoFaultAdmitsMoreThanTheLimit(t *testing.T) {
 		}
 		return
 	}
-	last := uint64(simulations.Runs(seeds))
-	parts := uint64(runtime.GOMAXPROCS(0))
-	for part := range parts {
-		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
-			t.Parallel()
-			for seed := part + 1; seed <= last; seed += parts {
-				if _, err := run(t, seed, nil); err != nil {
-					t.Fatalf("seed %d: %v\nreplay it with: go test ./shared/allowance -run NoFaultAdmits -seed=%d", seed, err, seed)
-				}
-			}
-		})
-	}
+	playSeeds(t, seeds, "NoFaultAdmits", func(t *testing.T, seed uint64) error {
+		_, err := run(t, seed, nil)
+		return err
+	})
 }
 
 func TestSimulationRepeatsItself(t *testing.T) {
