@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/handshake"
 )
 
@@ -204,13 +205,7 @@ func (a *Authority) find(name string) *tls.Certificate {
 func (a *Authority) keep(name string, leaf *tls.Certificate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.leaves) >= maxLeaves {
-		for old := range a.leaves { // any: names come from anyone
-			delete(a.leaves, old)
-			break
-		}
-	}
-	a.leaves[name] = leaf
+	bounded.Put(a.leaves, name, leaf, maxLeaves) // names come from anyone
 }
 
 func (a *Authority) leaf(name string) (*tls.Certificate, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/pki"
@@ -210,13 +211,7 @@ func (p *pool) find(hash chainHash) (verdict, bool) {
 func (p *pool) remember(hash chainHash, v verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.verdicts) >= maxVerdicts {
-		for old := range p.verdicts { // any: none can choose which
-			delete(p.verdicts, old)
-			break
-		}
-	}
-	p.verdicts[hash] = v
+	bounded.Put(p.verdicts, hash, v, maxVerdicts)
 }
 
 // of gives what is known of an account, and looks where that is too old.
@@ -247,13 +242,7 @@ func (t *Trust) find(accountID string) *trusted {
 func (t *Trust) keep(accountID string, its *trusted) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known[accountID] == nil && len(t.known) >= maxAccounts {
-		for old := range t.known {
-			delete(t.known, old)
-			break
-		}
-	}
-	t.known[accountID] = its
+	bounded.Put(t.known, accountID, its, maxAccounts)
 }
 
 // look reads the version of the set, and the set where that is another than before. It

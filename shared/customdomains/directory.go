@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/flight"
@@ -184,13 +185,7 @@ func (d *Directory) kept(hostname string) *entry {
 func (d *Directory) keep(hostname string, its *entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.hosts[hostname] == nil && len(d.hosts) >= maxHosts {
-		for old := range d.hosts { // any: none can choose which
-			delete(d.hosts, old)
-			break
-		}
-	}
-	d.hosts[hostname] = its
+	bounded.Put(d.hosts, hostname, its, maxHosts)
 }
 
 // current gives the names as they are now.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -83,13 +84,7 @@ func (d *Directory) remembered(id customerID) *customer {
 func (d *Directory) keep(id customerID, its *customer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.customers[id] == nil && len(d.customers) >= maxCustomers {
-		for old := range d.customers { // any: none can choose which
-			delete(d.customers, old)
-			break
-		}
-	}
-	d.customers[id] = its
+	bounded.Put(d.customers, id, its, maxCustomers)
 }
 
 // look reads what there is of a customer, and remembers it.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/flight"
 )
 
@@ -56,11 +57,5 @@ func (m *memory[V]) keep(key string, its answer[V]) {
 	if m.answers == nil {
 		m.answers = map[string]answer[V]{}
 	}
-	if _, known := m.answers[key]; !known && len(m.answers) >= maxRemembered {
-		for old := range m.answers { // any: none can choose which
-			delete(m.answers, old)
-			break
-		}
-	}
-	m.answers[key] = its
+	bounded.Put(m.answers, key, its, maxRemembered)
 }
