@@ -10,7 +10,7 @@
 // what 11,000 connections cost that wait, quota.go what counting costs. With -protocols it compares both by TLS, by HTTP/1.1
 // and HTTP/2, which is in protocols.go. With -binary it compares the
 // product as its users start it instead, which is in everything.go, with the programs of others in others.go and
-// what each part costs in ladder.go.
+// what each part costs in ladder.go; with -shares it says where the time goes, which is in shares.go.
 // `make bench` runs it; it fails when the gateway costs more than -limit times
 // the ReverseProxy (issue 3, "Figures"), or more than -quota times itself where it counts
 // what callers have bought.
@@ -41,6 +41,7 @@ func run(ctx context.Context) error {
 	byProtocol := flag.Bool("protocols", false, "compare both by TLS, by HTTP/1.1 and by HTTP/2")
 	seconds := flag.Int("seconds", 1, "how long each is asked in a round, with -binary")
 	only := flag.String("only", "", "of what is asked with -binary, those alone beside the ReverseProxy whose names have this")
+	divided := flag.Bool("shares", false, "say where a request's processor time goes, by a profile of ten times -requests: instead, or behind what -binary measures")
 	role := flag.String("role", "", "upstream, reverse, gateway, quota or a rung of the ladder: what a child process does")
 	profile := flag.String("cpuprofile", "", "where the gateway's process writes a CPU profile")
 	flag.Parse()
@@ -51,9 +52,15 @@ func run(ctx context.Context) error {
 		return protocols(ctx, *requests, *rounds, *limit, *profile)
 	}
 	if *binary != "" {
-		return program.InFolder("bench", func(dir string) error {
+		err := program.InFolder("bench", func(dir string) error {
 			return everything(ctx, dir, *binary, *only, strings.Split(*connections, ","), *rounds, *seconds)
 		})
+		if err != nil || !*divided {
+			return err
+		}
+	}
+	if *divided {
+		return shares(ctx, 16, 10**requests)
 	}
 
 	upstream, err := start(ctx, "upstream", "", "")

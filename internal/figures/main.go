@@ -82,7 +82,7 @@ func sections(binaries string) []section {
 				"The goal is 0.8 times the ReverseProxy with a p99 no worse than its, and it is not reached. A route alone costs what the ReverseProxy does: a third of\n" +
 				"both are system calls, most of the rest net/http's reading and writing of heads. What a key, a limit, a line and counts add is to be seen from row to\n" +
 				"row, to within some 5 % on a machine that does other things; p99 there tells of the other things more than of the programs.",
-			command: product("go run ./internal/bench -binary"),
+			command: product("go run ./internal/bench -shares -binary"),
 		},
 		{
 			title: "A request through a tunnel",

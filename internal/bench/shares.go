@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/gatewright/gatewright/internal/load"
+)
+
+// share is a part of a request's processor time: that of the stacks in which one of its functions is. Where functions of several are
+// in one stack, it belongs to the first in the list that ends, and without one to the innermost function.
+type share struct {
+	what string
+	// ends says that nothing which these functions call is anybody else's.
+	ends bool
+	// functions are the beginnings of names as runtime.Frame has them.
+	functions []string
+}
+
+const ours = "github.com/gatewright/gatewright/"
+
+// parts are all that a request's time is divided into.
+func parts() []share {
+	return []share{
+		{"system calls: writes", true, []string{"internal/poll.(*FD).Write"}},
+		{"system calls: reads", true, []string{"internal/poll.(*FD).Read", "internal/poll.(*FD).RawRead"}},
+		{"system calls: waiting", true, []string{"runtime.netpoll"}},
+		{"memory: allocation and garbage", true, []string{
+			"runtime.mallocgc", "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart",
+			"runtime.gcMarkDone", "runtime.gcWriteBarrier", "runtime.wbBufFlush",
+		}},
+		{"scheduler, clocks and deadlines", true, []string{
+			"runtime.mcall", "runtime.mstart", "runtime.schedule", "runtime.goready", "runtime.ready", "runtime.newproc", "runtime.morestack", "runtime.asyncPreempt",
+			"runtime.futex", "runtime.sysmon", "time.Now", "time.runtimeNow", "internal/poll.setDeadlineImpl",
+		}},
+		{"net/http: heads of requests read", false, []string{"net/http.(*conn).readRequest", "net/http.(*conn).serve", "net/http.(*connReader)"}},
+		{"net/http: heads of responses read", false, []string{"net/http.ReadResponse"}},
+		{"net/http: responses written", false, []string{"net/http.(*response)", "net/http.(*chunkWriter)", "net/http.checkConnErrorWriter"}},
+		{"the listener", false, []string{ours + "shared/listen."}},
+		{"the gateway: host, route, fields", false, []string{ours + "shared/gateway.", ours + "shared/gateway/router.", ours + "shared/gateway/pipeline."}},
+		{"the key", false, []string{ours + "shared/gateway/policy.(*apiKey)"}},
+		{"the limit", false, []string{ours + "shared/gateway/policy.(*rateLimit)"}},
+		{"the line", false, []string{ours + "shared/gateway.watched", ours + "shared/behind."}},
+		{"the counts", false, []string{ours + "shared/gateway.(*Gateway).count", ours + "shared/analytics/counts."}},
+		{"the round trip upstream", false, []string{ours + "shared/gateway/handler.", ours + "shared/gateway/upstream."}},
+	}
+}
+
+// of gives the number of the part that a stack belongs to, the innermost function first; the number of parts for none.
+func of(all []share, stack []string) int {
+	part, length := len(all), 0
+	for i, s := range all {
+		if s.ends && slices.ContainsFunc(stack, func(function string) bool { return s.has(function) > 0 }) {
+			return i
+		}
+	}
+	for _, function := range stack {
+		for i, s := range all {
+			if n := s.has(function); n > length { // the longest says most
+				part, length = i, n
+			}
+		}
+		if part < len(all) {
+			return part
+		}
+	}
+	return part
+}
+
+// has gives how long the text is by which a function is one of the part's, 0 for one that is not.
+func (s share) has(function string) int {
+	longest := 0
+	for _, begins := range s.functions {
+		if strings.HasPrefix(function, begins) {
+			longest = max(longest, len(begins))
+		}
+	}
+	return longest
+}
+
+// maxOther is how much of the time may be nobody's before parts has to be looked at.
+const maxOther = 0.15
+
+// divide divides the time of a profile. The last number is what is nobody's. It fails where parts does not fit what is measured.
+func divide(p *profile.Profile, all []share) ([]float64, error) {
+	spent, total := make([]float64, len(all)+1), 0.0
+	for _, sample := range p.Sample {
+		var stack []string
+		for _, location := range sample.Location {
+			for _, line := range location.Line { // those inlined first
+				stack = append(stack, line.Function.Name)
+			}
+		}
+		time := float64(sample.Value[len(sample.Value)-1])
+		spent[of(all, stack)] += time
+		total += time
+	}
+	if total == 0 {
+		return nil, errors.New("the profile is empty")
+	}
+	var failed []error
+	for i := range spent {
+		spent[i] /= total
+		if i < len(all) && spent[i] == 0 {
+			failed = append(failed, fmt.Errorf("%q takes no time: its functions have other names, or are not called any more", all[i].what))
+		}
+	}
+	if other := spent[len(all)]; other > maxOther {
+		failed = append(failed, fmt.Errorf("%.0f %% of the time is nobody's: name its functions in parts", 100*other))
+	}
+	return spent, errors.Join(failed...)
+}
+
+// shares prints where the processor time of a request with everything on goes, by a profile of so many.
+func shares(ctx context.Context, connections, requests int) (err error) {
+	dir, err := os.MkdirTemp("", "gatewright-bench-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	upstream, err := start(ctx, "upstream", "", "")
+	if err != nil {
+		return err
+	}
+	defer upstream.Stop()
+	path := filepath.Join(dir, "profile")
+	spent, err := profiled(ctx, upstream.Address, path, connections, requests)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path) //nolint:gosec // G304: just made
+	if err != nil {
+		return fmt.Errorf("read the profile: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	p, err := profile.Parse(file)
+	if err != nil {
+		return fmt.Errorf("read the profile: %w", err)
+	}
+	all := parts()
+	divided, err := divide(p, all)
+	if divided == nil {
+		return err
+	}
+	fmt.Printf("\nWhere %.1f µs of a request with the counts of analytics go, by a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n", spent, requests, connections)
+	for i, s := range append(all, share{what: "everything else"}) {
+		fmt.Printf("| %s | %.1f %% |\n", s.what, 100*divided[i])
+	}
+	return err
+}
+
+// profiled has the gateway of the last rung asked, which writes its profile when it ends, and gives the µs that a request has cost it.
+func profiled(ctx context.Context, upstream, path string, connections, requests int) (float64, error) {
+	gateway, err := start(ctx, rungMetrics, upstream, path)
+	if err != nil {
+		return 0, err
+	}
+	defer gateway.Stop()
+	before, err := gateway.Usage()
+	if err != nil {
+		return 0, err
+	}
+	if err := load.Run(ctx, get(gateway.Address, connections, requests)); err != nil {
+		return 0, fmt.Errorf("load the gateway: %w", err)
+	}
+	after, err := gateway.Usage()
+	if err != nil {
+		return 0, err
+	}
+	return (after - before).Seconds() * 1e6 / float64(requests), nil
+}
