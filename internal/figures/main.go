@@ -79,9 +79,10 @@ func sections(binaries string) []section {
 				"of it. All have one upstream, and are asked by `wrk` in turns of a second; medians of the rounds, and of their ratios. Processor time is user's\n" +
 				"and system's, of the process and its children. Debian's packages `wrk` and `nginx-light` are needed.\n" +
 				"\n" +
-				"The goal is 0.8 times the ReverseProxy with a p99 no worse than its, and it is not reached. A route alone costs what the ReverseProxy does: a third of\n" +
-				"both are system calls, most of the rest net/http's reading and writing of heads. What a key, a limit, a line and counts add is to be seen from row to\n" +
-				"row, to within some 5 % on a machine that does other things; p99 there tells of the other things more than of the programs.",
+				"The goal is 0.8 times the ReverseProxy with a p99 no worse than its, and it is not reached. What a key, a limit, a line and counts add is to be seen from row to\n" +
+				"row, to within some 5 % on a machine that does other things; p99 there tells of the other things more than of the programs. Where the time of a request goes\n" +
+				"that has all but the product's store and terminal, the last table says, by a profile: alone, `go run ./internal/bench -shares`. A third and more are system calls, of which\n" +
+				"a proxy needs two writes and two reads at least.",
 			command: product("go run ./internal/bench -shares -binary"),
 		},
 		{
