@@ -271,7 +271,7 @@ account: export ACCOUNT_NAME = $(NAME)
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
 	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
 	$(call asks_aws,go run ./local account create NAME)
-	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 account-keys: export ACCOUNT_NAME = $(NAME)
@@ -282,19 +282,19 @@ account-keys: ## list the keys of an account of an installation, make one or rev
 	@test -n "$$ACCOUNT_NAME" || { echo "make account-keys needs NAME=, the account's name" >&2; exit 2; }
 	$(call asks_aws,go run ./local key list NAME)
 	@{ do=$${ACCOUNT_KEY:+revoke-key}; do=$${do:-$${KEY_SCOPES:+create-key}}; failed=$$(printf '{"do":"%s","name":"%s","id":"%s","force":%s,"scopes":"%s","label":"%s"}' \
-		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts \
+		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)
 operations: ## list the durable operations of an installation that have not ended, or resume one: [RESUME=kop_…] [STAGE=dev]
 	$(call asks_aws,go run ./local operation list)
-	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations \
+	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]
 	@test -n "$(FUNCTION)" && test -f "$(EVENT)" || { echo "make invoke needs FUNCTION=, such as platform, and EVENT=, the file of an event" >&2; exit 2; }
 	$(call asks_aws,make run)
-	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION) \
+	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION):live \
 		--payload fileb://$(EVENT) --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 # Not part of check: its verdict changes with the database of the day, without a change to the code. Run it on a schedule and before a release.

@@ -59,7 +59,7 @@ func (a assembly) parts(t *testing.T) []part {
 				p.name = a.pathOf(map[string]any{"Ref": id})
 			case "Method":
 				p.name = render(r.Properties["HttpMethod"]) + ":" + a.pathOf(r.Properties["ResourceId"])
-				p.calls = behind(r)
+				p.calls = a.behind(r)
 			case "GatewayResponse":
 				p.name = render(r.Properties["ResponseType"])
 			case "Stage":
@@ -88,10 +88,15 @@ func (a assembly) pathOf(reference any) string {
 }
 
 // behind is the function that a method's integration names.
-func behind(method resource) string {
+func (a assembly) behind(method resource) string {
 	_, uri, _ := strings.Cut(render(get(method.Properties, "Integration", "Uri")), "/functions/${")
-	function, _, _ := strings.Cut(uri, "}")
-	return strings.TrimSuffix(function, ".Arn")
+	alias, _, _ := strings.Cut(uri, "}")
+	return a.aliased(alias)
+}
+
+// aliased is the logical id of the function that an alias leads to, "" where there is no such alias.
+func (a assembly) aliased(alias string) string {
+	return unreferred(a.all("AWS::Lambda::Alias")[alias].Properties["FunctionName"])
 }
 
 // unreferred is the logical id in a reference, "" for what is none.

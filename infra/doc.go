@@ -1,8 +1,8 @@
 // Command infra describes an installation in AWS: the CDK app behind
 // `make deploy`. It reads the declarations of operations (functions.Groups) and
 // of triggered functions (functions.Triggered) and derives a function, a role,
-// routes, schedules, alarms and widgets from each: what is added there appears
-// here without a line of its own.
+// routes, schedules, alarms, widgets and a release from each: what is added there
+// appears here without a line of its own.
 //
 // It holds no account id, no address and no secret: what differs between
 // installations comes from the context (settings.go). It is written mostly in

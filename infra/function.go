@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -79,7 +80,11 @@ func declaredFunctions(s Settings) []declared {
 type function struct {
 	declared
 	resource awslambda.CfnFunction
-	role     awsiam.CfnRole
+	// alias is what is called of it.
+	alias awslambda.CfnAlias
+	// alarms are on where it fails: a release of it ends with them.
+	alarms []awscloudwatch.CfnAlarm
+	role   awsiam.CfnRole
 	// statements are what its role allows; triggers add theirs before newPolicy.
 	statements []any
 	// mappings poll on the function's behalf, which its policy has to allow first.
@@ -140,6 +145,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		props.TracingConfig = &awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")}
 	}
 	out.resource = awslambda.NewCfnFunction(scope, jsii.String(id+"Function"), props)
+	out.newLive(scope, props)
 	return out
 }
 
@@ -193,12 +199,12 @@ func (f *function) newPolicy(scope constructs.Construct) {
 	}
 }
 
-// permit lets a service call the function on behalf of a source, of whose ARN
+// permit lets a service call the function's alias on behalf of a source, of whose ARN
 // account is to be the owner; nil where the ARN names it.
 func (f *function) permit(scope constructs.Construct, id, service string, source, account *string) awslambda.CfnPermission {
 	return awslambda.NewCfnPermission(scope, jsii.String(exported(f.name)+id), &awslambda.CfnPermissionProps{
 		Action:        jsii.String("lambda:InvokeFunction"),
-		FunctionName:  f.resource.AttrArn(),
+		FunctionName:  f.alias.Ref(),
 		Principal:     &service,
 		SourceArn:     source,
 		SourceAccount: account,

@@ -29,6 +29,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	// API depends on no function, and only its methods do.
 	frontDoor := newFront(stack, s, management)
 	d.address = s.managementAddress(frontDoor.rest)
+	failing := newAPIAlarms(frontDoor.scope, s, management)
 	var fs []*function
 	byName := map[string]*function{}
 	for _, f := range declarations {
@@ -38,9 +39,14 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		}
 		deployed.newPolicy(stack)
 		newAlarms(stack, deployed)
+		if len(deployed.routes) > 0 {
+			// What it answers by itself is no failure of the function.
+			deployed.alarms = append(deployed.alarms, failing)
+		}
 		fs = append(fs, deployed)
 		byName[f.name] = deployed
 	}
+	newReleases(stack, s, fs)
 	newTableAlarms(stack, d)
 	var running []*deployedService
 	for _, of := range services {
@@ -61,13 +67,15 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	}
 	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(frontDoor, s, management, routes, byName)}
 	if served := gatewayRoutes(declarations); served != nil {
-		apis[gateway] = newAPIWithAll(newFront(stack, s, gateway), s, gateway, served, byName)
+		deployments := newFront(stack, s, gateway)
+		newAPIAlarms(deployments.scope, s, gateway) // which a release does not ask: what upstreams answer is among it
+		apis[gateway] = newAPIWithAll(deployments, s, gateway, served, byName)
 	}
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 }
 
-// newAPIWithAll gives an API its routes, its domain, its web ACL and its alarm.
+// newAPIWithAll gives an API its routes, its domain and its web ACL.
 func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
 	scope, rest := f.scope, f.rest
 	addRoutes(f, s, name, routes, fs)
@@ -75,7 +83,6 @@ func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[stri
 	if name == management {
 		newWAF(scope, s, rest)
 	}
-	newAPIAlarms(scope, s, name)
 	return rest
 }
 

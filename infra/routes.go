@@ -170,7 +170,7 @@ func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_
 	uri := func(version, suffix string) *string {
 		return awscdk.Fn_Join(jsii.String(""), &[]*string{
 			jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
-			jsii.String(":lambda:path/" + version + "/functions/"), f.resource.AttrArn(), jsii.String(suffix),
+			jsii.String(":lambda:path/" + version + "/functions/"), f.alias.Ref(), jsii.String(suffix),
 		})
 	}
 	out := &awsapigateway.CfnMethod_IntegrationProperty{

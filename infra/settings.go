@@ -58,6 +58,9 @@ type Settings struct {
 	// LogDays is how long logs are kept, one of the numbers that the log
 	// service takes.
 	LogDays int
+	// Canary has another version of a function take a tenth of its calls first, and none where an
+	// alarm is on; without it the version takes all at once.
+	Canary bool
 	// WAF puts a web ACL with rate limits before the management API.
 	WAF bool
 	// Emulator is "" for AWS, else localstack or ministack: see docs/emulators.md for
@@ -149,6 +152,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
 		ComputeMemoryMB:  number("computeMemory", 1024), // three fifths of a processor
 		LogDays:          number("logDays", 30),
+		Canary:           text("canary", "true") == "true",
 		WAF:              text("waf", "false") == "true",
 		Emulator:         text("emulator", ""),
 		Architecture:     text("architecture", "arm64"),

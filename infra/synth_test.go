@@ -29,6 +29,7 @@ type resource struct {
 	Type           string
 	DeletionPolicy string
 	DependsOn      []string
+	UpdatePolicy   map[string]any
 	Properties     map[string]any
 	Metadata       map[string]any
 }

@@ -52,7 +52,7 @@ func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix st
 	d.bucket.AddDependency(permission)
 	*d.notified = append(*d.notified, &awss3.CfnBucket_LambdaConfigurationProperty{
 		Event:    jsii.String("s3:ObjectCreated:*"),
-		Function: f.resource.AttrArn(),
+		Function: f.alias.Ref(),
 		Filter: &awss3.CfnBucket_NotificationFilterProperty{S3Key: &awss3.CfnBucket_S3KeyFilterProperty{
 			Rules: &[]any{&awss3.CfnBucket_FilterRuleProperty{Name: jsii.String("prefix"), Value: &prefix}},
 		}},
@@ -101,7 +101,7 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger
 	}
 	f.mappings = append(f.mappings, awslambda.NewCfnEventSourceMapping(scope, jsii.String(id+"Stream"), &awslambda.CfnEventSourceMappingProps{
 		FilterCriteria:                 filter,
-		FunctionName:                   f.resource.Ref(),
+		FunctionName:                   f.alias.Ref(),
 		EventSourceArn:                 d.table.AttrStreamArn(),
 		StartingPosition:               jsii.String("TRIM_HORIZON"),
 		BatchSize:                      jsii.Number(streamBatch),
@@ -139,7 +139,7 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 			PolicyName: jsii.String("call"),
 			PolicyDocument: map[string]any{
 				"Version":   "2012-10-17",
-				"Statement": []any{allow([]any{"lambda:InvokeFunction"}, f.resource.AttrArn())},
+				"Statement": []any{allow([]any{"lambda:InvokeFunction"}, f.alias.Ref())},
 			},
 		}},
 	})
@@ -148,7 +148,7 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 		ScheduleExpression: jsii.String(table.Expression()),
 		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
 		Target: &awsscheduler.CfnSchedule_TargetProperty{
-			Arn: f.resource.AttrArn(), RoleArn: role.AttrArn(),
+			Arn: f.alias.Ref(), RoleArn: role.AttrArn(),
 			Input: jsii.Sprintf(`{"schedule":%q}`, e.Name),
 			// The next call does the same work.
 			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0)},

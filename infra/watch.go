@@ -24,10 +24,10 @@ type metric struct {
 
 // newAlarm tells that a metric was above a bound for several periods on end. It
 // has no action of its own: who is told is for the installation's owner.
-func newAlarm(scope constructs.Construct, id, why string, m metric, above float64, period time.Duration, periods int) {
+func newAlarm(scope constructs.Construct, id, why string, m metric, above float64, period time.Duration, periods int) awscloudwatch.CfnAlarm {
 	props := alarmOf(why, m, period, periods)
 	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("GreaterThanThreshold"), &above, jsii.String("notBreaching")
-	awscloudwatch.NewCfnAlarm(scope, &id, props)
+	return awscloudwatch.NewCfnAlarm(scope, &id, props)
 }
 
 // newLowAlarm is newAlarm for a metric that was below a bound, or was not there at all.
@@ -72,8 +72,9 @@ func newAlarms(scope constructs.Construct, f *function) {
 	if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.Schedule != nil && e.Schedule.Cron != "" }) {
 		failing = 1
 	}
-	newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, failing)
-	newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise its concurrency", f.name), of("Throttles", "Sum"), 0, time.Minute, 3)
+	f.alarms = append(f.alarms,
+		newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, failing),
+		newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise its concurrency", f.name), of("Throttles", "Sum"), 0, time.Minute, 3))
 	if len(f.routes) > 0 {
 		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s", f.name, slowRequest),
 			of("Duration", "p99"), float64(slowRequest.Milliseconds()), 5*time.Minute, 3)
@@ -87,9 +88,9 @@ func newAlarms(scope constructs.Construct, f *function) {
 	}
 }
 
-// newAPIAlarms watches a REST API and the table behind it.
-func newAPIAlarms(scope constructs.Construct, s Settings, name string) {
-	newAlarm(scope, exported(name)+"ServerErrors", fmt.Sprintf("The API %s answers 5xx", name),
+// newAPIAlarms watches a REST API.
+func newAPIAlarms(scope constructs.Construct, s Settings, name string) awscloudwatch.CfnAlarm {
+	return newAlarm(scope, exported(name)+"ServerErrors", fmt.Sprintf("The API %s answers 5xx", name),
 		metric{"AWS/ApiGateway", "5XXError", map[string]*string{
 			"ApiName": jsii.Sprintf("gatewright-%s-%s", s.Stage, name), "Stage": jsii.String(s.Stage),
 		}, "Sum"}, 0, time.Minute, 3)

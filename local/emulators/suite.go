@@ -180,7 +180,7 @@ func (s *suite) account(ctx context.Context) error {
 // invoke calls the function that makes accounts, as who has the IAM right to.
 func (s *suite) invoke(ctx context.Context, in string, out any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts/invocations", strings.NewReader(in))
+		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts:live/invocations", strings.NewReader(in))
 	if err != nil {
 		return err
 	}
