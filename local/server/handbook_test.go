@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/release"
 )
 
 // TestHandbook types what docs/one-server.md says: the start with addresses and files of the test's own, and the
@@ -25,15 +27,18 @@ func TestHandbook(t *testing.T) {
 	if len(start) != 1 || !strings.Contains(start[0].Commands, "gatewright serve") {
 		t.Fatalf("the page starts it by %v", start)
 	}
-	operators := free.Address(t).String()
-	s, a := byACME(t, config.VarAdminAddr+"="+operators)
+	operators, management := free.Address(t).String(), free.Address(t).String()
+	m := install(t)
+	s, a := installedByACME(t, m.path(), config.VarAdminAddr+"="+operators, config.VarAPIAddr+"="+management)
+	m.runs = s
 	for _, word := range strings.Fields(start[0].Commands) {
 		if name, _, set := strings.Cut(word, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {
 			t.Errorf("the page sets %s, which the test's server is started without", name)
 		}
 	}
 	elsewhere := t.TempDir()
-	here := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators)
+	here := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
+		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright VERSION", "gatewright "+release.Version())
 	var steps []readme.Step
 	for _, heading := range []string{"Accounts, backups, stops", "Upgrade", "Watch"} {
 		more, err := readme.Page(page, heading, here)
@@ -42,10 +47,17 @@ func TestHandbook(t *testing.T) {
 		}
 		steps = append(steps, more...)
 	}
-	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
+	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s%[2]c%[4]s", filepath.Dir(m.path()), os.PathListSeparator, m.stands, os.Getenv("PATH")))
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
 		t.Error(err)
 	}
+	if m.runs == s || !m.reloaded {
+		t.Error("the page does not have systemd start the new version, of the unit that came with it")
+	}
+	if now, want := content(t, m.path()), content(t, m.binary); !bytes.Equal(now, want) {
+		t.Error("what is installed after the upgrade is not what the archive has")
+	}
+	s = m.runs
 	account := s.key()
 	s.stop()
 

@@ -49,6 +49,7 @@ type server struct {
 	cmd           *exec.Cmd
 	data          string
 	plain, secure string // where it listens
+	path          string // of its binary, "" for the one of this checkout
 	ended         chan struct{}
 	text          printed.Text // of both outputs
 }
@@ -73,11 +74,14 @@ func launch(t *testing.T, data string, env ...string) *server {
 func (s *server) start(env ...string) *server {
 	t := s.t
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	if s.path == "" {
+		path, err := binary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.path = path
 	}
-	s.cmd = exec.Command(path, "serve")
+	s.cmd = exec.Command(s.path, "serve")
 	s.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
 		config.VarDomain + "=" + domain, config.VarDataDir + "=" + s.data, config.VarAPIAddr + "=127.0.0.1:0",

@@ -14,9 +14,16 @@ import (
 // byACME starts a server whose certificates are an authority's.
 func byACME(t *testing.T, env ...string) (*server, *pebbletest.Authority) {
 	t.Helper()
+	return installedByACME(t, "", env...)
+}
+
+// installedByACME is byACME of a binary that is installed somewhere.
+func installedByACME(t *testing.T, path string, env ...string) (*server, *pebbletest.Authority) {
+	t.Helper()
 	a := pebbletest.Start(t)
 	roots := written(t, filepath.Join(t.TempDir(), "authority.pem"), a.Certificate)
 	s := unstarted(t, filepath.Join(t.TempDir(), "data"))
+	s.path = path
 	a.LookAt(t, portOf(t, s.plain), portOf(t, s.secure)) // before it is asked: who is refused asks again after a minute
 	return s.serve(append(env, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)...), a
 }
