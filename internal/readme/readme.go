@@ -37,7 +37,7 @@ type Step struct {
 	Want string
 }
 
-// Page returns the steps below a heading of a file, as Steps does, with what differs here put in their commands by
+// Page returns the steps below a heading of a file, as Steps does, with what differs here put in what they type and print by
 // here, nil for nothing.
 func Page(path, heading string, here *strings.Replacer) ([]Step, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // G304: a document of the repository
@@ -51,6 +51,7 @@ func Page(path, heading string, here *strings.Replacer) ([]Step, error) {
 	for i := range steps {
 		if here != nil {
 			steps[i].Commands = here.Replace(steps[i].Commands)
+			steps[i].Want = here.Replace(steps[i].Want)
 		}
 	}
 	return steps, nil

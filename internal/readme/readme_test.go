@@ -29,9 +29,15 @@ func TestPageSaysWhatIsHereAndWhichFileHasNoSteps(t *testing.T) {
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, here := range map[string]*strings.Replacer{"name=world": nil, "name=here": strings.NewReplacer("world", "here")} {
-		if got, err := Page(path, "Five minutes", here); err != nil || len(got) != 3 || !strings.HasPrefix(got[0].Commands, name) {
-			t.Errorf("want %s: got %+v, %v", name, got, err)
+	for _, c := range []struct {
+		types, printed string
+		here           *strings.Replacer
+	}{
+		{"name=world", "hello …", nil},
+		{"name=here", "here: hello …", strings.NewReplacer("world", "here", "hello …", "here: hello …")},
+	} {
+		if got, err := Page(path, "Five minutes", c.here); err != nil || len(got) != 3 || !strings.HasPrefix(got[0].Commands, c.types) || got[1].Want != c.printed {
+			t.Errorf("want %s: got %+v, %v", c.types, got, err)
 		}
 	}
 	for path, want := range map[string]string{path: path, path + "-not": path + "-not"} {
