@@ -448,6 +448,7 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) linger() {
+	c.last.Store(true)
 	drain(c.Conn)
 	_ = c.finish()
 }
@@ -458,11 +459,7 @@ func (c *conn) finish() error {
 		return net.ErrClosed
 	}
 	defer c.server.counts.giveBack(c.from)
-	if c.stuck.Load() {
-		return c.wire.Close() // TLS would say goodbye first
-	}
-	c.last.Store(true)
-	return c.Conn.Close()
+	return c.part()
 }
 
 // drain ends our side and reads until the client has ended its own, for a while.

@@ -81,6 +81,9 @@ func (f *frames) Write(p []byte) (int, error) {
 // below TLS are ours, and stay.
 func (*frames) SetWriteDeadline(time.Time) error { return nil }
 
+// Close implements net.Conn.
+func (f *frames) Close() error { return f.c.part() }
+
 // see follows what was written.
 func (f *frames) see(p []byte) {
 	for len(p) > 0 {

@@ -106,6 +106,8 @@ type Server struct {
 	// leaving says that no further request is wanted on a connection.
 	leaving   atomic.Bool
 	departure departure
+	// closed says that connections end at once, without the goodbye of TLS.
+	closed atomic.Bool
 }
 
 // New makes a Server.
@@ -188,8 +190,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return both.Wait()
 }
 
-// Close ends the listener and all connections.
+// Close ends the listener and all connections, at once: by TLS it says no goodbye, which would
+// have an answer that is cut off look whole.
 func (s *Server) Close() error {
+	s.closed.Store(true)
 	s.sleepers.end()
 	return errors.Join(s.http2.Close(), s.http.Close())
 }

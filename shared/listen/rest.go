@@ -2,7 +2,9 @@ package listen
 
 import (
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -230,15 +232,14 @@ func (s *sleepers) end() {
 	if ready != nil {
 		_ = ready.Close()
 	}
-	for c := range all {
-		_ = c.Conn.Close()
-	}
+	ends := slices.Collect(maps.Keys(all))
 	for _, its := range watched {
 		if its.alarm != nil {
 			its.alarm.Stop()
 		}
-		_ = its.conn.finish()
+		ends = append(ends, its.conn)
 	}
+	partAll(ends)
 }
 
 // Accept implements net.Listener.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
@@ -70,6 +72,41 @@ func (b below) Write(p []byte) (int, error) {
 		_ = b.Close() // net/http would go on to read, and leave to run what nobody gets an answer of
 	}
 	return n, err
+}
+
+// part closes what is below. TLS says goodbye first, which is a write, and waits for those that its reads
+// make: a client that takes nothing, or whose server is closed, gets none.
+func (c *conn) part() error {
+	wire := below{c.wire, c}
+	if c.Conn == c.wire || c.stuck.Load() || c.server.closed.Load() {
+		return wire.Close()
+	}
+	c.last.Store(true)
+	late := time.AfterFunc(refusalTimeout, func() { _ = wire.Close() })
+	defer late.Stop()
+	return c.Conn.Close()
+}
+
+// goodbyes is how many are said at once as a server ends.
+const goodbyes = 1000
+
+// partAll finishes connections in little more time than one takes. Those that are left when that has passed
+// get no goodbye: all would wait for clients that take nothing.
+func partAll(all []*conn) {
+	var some errgroup.Group
+	some.SetLimit(goodbyes)
+	by := time.Now().Add(refusalTimeout)
+	for _, c := range all {
+		if !time.Now().Before(by) {
+			c.stuck.Store(true)
+		}
+		if c.Conn == c.wire {
+			_ = c.finish() // which does not wait
+			continue
+		}
+		some.Go(c.finish)
+	}
+	_ = some.Wait()
 }
 
 // handshake makes the connection one by TLS, which then comes back through the
