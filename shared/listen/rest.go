@@ -100,13 +100,13 @@ type sleepers struct {
 	woken chan *conn
 	ended chan struct{}
 	close sync.Once
-	once  sync.Once // for begin
 
 	mu  sync.Mutex         // guards what follows
 	all map[*conn]struct{} // with a goroutine each, nil after the end
 	// ready tells which of watched have something to be read, nil where the system does not.
-	// They have no goroutine.
+	// They have no goroutine. never says that the system cannot tell.
 	ready   *socket.Readiness
+	never   bool
 	watched map[uint64]sleeper
 	last    uint64 // the key of the one that came last
 }
@@ -125,16 +125,15 @@ func newSleepers() sleepers {
 	}
 }
 
-// begin is called with the first connection whose socket the system can tell of.
+// begin has the system tell of connections, if it can: where it has nothing left to do so by, they have a goroutine
+// each until it has. The lock is held.
 func (s *sleepers) begin() {
+	if s.ready != nil || s.never || s.all == nil {
+		return
+	}
 	ready, err := socket.NewReadiness()
 	if err != nil {
-		return // they have a goroutine each
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		_ = ready.Close()
+		s.never = errors.Is(err, errors.ErrUnsupported)
 		return
 	}
 	s.ready = ready
@@ -160,8 +159,8 @@ func (s *sleepers) watch(c *conn) bool {
 	if !ok {
 		return false
 	}
-	s.once.Do(s.begin)
 	s.mu.Lock()
+	s.begin()
 	if s.ready == nil {
 		s.mu.Unlock()
 		return false
