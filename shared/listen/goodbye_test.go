@@ -98,9 +98,12 @@ func TestServerEndsBesideClientsThatTakeNothing(t *testing.T) {
 	}
 }
 
-// below is the client's connection below TLS.
+// below is the client's connection below TLS, or itself.
 func (c *client) below() *net.TCPConn {
-	return c.Conn.(*tls.Conn).NetConn().(*net.TCPConn)
+	if over, ok := c.Conn.(*tls.Conn); ok {
+		return over.NetConn().(*net.TCPConn)
+	}
+	return c.Conn.(*net.TCPConn)
 }
 
 // TestRefusedClientThatTakesNoGoodbyeIsGivenUp: it has sent more than anybody reads, and has as little time to
