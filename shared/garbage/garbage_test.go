@@ -49,17 +49,28 @@ func collectUntil(t *testing.T, is func(uint64) bool) {
 	t.Fatalf("the percentage remains %d", percent())
 }
 
-var held []byte
-
-// TestRoomFollowsWhatIsHeld: much room while little is held, Go's own measure while much is, and room again.
-func TestRoomFollowsWhatIsHeld(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	ctx, stop := context.WithCancel(t.Context())
+// keep has the process be kept until what it gives is called, and Go's own measure restored when the test ends.
+func keep(t *testing.T) (stop func()) {
+	t.Helper()
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		garbage.Keep(ctx)
 	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+var held []byte
+
+// TestRoomFollowsWhatIsHeld: much room while little is held, Go's own measure while much is, and room again.
+func TestRoomFollowsWhatIsHeld(t *testing.T) {
+	stop := keep(t)
 	large := func(p uint64) bool { return p > 200 }
 	collectUntil(t, large)
 	held = make([]byte, 2*garbage.Room)
@@ -67,7 +78,6 @@ func TestRoomFollowsWhatIsHeld(t *testing.T) {
 	held = nil
 	collectUntil(t, large)
 	stop()
-	<-ended
 	if p := percent(); p != 100 {
 		t.Errorf("afterwards it is %d", p)
 	}
@@ -85,17 +95,7 @@ func TestWhoHasChosenIsLeftAlone(t *testing.T) {
 
 // TestQuietProcessGivesItsRoomBack: what the heap has and does not use goes to the system.
 func TestQuietProcessGivesItsRoomBack(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		garbage.Keep(ctx)
-	}()
-	defer func() {
-		stop()
-		<-ended
-	}()
+	defer keep(t)()
 	kept := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -1,10 +1,8 @@
 package listen_test
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -12,9 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
 )
 
 // resting is a server whose connections rest, by TLS or not.
@@ -28,30 +24,19 @@ func overBoth(t *testing.T, set func(*config.Listener), test func(*testing.T, re
 	t.Helper()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
-			l, err := listen.On(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := listen.Options{Handler: http.HandlerFunc(echo), Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)}
-			if set != nil {
-				set(&o.Settings)
-			}
-			r := resting{dial: func() *client { return dial(t, l.Addr().String()) }}
-			if secure {
-				ca := pkitest.CA(t, "CA", time.Now())
-				o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)}}
-				r.dial = func() *client { return dialTLS(t, l.Addr().String(), &tls.Config{RootCAs: ca.Pool()}) }
-			}
-			r.Server = listen.New(o)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_ = r.Serve(l)
-			}()
-			t.Cleanup(func() {
-				_ = r.Close()
-				<-ended
+			its := multiplexing(t, nil, echo, func(o *listen.Options) {
+				if set != nil {
+					set(&o.Settings)
+				}
+				if !secure {
+					o.TLS = nil
+				}
 			})
+			addr := its.listener.Addr().String()
+			r := resting{its.Server, func() *client { return dial(t, addr) }}
+			if secure {
+				r.dial = func() *client { return dialTLS(t, addr, &tls.Config{RootCAs: its.roots}) }
+			}
 			test(t, r)
 		})
 	}
