@@ -63,7 +63,8 @@ func TestACallerWhoGoesEndsTheWait(t *testing.T) {
 
 // TestAnUpstreamThatTakesItsTimeIsWaitedFor: neither the request nor the answer is torn by the end of patience.
 func TestAnUpstreamThatTakesItsTimeIsWaitedFor(t *testing.T) {
-	for _, pause := range []time.Duration{0, patience, 3 * patience, 20 * time.Second} {
+	// By two thirds, patience is over when a part of the request is taken.
+	for _, pause := range []time.Duration{0, patience * 2 / 3, patience, 3 * patience, 20 * time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got, err := piped(t.Context(), t, 50*time.Second, func(peer net.Conn) {
