@@ -53,7 +53,11 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 
 func view(e audit.Entry) entry {
 	out := entry{
-		Action: string(e.Action), Metadata: e.Metadata, Context: origin(e.Context), Route: route(e.Route),
+		Action: string(e.Action), Metadata: e.Metadata, Route: route{Source: e.Route.Source, URL: e.Route.URL, Method: e.Route.Method},
+		Context: origin{
+			IPAddress: e.Context.IPAddress, UserAgent: e.Context.UserAgent, Country: e.Context.Country, Region: e.Context.Region,
+			City: e.Context.City, PostalCode: e.Context.PostalCode, MetroCode: e.Context.MetroCode, ASOrg: e.Context.ASOrg,
+		},
 		Timestamp: e.Timestamp, RequestID: e.RequestID, Success: e.Success, Error: e.Error,
 		Actor: actor{
 			Sub: e.Actor.Sub, Email: e.Actor.Email, Type: e.Actor.Type, Connection: e.Actor.Connection,
@@ -64,7 +68,7 @@ func view(e audit.Entry) entry {
 		out.Actor.ActingAs = &actingAs{Sub: as.Sub, Email: as.Email}
 	}
 	if e.Resources != nil {
-		out.Resources = api.Each(e.Resources, func(r audit.Resource) resource { return resource(r) })
+		out.Resources = api.Each(e.Resources, func(r audit.Resource) resource { return resource{Type: r.Type, ID: r.ID, Metadata: r.Metadata} })
 	}
 	return out
 }

@@ -32,6 +32,7 @@ func rules() map[string]Rule {
 		"LinterReasons": LinterReasons,
 		"Directives":    Directives,
 		"KeySpaces":     KeySpaces,
+		"Records":       Records,
 	}
 }
 

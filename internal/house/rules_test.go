@@ -78,6 +78,13 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a parameter", PackageState, source("var n = 1\nfunc f(n int) { n = 2 }"), nil},
 		{"a test's package variable", PackageState, map[string]string{"k/k_test.go": "package k\nvar n int\nfunc f() { n = 1 }"}, nil},
 
+		{"a record", Records, map[string]string{"k/k.go": "package k\nimport " + storeImport + "\ntype a struct {\nstore.Rest\nID string `dynamodbav:\"id\"`\n}"}, nil},
+		{"a record that keeps nothing else", Records, map[string]string{"k/k.go": "package k\ntype a struct {\nID string `dynamodbav:\"id\"`\n}"}, []string{"k/k.go:2: a is stored and loses"}},
+		{"a record with another's rest", Records, map[string]string{"k/k.go": "package k\nimport " + storeImport + "\ntype Rest int\ntype a struct {\nRest\nID string `dynamodbav:\"id\"`\n}\nvar _ store.Rest"}, []string{"a is stored and loses"}},
+		{"a part of a record", Records, map[string]string{"k/k.go": "package k\ntype (\n a struct { B string `json:\"b\" dynamodbav:\"b\"` }\n)"}, []string{"k/k.go:3"}},
+		{"a struct for reading", Records, map[string]string{"k/k.go": "package k\nvar a struct { B string `dynamodbav:\"b\"` }"}, nil},
+		{"a struct that is not stored", Records, map[string]string{"k/k.go": "package k\ntype a struct { B string `json:\"b\"`; C string `dynamodbav:\"-\"` }"}, nil},
+		{"a record of a test", Records, map[string]string{"k/k_test.go": "package k\ntype a struct { B string `dynamodbav:\"b\"` }"}, nil},
 		{"spaces of two packages", KeySpaces, spaces("// A has.\nconst a store.Space = \"a-b\"", "const (\n// B has.\nb store.Space = \"b\"\n)"), nil},
 		{"a space of two packages", KeySpaces, spaces("// A has.\nconst a store.Space = \"x\"", "// B has.\nconst b store.Space = \"x\""), []string{"shared/b/b.go:5: the space \"x\" stands in shared/a/a.go"}},
 		{"a space of the store's own", KeySpaces, map[string]string{"shared/store/s.go": "package store\ntype Space string\nconst a Space = \"#\"\nvar b = Space(\"b\")"}, []string{"the space a is no"}},

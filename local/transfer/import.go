@@ -151,6 +151,8 @@ func (b *batch) commit(ctx context.Context) error {
 // stored once, however often the import is interrupted. What an operation of the target has
 // changed or removed since is left alone.
 type progress struct {
+	store.Rest
+
 	// Archive is the id of the one that is imported.
 	Archive string `dynamodbav:"archive"`
 	// Turn is the one that was begun, and Done how many of its items are stored.

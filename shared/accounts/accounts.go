@@ -34,6 +34,8 @@ import (
 
 // Account owns everything else.
 type Account struct {
+	store.Rest
+
 	ID        string    `dynamodbav:"id"` // a UUID
 	Name      string    `dynamodbav:"name"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`

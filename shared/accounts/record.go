@@ -11,6 +11,8 @@ import (
 
 // Key is an account key: all but its text.
 type Key struct {
+	store.Rest
+
 	ID          string           `dynamodbav:"id"`
 	AccountID   string           `dynamodbav:"accountId"`
 	AccountName string           `dynamodbav:"accountName"` // names never change
@@ -36,6 +38,8 @@ const expiredListed = 30 * 24 * time.Hour
 // entry is a key in its account's list. The key is a map of its own, so that one
 // update can write all of it.
 type entry struct {
+	store.Rest
+
 	Key Key `dynamodbav:"key"`
 	// Hash is that of the key's text, by which it is revoked.
 	Hash       string `dynamodbav:"hash"`

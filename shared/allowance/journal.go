@@ -55,6 +55,8 @@ type order struct {
 
 // journalRecord is the item.
 type journalRecord struct {
+	store.Rest
+
 	// Seq is the number of the last write of the journal's instance.
 	Seq     int64   `dynamodbav:"seq"`
 	Entries []entry `dynamodbav:"entries,omitempty"`
@@ -71,6 +73,8 @@ type journalRecord struct {
 
 // entry is what is leased of an allowance and not begun.
 type entry struct {
+	store.Rest
+
 	Name  string `dynamodbav:"name"`
 	From  int64  `dynamodbav:"from"` // milliseconds since 1970
 	To    int64  `dynamodbav:"to"`

@@ -16,12 +16,16 @@ const recordRetention = 24 * time.Hour
 
 // record is an allowance of one period in the table.
 type record struct {
+	store.Rest
+
 	// Granted is what was leased to instances and not given back.
 	Granted int64 `dynamodbav:"granted"`
 }
 
 // returned is the fence that lets a return happen once.
 type returned struct {
+	store.Rest
+
 	TTL int64 `dynamodbav:"ttl"`
 }
 

@@ -105,6 +105,8 @@ const (
 
 // receipt is that units were counted for a key of the caller's.
 type receipt struct {
+	store.Rest
+
 	// Repeats is how often they were asked for again.
 	Repeats int64 `dynamodbav:"repeats"`
 	TTL     int64 `dynamodbav:"ttl"`

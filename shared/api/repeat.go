@@ -47,6 +47,8 @@ const (
 // answer once there is one. Its ttl is the end of its meaning: another request may
 // have the key from then on.
 type answerRecord struct {
+	store.Rest
+
 	// Request is a hash of what was asked, under the root key: a body may hold a secret
 	// that is short enough to be tried out.
 	Request string `dynamodbav:"request"`

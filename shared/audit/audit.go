@@ -47,6 +47,8 @@ func (a Action) Makes() bool { return strings.HasSuffix(string(a), "create") }
 
 // Entry is one record, in the shape that the API lists.
 type Entry struct {
+	store.Rest
+
 	Action    Action            `json:"action" dynamodbav:"action"`
 	Metadata  map[string]string `json:"metadata" dynamodbav:"metadata"`
 	Actor     Actor             `json:"actor" dynamodbav:"actor"`
@@ -63,6 +65,8 @@ type Entry struct {
 
 // Actor is who asked.
 type Actor struct {
+	store.Rest
+
 	Sub        string            `json:"sub" dynamodbav:"sub"`
 	Email      *string           `json:"email" dynamodbav:"email"`
 	Type       string            `json:"type" dynamodbav:"type"` // user, consumer, service or anonymous
@@ -73,12 +77,16 @@ type Actor struct {
 
 // ActingAs is whom the actor stands for.
 type ActingAs struct {
+	store.Rest
+
 	Sub   string  `json:"sub" dynamodbav:"sub"`
 	Email *string `json:"email" dynamodbav:"email"`
 }
 
 // Resource is one thing that a change touched.
 type Resource struct {
+	store.Rest
+
 	Type     string            `json:"type" dynamodbav:"type"`
 	ID       string            `json:"id" dynamodbav:"id"`
 	Metadata map[string]string `json:"metadata" dynamodbav:"metadata"`
@@ -86,6 +94,8 @@ type Resource struct {
 
 // Context is where the request came from. What is not known is null.
 type Context struct {
+	store.Rest
+
 	IPAddress  *string `json:"ipAddress" dynamodbav:"ipAddress"`
 	UserAgent  *string `json:"userAgent" dynamodbav:"userAgent"`
 	Country    *string `json:"country" dynamodbav:"country"`
@@ -98,6 +108,8 @@ type Context struct {
 
 // Route is the request: its path without the query, which may hold addresses.
 type Route struct {
+	store.Rest
+
 	Source *string `json:"source" dynamodbav:"source"` // api, mcp or gateway
 	URL    *string `json:"url" dynamodbav:"url"`
 	Method *string `json:"method" dynamodbav:"method"`

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/store"
+
 	"github.com/gatewright/gatewright/shared/environment"
 )
 
@@ -21,6 +23,8 @@ const AllProjects = "*"
 
 // Permissions are what an account key allows. They never change.
 type Permissions struct {
+	store.Rest
+
 	// Projects are names, or AllProjects alone.
 	Projects []string `dynamodbav:"projects"`
 	// Environments are the kinds of environment.

@@ -54,6 +54,8 @@ type CA struct {
 
 // record is a CA in the table.
 type record struct {
+	store.Rest
+
 	ID   string `dynamodbav:"id"`
 	Name string `dynamodbav:"name"`
 	// Certificate is in DER.
@@ -65,6 +67,8 @@ type record struct {
 
 // pointer leads from what is unique in an account to the CA that has it.
 type pointer struct {
+	store.Rest
+
 	ID string `dynamodbav:"id"`
 }
 
@@ -126,8 +130,8 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (CA, erro
 	count := store.At("count")
 	if err := s.parts.Table.Commit(ctx,
 		store.Create(key(owner.AccountID, r.ID), r),
-		store.Create(fingerprintKey(owner.AccountID, r.Fingerprint), pointer{r.ID}).Else(errUploaded),
-		store.Create(nameKey(owner.AccountID, r.Name), pointer{r.ID}).Else(errNameInUse),
+		store.Create(fingerprintKey(owner.AccountID, r.Fingerprint), pointer{ID: r.ID}).Else(errUploaded),
+		store.Create(nameKey(owner.AccountID, r.Name), pointer{ID: r.ID}).Else(errNameInUse),
 		store.Upsert(setKey(owner.AccountID), store.Add(count, 1), store.Add(store.At("version"), 1)).
 			If(store.Or(store.Lacks(count), store.Less(count, MaxCAs))).Else(errTooMany),
 		s.publish(owner, now),
@@ -189,7 +193,7 @@ func (s *Service) Rename(ctx context.Context, owner auth.Owner, id, name string)
 		if r.Name != before {
 			writes = append(writes,
 				store.Delete(nameKey(owner.AccountID, before)),
-				store.Create(nameKey(owner.AccountID, r.Name), pointer{id}).Else(errNameInUse))
+				store.Create(nameKey(owner.AccountID, r.Name), pointer{ID: id}).Else(errNameInUse))
 		}
 		return s.parts.Table.Commit(ctx, writes...)
 	})

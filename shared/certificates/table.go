@@ -29,6 +29,8 @@ func setKey(accountID string) store.Key { return setSpace.Key(accountID) }
 
 // set is what setSpace holds.
 type set struct {
+	store.Rest
+
 	Count   int   `dynamodbav:"count"`
 	Version int64 `dynamodbav:"version"`
 }

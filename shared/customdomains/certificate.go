@@ -22,6 +22,8 @@ const Uploaded Source = "uploaded"
 
 // Certificate is what is known of a custom domain's certificate, in its record.
 type Certificate struct {
+	store.Rest
+
 	Source Source `dynamodbav:"source"`
 	// ValidFrom, ValidTo and Issuer are of the one that is served, zero before the first.
 	Issuer    string    `dynamodbav:"issuer,omitempty"`
@@ -38,6 +40,8 @@ type Certificate struct {
 
 // pair is a certificate as a gateway serves it.
 type pair struct {
+	store.Rest
+
 	// Chain is in PEM, the certificate itself first; Key is the sealed private key in PEM.
 	Chain string `dynamodbav:"chain"`
 	Key   []byte `dynamodbav:"key"`
@@ -137,7 +141,7 @@ func (s *Service) serving(ctx context.Context, r record, chain, key string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return s.serves(r, store.Set(store.At("certificate"), pair{chain, sealed})), nil
+	return s.serves(r, store.Set(store.At("certificate"), pair{Chain: chain, Key: sealed})), nil
 }
 
 // serves are the writes of a change of what is served at a hostname.

@@ -17,6 +17,8 @@ import (
 
 // challenge is how gateways answer an authority that looks whether a hostname is ours.
 type challenge struct {
+	store.Rest
+
 	// ID is the custom domain's whose it is.
 	ID string `dynamodbav:"id"`
 	// Pending is the sealed key of what was ordered on PlacedOn.

@@ -76,6 +76,8 @@ type Proof struct{ Name, Value string }
 
 // record is a custom domain in the table.
 type record struct {
+	store.Rest
+
 	ID        string `dynamodbav:"id"`
 	AccountID string `dynamodbav:"accountId"`
 	Account   string `dynamodbav:"account"`
@@ -99,6 +101,8 @@ type record struct {
 
 // host is what is served at a hostname: all that a gateway needs of it, in one read.
 type host struct {
+	store.Rest
+
 	// ID is the custom domain's: one that is made again has another.
 	ID        string `dynamodbav:"id"`
 	AccountID string `dynamodbav:"accountId"`

@@ -200,6 +200,8 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 
 // orders is how many certificates were ordered for an account in a window of time.
 type orders struct {
+	store.Rest
+
 	Begin  time.Time `dynamodbav:"begin"`
 	Placed int       `dynamodbav:"placed"`
 }
@@ -213,7 +215,7 @@ func (i issuer) pace(ctx context.Context, accountID string, step operation.Step)
 			return fmt.Errorf("read an account's orders: %w", err)
 		}
 		if its.Begin.Before(begin) {
-			its = orders{Begin: begin}
+			its = orders{Rest: its.Rest, Begin: begin}
 		}
 		if its.Placed >= MaxOrders {
 			wait = its.Begin.Add(orderWindow).Sub(step.Now) + spread(orderWindow/10, step.ID)

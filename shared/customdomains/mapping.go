@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gatewright/gatewright/shared/store"
+
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
@@ -12,6 +14,8 @@ import (
 
 // Mapping is a deployment that a custom domain leads to.
 type Mapping struct {
+	store.Rest
+
 	Deployment string           `dynamodbav:"deployment"`
 	Project    string           `dynamodbav:"project"`
 	Branch     string           `dynamodbav:"branch"`

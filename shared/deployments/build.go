@@ -66,6 +66,8 @@ type BuildInput struct {
 // environments of the build's kind. The zero Sight is nothing: builds that an
 // earlier release began have it.
 type Sight struct {
+	store.Rest
+
 	AllProjects     bool `json:"allProjects,omitempty" dynamodbav:"allProjects,omitempty"`
 	AllEnvironments bool `json:"allEnvironments,omitempty" dynamodbav:"allEnvironments,omitempty"`
 }

@@ -43,6 +43,8 @@ type Deployment struct {
 // Record is a deployment, or the tombstone of one. The gateway reads it by the
 // host name; builds change it.
 type Record struct {
+	store.Rest
+
 	Name      string           `dynamodbav:"name"`
 	AccountID string           `dynamodbav:"accountId"`
 	Account   string           `dynamodbav:"account"`
@@ -83,6 +85,8 @@ type Record struct {
 
 // Served is a build that was served.
 type Served struct {
+	store.Rest
+
 	// Number is its place in the order in which it was decided what to serve: by
 	// the beginning of a build, or by a rollback to it.
 	Number int64 `dynamodbav:"number"`

@@ -27,6 +27,8 @@ type Environment struct {
 // environmentRecord is a branch's environment: it names its deployment and
 // lists it with the project's others.
 type environmentRecord struct {
+	store.Rest
+
 	AccountID  string           `dynamodbav:"accountId"`
 	Account    string           `dynamodbav:"account"`
 	Project    string           `dynamodbav:"project"`

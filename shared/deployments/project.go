@@ -14,6 +14,8 @@ import (
 // Project is what is deployed: it has an environment for each branch and three
 // key buckets.
 type Project struct {
+	store.Rest
+
 	ID        string    `dynamodbav:"id"` // a UUID
 	AccountID string    `dynamodbav:"accountId"`
 	Account   string    `dynamodbav:"account"`

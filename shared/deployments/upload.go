@@ -43,6 +43,8 @@ const (
 
 // upload is the record of an upload.
 type upload struct {
+	store.Rest
+
 	ID         string      `dynamodbav:"id"` // the statusId
 	AccountID  string      `dynamodbav:"accountId"`
 	Project    string      `dynamodbav:"project"`

@@ -10,5 +10,7 @@ func accountKey(directory string) store.Key { return accountSpace.Key(directory)
 
 // account is what accountSpace holds: the sealed key that the authority knows it by.
 type account struct {
+	store.Rest
+
 	Key []byte `dynamodbav:"key"`
 }

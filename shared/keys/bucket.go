@@ -58,6 +58,8 @@ const (
 // made once and never removed: a new bucket of the name takes the next
 // generation, so that it never meets the consumers of the old one.
 type bucketRecord struct {
+	store.Rest
+
 	ID          string            `dynamodbav:"id"`
 	AccountID   string            `dynamodbav:"accountId"`
 	Name        string            `dynamodbav:"name"`
@@ -80,6 +82,8 @@ type bucketRecord struct {
 
 // bucketPointer leads from a bucket's id to its name.
 type bucketPointer struct {
+	store.Rest
+
 	AccountID string `dynamodbav:"accountId"`
 	Name      string `dynamodbav:"name"`
 }

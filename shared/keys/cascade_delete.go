@@ -54,6 +54,8 @@ func (k keyRecord) purge(g generation, consumer string, write operation.Group) e
 
 // shard is a row of any partition, known by its sort key.
 type shard struct {
+	store.Rest
+
 	SK string `dynamodbav:"sk"`
 }
 

@@ -69,6 +69,8 @@ type ConsumerPatch struct {
 // consumerRecord is a consumer with its managers. Every change of the consumer
 // or of one of its keys raises Version, on which the next change depends.
 type consumerRecord struct {
+	store.Rest
+
 	ID          string            `dynamodbav:"id"`
 	Name        string            `dynamodbav:"name"`
 	Description string            `dynamodbav:"description,omitempty"`
@@ -90,6 +92,8 @@ type consumerRecord struct {
 
 // consumerPointer leads from a consumer's id to its name.
 type consumerPointer struct {
+	store.Rest
+
 	Name string `dynamodbav:"name"`
 }
 

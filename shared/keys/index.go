@@ -46,6 +46,8 @@ func (c consumerRecord) properties() map[property]bool {
 
 // indexRow is a consumer that has a property; its sort key is the name.
 type indexRow struct {
+	store.Rest
+
 	Name string `dynamodbav:"name"`
 }
 
@@ -83,6 +85,8 @@ const countShards = 16
 
 // countRow is one of the shards.
 type countRow struct {
+	store.Rest
+
 	Consumers int `dynamodbav:"consumers"`
 }
 

@@ -43,6 +43,8 @@ type KeyPatch struct {
 
 // keyRecord is a key as its owner sees it, with the consumer's others.
 type keyRecord struct {
+	store.Rest
+
 	overlay.KeyState
 	ID          string `dynamodbav:"id"`
 	Description string `dynamodbav:"description,omitempty"`
@@ -58,6 +60,8 @@ type keyRecord struct {
 // hashRecord is a key as the gateway sees it: all that a check needs but the
 // bucket's own state.
 type hashRecord struct {
+	store.Rest
+
 	overlay.KeyState
 	KeyID        string `dynamodbav:"keyId"`
 	AccountID    string `dynamodbav:"accountId"`

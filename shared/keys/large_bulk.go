@@ -23,6 +23,8 @@ const undoTimeout = 5 * time.Second
 // batchRecord says how far a bulk creation is. Each of its transactions holds
 // only while it is writing, so that nothing is written once it was given up.
 type batchRecord struct {
+	store.Rest
+
 	State batchState `dynamodbav:"state"`
 }
 

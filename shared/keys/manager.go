@@ -14,6 +14,8 @@ import (
 
 // Manager is a person who sees a consumer. The newest stands first.
 type Manager struct {
+	store.Rest
+
 	ID        string    `dynamodbav:"id"`
 	Email     string    `dynamodbav:"email"`
 	Sub       string    `dynamodbav:"sub"`
@@ -22,6 +24,8 @@ type Manager struct {
 
 // Invite is an address that may become a manager. The newest stands first.
 type Invite struct {
+	store.Rest
+
 	ID        string    `dynamodbav:"id"`
 	Email     string    `dynamodbav:"email"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`

@@ -22,6 +22,8 @@ type Bucket struct {
 // bucketRecord is a bucket in the table. A deleted one has none: its id is never another's, so
 // that nothing of it is found any more.
 type bucketRecord struct {
+	store.Rest
+
 	ID        string    `dynamodbav:"id"`
 	AccountID string    `dynamodbav:"accountId"`
 	Account   string    `dynamodbav:"account"`

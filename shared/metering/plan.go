@@ -24,6 +24,8 @@ type Plan struct {
 
 // Terms are what a plan is made of.
 type Terms struct {
+	store.Rest
+
 	Label string `dynamodbav:"label"`
 	// ExternalID is what it is called elsewhere, unique in its bucket.
 	ExternalID string           `dynamodbav:"externalId"`
@@ -38,6 +40,8 @@ type Terms struct {
 
 // Meter is what a plan has of a unit.
 type Meter struct {
+	store.Rest
+
 	Label string `dynamodbav:"label,omitempty"`
 	// Max is how many units a period has, at most MaxUnits.
 	Max int64 `dynamodbav:"max"`
@@ -63,6 +67,8 @@ type PlanPatch struct {
 
 // planRecord is a plan in the table.
 type planRecord struct {
+	store.Rest
+
 	ID       string `dynamodbav:"id"`
 	BucketID string `dynamodbav:"bucketId"`
 	Terms
@@ -78,6 +84,8 @@ type planRecord struct {
 
 // former is what a period had of each meter, of those that ended until a change.
 type former struct {
+	store.Rest
+
 	Until time.Time        `dynamodbav:"until"`
 	Units map[string]int64 `dynamodbav:"units"`
 }
@@ -186,7 +194,7 @@ func (s *Service) CreatePlan(ctx context.Context, at BucketAt, t Terms) (Plan, e
 		return s.parts.Table.Commit(ctx,
 			b.count("plans", 1, MaxPlans),
 			store.Create(planKey(b.ID, r.ID), r),
-			store.Create(planExternalKey(b.ID, t.ExternalID), pointer{r.ID}).Else(errPlanTaken),
+			store.Create(planExternalKey(b.ID, t.ExternalID), pointer{ID: r.ID}).Else(errPlanTaken),
 			audit.Record(ctx, r.resource()),
 		)
 	})
@@ -255,7 +263,7 @@ func (s *Service) UpdatePlan(ctx context.Context, at BucketAt, id string, in Pla
 		if after.ExternalID != before.ExternalID {
 			writes = append(writes,
 				store.Delete(planExternalKey(b.ID, before.ExternalID)),
-				store.Create(planExternalKey(b.ID, after.ExternalID), pointer{id}).Else(errPlanTaken))
+				store.Create(planExternalKey(b.ID, after.ExternalID), pointer{ID: id}).Else(errPlanTaken))
 		}
 		return s.parts.Table.Commit(ctx, writes...)
 	})

@@ -20,6 +20,8 @@ type Quotas struct {
 
 // history is a period of a subscription that has passed.
 type history struct {
+	store.Rest
+
 	From time.Time `dynamodbav:"from"`
 	To   time.Time `dynamodbav:"to"`
 	// Limits are the units that each meter had.

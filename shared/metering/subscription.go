@@ -64,6 +64,8 @@ type NewSubscription struct {
 
 // record is a subscription in the table.
 type record struct {
+	store.Rest
+
 	ID        string   `dynamodbav:"id"`
 	AccountID string   `dynamodbav:"accountId"`
 	BucketID  string   `dynamodbav:"bucketId"`
@@ -267,8 +269,8 @@ func (s *Service) CreateSubscription(ctx context.Context, at BucketAt, n NewSubs
 		writes := []store.Write{
 			b.count("subscriptions", 1, MaxSubscriptions),
 			store.Create(made.key(), made),
-			store.Create(subscriptionExternalKey(b.ID, r.ExternalID), pointer{r.ID}).Else(errSubscriptionTaken),
-			store.Put(customerRowKey(b.ID, r.CustomerKey, r.ID), pointer{r.ID}),
+			store.Create(subscriptionExternalKey(b.ID, r.ExternalID), pointer{ID: r.ID}).Else(errSubscriptionTaken),
+			store.Put(customerRowKey(b.ID, r.CustomerKey, r.ID), pointer{ID: r.ID}),
 			audit.Record(ctx, r.resource()),
 		}
 		for _, p := range plans {

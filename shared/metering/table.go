@@ -77,6 +77,8 @@ func historyKey(subscriptionID string, from time.Time) store.Key {
 
 // pointer is a row that leads to a record by its id.
 type pointer struct {
+	store.Rest
+
 	ID string `dynamodbav:"id"`
 }
 

@@ -82,6 +82,8 @@ type Certificate struct {
 
 // record is a certificate in the table.
 type record struct {
+	store.Rest
+
 	ID   string `dynamodbav:"id"`
 	Name string `dynamodbav:"name"`
 	// Chain is in PEM, the certificate itself first; Key is the sealed private key.
@@ -197,7 +199,7 @@ func (s *Service) Create(ctx context.Context, at Project, n New) (Certificate, e
 	if err := s.parts.Table.Commit(ctx,
 		store.Check(store.ProjectKey(at.AccountID, at.Name), store.ProjectStands()).Else(errNoProject),
 		store.Create(at.key(r.ID), r),
-		store.Create(at.nameKey(r.Name), pointer{r.ID}).Else(errNameInUse),
+		store.Create(at.nameKey(r.Name), pointer{ID: r.ID}).Else(errNameInUse),
 		store.Upsert(at.countKey(), store.Add(count, 1)).
 			If(store.Or(store.Lacks(count), store.Less(count, MaxCertificates))).Else(errTooMany),
 		audit.Record(ctx, at.resource(r)),
@@ -209,6 +211,8 @@ func (s *Service) Create(ctx context.Context, at Project, n New) (Certificate, e
 
 // pointer leads from a name to the certificate that has it.
 type pointer struct {
+	store.Rest
+
 	ID string `dynamodbav:"id"`
 }
 

@@ -22,7 +22,6 @@
 package operation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -100,34 +99,6 @@ func create(r Record) store.Write { return store.Create(Key(r.ID), r) }
 func refuse(id string, err error) store.Write {
 	never := store.And(store.Exists(), store.Absent())
 	return store.Check(Key(id), never).Else(err)
-}
-
-// maxDocumentBytes bounds input and data each, so that a record with both and
-// a full history stays far below the 400 KB of an item.
-const maxDocumentBytes = 128 << 10
-
-// document is JSON, kept as text so that a person can read the table.
-type document string
-
-func encode(v any) (document, error) {
-	if v == nil {
-		return "", nil
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "", err
-	}
-	if len(b) > maxDocumentBytes {
-		return "", fmt.Errorf("it has %d bytes, at most %d are possible", len(b), maxDocumentBytes)
-	}
-	return document(b), nil
-}
-
-func (d document) decode(into any) error {
-	if d == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(d), into)
 }
 
 // dueShards spread the due index: one partition takes 1,000 writes a second.

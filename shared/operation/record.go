@@ -19,6 +19,8 @@ const (
 
 // Record is how far an operation has come. Only an Engine changes it.
 type Record struct {
+	store.Rest
+
 	ID        string `dynamodbav:"id"`
 	Kind      string `dynamodbav:"kind"`
 	Subject   string `dynamodbav:"subject,omitempty"`
@@ -71,12 +73,16 @@ type Record struct {
 
 // Lease is a worker's right to run the next step undisturbed.
 type Lease struct {
+	store.Rest
+
 	Owner string    `dynamodbav:"owner"`
 	Until time.Time `dynamodbav:"until"`
 }
 
 // Entry is one stay in a state. Repeated steps of a state share one.
 type Entry struct {
+	store.Rest
+
 	State string `dynamodbav:"state"`
 	// Steps counts the steps committed, Attempts the runs of the task.
 	Steps      int        `dynamodbav:"steps,omitempty"`

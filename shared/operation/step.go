@@ -128,7 +128,7 @@ func (e *Engine) advanced(ctx context.Context, d Definition, r Record, result Re
 	}
 	next := r.changed(now)
 	if result.Data != nil {
-		data, err := encode(result.Data)
+		data, err := r.Data.replaced(result.Data)
 		if err != nil {
 			return r, fmt.Errorf("%w: data: %w", errBadResult, err)
 		}

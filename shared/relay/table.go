@@ -17,6 +17,8 @@ func holderKey(ref, relayID string) store.Key { return store.In(holderPartition(
 
 // row says that a relay holds a tunnel, or did until a moment ago.
 type row struct {
+	store.Rest
+
 	// ID is the relay's process: another one at the same address has another.
 	ID      string `dynamodbav:"id"`
 	Address string `dynamodbav:"address"`

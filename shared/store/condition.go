@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -70,7 +69,7 @@ func And(cs ...Condition) Condition { return combination{parts: cs} }
 func Or(cs ...Condition) Condition { return combination{parts: cs, any: true} }
 
 func compare(path Path, op string, value any) Condition {
-	av, err := attributevalue.Marshal(value)
+	av, err := encodeValue(value)
 	if err != nil {
 		err = fmt.Errorf("encode %v: %w", path, err)
 	}

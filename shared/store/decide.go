@@ -146,6 +146,10 @@ func cover(out []Write, reads map[Key]read) []Write {
 		// Whatever else the write asks for was decided from the record too:
 		// the next attempt sees why it does not hold.
 		out[at] = out[at].If(reads[key].unchanged).Else(ErrStale)
+		for _, name := range slices.Sorted(maps.Keys(out[at].rest)) {
+			// Another release may have changed what is put back here.
+			out[at] = out[at].If(comparison{path: At(name), op: "=", value: out[at].rest[name]})
+		}
 	}
 	return out
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 )
 
 // Query names a run of items in one partition, in the order of their sort keys.
@@ -120,7 +118,7 @@ func (q Query) Project(item Item) Item {
 
 // Decode reads an item into record, a pointer to a struct or to a map.
 func Decode(item Item, record any) error {
-	if err := attributevalue.UnmarshalMap(item, record); err != nil {
+	if err := decodeItem(item, record); err != nil {
 		return fmt.Errorf("decode %s: %w", KeyOf(item).SK, err)
 	}
 	return nil

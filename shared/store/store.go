@@ -31,7 +31,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/dryrun"
@@ -167,7 +166,7 @@ func (t *Table) Load(ctx context.Context, wanted ...*Wanted) error {
 			if w.into == nil {
 				continue
 			}
-			if err := attributevalue.UnmarshalMap(item, w.into); err != nil {
+			if err := decodeItem(item, w.into); err != nil {
 				return fmt.Errorf("decode %s: %w", key.SK, err)
 			}
 		}

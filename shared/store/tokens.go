@@ -34,6 +34,8 @@ func IsToken(key Key) bool { return tokenSpace.PartsOf(key.PK) != nil }
 
 // tokenRecord is the item of a slot.
 type tokenRecord struct {
+	Rest
+
 	Token string `dynamodbav:"token"`
 	TTL   int64  `dynamodbav:"ttl"`
 }
@@ -46,7 +48,7 @@ const tokenLifetime = time.Hour
 // has ended.
 func (k *tokens) guard(token string, writes []Write) (guarded []Write, done func()) {
 	slot := k.take()
-	write := Put(tokenSpace.Key(k.process, strconv.Itoa(slot)), tokenRecord{token, k.now().Add(tokenLifetime).Unix()}).
+	write := Put(tokenSpace.Key(k.process, strconv.Itoa(slot)), tokenRecord{Token: token, TTL: k.now().Add(tokenLifetime).Unix()}).
 		If(NotEqual(At("token"), token))
 	return append(slices.Clip(writes), write), func() { k.release(slot) }
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -36,14 +37,17 @@ type Write struct {
 
 	otherwise error
 	err       error
+	// rest are those attributes of Item that the record's type does not know.
+	rest Item
 	// decides marks the commit that a request's change is (Write.Decides).
 	decides bool
 }
 
-// Put stores record at key, whatever was there.
+// Put stores record at key, whatever was there. A record that was read from key keeps
+// what its type does not know of it (Rest).
 func Put(key Key, record any) Write {
-	item, err := encode(key, record)
-	return Write{Kind: PutKind, Key: key, Item: item, err: err}
+	item, rest, err := encode(key, record)
+	return Write{Kind: PutKind, Key: key, Item: item, rest: rest, err: err}
 }
 
 // Create stores record at key and fails when there is an item already, even
@@ -129,7 +133,7 @@ func At(names ...string) Path { return names }
 
 // Set stores value at path. The maps that lead there must exist.
 func Set(path Path, value any) Change {
-	av, err := attributevalue.Marshal(value)
+	av, err := encodeValue(value)
 	if err != nil {
 		err = fmt.Errorf("encode %v: %w", path, err)
 	}
@@ -144,14 +148,18 @@ func Add(path Path, n int64) Change {
 	return Change{Kind: AddKind, Path: path, Value: &types.AttributeValueMemberN{Value: fmt.Sprint(n)}}
 }
 
-func encode(key Key, record any) (Item, error) {
-	item, err := attributevalue.MarshalMap(record)
+// encode gives a record's item, and which attributes of it are of its Rest.
+func encode(key Key, record any) (item, rest Item, err error) {
+	item, err = attributevalue.MarshalMap(record)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", key.SK, err)
+		return nil, nil, fmt.Errorf("encode %s: %w", key.SK, err)
+	}
+	if record != nil {
+		rest = giveRest(reflect.ValueOf(record), &types.AttributeValueMemberM{Value: item}, key)
 	}
 	item[pkAttribute] = &types.AttributeValueMemberS{Value: key.PK}
 	item[skAttribute] = &types.AttributeValueMemberS{Value: key.SK}
-	return item, nil
+	return item, rest, nil
 }
 
 // KeyOf gives an item's primary key; parts that are absent are "".

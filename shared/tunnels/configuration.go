@@ -18,6 +18,8 @@ import (
 
 // Spec is a service as its tunnel's configuration says it.
 type Spec struct {
+	store.Rest
+
 	Name string `dynamodbav:"name"`
 	// Endpoint is its address in the owner's network, an http or https URL.
 	Endpoint       string          `dynamodbav:"endpoint"`
@@ -27,13 +29,38 @@ type Spec struct {
 // Configuration is who may call a service: the environments of these kinds of a project,
 // and nobody of those that no configuration names.
 type Configuration struct {
+	store.Rest
+
 	Project      string             `dynamodbav:"project"`
 	AccessibleBy []environment.Kind `dynamodbav:"accessibleBy"`
+}
+
+// resting gives services what an earlier release does not know of those of the same
+// names that were there before.
+func resting(before, services []Spec) []Spec {
+	out := slices.Clone(services)
+	for i := range out {
+		at := slices.IndexFunc(before, func(s Spec) bool { return s.Name == out[i].Name })
+		if at < 0 {
+			continue
+		}
+		out[i].Rest = before[at].Rest
+		out[i].Configurations = slices.Clone(out[i].Configurations)
+		for j := range out[i].Configurations {
+			its := &out[i].Configurations[j]
+			if k := slices.IndexFunc(before[at].Configurations, func(c Configuration) bool { return c.Project == its.Project }); k >= 0 {
+				its.Rest = before[at].Configurations[k].Rest
+			}
+		}
+	}
+	return out
 }
 
 // configuration is what was put last for a tunnel, and what its services are to be: absent
 // before the first, and from the tunnel's deletion on.
 type configuration struct {
+	store.Rest
+
 	ID        string `dynamodbav:"id"` // the tunnel's
 	AccountID string `dynamodbav:"accountId"`
 	// Operation is the one that provisions it. An earlier one changes nothing any more.
@@ -95,7 +122,7 @@ func (s *Service) Configure(ctx context.Context, owner auth.Owner, id string, se
 		out = Operation{ID: begun.ID, Status: operation.InProgress, Message: provisioning.under}
 		writes := []store.Write{
 			store.Put(configurationKey(owner.AccountID, id), configuration{
-				ID: id, AccountID: owner.AccountID, Operation: begun.ID, Services: services, Version: before.Version + 1,
+				Rest: before.Rest, ID: id, AccountID: owner.AccountID, Operation: begun.ID, Services: resting(before.Services, services), Version: before.Version + 1,
 			}),
 			operation.Begin(begun, s.now()), audit.Record(ctx, compare(before.Services, services).resource(r)),
 		}

@@ -14,6 +14,8 @@ import (
 
 // serviceRecord is a service as it is provisioned: all that a call of it needs to know.
 type serviceRecord struct {
+	store.Rest
+
 	// ID is the operation that made it: a service that is made again has another.
 	ID       string `dynamodbav:"id"`
 	TunnelID string `dynamodbav:"tunnelId"`
@@ -176,7 +178,7 @@ func (s *Service) differing(at target, c configuration, there map[string]service
 		// service yet: the service is a new one.
 		after := serviceRecord{ID: c.Operation, TunnelID: at.TunnelID, Spec: spec, Version: 1}
 		if mine {
-			after.ID, after.Version = old.ID, old.Version+1
+			after.Rest, after.ID, after.Version = old.Rest, old.ID, old.Version+1
 		}
 		writes = append(writes, old.become(at.AccountID, after))
 	}

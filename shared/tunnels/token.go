@@ -27,6 +27,8 @@ const secretDigits = 43
 
 // tokenRecord is what the hash of a token leads to.
 type tokenRecord struct {
+	store.Rest
+
 	AccountID string `dynamodbav:"accountId"`
 	TunnelID  string `dynamodbav:"tunnelId"`
 }

@@ -72,6 +72,8 @@ type Tunnel struct {
 
 // record is a tunnel in the table.
 type record struct {
+	store.Rest
+
 	ID        string `dynamodbav:"id"`
 	AccountID string `dynamodbav:"accountId"`
 	Name      string `dynamodbav:"name"`
@@ -92,6 +94,8 @@ func (r record) resource() audit.Resource {
 // that puts it: a hundred claims of their own, and as many that go, fit none. 1,000 services
 // and 100 tunnels with the longest names are 60 KB of the 400 that it may have.
 type register struct {
+	store.Rest
+
 	ID string `dynamodbav:"id"` // the account's
 	// Tunnels has the ids of the account's tunnels by their names, Services those of the
 	// tunnels by their services' names.

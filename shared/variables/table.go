@@ -33,6 +33,8 @@ func countPartition(accountID, project string) string {
 
 // Counted is a branch that has, or once had, variables.
 type Counted struct {
+	store.Rest
+
 	Branch string `dynamodbav:"branch"`
 }
 

@@ -69,6 +69,8 @@ type Variable struct {
 
 // record is a variable in the table. Its name is the sort key.
 type record struct {
+	store.Rest
+
 	Name      string    `dynamodbav:"name"`
 	Branch    string    `dynamodbav:"branch"`
 	IsSecret  bool      `dynamodbav:"isSecret"`

@@ -63,7 +63,7 @@ func (c *Collector) try(ctx context.Context, b *batch, last bool) error {
 				unread = append(unread, r.deployment)
 				continue
 			}
-			next.DueSK, before = stored[i].DueSK, stored[i].unchanged()
+			next.Rest, next.DueSK, before = stored[i].Rest, stored[i].DueSK, stored[i].unchanged()
 		}
 		writes = append(writes, store.Put(keys[i], next).If(before).Else(errTaken))
 	}

@@ -142,7 +142,7 @@ func (r *Rollup) some(ctx context.Context, name, after string, most int) (added 
 	if h.Version > 0 {
 		unchanged = store.Equal(store.At("version"), h.Version)
 	}
-	number := store.Put(headKey(name), head{h.Version + 1}).If(unchanged).Else(errOvertaken)
+	number := store.Put(headKey(name), head{Rest: h.Rest, Version: h.Version + 1}).If(unchanged).Else(errOvertaken)
 	if err := r.table.Commit(ctx, append(append([]store.Write{number}, removals...), puts...)...); err != nil {
 		return 0, last, more, err
 	}
@@ -155,6 +155,8 @@ type merged struct {
 	now        time.Time
 	tallies    map[interval]*tally
 	calls      map[int64][]RecentCall // by the hour
+	// rests are what this release does not know of the rows that are there, by their keys.
+	rests map[store.Key]store.Rest
 }
 
 // interval is what a row is about.
@@ -164,7 +166,7 @@ type interval struct {
 }
 
 func newMerged(deployment string, now time.Time) *merged {
-	return &merged{deployment, now, map[interval]*tally{}, map[int64][]RecentCall{}}
+	return &merged{deployment, now, map[interval]*tally{}, map[int64][]RecentCall{}, map[store.Key]store.Rest{}}
 }
 
 // add takes a row in, unless there were too many rows to write then. The first one always fits.
@@ -211,12 +213,14 @@ func (m *merged) load(ctx context.Context, table *store.Table) error {
 	var take []func() error
 	for at, t := range m.tallies {
 		stored := new(row)
-		w := store.Want(lengths[at.length].key(m.deployment, at.start), stored)
+		key := lengths[at.length].key(m.deployment, at.start)
+		w := store.Want(key, stored)
 		wanted = append(wanted, w)
 		take = append(take, func() error {
 			if !w.Found {
 				return nil
 			}
+			m.rests[key] = stored.Rest
 			earlier, err := unpackTally(stored.Data)
 			if err != nil {
 				return err
@@ -228,12 +232,14 @@ func (m *merged) load(ctx context.Context, table *store.Table) error {
 	}
 	for hour := range m.calls {
 		stored := new(row)
-		w := store.Want(callsKey(m.deployment, hour), stored)
+		key := callsKey(m.deployment, hour)
+		w := store.Want(key, stored)
 		wanted = append(wanted, w)
 		take = append(take, func() error {
 			if !w.Found {
 				return nil
 			}
+			m.rests[key] = stored.Rest
 			var p packedCalls
 			if err := unpacked(stored.Data, &p); err != nil {
 				return err
@@ -263,14 +269,16 @@ func (m *merged) writes() ([]store.Write, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, store.Put(l.key(m.deployment, at.start), row{Data: data, TTL: expiry(at.start, l.duration, l.keep)}))
+		key := l.key(m.deployment, at.start)
+		out = append(out, store.Put(key, row{Rest: m.rests[key], Data: data, TTL: expiry(at.start, l.duration, l.keep)}))
 	}
 	for hour, calls := range m.calls {
 		data, err := packHour(calls)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, store.Put(callsKey(m.deployment, hour), row{Data: data, TTL: expiry(hour, time.Hour, callsKept)}))
+		key := callsKey(m.deployment, hour)
+		out = append(out, store.Put(key, row{Rest: m.rests[key], Data: data, TTL: expiry(hour, time.Hour, callsKept)}))
 	}
 	return out, nil
 }

@@ -101,6 +101,8 @@ func spelled(text string) (int64, bool) {
 
 // row is what rows of all kinds are.
 type row struct {
+	store.Rest
+
 	SK   string `dynamodbav:"sk"`
 	Data []byte `dynamodbav:"data"`
 	TTL  int64  `dynamodbav:"ttl,omitempty"`
@@ -108,6 +110,8 @@ type row struct {
 
 // freshRow is a row that is not rolled up. It holds what one gateway has written, or several.
 type freshRow struct {
+	store.Rest
+
 	row
 	// Version is the write that made the row what it is: no two have the same, for one that was removed is soon made anew.
 	Version string `dynamodbav:"version"`
@@ -124,11 +128,15 @@ const freshKept = 94 * day
 
 // head numbers a deployment's rollups. It has no ttl: one that is past it would still be there, where a condition asks for it.
 type head struct {
+	store.Rest
+
 	Version int64 `dynamodbav:"version"`
 }
 
 // writer is what a gateway has written.
 type writer struct {
+	store.Rest
+
 	Seq int64 `dynamodbav:"seq"`
 	TTL int64 `dynamodbav:"ttl"`
 }

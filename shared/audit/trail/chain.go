@@ -3,7 +3,6 @@ package trail
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +13,8 @@ import (
 
 // head is the end of an account's chain.
 type head struct {
+	store.Rest
+
 	// ID and Version tell its states apart (store.Decide).
 	ID      string `dynamodbav:"id"`
 	Version int64  `dynamodbav:"version"`
@@ -135,9 +136,9 @@ func (t *Trail) take(ctx context.Context, accountID string, entries []audit.Entr
 		if err != nil {
 			return 0, err
 		}
-		text, err := json.Marshal(e)
+		text, err := textOf(e)
 		if err != nil {
-			return 0, fmt.Errorf("encode an audit record: %w", err)
+			return 0, err
 		}
 		if more := len(count) + len(actors(e))*len(levels); taken > 0 && (len(writes)+2+more > maxTakeWrites || bytes+len(text) > maxTakenBytes) {
 			break

@@ -174,6 +174,41 @@ func TestRemovedBeforeItIsChainedIsInTheChain(t *testing.T) {
 	}
 }
 
+// TestEntriesOfANewerReleaseAreChainedWhole, by a release that knows less of them: during an update either may be told.
+func TestEntriesOfANewerReleaseAreChainedWhole(t *testing.T) {
+	w := newWorld(t)
+	e := w.record(change{action: "a.create", actor: "someone"})[0]
+	key := audit.WaitingKey(acme, e)
+	if err := w.table.Commit(t.Context(), store.Update(key, store.Set(store.At("later"), "more"), store.Set(store.At("actor", "later"), 7))); err != nil {
+		t.Fatal(err)
+	}
+	told := w.told()
+	told[0].New = told[1].New // as if it had been so from the beginning
+	if failed := w.HandleStream(t.Context(), told[:1]); failed != nil {
+		t.Fatal(failed)
+	}
+	w.verify(1)
+	var l trail.Link
+	if err := w.table.Get(t.Context(), audit.ChainedKey(acme, e), &l); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Later string
+		Actor struct {
+			Sub   string
+			Later int
+		}
+		TTL any
+	}
+	if err := json.Unmarshal([]byte(l.Entry), &got); err != nil || got.Later != "more" || got.Actor.Later != 7 || got.Actor.Sub != "someone" || got.TTL != nil {
+		t.Errorf("it is chained as %s, %v", l.Entry, err)
+	}
+	found, err := w.List(t.Context(), acme, trail.Filter{From: w.now.Add(-time.Hour), To: w.now.Add(time.Hour)}, store.Page{Limit: 10})
+	if err != nil || len(found.Entries) != 1 || found.Entries[0].Actor.Sub != "someone" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // TestWhatIsNoRecordHoldsUpNothing: the stream brings what anybody has put there.
 func TestWhatIsNoRecordHoldsUpNothing(t *testing.T) {
 	w := newWorld(t)

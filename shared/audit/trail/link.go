@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/gatewright/gatewright/shared/store"
+
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/seal"
 )
@@ -17,6 +19,8 @@ import (
 // Link is a chained record: an entry, where it stands in its account's chain, and
 // the proof. Exports have it as it is stored.
 type Link struct {
+	store.Rest
+
 	// Seq numbers the account's records from 1, without a gap.
 	Seq int64 `json:"seq" dynamodbav:"seq"`
 	// Entry is the record's JSON, kept as the text that was hashed: what an entry
@@ -33,6 +37,25 @@ type Link struct {
 	// Hash is over all of the above and the account, Signature over the hash.
 	Hash      string `json:"hash" dynamodbav:"hash"`
 	Signature string `json:"signature" dynamodbav:"signature"`
+}
+
+// textOf gives an entry's JSON, with what a newer release has put into it: it may be an older one that
+// chains it.
+func textOf(e audit.Entry) ([]byte, error) {
+	whole, more, err := store.Whole(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode an audit record: %w", err)
+	}
+	var text []byte
+	if delete(whole, store.TTLAttribute); more { // which has a place of its own in the link
+		text, err = json.Marshal(whole)
+	} else {
+		text, err = json.Marshal(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode an audit record: %w", err)
+	}
+	return text, nil
 }
 
 // entry decodes the record.

@@ -21,7 +21,11 @@
 // Read overlay.go first, then apply.go.
 package overlay
 
-import "time"
+import (
+	"time"
+
+	"github.com/gatewright/gatewright/shared/store"
+)
 
 // Grace is how long an entry stays after its change is written. It exceeds by
 // far the time between the reading of two items in one round trip.
@@ -37,6 +41,8 @@ type Changes map[string]Change
 
 // Change is one entry: a change of all keys of one consumer.
 type Change struct {
+	store.Rest
+
 	Kind         Kind   `dynamodbav:"kind"`
 	ConsumerID   string `dynamodbav:"consumerId"`
 	ConsumerName string `dynamodbav:"consumerName"`
@@ -69,6 +75,8 @@ const (
 // KeyState is what of a key decides, with its bucket's changes, whether it
 // opens anything.
 type KeyState struct {
+	store.Rest
+
 	ConsumerID string     `dynamodbav:"consumerId"`
 	ExpiresOn  *time.Time `dynamodbav:"expiresOn,omitempty"`
 	// Revision is the consumer's version when the key was last changed by

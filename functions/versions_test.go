@@ -1,0 +1,177 @@
+package functions_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// later is an attribute that a newer release has put into every record, and into
+// whatever stands within one.
+const later = "laterRelease"
+
+// structured finds the attributes whose values are structs, lists of them or maps of
+// them, by their names in the sources: in those of others, such as tags, the names are
+// data. One that is both is left out.
+func structured(t *testing.T) map[string]bool {
+	t.Helper()
+	structs, fields := map[string]bool{}, map[string][]ast.Expr{}
+	root := os.DirFS("../shared")
+	err := fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata") {
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for n := range ast.Preorder(file) {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			its, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
+			for _, f := range its.Fields.List {
+				if f.Tag == nil {
+					continue
+				}
+				tag, err := strconv.Unquote(f.Tag.Value)
+				if err != nil {
+					return err
+				}
+				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("dynamodbav"), ",")
+				if name == "" || name == "-" {
+					continue
+				}
+				structs[spec.Name.Name] = true
+				fields[name] = append(fields[name], f.Type)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for name, all := range fields {
+		if !slices.ContainsFunc(all, func(e ast.Expr) bool { return !structs[elementOf(e)] }) {
+			out[name] = true
+		}
+	}
+	if !out["served"] || !out["history"] || out["tags"] {
+		t.Fatalf("the attributes with structs are %v", out)
+	}
+	return out
+}
+
+// elementOf is the name of the type that a type is of.
+func elementOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.StarExpr:
+		return elementOf(e.X)
+	case *ast.ArrayType:
+		return elementOf(e.Elt)
+	}
+	return "" // the entries of a map have names that are data, and stand for themselves
+}
+
+// newerRecords puts the attribute into all that a world's table holds.
+func newerRecords(t *testing.T, w *functionstest.World, inside func(string) bool) {
+	t.Helper()
+	next, n := memory.New(), 0
+	for key, item := range w.Items.Items() {
+		storetest.Parts(item, inside, func(_ string, part store.Item) {
+			n++
+			part[later] = storetest.Text(fmt.Sprint(n))
+		})
+		if err := next.Transact(t.Context(), "newer "+key.PK+" "+key.SK, []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Items.Restore(next)
+	w.Restart()
+}
+
+// lost tells what of the marks of an item is gone that it should have: its own, and
+// that of each struct most of whose attributes are as they were before, wherever it stands now.
+func lost(before, after store.Item, inside func(string) bool) (out []string) {
+	if before["id"] != nil && !reflect.DeepEqual(before["id"], after["id"]) {
+		return nil // another thing of the name
+	}
+	was := map[string][]store.Item{}
+	storetest.Parts(before, inside, func(at string, part store.Item) { was[at] = append(was[at], part) })
+	storetest.Parts(after, inside, func(at string, part store.Item) {
+		if part[later] == nil && slices.ContainsFunc(was[at], func(earlier store.Item) bool { return at == "" || alike(earlier, part) }) {
+			out = append(out, at)
+		}
+	})
+	return out
+}
+
+// alike reports whether most of what a part has is as it was.
+func alike(before, after store.Item) bool {
+	same := 0
+	for name, v := range after {
+		if reflect.DeepEqual(before[name], v) {
+			same++
+		}
+	}
+	return 2*same > len(after)
+}
+
+// TestEveryChangeKeepsWhatANewerReleaseHasPutThere: for the minutes of an update, and
+// after a rollback, this release changes what a newer one has written, with attributes
+// that it has never heard of, in every record that any operation changes, and in what
+// the operations do that it begins.
+func TestEveryChangeKeepsWhatANewerReleaseHasPutThere(t *testing.T) {
+	p := newPopulated(t)
+	structs := structured(t)
+	inside := func(name string) bool { return structs[name] }
+	newerRecords(t, p.World, inside)
+	changed := map[string]bool{}
+	each(t, changing, func(t *testing.T, d api.Declaration) {
+		for _, r := range variants(p.book, d) {
+			w, _, _ := p.good(t, d, r)
+			goOn(t, w)
+			before := p.Items.Items()
+			for key, after := range w.Items.Items() {
+				if before[key] == nil || reflect.DeepEqual(before[key], after) {
+					continue
+				}
+				kind, _, _ := strings.Cut(key.PK, "#")
+				changed[kind] = true
+				for _, at := range lost(before[key], after, inside) {
+					t.Errorf("%s %s has lost what a newer release has put to %s: give store.Rest on where the record is made anew", key.PK, key.SK, at)
+				}
+			}
+		}
+	})
+	if only(t) == "" && len(changed) < 20 {
+		t.Errorf("changes of %d kinds of records were seen: %v", len(changed), changed)
+	}
+}
