@@ -3,7 +3,9 @@
 //
 // An artifact belongs to one deployment and is named by a keyed hash of its
 // content. So storing the same one again changes nothing, and a name does not
-// even say whether a guess at the secrets in it is right.
+// even say whether a guess at the secrets in it is right. The name ends in the
+// artifact's format, which so is known without a look at it, and is as lasting as the
+// name: releases that know nothing of formats pass it on.
 //
 // What it is not: it decides nothing about what is served (package deployments
 // does) and removes nothing (package builds does). The rules are those of
@@ -16,15 +18,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// maxBytes is the largest sealed artifact that is read. The one of the GitHub
-// REST API's 1,223 operations has 0.5 MB.
-const maxBytes = 64 << 20
+// maxBytes is the largest sealed artifact that is read.
+const maxBytes = project.MaxArtifactBytes
 
 // Objects is the bucket.
 type Objects interface {
@@ -53,6 +56,8 @@ type Store struct {
 	objects Objects
 	sealer  Sealer
 	hasher  Hasher
+	// format is the one that Put writes.
+	format int
 }
 
 // hashPurpose keeps the names of artifacts apart from all other hashes. It never
@@ -64,13 +69,36 @@ func Open(p installation.Parts) *Store { return New(p.Bucket, p.Sealer(), p.Hash
 
 // New makes a Store in a bucket.
 func New(objects Objects, sealer Sealer, hasher Hasher) *Store {
-	return &Store{objects: objects, sealer: sealer, hasher: hasher}
+	return &Store{objects: objects, sealer: sealer, hasher: hasher, format: project.WrittenFormat}
+}
+
+// Writing gives a Store of the same that writes another format: what a later release does.
+func (s *Store) Writing(format int) *Store {
+	out := *s
+	out.format = format
+	return &out
+}
+
+// Written is the format that Put writes.
+func (s *Store) Written() int { return s.format }
+
+// FormatOf is the format of the artifact of a name. Names without one are of format 1.
+func FormatOf(name string) int {
+	_, suffix, ok := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ".")
+	if !ok {
+		return 1
+	}
+	format, err := strconv.Atoi(suffix)
+	if err != nil {
+		return 0 // which nobody reads
+	}
+	return format
 }
 
 // Put stores an artifact of a deployment and answers its name, which is the
 // same for the same content.
 func (s *Store) Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error) {
-	data, digest, err := project.Encode(a)
+	data, digest, err := project.Encode(a, s.format)
 	if err != nil {
 		return "", err
 	}
@@ -79,6 +107,9 @@ func (s *Store) Put(ctx context.Context, deployment string, a *project.Artifact)
 		return "", fmt.Errorf("name an artifact: %w", err)
 	}
 	name = deployment + "/" + hash
+	if s.format > 1 {
+		name += "." + strconv.Itoa(s.format)
+	}
 	sealed, err := s.sealer.Seal(ctx, data, sealContext(name))
 	if err != nil {
 		return "", fmt.Errorf("seal an artifact: %w", err)
@@ -90,8 +121,12 @@ func (s *Store) Put(ctx context.Context, deployment string, a *project.Artifact)
 }
 
 // Get loads an artifact by its name. It answers blob.ErrNotFound for one that is
-// not there and project.ErrFormat for one of another release's format.
+// not there and a *project.FormatError for one of a format that this release does not read,
+// without a look into the bucket.
 func (s *Store) Get(ctx context.Context, name string) (*project.Artifact, error) {
+	if err := project.Readable(FormatOf(name)); err != nil {
+		return nil, err
+	}
 	r, _, err := s.objects.Get(ctx, blob.ArtifactKey(name), "", maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("load an artifact: %w", err)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,13 +103,36 @@ func TestUnreadableArtifactsAreErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	old := artifact("x")
-	old.Format = 0
-	name, err := s.Put(t.Context(), "a", old)
-	if err != nil {
-		t.Fatal(err)
+	for _, format := range []int{project.OldestFormat - 1, project.ArtifactFormat + 1} {
+		_, err := s.Get(t.Context(), fmt.Sprintf("a/gone.%d", format))
+		if format, ok := errors.AsType[*project.FormatError](err); !ok || !errors.Is(err, project.ErrFormat) || format.Newer() != (format.Format > project.ArtifactFormat) {
+			t.Errorf("another format: %v", err)
+		}
 	}
-	if _, err := s.Get(t.Context(), name); !errors.Is(err, project.ErrFormat) {
-		t.Errorf("another format: %v", err)
+	if _, err := s.Get(t.Context(), "a/gone.x"); !errors.Is(err, project.ErrFormat) {
+		t.Errorf("no format: %v", err)
+	}
+}
+
+// TestArtifactIsReadInEachFormatThatIsWritten, and its name tells which that is.
+func TestArtifactIsReadInEachFormatThatIsWritten(t *testing.T) {
+	s := open(blob.NewMemory(time.Now), &rootKey{})
+	names := map[string]bool{}
+	for format := project.OldestFormat; format <= project.ArtifactFormat; format++ {
+		name, err := s.Writing(format).Put(t.Context(), "shop-main-1234567", artifact("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Get(t.Context(), name)
+		if err != nil || got.Format != project.ArtifactFormat || !reflect.DeepEqual(got.Routes, artifact("x").Routes) {
+			t.Errorf("format %d: %+v, %v", format, got, err)
+		}
+		if artifacts.FormatOf(name) != format || names[name] {
+			t.Errorf("format %d has the name %s", format, name)
+		}
+		names[name] = true
+	}
+	if s.Written() != project.WrittenFormat {
+		t.Errorf("builds write format %d", s.Written())
 	}
 }

@@ -220,6 +220,9 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own
 	if x.Path == buildPath {
 		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
 	}
+	if s.newer {
+		return x.Problem(http.StatusServiceUnavailable, "A newer release of the gateway has built this deployment, and is being introduced. Repeat the request in a few seconds."), nil
+	}
 	if len(s.problems) > 0 {
 		return initializationError(x), nil
 	}

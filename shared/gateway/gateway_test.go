@@ -127,7 +127,7 @@ func TestReservedRoutesAnswerAtEveryDeployment(t *testing.T) {
 func TestADeploymentThatCanNotBeServedSaysSo(t *testing.T) {
 	bad := artifact(route("GET /x", forward("${env.UPSTREAM}")))
 	old := artifact()
-	old.Format = project.ArtifactFormat + 1
+	old.Format = project.OldestFormat - 1
 	for name, a := range map[string]*project.Artifact{"address": bad, "format": old} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t, a)
@@ -145,6 +145,18 @@ func TestADeploymentThatCanNotBeServedSaysSo(t *testing.T) {
 				t.Errorf("build route: %d", response.StatusCode)
 			}
 		})
+	}
+}
+
+// TestADeploymentOfANewerReleaseIsAskedForAgain: during an update there are gateways that can serve it, and this is
+// not one of them.
+func TestADeploymentOfANewerReleaseIsAskedForAgain(t *testing.T) {
+	next := artifact()
+	next.Format = project.ArtifactFormat + 1
+	h := newHouse(t, next)
+	response := h.do(t, "GET", "/x")
+	if p := problemOf(t, response); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(p.Detail, "newer release") {
+		t.Errorf("it is answered %d %q", response.StatusCode, p.Detail)
 	}
 }
 

@@ -168,7 +168,7 @@ func built(t testing.TB, files project.Files) *project.Artifact {
 	if a == nil {
 		t.Fatalf("the project does not build: %+v", result.Errors)
 	}
-	data, _, err := project.Encode(a)
+	data, _, err := project.Encode(a, project.WrittenFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ type site struct {
 	preserve bool
 	// problems say why nothing can be served, empty for a good artifact.
 	problems []project.Problem
+	// newer says that a newer release has built it, and serves it.
+	newer bool
 }
 
 // siteRoute is a route with what the gateway itself does for it.
@@ -46,6 +48,7 @@ type installation struct {
 func newSite(a *project.Artifact, with installation) *site {
 	s := &site{identity: a.Identity, none: pipeline.Route{Info: infoOf(a.Identity)}, preserve: a.PathNormalisation == project.PreservePaths}
 	if a.Format != project.ArtifactFormat {
+		s.newer = (&project.FormatError{Format: a.Format}).Newer()
 		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another version of the gateway."})
 		return s
 	}

@@ -1,15 +1,30 @@
 package project
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
-// ArtifactFormat is the version of Artifact's encoding. A gateway refuses an
-// artifact of another format and asks for a redeploy.
-const ArtifactFormat = 1
+// The formats of Artifact's encoding. Releases that differ serve one installation for the minutes of
+// an update, and the older one alone after a rollback, so that reading a format comes a release before
+// writing it (docs/decisions/0059-formats-are-read-a-release-before-they-are-written.md). What an older
+// release may overlook, such as a member that only tells, needs no other format; what it would serve
+// wrongly without does.
+const (
+	// ArtifactFormat is the newest format that this release reads, and what Format is in memory.
+	ArtifactFormat = 2
+	// WrittenFormat is the one that builds write: the newest that the last release reads too.
+	WrittenFormat = 1
+	// OldestFormat is the oldest that this release reads. It is the one before WrittenFormat, or that
+	// itself: older ones are built anew before a release goes on (package builds, Rebuild).
+	OldestFormat = 1
+)
 
 // Artifact is a project as the gateway serves it: validated, with every $env
 // resolved. It is immutable and known by the digest of its encoding; it may
 // hold secrets and is therefore stored sealed.
 type Artifact struct {
+	// Format is ArtifactFormat for what can be served, whichever format it was read from.
 	Format int `json:"format"`
 	// Identity says whose project this is.
 	Identity Identity `json:"identity"`
@@ -30,6 +45,24 @@ type Artifact struct {
 	// Variables are the environment's variables that ${env.NAME} may read in
 	// rewrite patterns and base addresses, by name.
 	Variables map[string]string `json:"variables,omitempty"`
+	// Env are the variables that $env(NAME) has read, by name: with these and Variables the same
+	// sources give the same artifact again, whatever the environment's are by then. nil in artifacts
+	// of earlier releases, which do not tell.
+	Env map[string]string `json:"env,omitzero"`
+}
+
+// BuiltWith are the variables that a build of the same sources needs to give the artifact again, nil where
+// it does not tell.
+func (a *Artifact) BuiltWith() map[string]string {
+	if a.Env == nil {
+		return nil
+	}
+	out := maps.Clone(a.Variables)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, a.Env)
+	return out
 }
 
 // Identity names a deployment and the build that made it.

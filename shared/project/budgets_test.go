@@ -278,7 +278,7 @@ func measure(t *testing.T, data []byte) map[string]int {
 		"config/policies.json": []byte(`{"policies": [{"name": "key", "policyType": "api-key-inbound",
 			"handler": {"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)", "options": {}}}]}`),
 	}, project.Input{Catalogue: lenient{}})
-	encoded, _, err := project.Encode(artifact)
+	encoded, _, err := project.Encode(artifact, project.WrittenFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func FuzzCompile(f *testing.F) {
 		if artifact == nil {
 			return
 		}
-		data, digest, err := project.Encode(artifact)
+		data, digest, err := project.Encode(artifact, project.WrittenFormat)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, again, err := project.Encode(decoded); err != nil || again != digest {
+		if _, again, err := project.Encode(decoded, project.WrittenFormat); err != nil || again != digest {
 			t.Fatalf("digest %s and %s (%v)", digest, again, err)
 		}
 	})

@@ -27,6 +27,8 @@ const envOpening = "$env("
 type environment struct {
 	variables map[string]string
 	report    *report
+	// read are those that $env has read.
+	read map[string]string
 }
 
 // resolution is a component with its variables put in.
@@ -115,6 +117,7 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 		case !variableName.MatchString(name):
 			e.report.fail(file, at, "The name in $env() is none of a variable. Write it in letters, digits and underscores: $env(UPSTREAM_URL).")
 		case set:
+			e.read[name] = value
 			e.report.hide(value, "$env("+name+")")
 		default:
 			res.unset[here] = append(res.unset[here], name)

@@ -72,7 +72,7 @@ func TestGitHubDescriptionCompiles(t *testing.T) {
 	if got, want := len(artifact.Routes), 1223; got != want {
 		t.Errorf("%d routes, want %d", got, want)
 	}
-	data, _, err := project.Encode(artifact)
+	data, _, err := project.Encode(artifact, project.WrittenFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

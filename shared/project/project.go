@@ -80,6 +80,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 			Routes:    []Route{},
 			Policies:  map[string]Policy{},
 			Variables: map[string]string{},
+			Env:       map[string]string{},
 		},
 		policies: map[string]*policyUse{},
 		unread:   map[string]bool{},
@@ -87,7 +88,7 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 		offers:   map[Source]*offerMaker{},
 	}
 	c.knownPolicies = sync.OnceValue(c.listPolicies)
-	c.env = &environment{variables: in.Variables, report: &c.report}
+	c.env = &environment{variables: in.Variables, report: &c.report, read: c.artifact.Env}
 	c.settings = c.readSettings()
 	c.warnOfMistaken()
 	c.readPolicies()

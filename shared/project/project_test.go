@@ -1,8 +1,11 @@
 package project_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -170,7 +173,7 @@ func TestCompileIsDeterministic(t *testing.T) {
 	var first string
 	for range 20 {
 		artifact, _ := compile(t, files, in)
-		_, digest, err := project.Encode(artifact)
+		_, digest, err := project.Encode(artifact, project.WrittenFormat)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,25 +189,90 @@ func TestCompileIsDeterministic(t *testing.T) {
 func TestDecodeGivesWhatWasEncoded(t *testing.T) {
 	files, in := load(t, "testdata/projects/good-all.txtar")
 	artifact, _ := compile(t, files, in)
-	data, digest, err := project.Encode(artifact)
+	sizes := map[int]int{}
+	for format := project.OldestFormat; format <= project.ArtifactFormat; format++ {
+		data, digest, err := project.Encode(artifact, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[format] = len(data)
+		decoded, err := project.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, again, err := project.Encode(decoded, format); err != nil || again != digest {
+			t.Errorf("format %d: digest %s after decoding, %s before (%v)", format, again, digest, err)
+		}
+	}
+	if 2*sizes[2] > sizes[1] {
+		t.Errorf("compressed it has %d bytes, and %d else", sizes[2], sizes[1])
+	}
+	for _, format := range []int{project.OldestFormat - 1, project.ArtifactFormat + 1} {
+		if _, _, err := project.Encode(artifact, format); !errors.Is(err, project.ErrFormat) {
+			t.Errorf("format %d is written: %v", format, err)
+		}
+	}
+}
+
+// TestTheLastReleaseReadsWhatIsWritten: it serves beside this one during an update, and alone after a rollback.
+// testdata/artifact-1.json is what it has written itself.
+func TestTheLastReleaseReadsWhatIsWritten(t *testing.T) {
+	const lastRelease = 1 // the newest format that the release in packaging/released reads
+	if project.WrittenFormat > lastRelease {
+		t.Errorf("builds write format %d, and the last release reads %d at most", project.WrittenFormat, lastRelease)
+	}
+	if project.OldestFormat > max(1, lastRelease) {
+		t.Errorf("format %d, which the last release writes, is not read", lastRelease)
+	}
+	if project.ArtifactFormat > project.WrittenFormat+1 || project.OldestFormat < project.WrittenFormat-1 {
+		t.Error("more formats are read than one before and one after what is written")
+	}
+	old, err := os.ReadFile("testdata/artifact-1.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoded, err := project.Decode(data)
+	a, err := project.Decode(old)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, again, err := project.Encode(decoded); err != nil || again != digest {
-		t.Errorf("digest %s after decoding, %s before (%v)", again, digest, err)
+	if a.Format != project.ArtifactFormat || len(a.Routes) == 0 || a.Env != nil {
+		t.Errorf("it is read as %+v", a)
+	}
+	// Nothing of it is lost on the way: it is written again as it was.
+	data, _, err := project.Encode(a, 1)
+	if err != nil || !bytes.Equal(bytes.TrimSpace(data), bytes.TrimSpace(old)) {
+		t.Errorf("it is written again as\n%s, %v\nand was\n%s", data, err, old)
+	}
+}
+
+// TestABuildCanBeRepeatedFromItsArtifact: the same sources give it again with the variables that it holds.
+func TestABuildCanBeRepeatedFromItsArtifact(t *testing.T) {
+	files, in := load(t, "testdata/projects/good-all.txtar")
+	first, _ := compile(t, files, in)
+	in.Variables = first.BuiltWith()
+	if len(in.Variables) == 0 {
+		t.Fatal("the project reads no variable")
+	}
+	again, _ := compile(t, files, in)
+	_, one, _ := project.Encode(first, project.WrittenFormat)
+	if _, two, err := project.Encode(again, project.WrittenFormat); err != nil || one != two {
+		t.Errorf("digest %s, then %s, %v", one, two, err)
+	}
+	if first.Env = nil; first.BuiltWith() != nil {
+		t.Error("an artifact that does not tell of its variables gives some")
 	}
 }
 
 func TestDecodeRefusesOtherFormatsAndDamage(t *testing.T) {
 	for name, data := range map[string]string{
-		"a newer format": `{"format": 2}`,
-		"no format":      `{}`,
-		"no JSON":        `{"format": 1`,
-		"a wrong type":   `{"format": 1, "routes": "secret"}`,
+		"a newer format":  `{"format": 3}`,
+		"an older format": `{"format": 0}`,
+		"no format":       `{}`,
+		"no JSON":         `{"format": 1`,
+		"a wrong type":    `{"format": 1, "routes": "secret"}`,
+		"no envelope":     `{"format": 2, "deflated": "!secret"}`,
+		"an empty one":    `{"format": 2}`,
+		"a cut one":       `{"format": 2, "deflated": "q1bKTM"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := project.Decode([]byte(data)); err == nil || strings.Contains(err.Error(), "secret") {

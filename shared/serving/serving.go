@@ -274,9 +274,15 @@ func (r *Resolver) load(ctx context.Context, name string, before *gateway.Deploy
 		return before, nil
 	}
 	a, err := r.o.Artifacts.Get(ctx, record.Served.Artifact)
-	if errors.Is(err, project.ErrFormat) {
-		// The gateway tells that the project has to be deployed again.
-		a = &project.Artifact{Identity: project.Identity{
+	if format, ok := errors.AsType[*project.FormatError](err); ok {
+		if before != nil && format.Newer() {
+			// It is served on, and each look asks again: the release that has built the new one is
+			// about to be everywhere, or is taken back with it.
+			r.o.Log.WarnContext(ctx, "a deployment was built by a newer release: what was served before is served on", "deployment", name, "error", err)
+			return before, nil
+		}
+		// The gateway tells what is to be done.
+		a = &project.Artifact{Format: format.Format, Identity: project.Identity{
 			AccountID: record.AccountID, Account: record.Account, Project: record.Project, Branch: record.Branch,
 			Environment: string(record.Kind), Deployment: record.Name, BuildID: record.Served.BuildID,
 		}}

@@ -329,15 +329,55 @@ func TestArtifactThatCannotBeLoadedIsNoAnswer(t *testing.T) {
 
 // TestArtifactOfAnotherFormatIsGivenAsSuch lets the gateway say what to do.
 func TestArtifactOfAnotherFormatIsGivenAsSuch(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.artifacts.err = fmt.Errorf("load: %w", project.ErrFormat)
-		w.serve("one")
-		d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
-		if err != nil || d.Artifact.Format == project.ArtifactFormat || d.Artifact.Identity.BuildID != "one" {
-			t.Errorf("deployment %+v, error %v", d, err)
-		}
-	})
+	for _, format := range []int{project.OldestFormat - 1, project.ArtifactFormat + 1} {
+		bubble(t, func(w *world) {
+			w.artifacts.err = fmt.Errorf("load: %w", &project.FormatError{Format: format})
+			w.serve("one")
+			d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
+			if err != nil || d.Artifact.Format != format || d.Artifact.Identity.BuildID != "one" {
+				t.Errorf("deployment %+v, error %v", d, err)
+			}
+		})
+	}
 }
+
+// TestWhatWasServedIsServedOnWhereANewerReleaseHasBuilt something else, for as long as it takes until that
+// is another thing again; one that is too old is not what was meant.
+func TestWhatWasServedIsServedOnWhereANewerReleaseHasBuilt(t *testing.T) {
+	for format, want := range map[int]string{project.ArtifactFormat + 1: "one", project.OldestFormat - 1: "two"} {
+		bubble(t, func(w *world) {
+			w.serve("one")
+			resolved := func() string {
+				t.Helper()
+				d, err := w.resolver.Resolve(w.t.Context(), name+".localhost")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Artifact.Identity.BuildID
+			}
+			if got := resolved(); got != "one" {
+				t.Fatalf("it serves %s", got)
+			}
+			w.artifacts.err = &project.FormatError{Format: format}
+			w.serve("two")
+			for range 3 {
+				time.Sleep(maxStaleForTests)
+				if got := resolved(); got != want {
+					t.Errorf("beside format %d it serves %s, want %s", format, got, want)
+				}
+			}
+			w.artifacts.err = nil
+			w.serve("three")
+			time.Sleep(maxStaleForTests)
+			if got := resolved(); got != "three" {
+				t.Errorf("later it serves %s", got)
+			}
+		})
+	}
+}
+
+// maxStaleForTests is longer than anything is served on for another reason.
+const maxStaleForTests = 11 * time.Minute
 
 func TestMadeUpHostsDoNotFillTheMemory(t *testing.T) {
 	bubble(t, func(w *world) {
