@@ -91,6 +91,10 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 		return installation.Parts{}, err
 	}
 	laptop := c.KeyFile != ""
+	watched := telemetry.Options{Tracer: tracer, Metrics: !laptop, Paths: laptop}
+	if watched.Metrics {
+		watched.Faults = c.Table
+	}
 	return installation.Parts{
 		Config:    c,
 		Table:     table,
@@ -102,7 +106,7 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 		IDs:       ids.NewSource(rand.Reader, time.Now),
 		Log:       logger,
 		Rates:     allowance.NewRates(table, time.Now),
-		Telemetry: telemetry.Options{Tracer: tracer, Metrics: !laptop, Paths: laptop},
+		Telemetry: watched,
 	}, nil
 }
 

@@ -408,6 +408,7 @@ func (g *Gateway) recover(out *writer, x *pipeline.Exchange) {
 	if cause == nil {
 		return
 	}
+	x.Theirs = x.Theirs && out.written
 	if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
 		g.config.Log.LogAttrs(x.Context, slog.LevelError, "request panicked",
 			attrs(x, slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))...)

@@ -49,6 +49,7 @@ type watched struct {
 	log       *slog.Logger
 	meter     telemetry.Meter
 	paths     bool
+	table     string // in metrics of faults, "" for none
 	coldStart bool
 	path      string // as it was asked for: policies may change what goes on
 }
@@ -59,7 +60,7 @@ func (g *Gateway) watch(r *http.Request, x *pipeline.Exchange) watched {
 	if g.config.Access == nil && o.Tracer == nil && o.Meter == nil {
 		return watched{}
 	}
-	w := watched{log: g.config.Access, meter: o.Meter, paths: o.Paths, coldStart: !g.warm.Swap(true), path: x.Path}
+	w := watched{log: g.config.Access, meter: o.Meter, paths: o.Paths, table: o.Faults, coldStart: !g.warm.Swap(true), path: x.Path}
 	x.Context, w.span = o.Tracer.Start(x.Context, "unrouted", r.Header)
 	x.Now = g.config.Now
 	return w
@@ -114,7 +115,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now
 	}
 	// A Logger would look up who calls it, and what time it is once more: neither is told.
 	record := slog.NewRecord(now, slog.LevelInfo, "request", 0)
-	attributes := make([]slog.Attr, 0, 13)
+	attributes := make([]slog.Attr, 0, 16)
 	attributes = append(attributes,
 		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
@@ -124,9 +125,26 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now
 	if w.span.On() {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
 	}
+	if out.status >= http.StatusInternalServerError {
+		attributes = append(attributes, w.fault(x, now)...)
+	}
 	if w.paths {
 		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", x.Redacted(w.path)))
 	}
 	record.AddAttrs(attributes...)
 	_ = h.Handle(x.Context, record) // as a Logger: a log that takes nothing is no request's failure
+}
+
+// fault tells whose fault a 5xx is. The platform counts both alike, and an installation's
+// operators can mend the one alone.
+func (w watched) fault(x *pipeline.Exchange, now time.Time) []slog.Attr {
+	name := telemetry.GatewayFaults
+	if x.Theirs {
+		name = telemetry.UpstreamFaults
+	}
+	out := []slog.Attr{slog.Int(name, 1)}
+	if w.table != "" {
+		out = append(out, slog.String("table", w.table), telemetry.Count(now, name, "table"))
+	}
+	return out
 }

@@ -31,6 +31,16 @@ func Metrics(at time.Time) slog.Attr {
 // must happen and have not for long.
 const StuckOperations = "stuckOperations"
 
+// Sweeps counts, by table, sweeps of durable operations that have come to their end.
+const Sweeps = "sweeps"
+
+// GatewayFaults and UpstreamFaults count, by table, requests to deployments that were answered
+// with a 5xx: through the gateway's own fault, and through their upstream's.
+const (
+	GatewayFaults  = "gatewayFaults"
+	UpstreamFaults = "upstreamFaults"
+)
+
 // Count returns the attribute that makes a metric of a line, as Metrics does: name
 // is that of a number in the line, dimension that of a text which is not empty.
 func Count(at time.Time, name, dimension string) slog.Attr {

@@ -20,6 +20,8 @@ type Options struct {
 	Tracer *Tracer
 	// Metrics adds metrics to the lines of requests, for CloudWatch.
 	Metrics bool
+	// Faults names the installation's table in metrics of the gateway's faults and its upstreams', "" for none.
+	Faults string
 	// Paths adds the host and the path to the lines of the gateway. In front of
 	// a person they say what was asked; in a shared installation a path may
 	// hold what the clients of a project keep to themselves.

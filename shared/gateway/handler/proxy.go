@@ -200,6 +200,7 @@ func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	if err != nil {
 		return failed(x, body, err)
 	}
+	x.Theirs = true
 	upstream.CleanResponse(response)
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		response.Header["Connection"] = []string{"Upgrade"}
@@ -216,7 +217,7 @@ func failed(x *pipeline.Exchange, body *inboundBody, err error) *http.Response {
 		}
 	}
 	failure := upstream.Explain(x.Context, err)
-	x.Cause = err
+	x.Cause, x.Theirs = err, true
 	if failure.Status == 0 {
 		// The client went away: nobody reads this, but a pipeline has to go on.
 		failure = upstream.Failure{Status: pipeline.StatusClientGone}

@@ -60,6 +60,8 @@ type Exchange struct {
 	// Waited is how long the handler took to answer: the upstream's time, up to
 	// the header of its response.
 	Waited time.Duration
+	// Theirs tells that what is answered is the upstream's, or is about what it failed at.
+	Theirs bool
 
 	Route  *Route
 	Params router.Match
