@@ -79,6 +79,8 @@ func declaredFunctions(s Settings) []declared {
 // function is a deployed function with what belongs to it.
 type function struct {
 	declared
+	// fullName is what Lambda calls it.
+	fullName string
 	resource awslambda.CfnFunction
 	// alias is what is called of it.
 	alias awslambda.CfnAlias
@@ -101,7 +103,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays),
 	})
 	logs.ApplyRemovalPolicy(removal(s), nil)
-	out := &function{declared: f, statements: d.policy(union(f.uses))}
+	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses))}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
 	if s.Emulator == "" {
@@ -146,6 +148,10 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	}
 	out.resource = awslambda.NewCfnFunction(scope, jsii.String(id+"Function"), props)
 	out.newLive(scope, props)
+	if n := s.reserved(f); n > 0 {
+		// After the version, which has nothing of it: Lambda publishes none for it.
+		out.resource.SetReservedConcurrentExecutions(jsii.Number(n))
+	}
 	return out
 }
 

@@ -30,6 +30,8 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	frontDoor := newFront(stack, s, management)
 	d.address = s.managementAddress(frontDoor.rest)
 	failing := newAPIAlarms(frontDoor.scope, s, management)
+	// Alarms of functions are three of each and more: with them the installation's own stack would come near CloudFormation's 500 resources.
+	alarms := awscdk.NewNestedStack(stack, jsii.String("Alarms"), &awscdk.NestedStackProps{Description: jsii.String("What tells that something is wrong")})
 	var fs []*function
 	byName := map[string]*function{}
 	for _, f := range declarations {
@@ -38,7 +40,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 			panic(fmt.Sprintf("infra: %v", err)) // a declaration is wrong; no setting can be
 		}
 		deployed.newPolicy(stack)
-		newAlarms(stack, deployed)
+		newAlarms(alarms, deployed)
 		if len(deployed.routes) > 0 {
 			// What it answers by itself is no failure of the function.
 			deployed.alarms = append(deployed.alarms, failing)
@@ -47,7 +49,9 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		byName[f.name] = deployed
 	}
 	newReleases(stack, s, fs)
-	newTableAlarms(stack, d)
+	newTableAlarms(alarms, d)
+	newGatewayAlarms(alarms, d)
+	newConcurrencyAlarm(alarms, s, declarations)
 	var running []*deployedService
 	for _, of := range services {
 		deployed, err := newService(stack, s, d, of)
@@ -68,11 +72,12 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(frontDoor, s, management, routes, byName)}
 	if served := gatewayRoutes(declarations); served != nil {
 		deployments := newFront(stack, s, gateway)
-		newAPIAlarms(deployments.scope, s, gateway) // which a release does not ask: what upstreams answer is among it
 		apis[gateway] = newAPIWithAll(deployments, s, gateway, served, byName)
 	}
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
+	newReleaseNotice(stack, s)
+	s.addressAlarms(stack)
 }
 
 // newAPIWithAll gives an API its routes, its domain and its web ACL.
@@ -113,6 +118,11 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	output("TableName", "The table", d.table.Ref())
 	output("BucketName", "The bucket", d.bucket.Ref())
 	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
+	told := "nobody: -c alarmTopic names a topic of SNS"
+	if s.AlarmTopic != "" {
+		told = s.AlarmTopic
+	}
+	output("AlarmsTell", "Who hears of alarms", &told)
 }
 
 // platformAddress is what API Gateway calls an API.

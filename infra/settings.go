@@ -87,6 +87,8 @@ type Settings struct {
 	Bounds map[string]map[string]string
 	// UsesFile has functions of an emulator record what they ask of AWS.
 	UsesFile string
+	// Fences keep one part of an installation from starving another.
+	Fences
 	// Cron takes the place of every schedule by cron of an emulator's functions: a
 	// test does not wait an hour.
 	Cron string
@@ -205,7 +207,7 @@ func settingsOf(context func(string) any) (Settings, error) {
 	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
 		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
 	}
-	return s, errors.Join(append(wrong, s.readBounds(text))...)
+	return s, errors.Join(append(wrong, s.readBounds(text), s.readFences(text))...)
 }
 
 // readBounds reads the bounds that services declare, by what they read them with themselves. One of a service that there is not

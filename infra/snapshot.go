@@ -32,9 +32,10 @@ func (n *snapshot) add(properties any, made awscdk.CfnResource) {
 func (n *snapshot) newStage(f front, s Settings, name string) {
 	stage := &awsapigateway.CfnStageProps{
 		RestApiId: f.rest.Ref(), StageName: jsii.String(s.Stage),
-		TracingEnabled: jsii.Bool(s.Emulator == ""),
-		// No MethodSettings: metrics by method cost per method, and neither an
-		// alarm nor the dashboard reads them.
+		// What API Gateway tells X-Ray of a request has its whole URL, with the query, and the client's
+		// address and user agent. What Lambda tells has none of it.
+		TracingEnabled: jsii.Bool(false),
+		MethodSettings: s.throttles(name),
 	}
 	id := deploymentID(f.scope, append([]any{f.properties, stage, s.domain(name)}, n.parts...))
 	deployment := awsapigateway.NewCfnDeployment(f.scope, &id, &awsapigateway.CfnDeploymentProps{RestApiId: f.rest.Ref()})

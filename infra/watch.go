@@ -22,8 +22,8 @@ type metric struct {
 	statistic       string // or a percentile such as p99
 }
 
-// newAlarm tells that a metric was above a bound for several periods on end. It
-// has no action of its own: who is told is for the installation's owner.
+// newAlarm tells that a metric was above a bound for several periods on end. Whom it
+// tells is set for all alarms at once (addressAlarms).
 func newAlarm(scope constructs.Construct, id, why string, m metric, above float64, period time.Duration, periods int) awscloudwatch.CfnAlarm {
 	props := alarmOf(why, m, period, periods)
 	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("GreaterThanThreshold"), &above, jsii.String("notBreaching")
@@ -38,15 +38,11 @@ func newLowAlarm(scope constructs.Construct, id, why string, m metric, below flo
 }
 
 func alarmOf(why string, m metric, period time.Duration, periods int) *awscloudwatch.CfnAlarmProps {
-	var dimensions []any
-	for _, name := range sortedKeys(m.dimensions) {
-		dimensions = append(dimensions, &awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(name), Value: m.dimensions[name]})
-	}
 	props := &awscloudwatch.CfnAlarmProps{
 		AlarmDescription:  &why,
 		Namespace:         &m.namespace,
 		MetricName:        &m.name,
-		Dimensions:        &dimensions,
+		Dimensions:        dimensionsOf(m),
 		Period:            jsii.Number(period.Seconds()),
 		EvaluationPeriods: jsii.Number(periods),
 	}
@@ -65,7 +61,7 @@ const slowRequest = 2 * time.Second
 func newAlarms(scope constructs.Construct, f *function) {
 	id := exported(f.name)
 	of := func(name, statistic string) metric {
-		return metric{"AWS/Lambda", name, map[string]*string{"FunctionName": f.resource.Ref()}, statistic}
+		return metric{"AWS/Lambda", name, map[string]*string{"FunctionName": &f.fullName}, statistic}
 	}
 	// Of a function that is called once an hour, no three minutes on end have a failure.
 	failing := 3
@@ -74,23 +70,27 @@ func newAlarms(scope constructs.Construct, f *function) {
 	}
 	f.alarms = append(f.alarms,
 		newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, failing),
-		newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise its concurrency", f.name), of("Throttles", "Sum"), 0, time.Minute, 3))
+		newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise -c concurrency, or ask AWS for more", f.name), of("Throttles", "Sum"), 0, time.Minute, 3))
 	if len(f.routes) > 0 {
-		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s", f.name, slowRequest),
+		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s: look at its log for which operation, and at the table's throttles", f.name, slowRequest),
 			of("Duration", "p99"), float64(slowRequest.Milliseconds()), 5*time.Minute, 3)
 	}
+	if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.ObjectCreated != "" || e.Schedule != nil }) {
+		newAlarm(scope, id+"DroppedEvents", fmt.Sprintf("Events for %s are given up unheard: look for what kept it from running, and repeat what was asked", f.name),
+			of("AsyncEventsDropped", "Sum"), 0, time.Minute, 1)
+	}
 	if f.deadLetters != nil {
-		newAlarm(scope, id+"IteratorAge", fmt.Sprintf("%s is minutes behind the table's stream", f.name),
+		newAlarm(scope, id+"IteratorAge", fmt.Sprintf("%s is minutes behind the table's stream: look for failures in its log", f.name),
 			of("IteratorAge", "Maximum"), float64((2 * time.Minute).Milliseconds()), time.Minute, 3)
-		newAlarm(scope, id+"DeadLettersDepth", fmt.Sprintf("%s gave up on records of the table's stream", f.name),
+		newAlarm(scope, id+"DeadLettersDepth", fmt.Sprintf("%s gave up on records of the table's stream: its log says why; what they tell of is found by the next sweep", f.name),
 			metric{"AWS/SQS", "ApproximateNumberOfMessagesVisible", map[string]*string{"QueueName": f.deadLetters.AttrQueueName()}, "Maximum"},
 			0, time.Minute, 1)
 	}
 }
 
-// newAPIAlarms watches a REST API.
+// newAPIAlarms watches a REST API of which each 5xx is ours.
 func newAPIAlarms(scope constructs.Construct, s Settings, name string) awscloudwatch.CfnAlarm {
-	return newAlarm(scope, exported(name)+"ServerErrors", fmt.Sprintf("The API %s answers 5xx", name),
+	return newAlarm(scope, exported(name)+"ServerErrors", fmt.Sprintf("The API %s answers 5xx: look for level ERROR in the logs of its functions", name),
 		metric{"AWS/ApiGateway", "5XXError", map[string]*string{
 			"ApiName": jsii.Sprintf("gatewright-%s-%s", s.Stage, name), "Stage": jsii.String(s.Stage),
 		}, "Sum"}, 0, time.Minute, 3)
@@ -101,6 +101,8 @@ func newTableAlarms(scope constructs.Construct, d data) {
 		newAlarm(scope, "Table"+name, "The table throttles: one partition key takes more than DynamoDB allows, see docs/scaling.md",
 			metric{"AWS/DynamoDB", name, map[string]*string{"TableName": d.table.Ref()}, "Sum"}, 0, time.Minute, 3)
 	}
+	newIndexAlarms(scope, d)
+	newSweepAlarm(scope, d)
 	// Tried again every 10 minutes at the latest, so that the alarm lasts as long as its cause.
 	newAlarm(scope, "StuckOperations", "A durable operation that must happen does not get on: see docs/observability.md",
 		metric{telemetry.Namespace, telemetry.StuckOperations, map[string]*string{"table": d.table.Ref()}, "Sum"}, 0, 15*time.Minute, 1)

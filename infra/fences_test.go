@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/trigger"
+)
+
+// TestStagesTellNothingOfARequest: what API Gateway would trace and log of one has its URL with the query, its headers and
+// its client's address and user agent, which docs/observability.md says are told nowhere.
+func TestStagesTellNothingOfARequest(t *testing.T) {
+	stages := synthesise(t, serving(nil)).all("AWS::ApiGateway::Stage")
+	if len(stages) != 2 {
+		t.Fatalf("%d stages", len(stages))
+	}
+	for id, stage := range stages {
+		if stage.Properties["TracingEnabled"] != false {
+			t.Errorf("%s is traced: %v", id, stage.Properties["TracingEnabled"])
+		}
+		if stage.Properties["AccessLogSetting"] != nil {
+			t.Errorf("%s logs requests", id)
+		}
+		settings, _ := stage.Properties["MethodSettings"].([]any)
+		for _, of := range settings {
+			if get(of, "DataTraceEnabled") != false || get(of, "LoggingLevel") != "OFF" {
+				t.Errorf("%s writes requests down: %v", id, of)
+			}
+		}
+	}
+}
+
+func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
+	for name, test := range map[string]struct {
+		context map[string]string
+		want    map[string][2]any // by the stage's API: rate and burst
+	}{
+		"by default": {nil, map[string][2]any{"Api": {1000.0, 1000.0}, "Gateway": {9000.0, 4000.0}}},
+		"as the context says": {
+			map[string]string{"apiRate": "50", "apiBurst": "60", "gatewayRate": "0", "gatewayBurst": "0"},
+			map[string][2]any{"Api": {50.0, 60.0}, "Gateway": {nil, nil}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stages := map[string]resource{}
+			for id, stage := range synthesise(t, needed(test.context)).all("AWS::ApiGateway::Stage") {
+				stages[hashed.ReplaceAllString(id, "")] = stage
+			}
+			for api, want := range test.want {
+				settings, _ := stages[api+"Stage"].Properties["MethodSettings"].([]any)
+				if len(settings) != 1 || get(settings[0], "ResourcePath") != "/*" || get(settings[0], "HttpMethod") != "*" {
+					t.Fatalf("the methods of %s have the settings %v", api, settings)
+				}
+				if got := [2]any{get(settings[0], "ThrottlingRateLimit"), get(settings[0], "ThrottlingBurstLimit")}; got != want {
+					t.Errorf("%s takes %v, want %v", api, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestDefaultsFitAnAccount: together stages take what API Gateway gives an account, and no more.
+func TestDefaultsFitAnAccount(t *testing.T) {
+	const rate, burst = 10_000, 5_000
+	s := settingsFor(t, needed(nil))
+	if s.APIRate+s.GatewayRate > rate || s.APIBurst+s.GatewayBurst > burst {
+		t.Errorf("stages take %d a second and %d at once, an account has %d and %d", s.APIRate+s.GatewayRate, s.APIBurst+s.GatewayBurst, rate, burst)
+	}
+}
+
+// TestNoFunctionStarvesAnother: each has its own part of the account's concurrency but the gateway's, which has what is left.
+func TestNoFunctionStarvesAnother(t *testing.T) {
+	for _, fs := range [][]declared{nil, grown(declaredFunctions(settingsFor(t, needed(nil))))} {
+		s := settingsFor(t, needed(nil))
+		if fs == nil {
+			fs = declaredFunctions(s)
+		}
+		total := 0
+		for _, f := range fs {
+			n := s.reserved(f)
+			serves := slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.HTTP })
+			if (n == 0) != serves {
+				t.Errorf("%s reserves %d calls at once", f.name, n)
+			}
+			if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.StreamRecords }) && n < streamParallel {
+				t.Errorf("%s reserves %d calls at once, and the stream makes %d of a shard", f.name, n, streamParallel)
+			}
+			total += n
+		}
+		if left := s.Concurrency - total; left != s.unreserved(fs) || left < keptUnreserved {
+			t.Errorf("of %d calls at once %d functions reserve %d: Lambda refuses to leave fewer than %d", s.Concurrency, len(fs), total, keptUnreserved)
+		}
+	}
+	a := synthesise(t, needed(nil))
+	s := settingsFor(t, needed(nil))
+	for _, f := range declaredFunctions(s) {
+		want := any(float64(s.reserved(f)))
+		if s.reserved(f) == 0 {
+			want = nil
+		}
+		if got := a.find(exported(f.name) + "Function").Properties["ReservedConcurrentExecutions"]; got != want {
+			t.Errorf("%s reserves %v calls at once, want %v", f.name, got, want)
+		}
+	}
+}
+
+// TestReservationsMakeNoVersion: Lambda publishes none where neither code nor configuration has changed, and the update
+// of the stack would fail.
+func TestReservationsMakeNoVersion(t *testing.T) {
+	versions := func(context map[string]string) []string {
+		return slices.Sorted(maps.Keys(synthesise(t, needed(context)).all("AWS::Lambda::Version")))
+	}
+	was, is := versions(nil), versions(map[string]string{"concurrency": "2000"})
+	if !slices.Equal(was, is) {
+		t.Errorf("versions %q, and with more concurrency %q", was, is)
+	}
+}
+
+// TestNothingIsReservedOfASmallAccount, nor of emulators.
+func TestNothingIsReservedOfASmallAccount(t *testing.T) {
+	for name, context := range map[string]map[string]string{
+		"a small account": {"concurrency": "0"}, "MiniStack": {"emulator": miniStack, "architecture": "x86_64"},
+	} {
+		for id, f := range synthesise(t, needed(context)).all("AWS::Lambda::Function") {
+			if n := f.Properties["ReservedConcurrentExecutions"]; n != nil {
+				t.Errorf("%s: %s reserves %v", name, id, n)
+			}
+		}
+	}
+}
+
+func TestFencesOfTheContextAreRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		context map[string]string
+		want    string // part of the error, "" for none
+	}{
+		"nothing":                      {nil, ""},
+		"more":                         {map[string]string{"concurrency": "5000"}, ""},
+		"no number":                    {map[string]string{"concurrency": "many"}, "-c concurrency is a whole number"},
+		"below nothing":                {map[string]string{"gatewayRate": "-1"}, "-c gatewayRate is a whole number"},
+		"too much":                     {map[string]string{"apiBurst": "1000001"}, "-c apiBurst is a whole number"},
+		"a new account of ten":         {map[string]string{"concurrency": "10"}, "or 0 to reserve nothing"},
+		"nothing is left":              {map[string]string{"concurrency": "150"}, "Lambda wants 100"},
+		"a burst without a rate":       {map[string]string{"apiRate": "0"}, "-c apiRate and -c apiBurst are both 0"},
+		"a topic":                      {map[string]string{"alarmTopic": topic}, ""},
+		"a topic of China":             {map[string]string{"alarmTopic": "arn:aws-cn:sns:cn-north-1:123456789012:alarms"}, ""},
+		"a topic's name":               {map[string]string{"alarmTopic": "alarms"}, "-c alarmTopic is the ARN"},
+		"a queue":                      {map[string]string{"alarmTopic": "arn:aws:sqs:eu-west-1:123456789012:alarms"}, "-c alarmTopic is the ARN"},
+		"a subscription":               {map[string]string{"alarmTopic": topic + ":a1b2"}, "-c alarmTopic is the ARN"},
+		"a topic in order":             {map[string]string{"alarmTopic": topic + ".fifo"}, "-c alarmTopic is the ARN"},
+		"what CloudFormation fills in": {map[string]string{"alarmTopic": "arn:aws:sns:${AWS::Region}:123456789012:alarms"}, "-c alarmTopic is the ARN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			context := needed(test.context)
+			_, err := settingsOf(func(name string) any {
+				if v, ok := context[name]; ok {
+					return v
+				}
+				return nil
+			})
+			if got := fmt.Sprint(err); (test.want == "") != (err == nil) || !strings.Contains(got, test.want) && test.want != "" {
+				t.Errorf("the error is %s, want %q", got, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q has several lines", err)
+			}
+		})
+	}
+}
