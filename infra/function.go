@@ -44,6 +44,8 @@ type declared struct {
 	models bool
 	routes []api.Declaration
 	on     []trigger.Event
+	// retries are those of calls that wait for no answer.
+	retries trigger.Retries
 }
 
 // declaredFunctions derives all functions: a group of operations each, and
@@ -61,7 +63,7 @@ func declaredFunctions(s Settings) []declared {
 		out = append(out, d)
 	}
 	for _, t := range functions.Triggered() {
-		d := declared{name: t.Name, does: t.Does, uses: t.Uses, timeout: t.Timeout, on: t.On, memory: s.MemoryMB}
+		d := declared{name: t.Name, does: t.Does, uses: t.Uses, timeout: t.Timeout, on: t.On, retries: t.Retries, memory: s.MemoryMB}
 		switch {
 		case t.Heavy:
 			d.memory = s.BuilderMemoryMB
@@ -87,6 +89,8 @@ type function struct {
 	// alarms are on where it fails: a release of it ends with them.
 	alarms []awscloudwatch.CfnAlarm
 	role   awsiam.CfnRole
+	// policy is the role's, once all is collected.
+	policy awsiam.CfnPolicy
 	// statements are what its role allows; triggers add theirs before newPolicy.
 	statements []any
 	// mappings poll on the function's behalf, which its policy has to allow first.
@@ -195,13 +199,13 @@ func (s Settings) environment(d data) map[string]*string {
 
 // newPolicy gives the function's role all that was collected for it.
 func (f *function) newPolicy(scope constructs.Construct) {
-	policy := awsiam.NewCfnPolicy(scope, jsii.String(exported(f.name)+"Policy"), &awsiam.CfnPolicyProps{
+	f.policy = awsiam.NewCfnPolicy(scope, jsii.String(exported(f.name)+"Policy"), &awsiam.CfnPolicyProps{
 		PolicyName:     jsii.String("grants"),
 		PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": f.statements},
 		Roles:          &[]*string{f.role.Ref()},
 	})
 	for _, m := range f.mappings {
-		m.AddDependency(policy)
+		m.AddDependency(f.policy)
 	}
 }
 

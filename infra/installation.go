@@ -39,6 +39,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		if err := newTriggers(stack, s, d, deployed); err != nil {
 			panic(fmt.Sprintf("infra: %v", err)) // a declaration is wrong; no setting can be
 		}
+		deployed.mayKeep(s)
 		deployed.newPolicy(stack)
 		newAlarms(alarms, deployed)
 		if len(deployed.routes) > 0 {
@@ -49,6 +50,9 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		byName[f.name] = deployed
 	}
 	newReleases(stack, s, fs)
+	if err := newCalls(stack, s, fs); err != nil {
+		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before
+	}
 	newTableAlarms(alarms, d)
 	newGatewayAlarms(alarms, d)
 	newConcurrencyAlarm(alarms, s, declarations)

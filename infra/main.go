@@ -15,10 +15,14 @@ func main() {
 	if err == nil {
 		err = settings.checkVectors()
 	}
+	declarations := declaredFunctions(settings)
+	if err == nil {
+		err = checkTriggers(declarations)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "infra:", err)
 		os.Exit(1)
 	}
-	newInstallation(app, settings, declaredFunctions(settings), declaredServices(settings))
+	newInstallation(app, settings, declarations, declaredServices(settings))
 	app.Synth(nil)
 }

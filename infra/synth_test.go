@@ -91,6 +91,14 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	return s
 }
 
+// writeAsset writes what is to stand for the binary of a function that is invented.
+func writeAsset(t *testing.T, s Settings, function string) {
+	t.Helper()
+	if err := os.MkdirAll(s.asset(function), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // synthesise makes an installation of a context, once in a run: tests read it and
 // none changes it. Its folder goes with the first of them, its templates stay.
 func synthesise(t *testing.T, context map[string]string) assembly {

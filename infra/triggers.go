@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
@@ -73,20 +71,7 @@ func (s Settings) matching(e trigger.Event) string {
 // good goes to a queue, with an alarm: a sweep picks the operation up anyway.
 func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger.Event, matching string) {
 	id := exported(f.name)
-	queue := awssqs.NewCfnQueue(scope, jsii.String(id+"DeadLetters"), &awssqs.CfnQueueProps{
-		MessageRetentionPeriod: jsii.Number((14 * 24 * time.Hour).Seconds()),
-		SqsManagedSseEnabled:   jsii.Bool(true),
-	})
-	awssqs.NewCfnQueuePolicy(scope, jsii.String(id+"DeadLettersPolicy"), &awssqs.CfnQueuePolicyProps{
-		Queues: &[]*string{queue.Ref()},
-		PolicyDocument: map[string]any{
-			"Version": "2012-10-17",
-			"Statement": []any{map[string]any{
-				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": queue.AttrArn(),
-				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
-			}},
-		},
-	})
+	queue := newDeadLetters(scope, id+"DeadLetters", nil)
 	f.deadLetters = queue
 	f.statements = append(f.statements,
 		allow([]any{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, d.table.AttrStreamArn()),
@@ -150,8 +135,10 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 		Target: &awsscheduler.CfnSchedule_TargetProperty{
 			Arn: f.alias.Ref(), RoleArn: role.AttrArn(),
 			Input: jsii.Sprintf(`{"schedule":%q}`, e.Name),
-			// The next call does the same work.
-			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0)},
+			// Of handing the call to Lambda; what Lambda makes of one that fails is newRetries'.
+			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{
+				MaximumRetryAttempts: jsii.Number(f.retries.Attempts), MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
+			},
 		},
 	})
 	return nil

@@ -31,6 +31,8 @@ var Function = trigger.Function{
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
+	// Nothing else tells of an upload.
+	Retries: trigger.Retries{Attempts: 2, MaxAge: 6 * time.Hour, Keep: true},
 }
 
 // Open makes the function's handler, as lambda.Start takes it.

@@ -46,6 +46,8 @@ var Function = trigger.Function{
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
+	// The next sweep does the same, within a minute.
+	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
 // unowned matches records of operations that no worker has.

@@ -31,6 +31,8 @@ var Function = trigger.Function{
 	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "hourly", Cron: "11 * * * *"}}},
 	Uses:    []api.Use{api.QueryDue, api.PutItem},
 	Timeout: time.Minute,
+	// A period is closed within the hour, and not only with the next.
+	Retries: trigger.Retries{Attempts: 2, MaxAge: 30 * time.Minute},
 }
 
 // Open makes the function's handler, as lambda.Start takes it.

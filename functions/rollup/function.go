@@ -25,6 +25,8 @@ var Function = trigger.Function{
 	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Every: time.Minute}}},
 	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.DeleteItem},
 	Timeout: time.Minute,
+	// The next call adds up the same.
+	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
 // Open makes the function's handler, as lambda.Start takes it.

@@ -30,6 +30,7 @@ func bill(items []item) (total float64) {
 
 // idle is what an installation costs that nobody calls.
 func idle(m measured) []item {
+	schedules := m.resources["AWS::Scheduler::Schedule"]
 	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"], m.resources["AWS::CloudWatch::Dashboard"]
 	const sweeps, resets = hoursPerMonth * 60.0, hoursPerMonth * 1.0 // as they are scheduled
 	calls := float64(tableKeyCalls * hoursPerMonth)
@@ -41,18 +42,19 @@ func idle(m measured) []item {
 		{
 			"the sweep, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(sweeps), float64(sweepMS), m.memoryMB["operations"], due),
 			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, sweepMS, m.memoryMB["operations"]) +
-				dollars(readUnit, sweeps*due) + dollars(logIntake, sweeps*platformLog/1e9),
+				dollars(readUnit, sweeps*due) + dollars(logIntake, sweeps*scheduleLog/1e9),
 		},
 		{
 			"the look for quota periods that have ended, each hour", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(resets), float64(resetMS), m.memoryMB["quotareset"], ended),
 			dollars(scheduleCall, resets) + dollars(lambdaRequest, resets) + lambdaTime(resets, resetMS, m.memoryMB["quotareset"]) +
-				dollars(readUnit, resets*ended) + dollars(logIntake, resets*platformLog/1e9),
+				dollars(readUnit, resets*ended) + dollars(logIntake, resets*scheduleLog/1e9),
 		},
 		{
 			"the roll-up of what gateways have counted, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, half a unit read each", quantity(sweeps), float64(rollupMS), m.memoryMB["rollup"]),
 			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, rollupMS, m.memoryMB["rollup"]) +
-				dollars(readUnit, sweeps*0.5) + dollars(logIntake, sweeps*platformLog/1e9),
+				dollars(readUnit, sweeps*0.5) + dollars(logIntake, sweeps*scheduleLog/1e9),
 		},
+		{"what tells that schedules are kept", fmt.Sprintf("%g metrics × $%g", schedules, dollars(metricMonth, 1)), dollars(metricMonth, schedules)},
 		{"its traces", quantity(sweeps) + ", all of them: they are the first of their second", dollars(trace, sweeps)},
 		{"DynamoDB's calls to the table's key", quantity(calls), dollars(kmsRequest, calls)},
 	}

@@ -20,6 +20,7 @@ const (
 	resetMS          = 200  // a cold start each time, and 16 queries one after the other
 	buildMS          = 3000 // one second of it waits for the gateways
 	platformLog      = 500  // bytes: what Lambda itself logs of a call
+	scheduleLog      = 850  // with our line, which has a metric in it
 	managementLog    = 1400 // with our line, which has metrics in it
 	gatewayLog       = 900  // with our line
 	buildReads       = 20   // units

@@ -427,7 +427,7 @@ func TestCallEndsWithItsTimeout(t *testing.T) {
 		w := &world{}
 		var took time.Duration
 		f := triggers.Function{
-			Function: trigger.Function{Name: "f", Timeout: 5 * time.Second, On: []trigger.Event{{Schedule: &trigger.Schedule{Every: time.Hour}}}},
+			Function: trigger.Function{Name: "f", Timeout: 5 * time.Second, On: []trigger.Event{{Schedule: &trigger.Schedule{Every: 50 * time.Minute}}}},
 			Handler: handler(func(ctx context.Context, _ []byte) ([]byte, error) {
 				start := time.Now()
 				<-ctx.Done()

@@ -196,5 +196,6 @@ func start(wire func(installation.Parts) (handler any, options []lambda.Option, 
 		// No reason to serve nothing: the infrastructure sets what there has to be.
 		parts.Log.Warn("a setting is not read", "error", err)
 	}
+	handler = scheduled(handler, parts.Log, parts.Now, os.Getenv(varFunctionName))
 	lambda.StartWithOptions(traced(handler, parts.Telemetry.Tracer, os.Getenv(varFunctionName)), options...)
 }

@@ -41,6 +41,12 @@ const (
 	UpstreamFaults = "upstreamFaults"
 )
 
+// ScheduledRuns counts, by schedule, calls by a schedule that came to a good end.
+const ScheduledRuns = "scheduledRuns"
+
+// ScheduleOf is what the schedule of a function is called as a dimension of ScheduledRuns: function is the platform's name of it.
+func ScheduleOf(function, schedule string) string { return function + "/" + schedule }
+
 // Count returns the attribute that makes a metric of a line, as Metrics does: name
 // is that of a number in the line, dimension that of a text which is not empty.
 func Count(at time.Time, name, dimension string) slog.Attr {

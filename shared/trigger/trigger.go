@@ -25,6 +25,29 @@ type Function struct {
 	Timeout time.Duration
 	// Heavy functions get the memory of whole processors: those that compile.
 	Heavy bool
+	// Retries is what becomes of a call by a schedule or of an object that fails: these wait for no answer, so that the platform
+	// keeps them. A function that something else calls has none to declare.
+	Retries Retries
+}
+
+// Retries are those of calls that wait for no answer.
+type Retries struct {
+	// Attempts is how often a call that failed is made again, 0 for never: 2 at most, as Lambda has it.
+	Attempts int
+	// MaxAge is how long a call may wait for its turn, retries included, whole seconds between a minute and six hours; one that is older is given up.
+	MaxAge time.Duration
+	// Keep has a call that is given up kept in a queue, with an alarm: where nothing else brings about what it asked for.
+	Keep bool
+}
+
+// Async reports whether something calls the function that waits for no answer.
+func (f Function) Async() bool {
+	for _, e := range f.On {
+		if e.Schedule != nil || e.ObjectCreated != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Event calls a function. Exactly one field is set, FilterPattern and

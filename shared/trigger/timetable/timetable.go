@@ -34,7 +34,7 @@ var fiveFields = regexp.MustCompile(`^[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/-]+){4}$`)
 // Of reads a schedule. It is an error to declare none or both of Every and Cron,
 // parts of minutes, what is no cron, what is never due, and a cron of a day of
 // the month and of a day of the week: crontab(5) calls on both, and AWS has no
-// expression for it.
+// expression for it. An hour between calls and more is for a cron.
 func Of(s trigger.Schedule) (Timetable, error) {
 	t, err := of(s)
 	if err != nil {
@@ -51,6 +51,9 @@ func of(s trigger.Schedule) (Timetable, error) {
 		return ofCron(s.Cron)
 	case s.Every <= 0 || s.Every%time.Minute != 0:
 		return Timetable{}, fmt.Errorf("it runs every %s: declare a whole number of minutes, or a cron", s.Every)
+	case s.Every >= time.Hour:
+		// Counted from the deployment, it would run at another minute after each that touches it, twice within an hour or not at all.
+		return Timetable{}, fmt.Errorf("it runs every %s: declare when by a cron, such as 11 * * * *", s.Every)
 	}
 	minutes := int(s.Every / time.Minute)
 	if minutes == 1 {

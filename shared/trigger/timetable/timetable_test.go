@@ -25,7 +25,7 @@ func of(t *testing.T, s trigger.Schedule) timetable.Timetable {
 func TestScheduleIsWrittenAsAWSReadsIt(t *testing.T) {
 	for want, s := range map[string]trigger.Schedule{
 		"rate(1 minute)":                      {Every: time.Minute},
-		"rate(1440 minutes)":                  {Every: 24 * time.Hour},
+		"rate(59 minutes)":                    {Every: 59 * time.Minute},
 		"cron(1 * * * ? *)":                   {Cron: "1 * * * *"},
 		"cron(* * * * ? *)":                   {Cron: "* * * * *"},
 		"cron(0,15,30,45 6 * * ? *)":          {Cron: "*/15 6 * * *"},
@@ -51,6 +51,8 @@ func TestScheduleThatMeansNothingOrTwoThingsIsRefused(t *testing.T) {
 		"neither":                  {trigger.Schedule{}, "declare a whole number of minutes, or a cron"},
 		"both":                     {trigger.Schedule{Every: time.Minute, Cron: "1 * * * *"}, "declare one"},
 		"seconds":                  {trigger.Schedule{Every: 90 * time.Second}, "whole number of minutes"},
+		"an hour, counted":         {trigger.Schedule{Every: time.Hour}, "declare when by a cron"},
+		"a day, counted":           {trigger.Schedule{Every: 24 * time.Hour}, "declare when by a cron"},
 		"a negative time":          {trigger.Schedule{Every: -time.Minute}, "whole number of minutes"},
 		"four fields":              {trigger.Schedule{Cron: "1 * * *"}, "five fields"},
 		"six fields":               {trigger.Schedule{Cron: "0 1 * * * *"}, "five fields"},
