@@ -14,7 +14,7 @@ import (
 
 // data is where an installation keeps what it knows.
 type data struct {
-	table  awsdynamodb.CfnTable
+	table  table
 	bucket awss3.CfnBucket
 	key    awskms.CfnKey
 	// bucketName and bucketARN are spelled out, not references: the bucket
@@ -26,8 +26,15 @@ type data struct {
 	address *string
 }
 
+// table is the table's resource, of either kind.
+type table interface {
+	awscdk.CfnResource
+	AttrArn() *string
+	AttrStreamArn() *string
+}
+
 // newData makes the table, the bucket and the key that wraps the root key. They
-// outlive the stack when it is production's.
+// outlive the stack of a protected installation.
 func newData(scope constructs.Construct, s Settings) data {
 	d := data{
 		notified:   &[]any{},
@@ -37,6 +44,7 @@ func newData(scope constructs.Construct, s Settings) data {
 	d.key = awskms.NewCfnKey(scope, jsii.String("RootKey"), &awskms.CfnKeyProps{
 		Description:         jsii.Sprintf("Wraps the root key of the Gatewright installation %s", s.Stage),
 		EnableKeyRotation:   jsii.Bool(true),
+		MultiRegion:         jsii.Bool(s.MultiRegionKey),
 		PendingWindowInDays: jsii.Number(30),
 		KeyPolicy:           keyPolicy(),
 	})
@@ -48,9 +56,11 @@ func newData(scope constructs.Construct, s Settings) data {
 	return d
 }
 
+// removal of what holds data. What the making of a stack has made goes when the making fails: what stayed would
+// be in the way of the next try, by its name.
 func removal(s Settings) awscdk.RemovalPolicy {
-	if s.Stage == production {
-		return awscdk.RemovalPolicy_RETAIN
+	if s.Protected {
+		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
 	}
 	return awscdk.RemovalPolicy_DESTROY
 }
@@ -70,8 +80,11 @@ func keyPolicy() any {
 }
 
 // newTable makes the table of store.Schema.
-func newTable(scope constructs.Construct, s Settings) awsdynamodb.CfnTable {
+func newTable(scope constructs.Construct, s Settings) table {
 	schema := store.Schema()
+	if s.Table == globalTable {
+		return newGlobalTable(scope, s)
+	}
 	keys := func(pk, sk string) *[]*awsdynamodb.CfnTable_KeySchemaProperty {
 		return &[]*awsdynamodb.CfnTable_KeySchemaProperty{
 			{AttributeName: &pk, KeyType: jsii.String("HASH")},
@@ -109,7 +122,7 @@ func newTable(scope constructs.Construct, s Settings) awsdynamodb.CfnTable {
 			PointInTimeRecoveryEnabled: jsii.Bool(true),
 		},
 		SseSpecification:          &awsdynamodb.CfnTable_SSESpecificationProperty{SseEnabled: jsii.Bool(true)},
-		DeletionProtectionEnabled: jsii.Bool(s.Stage == production),
+		DeletionProtectionEnabled: jsii.Bool(s.Protected),
 	})
 }
 

@@ -22,7 +22,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
 		// No environment: an installation goes where the credentials lead.
-		TerminationProtection: jsii.Bool(s.Stage == production),
+		TerminationProtection: jsii.Bool(s.Protected),
 	})
 	d := newData(stack, s)
 	// The API before its functions, which are told its address. There is no circle in it: an

@@ -18,8 +18,21 @@ import (
 
 // TestTableIsTheStores: the store's own CreateTable makes the same one.
 func TestTableIsTheStores(t *testing.T) {
+	for _, kind := range []string{"single", "global"} {
+		t.Run(kind, func(t *testing.T) { testTable(t, kind) })
+	}
+}
+
+func testTable(t *testing.T, kind string) {
 	schema := store.Schema()
-	p := synthesise(t, needed(nil)).only(t, "AWS::DynamoDB::Table").Properties
+	of := map[string]string{"single": "AWS::DynamoDB::Table", "global": "AWS::DynamoDB::GlobalTable"}[kind]
+	p := maps.Clone(synthesise(t, needed(map[string]string{"table": kind})).only(t, of).Properties)
+	if kind == "global" {
+		p["PointInTimeRecoverySpecification"] = get(p, "Replicas", 0, "PointInTimeRecoverySpecification")
+		if len(p["Replicas"].([]any)) != 1 || render(get(p, "Replicas", 0, "Region")) != "${AWS::Region}" {
+			t.Errorf("its replicas are %v", p["Replicas"])
+		}
+	}
 	type key struct{ AttributeName, KeyType string }
 	var got struct {
 		BillingMode             string
@@ -67,18 +80,41 @@ func TestTableIsTheStores(t *testing.T) {
 	}
 }
 
-func TestProductionOutlivesItsStack(t *testing.T) {
-	for stage, kept := range map[string]bool{"production": true, "dev": false} {
-		t.Run(stage, func(t *testing.T) {
-			a := synthesise(t, needed(map[string]string{"stage": stage}))
-			want := map[bool]string{true: "Retain", false: "Delete"}[kept]
-			for _, kind := range []string{"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::KMS::Key"} {
-				if got := a.only(t, kind).DeletionPolicy; got != want {
-					t.Errorf("the deletion policy of %s is %s, want %s", kind, got, want)
+func TestProtectedInstallationOutlivesItsStack(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		context    map[string]string
+		kind, kept string
+		protected  bool
+	}{
+		{"unless it says otherwise", nil, "AWS::DynamoDB::Table", "RetainExceptOnCreate", true},
+		{"whatever it is called", map[string]string{"stage": "dev", "protected": "true"}, "AWS::DynamoDB::Table", "RetainExceptOnCreate", true},
+		{"a global table", map[string]string{"table": "global"}, "AWS::DynamoDB::GlobalTable", "RetainExceptOnCreate", true},
+		{"it says otherwise", map[string]string{"stage": "production", "protected": "false"}, "AWS::DynamoDB::Table", "Delete", false},
+		{"a global one of those", map[string]string{"table": "global", "protected": "false"}, "AWS::DynamoDB::GlobalTable", "Delete", false},
+		{"an emulator's", map[string]string{"emulator": miniStack}, "AWS::DynamoDB::Table", "Delete", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := synthesise(t, needed(tt.context))
+			for _, kind := range []string{tt.kind, "AWS::S3::Bucket", "AWS::KMS::Key"} {
+				if got := a.only(t, kind).DeletionPolicy; got != tt.kept {
+					t.Errorf("the deletion policy of %s is %s, want %s", kind, got, tt.kept)
 				}
 			}
-			if got := a.only(t, "AWS::DynamoDB::Table").Properties["DeletionProtectionEnabled"]; got != kept {
-				t.Errorf("the table's protection is %v, want %v", got, kept)
+			for id, r := range a.all("AWS::Logs::LogGroup") {
+				if r.DeletionPolicy != tt.kept {
+					t.Errorf("the deletion policy of %s is %s, want %s", id, r.DeletionPolicy, tt.kept)
+				}
+			}
+			table := a.only(t, tt.kind).Properties
+			if tt.kind == "AWS::DynamoDB::GlobalTable" {
+				table, _ = get(table, "Replicas", 0).(map[string]any)
+			}
+			if table["DeletionProtectionEnabled"] != tt.protected || get(table, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled") != true {
+				t.Errorf("the table's protection is %v and %v, want %v", table["DeletionProtectionEnabled"], table["PointInTimeRecoverySpecification"], tt.protected)
+			}
+			if got := settingsFor(t, needed(tt.context)).Protected; got != tt.protected { // which the stack's termination protection is
+				t.Errorf("it is protected: %v, want %v", got, tt.protected)
 			}
 		})
 	}
@@ -393,13 +429,13 @@ func TestWrongContextIsToldAllAtOnce(t *testing.T) {
 		return map[string]any{
 			"stage": "Production!", "memory": "lots", "logDays": 31, "emulator": "other", "architecture": "mips", "gatewayMemory": 64,
 			"apiDomain": "api.example.com", "relayDomain": "https://relay.example.com", "relayMemory": 3000, "apiUrl": "api.example.com", "origins": "https://a.example.com b.example.com", "relayUrl": "http://127.0.0.1:9003",
-			"docsEmbeddings": "amazon.nova-lite-v1:0", "docsAnswers": "arn:aws:bedrock:*:*:inference-profile/x", "docsAnswersADay": 0,
+			"docsEmbeddings": "amazon.nova-lite-v1:0", "docsAnswers": "arn:aws:bedrock:*:*:inference-profile/x", "docsAnswersADay": 0, "canary": "yes",
 		}[name]
 	})
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl", "origins", "docsEmbeddings is one", "docsAnswers is the id", "docsAnswersADay", "docsEmbeddings and -c docsAnswers"} {
+	for _, name := range []string{"stage", "memory", "logDays", "emulator", "architecture", "gatewayMemory", "certificateArn", "gatewayDomain", "relayDomain", "relayMemory", "apiUrl", "origins", "docsEmbeddings is one", "docsAnswers is the id", "docsAnswersADay", "canary is true or false"} {
 		if !strings.Contains(err.Error(), "-c "+name) {
 			t.Errorf("%v does not name %s", err, name)
 		}

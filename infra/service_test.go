@@ -356,11 +356,11 @@ func TestGatewaysAreWhatTheContextSays(t *testing.T) {
 // TestContextsThatNoServiceCanHaveAreRefused, before anything is deployed.
 func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 	for word, context := range map[string]map[string]string{
-		"between 0, for none, and 50": needed(map[string]string{"gatewayTasks": "51"}),
+		"gatewayTasks is a whole number between 0 and 50": needed(map[string]string{"gatewayTasks": "51"}),
 		"not for emulators":           needed(map[string]string{"gatewayTasks": "2", "emulator": miniStack}),
 		"needs -c gatewayDomain":      {"gatewayTasks": "2", "gatewayUrl": "https://{deployment}.example.com"},
 		"-c gatewayTaskMemory is one": needed(map[string]string{"gatewayTaskMemory": "600"}),
-		"has to be a whole number":    needed(map[string]string{"gatewayTasks": "two"}),
+		"-c gatewayTasks is a whole":  needed(map[string]string{"gatewayTasks": "two"}),
 		"-c gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number": needed(map[string]string{"gatewayTasks": "2", "gatewayConnectionsPerAddress": "many"}),
 		"which this context does not have":                                                 needed(map[string]string{"gatewayConnectionsPerAddress": "100"}),
 	} {

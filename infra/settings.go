@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/functions"
@@ -14,162 +12,135 @@ import (
 	"github.com/gatewright/gatewright/shared/origin"
 )
 
-// Settings are what differs between installations, from the CDK's context
-// (`-c name=value`, or cdk.json).
+// Settings are what differs between installations. A field with a word is a word of a stage's file (infra/stages) and of
+// the CDK's context (`-c name=value`): its tags are the one declaration that the file's schema, the table of docs/aws.md, what
+// is refused, and what holds without the word follow from. `only:"context"` are words that no file has: those of emulators and tests.
 type Settings struct {
-	// Stage names the installation, such as dev or production; production is
-	// protected against deletion.
-	Stage string
-	// APIDomain and GatewayDomain are domain names of this account's
-	// certificate, "" for the platform's addresses. Deployments are served at
-	// <deployment>.GatewayDomain.
-	APIDomain, GatewayDomain string
-	// APIURL is the management API's public address, which cards of its MCP servers name; derived
-	// from APIDomain, or else the platform's, unless it is given: that of what stands before it.
-	APIURL string
+	// Stage names the installation, such as dev or production.
+	Stage string `json:"stage" only:"context" default:"dev" pattern:"^[a-z][a-z0-9-]{0,15}$" is:"has 1 to 16 lower-case letters, digits and hyphens and begins with a letter"`
+	// Protected installations cannot be deleted, and table, bucket, key and logs outlive their stack.
+	Protected bool `json:"protected" default:"true" doc:"the stack and the table cannot be deleted, and table, bucket, key and logs stay when the stack goes; an installation to try things with says false"`
+	// Table is the kind of the table's resource, which AWS does not change afterwards: single, of one region, or global, which takes
+	// replicas in other regions later.
+	Table string `json:"table" default:"single" enum:"single,global" doc:"the kind of the table, for ever: single is of one region, global takes replicas in others later, and costs the same without any"`
+	// MultiRegionKey makes the KMS key one that takes replicas in other regions; AWS changes no key into one.
+	MultiRegionKey bool `json:"multiRegionKey" default:"false" doc:"whether the key that wraps the root key takes replicas in other regions, for ever; it costs the same without any"`
+	// GatewayDomain and APIDomain are domain names of this account's certificate, "" for the platform's addresses. Deployments are
+	// served at <deployment>.GatewayDomain.
+	GatewayDomain string `json:"gatewayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as apis.example.com, in lower case" doc:"what follows a deployment's name: deployments are told apart by their host names"`
+	// GatewayURL is the origin of deployments with {deployment} in place of the name; derived from GatewayDomain unless it is given.
+	GatewayURL string `json:"gatewayUrl" doc:"the origin of deployments with {deployment} in it, where another name than gatewayDomain leads to them"`
+	APIDomain  string `json:"apiDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as api.example.com, in lower case" without:"the platform's" doc:"the management API's name"`
+	// APIURL is the management API's public address, which cards of its MCP servers name; derived from APIDomain, or else the
+	// platform's, unless it is given: that of what stands before it.
+	APIURL string `json:"apiUrl" without:"https:// and apiDomain, else the platform's" doc:"the public address of the management API, as [cards of its MCP servers](api.md#found-by-mcp-clients) name it, where something else stands before it"`
 	// Origins are those of pages that may call the management API's MCP server beside its own.
-	Origins []string
+	Origins []string `json:"origins" maxItems:"50" doc:"origins, with spaces between in the context, whose pages [may call the API's MCP server](mcp-api.md#from-a-browser)"`
 	// DocsEmbeddings and DocsAnswers are the ids of models of Bedrock by which the documentation is searched and questions about it
 	// are answered, "" for none; DocsAnswersADay is how many questions of a day a process puts to the latter.
-	DocsEmbeddings, DocsAnswers string
-	DocsAnswersADay             int
-	// CertificateARN is of a certificate for both domains (the gateway's with a
-	// wildcard).
-	CertificateARN string
-	// GatewayURL is the origin of deployments with {deployment} in place of the
-	// name; derived from GatewayDomain unless it is given.
-	GatewayURL string
-	// RelayDomain is the relay's domain name, to which agents of tunnels connect, "" for
-	// none: without it an installation has no relay, since one costs some 46 dollars a month
-	// while nobody uses it (docs/cost.md).
-	RelayDomain string
-	// GatewayTasks is how many gateways run as processes beside the function, 0 for none: they
-	// cost money while nobody asks.
-	GatewayTasks int
+	DocsEmbeddings  string `json:"docsEmbeddings" doc:"a model of Bedrock by which [the documentation is searched](mcp-docs.md#with-models-of-bedrock), by its id"`
+	DocsAnswers     string `json:"docsAnswers" doc:"one by which questions about it are answered"`
+	DocsAnswersADay int    `json:"docsAnswersADay" default:"200" minimum:"1" maximum:"100000" doc:"how many questions of a day each process puts to the latter"`
+	// CertificateARN is of a certificate for both domains (the gateway's with a wildcard).
+	CertificateARN string `json:"certificateArn" pattern:"^arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/.+$" is:"is the ARN of a certificate of ACM, such as arn:aws:acm:REGION:ACCOUNT:certificate/ID" doc:"a certificate for these names, by its ARN"`
+	// RelayDomain is the relay's domain name, to which agents of tunnels connect, "" for none: without it an installation has no
+	// relay, since one costs some 46 dollars a month while nobody uses it (docs/cost.md).
+	RelayDomain string `json:"relayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as relay.example.com, in lower case" doc:"the name of [a relay for tunnels](#a-relay-for-tunnels); without it there is none, since it costs money while nobody asks it"`
 	// RelayMemoryMB and GatewayTaskMemoryMB are the memory of each task; half as many CPU units
 	// come with them, of which a processor has 1024.
-	RelayMemoryMB, GatewayTaskMemoryMB int
-	// RelayURL is the origin of a relay that runs beside an emulator.
-	RelayURL string
-	// MemoryMB is each function's memory; gateway and builder have their own.
-	MemoryMB, GatewayMemoryMB, BuilderMemoryMB int
-	// ComputeMemoryMB is that of functions that compute (api.Group.Computes): their share of a processor comes with it.
-	ComputeMemoryMB int
-	// LogDays is how long logs are kept, one of the numbers that the log
-	// service takes.
-	LogDays int
+	RelayMemoryMB int `json:"relayMemory" default:"512" enum:"512,1024,2048,4096,8192" doc:"megabytes of each relay; processors come with them: a quarter of one with 512"`
+	// GatewayTasks is how many gateways run as processes beside the function, 0 for none: they cost money while nobody asks. 50 are
+	// far below the 1,000 tasks that ECS takes of a service: a mistyped number costs no more.
+	GatewayTasks        int `json:"gatewayTasks" default:"0" minimum:"0" maximum:"50" doc:"how many [gateways run as processes](#gateways-as-processes) beside the function; they cost money while nobody asks them"`
+	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them"`
+	// MemoryMB is each function's memory; gateway and builder have their own: the builder's is a whole processor. ComputeMemoryMB is
+	// that of functions that compute (api.Group.Computes), three fifths of a processor.
+	MemoryMB        int `json:"memory" default:"256" minimum:"128" maximum:"10240" doc:"megabytes of each function; processors come with them"`
+	GatewayMemoryMB int `json:"gatewayMemory" default:"512" minimum:"128" maximum:"10240" doc:"megabytes of the gateway's"`
+	BuilderMemoryMB int `json:"builderMemory" default:"1769" minimum:"128" maximum:"10240" doc:"megabytes of those that build"`
+	ComputeMemoryMB int `json:"computeMemory" default:"1024" minimum:"128" maximum:"10240" doc:"megabytes of [the documentation's search](mcp-docs.md)"`
+	// LogDays is how long logs are kept, one of the numbers that the log service takes.
+	LogDays int `json:"logDays" default:"30" enum:"1,3,5,7,14,30,60,90,120,150,180,365,400,545,731" doc:"how many days logs are kept"`
 	// Canary has another version of a function take a tenth of its calls first, and none where an
 	// alarm is on; without it the version takes all at once.
-	Canary bool
+	Canary bool `json:"canary" default:"true" doc:"has another version of a function take a tenth of its calls first, and none where an alarm is on; false releases at once, whatever alarms say"`
 	// WAF puts a web ACL with rate limits before the management API.
-	WAF bool
-	// Emulator is "" for AWS, else localstack or ministack: see docs/emulators.md for
-	// what is left out there.
-	Emulator string
-	// Architecture of the functions: arm64, or x86_64 for emulators.
-	Architecture string
-	// Assets is the folder with a folder for each function and service.
-	Assets string
+	WAF bool `json:"waf" default:"false" doc:"a web ACL before the management API that stops floods from one address"`
+	// Concurrency is how many calls at once Lambda runs for this installation: the account's quota, or the installation's part of it.
+	// 0 reserves nothing for anybody: a new account may have 10, of which Lambda lets nobody reserve one.
+	Concurrency int `json:"concurrency" default:"1000" minimum:"0" maximum:"1000000" doc:"how many calls at once Lambda runs for the installation, of which [functions reserve their part](#size); 0 reserves nothing"`
+	// APIRate and APIBurst are requests a second that API Gateway takes for each method of the management API, and how many at once
+	// beyond that; GatewayRate and GatewayBurst those of all deployments together. 0 leaves both to the account's quota. By default they
+	// are together what an account has unless it asks for more: 10,000 a second, and bursts of 5,000.
+	APIRate      int `json:"apiRate" default:"1000" minimum:"0" maximum:"1000000" doc:"requests a second that API Gateway takes for each method of the management API; 0, of apiBurst too, for the account's quota"`
+	APIBurst     int `json:"apiBurst" default:"1000" minimum:"0" maximum:"1000000" doc:"how many of them at once beyond"`
+	GatewayRate  int `json:"gatewayRate" default:"9000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
+	GatewayBurst int `json:"gatewayBurst" default:"4000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
+	// AlarmTopic is the ARN of a topic of SNS that hears of each alarm, "" for nobody. An alarm's message has no group, which topics of
+	// the kind .fifo want.
+	AlarmTopic string `json:"alarmTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-west-1:123456789012:alarms" doc:"the ARN of a topic of SNS that hears when [an alarm](#alarms) begins and ends"`
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
 	// regions where it can. It is off by default, since no emulator knows it
 	// (LocalStack 4.14.0, MiniStack 1.5.33) and nobody has seen it work: when the
 	// scenario suite passes in AWS with it, make it the default. Without it
 	// answers over 6 MB, server-sent events and slow downloads need a container.
-	Streaming bool
-	// PrivateUpstreams allows the gateway to call private addresses.
-	PrivateUpstreams bool
-	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
-	HeaderUnderscores bool
+	Streaming bool `json:"streaming" default:"false" doc:"passes answers of deployments on as they come, in regions whose API Gateway can: past 6 MB and 29 s, and server-sent events. Not tried in AWS yet"`
 	// OTLPEndpoint is the base address of a collector that spans are sent to,
 	// such as https://collector.example.com:4318; "" for no traces.
-	OTLPEndpoint string
-	// Bounds are what clients of services may take where the context says so, by the service's name and the variable.
-	Bounds map[string]map[string]string
+	OTLPEndpoint string `json:"otlpEndpoint" doc:"a collector that spans are sent to, see [observability](observability.md#traces)"`
+	// PrivateUpstreams allows the gateway to call private addresses.
+	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses: only when all who deploy are trusted"`
+	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
+	HeaderUnderscores bool `json:"headerUnderscores" default:"false" doc:"passes header fields with an underscore in their names on: [why they are dropped](projects.md#handlers)"`
+
+	// Emulator is "" for AWS, else localstack or ministack: see docs/emulators.md for
+	// what is left out there.
+	Emulator string `json:"emulator" only:"context" enum:"localstack,ministack"`
+	// RelayURL is the origin of a relay that runs beside an emulator.
+	RelayURL string `json:"relayUrl" only:"context"`
+	// Architecture of the functions: arm64, or x86_64 for emulators.
+	Architecture string `json:"architecture" only:"context" default:"arm64" enum:"arm64,x86_64"`
+	// Assets is the folder with a folder for each function and service, "" for that of make build.
+	Assets string `json:"assets" only:"context"`
 	// UsesFile has functions of an emulator record what they ask of AWS.
-	UsesFile string
-	// Fences keep one part of an installation from starving another.
-	Fences
+	UsesFile string `json:"usesFile" only:"context"`
 	// Cron takes the place of every schedule by cron of an emulator's functions: a
 	// test does not wait an hour.
-	Cron string
+	Cron string `json:"cron" only:"context"`
+
+	// Bounds are what clients of services may take where the context says so, by the service's name and the variable. Their words are
+	// declared by the services.
+	Bounds map[string]map[string]string `json:"-"`
 }
 
+// The emulators, by their word of the context.
 const (
-	production = "production"
-
 	localStack = "localstack"
 	miniStack  = "ministack"
-
-	// mostTasks is far below the 1,000 tasks that ECS takes of a service: a mistyped number costs no more.
-	mostTasks = 50
 )
 
-// What values of the context may be.
-var (
-	emulators    = []string{"", localStack, miniStack}
-	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	taskMemory   = []int{512, 1024, 2048, 4096, 8192}
-	// hostname is a name below a domain, as certificates name it.
-	hostname = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
-	logDays  = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731}
-)
+var emulators = []string{"", localStack, miniStack}
 
-// settingsOf reads the context. Its error tells everything that is wrong.
+// settingsOf reads the context alone, without a stage's file. Its error tells everything that is wrong, a line each.
 func settingsOf(context func(string) any) (Settings, error) {
-	var wrong []error
-	text := func(name, otherwise string) string {
-		switch v := context(name).(type) {
-		case nil:
-			return otherwise
-		case string:
-			return v
-		default:
-			return fmt.Sprint(v)
-		}
-	}
-	number := func(name string, otherwise int) int {
-		n, err := strconv.Atoi(text(name, strconv.Itoa(otherwise)))
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("-c %s has to be a whole number", name))
-		}
-		return n
-	}
-	s := Settings{
-		Stage:            text("stage", "dev"),
-		APIDomain:        text("apiDomain", ""),
-		GatewayDomain:    text("gatewayDomain", ""),
-		APIURL:           strings.TrimSuffix(text("apiUrl", ""), "/"),
-		Origins:          strings.Fields(text("origins", "")),
-		DocsEmbeddings:   text("docsEmbeddings", ""),
-		DocsAnswers:      text("docsAnswers", ""),
-		DocsAnswersADay:  number("docsAnswersADay", config.DefaultDocsAnswersADay),
-		CertificateARN:   text("certificateArn", ""),
-		GatewayURL:       text("gatewayUrl", ""),
-		RelayDomain:      text("relayDomain", ""),
-		RelayMemoryMB:    number("relayMemory", 512),
-		RelayURL:         text("relayUrl", ""),
-		GatewayTasks:     number("gatewayTasks", 0),
-		MemoryMB:         number("memory", 256),
-		GatewayMemoryMB:  number("gatewayMemory", 512),
-		BuilderMemoryMB:  number("builderMemory", 1769), // one whole processor
-		ComputeMemoryMB:  number("computeMemory", 1024), // three fifths of a processor
-		LogDays:          number("logDays", 30),
-		Canary:           text("canary", "true") == "true",
-		WAF:              text("waf", "false") == "true",
-		Emulator:         text("emulator", ""),
-		Architecture:     text("architecture", "arm64"),
-		Streaming:        text("streaming", "false") == "true",
-		PrivateUpstreams: text("privateUpstreams", "false") == "true",
+	given, wrong := contextWords(context)
+	return settle(given, wrong)
+}
 
-		GatewayTaskMemoryMB: number("gatewayTaskMemory", 1024), // half a processor
-
-		HeaderUnderscores: text("headerUnderscores", "false") == "true",
-		OTLPEndpoint:      text("otlpEndpoint", ""),
-		UsesFile:          text("usesFile", ""),
-		Cron:              text("cron", ""),
+// settle makes settings of words that are each as declared, and checks what they say together.
+func settle(given words, wrong []error) (Settings, error) {
+	s, err := given.settings()
+	if err != nil {
+		return s, errors.Join(append(wrong, err)...)
+	}
+	if _, said := given["protected"]; !said {
+		s.Protected = s.Emulator == "" // where nothing is to be kept
 	}
 	arch := s.goArchitecture()
-	s.Assets = text("assets", filepath.Join("dist", arch))
+	s.APIURL = strings.TrimSuffix(s.APIURL, "/")
+	if s.Assets == "" {
+		s.Assets = filepath.Join("dist", arch)
+	}
 	if s.APIURL == "" && s.APIDomain != "" {
 		s.APIURL = "https://" + s.APIDomain
 	}
@@ -181,43 +152,31 @@ func settingsOf(context func(string) any) (Settings, error) {
 			wrong = append(wrong, fmt.Errorf(format, args...))
 		}
 	}
-	check(stagePattern.MatchString(s.Stage), "-c stage has 1 to 16 lower-case letters, digits and hyphens and begins with a letter")
-	check(slices.Contains(emulators, s.Emulator), "-c emulator is localstack or ministack, or not given")
 	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
 	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")
 	check(s.RelayDomain == "" || s.Emulator == "", "-c relayDomain is not for emulators: relayUrl leads to a relay beside them")
-	check(s.RelayDomain == "" || hostname.MatchString(s.RelayDomain), "-c relayDomain is a name such as relay.example.com, in lower case")
-	check(slices.Contains(taskMemory, s.RelayMemoryMB), "-c relayMemory is one of %s", strings.Trim(fmt.Sprint(taskMemory), "[]"))
-	check(slices.Contains(taskMemory, s.GatewayTaskMemoryMB), "-c gatewayTaskMemory is one of %s", strings.Trim(fmt.Sprint(taskMemory), "[]"))
-	check(s.GatewayTasks >= 0 && s.GatewayTasks <= mostTasks, "-c gatewayTasks is between 0, for none, and %d", mostTasks)
 	check(s.GatewayTasks == 0 || s.Emulator == "", "-c gatewayTasks is not for emulators: the function serves there")
 	check(s.GatewayTasks == 0 || s.GatewayDomain != "", "-c gatewayTasks needs -c gatewayDomain, whose certificate the processes have")
-	check(arch != "", "-c architecture is arm64 or x86_64")
-	check(slices.Contains(logDays, s.LogDays), "-c logDays is one of %s", strings.Trim(fmt.Sprint(logDays), "[]"))
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
 	check(!slices.ContainsFunc(s.Origins, func(o string) bool { return !origin.Is(o) }), "-c origins are origins such as https://inspector.example.com, with spaces between")
 	check(s.DocsEmbeddings == "" || config.IsEmbeddingModel(s.DocsEmbeddings), "-c docsEmbeddings is one of %s", strings.Join(config.EmbeddingModels(), ", "))
 	check(s.DocsAnswers == "" || config.IsModel(s.DocsAnswers), "-c docsAnswers is the id of a model of Bedrock such as amazon.nova-lite-v1:0, or of an inference profile such as eu.amazon.nova-lite-v1:0")
-	check(config.IsDocsAnswersADay(s.DocsAnswersADay), "-c docsAnswersADay is between 1 and 100000")
 	check(s.Emulator == "" || s.DocsEmbeddings+s.DocsAnswers == "", "-c docsEmbeddings and -c docsAnswers are not for emulators: they have no Bedrock")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
-	for name, mb := range map[string]int{"memory": s.MemoryMB, "gatewayMemory": s.GatewayMemoryMB, "builderMemory": s.BuilderMemoryMB, "computeMemory": s.ComputeMemoryMB} {
-		check(mb >= 128 && mb <= 10240, "-c %s is between 128 and 10240 MB", name)
-	}
-	return s, errors.Join(append(wrong, s.readBounds(text), s.readFences(text))...)
+	return s, errors.Join(append(wrong, s.readBounds(given), s.checkFences())...)
 }
 
 // readBounds reads the bounds that services declare, by what they read them with themselves. One of a service that there is not
 // would hold for nobody.
-func (s *Settings) readBounds(text func(name, otherwise string) string) error {
+func (s *Settings) readBounds(given words) error {
 	s.Bounds = map[string]map[string]string{}
 	var wrong []error
 	for _, declared := range functions.Services() {
 		for _, b := range declared.Bounds {
-			value := text(b.Context, "")
+			value := given.text(b.Context)
 			if value == "" {
 				continue
 			}

@@ -259,12 +259,18 @@ var servicePort = regexp.MustCompile(`_(SERVICE_PORT_[A-Z0-9_]+|PORT_[0-9]+_(TCP
 // correction says what to do about a name that is none, and names the one that was meant where that can be told: the one that
 // fewest changes of a letter lead to, of one letter in three at most.
 func correction(name string, names []string) string {
-	typed := strings.ToUpper(name)
-	near := slices.MinFunc(names, func(a, b string) int { return distance(typed, a) - distance(typed, b) })
-	if 3*distance(typed, near) > len(typed)-len(prefix) {
+	near, is := Nearest(strings.ToUpper(name), names, (len(name)-len(prefix))/3)
+	if !is {
 		return "correct its name, or unset it"
 	}
 	return "did you mean " + near + "? Correct its name, or unset it"
+}
+
+// Nearest is the one of names, of which there is one at least, that fewest changes of a letter lead to from what was typed, and whether
+// most of them do.
+func Nearest(typed string, names []string, most int) (near string, is bool) {
+	near = slices.MinFunc(names, func(a, b string) int { return distance(typed, a) - distance(typed, b) })
+	return near, distance(typed, near) <= most
 }
 
 // distance is Levenshtein's: how many letters have to be put in, left out or

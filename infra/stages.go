@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// stagesFolder has a file for each stage of the team, in the folder of the repository.
+const stagesFolder = "infra/stages"
+
+// schemaFile is the JSON Schema of such a file, among them.
+const schemaFile = "schema.json"
+
+// irreversible are the words that AWS cannot undo: a protected stage says them from the first.
+var irreversible = []string{"table", "multiRegionKey"}
+
+// settingsOfStage reads the file of the context's stage, from a folder with those of all, and the context, which may say what the file leaves open
+// and nothing else. An emulator has no file: its installation is a test's. The error tells everything that is wrong, a line each.
+func settingsOfStage(stages fs.FS, context func(string) any) (Settings, error) {
+	given, wrong := contextWords(context)
+	emulator := context("emulator")
+	if emulator != nil && emulator != "" {
+		return settle(given, wrong)
+	}
+	first, err := given.settings()
+	if err != nil {
+		return first, err
+	}
+	if len(wrong) > 0 && context("stage") != nil && given["stage"] == nil {
+		return first, errors.Join(wrong...) // of which stage it is said is not known
+	}
+	file := path.Join(stagesFolder, first.Stage+".json")
+	said, err := readStage(stages, first.Stage)
+	if err != nil {
+		return first, errors.Join(append(wrong, err)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		if v, is := given[name]; is && !reflect.DeepEqual(v, said[name]) {
+			wrong = append(wrong, fmt.Errorf("%s says %s, and -c %s=%s something else: change the file, or leave the word out of the context", file, said.line(name), name, given.text(name)))
+		}
+	}
+	maps.Copy(given, said)
+	s, err := settle(given, wrong)
+	return s, inFile(file, err)
+}
+
+// line is a word as a file has it.
+func (w words) line(name string) string {
+	text, err := json.Marshal(w[name])
+	if err != nil {
+		return name // it was read as JSON
+	}
+	return fmt.Sprintf("%q: %s", name, text)
+}
+
+// flags are words of the context in a text of an error.
+var flags = regexp.MustCompile(`^-c |and -c `)
+
+// inFile says of errors about words where these are to be written.
+func inFile(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, file) {
+			line = file + " or the context: " + flags.ReplaceAllStringFunc(line, func(s string) string { return strings.TrimSuffix(s, "-c ") })
+		}
+		out = append(out, line)
+	}
+	return errors.New(strings.Join(out, "\n"))
+}
+
+// mostStageBytes is far beyond a file with every word.
+const mostStageBytes = 64 << 10
+
+// readStage reads the file of a stage. Its error says everything that is wrong with it, a line each.
+func readStage(stages fs.FS, stage string) (words, error) {
+	file := path.Join(stagesFolder, stage+".json")
+	text, err := fs.ReadFile(stages, stage+".json")
+	if errors.Is(err, fs.ErrNotExist) || stage+".json" == schemaFile {
+		return nil, fmt.Errorf("there is no %s: write it, beginning from infra/stages/dev.json or infra/stages/production.json, or name a stage that has one by STAGE=%s", file, strings.Join(stageNames(stages), "|"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the stage: %w", err)
+	}
+	if len(text) > mostStageBytes {
+		return nil, fmt.Errorf("%s has %d bytes, and no such file needs more than %d", file, len(text), mostStageBytes)
+	}
+	var said words
+	if err := json.Unmarshal(text, &said); err != nil { // which refuses a word that is said twice
+		return nil, fmt.Errorf("%s is no JSON of one object: %s", file, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if said == nil {
+		return nil, fmt.Errorf("%s is no JSON of one object: it says null", file)
+	}
+	delete(said, "$schema")
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		w, is := wordNamed(name)
+		switch {
+		case !is:
+			wrong = append(wrong, fmt.Errorf("%s: %w", file, unknown(name)))
+		case w.inContext:
+			wrong = append(wrong, fmt.Errorf("%s: %s is for the context (-c %s=…), where no stage has a file", file, name, name))
+		default:
+			if err := w.check(said[name]); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %w", file, err))
+			}
+		}
+	}
+	if said["protected"] != false {
+		for _, name := range irreversible {
+			if w, _ := wordNamed(name); said[name] == nil {
+				wrong = append(wrong, fmt.Errorf("%s: say %q, which AWS cannot change afterwards: it %s (or say \"protected\": false, of an installation to try things with)", file, name, w.demand()))
+			}
+		}
+	}
+	return said, errors.Join(wrong...)
+}
+
+// stageNames are the stages that have a file.
+func stageNames(stages fs.FS) (out []string) {
+	files, err := fs.Glob(stages, "*.json")
+	if err != nil {
+		return nil // the pattern is a good one
+	}
+	for _, f := range files {
+		if f != schemaFile {
+			out = append(out, strings.TrimSuffix(f, ".json"))
+		}
+	}
+	return out
+}
+
+// openStages is the folder of this repository.
+func openStages() fs.FS { return os.DirFS(stagesFolder) }
