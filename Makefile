@@ -29,6 +29,9 @@ BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) dist/$(HOST)/mcpdocs/weigh
 PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
 # What runs beside an installation, on machines without one.
 COMMAND   := dist/gatewright$(if $(filter Windows_NT,$(OS)),.exe)
+# The description of an installation, and what deploys it.
+STACKS    := dist/stacks$(if $(filter Windows_NT,$(OS)),.exe)
+DEPLOY    := dist/deploy$(if $(filter Windows_NT,$(OS)),.exe)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -53,7 +56,7 @@ users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(
         {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' $(or $(2),./...) | sort -u)
 MODULE := github.com/gatewright/gatewright
 
-# An installation in AWS: its name, and more of the context that infra/settings.go reads (-c name=value).
+# An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
 CONTEXT ?=
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
@@ -225,8 +228,10 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 	@region=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}; test -n "$$region" || { echo "make bootstrap needs AWS_REGION=, the region of the installations" >&2; exit 2; }; \
 		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
 
-deploy: asks-deploy $(CDK) build $(if $(findstring relayDomain=,$(CONTEXT))$(findstring gatewayTasks=,$(CONTEXT)),images) ## deploy an installation into your AWS account: STAGE=dev CONTEXT='-c gatewayDomain=apis.example.com …'
-	$(CDK) deploy --all --require-approval never -c stage=$(STAGE) $(CONTEXT)
+deploy: export REMOVED = $(REMOVE)
+deploy: export ANSWER = $(YES)
+deploy: checks-deploy asks-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
+	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(MAKE) --no-print-directory images' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
 images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any
@@ -251,11 +256,15 @@ service-certificate: ## give a service its certificate, or the next one: SERVICE
 		aws ecs update-service --cluster "gatewright-$(STAGE)-$$SERVED_BY" --service "$$SERVED_BY" --force-new-deployment --query service.status --output text >/dev/null && \
 		echo "The tasks are being replaced by ones that have the certificate."; else echo "The certificate is kept, and tasks have it once they are deployed: docs/aws.md."; fi
 
-diff: asks-diff $(CDK) build ## show what make deploy would change
-	$(CDK) diff -c stage=$(STAGE) $(CONTEXT)
+diff: checks-diff asks-diff $(CDK) build ## show what make deploy would change
+	$(CDK) diff --app $(STACKS) -c stage='$(STAGE)' $(CONTEXT)
 
-destroy: asks-destroy $(CDK) build ## remove an installation; production's table, bucket and key stay
-	$(CDK) destroy --all -c stage=$(STAGE) $(CONTEXT)
+destroy: checks-destroy asks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay
+	$(CDK) destroy --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
+
+# What is wrong with the settings is told before anything that takes minutes.
+checks-%: $(STACKS) FORCE
+	@exec $(STACKS) check -c stage='$(STAGE)' $(CONTEXT)
 
 # AWS's own words for a machine without credentials do not say what to do about it here.
 define asks_aws
@@ -314,6 +323,12 @@ $(PRODUCT): FORCE
 
 $(COMMAND): FORCE
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
+
+$(STACKS): FORCE
+	@go build -buildvcs=false -o $@ ./infra
+
+$(DEPLOY): FORCE
+	@go build -buildvcs=false -o $@ ./infra/deploy
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda

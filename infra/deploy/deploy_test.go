@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/gatewright/gatewright/infra/removals"
+)
+
+// account has one stack, of one template; none where that is "".
+type account struct{ template string }
+
+func (a account) DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
+	if a.template == "" {
+		return nil, &smithy.GenericAPIError{Code: "ValidationError", Message: "Stack with id gatewright-dev does not exist"}
+	}
+	id := "arn"
+	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: types.StackStatusUpdateComplete}}}, nil
+}
+
+func (a account) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
+	return &cloudformation.GetTemplateOutput{TemplateBody: &a.template}, nil
+}
+
+func (a account) ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
+	return nil, errors.New("nothing is nested")
+}
+
+const (
+	with    = `{"Resources": {"F": {"Type": "AWS::Lambda::Function"}, "ACL": {"Type": "AWS::WAFv2::WebACL"}}}`
+	without = `{"Resources": {"F": {"Type": "AWS::Lambda::Function"}}}`
+	serving = `{"Resources": {"S": {"Type": "AWS::ECS::Service"}}}`
+)
+
+// TestNothingIsDeployedWithoutAYes, or without the name of what goes.
+func TestNothingIsDeployedWithoutAYes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		installed, made string
+		yes, terminal   bool
+		answer          string
+		remove          string
+		fails           string // the command of the CDK that fails
+		did             string // the commands
+		code            error
+		says            string // in the error, or else in the output
+	}{
+		"yes":                             {installed: with, made: with, terminal: true, answer: "yes\n", did: "synth diff deploy", says: "Deploy this to gatewright-dev? Type yes: "},
+		"no":                              {installed: with, made: with, terminal: true, answer: "no\n", did: "synth diff", code: errRefused, says: "the answer was not yes"},
+		"y":                               {installed: with, made: with, terminal: true, answer: "y\n", did: "synth diff", code: errRefused},
+		"a return":                        {installed: with, made: with, terminal: true, answer: "\n", did: "synth diff", code: errRefused},
+		"a yes that goes on":              {installed: with, made: with, terminal: true, answer: "yes, but\n", did: "synth diff", code: errRefused},
+		"the end":                         {installed: with, made: with, terminal: true, did: "synth diff", code: errRefused},
+		"no terminal":                     {installed: with, made: with, answer: "yes\n", code: errRefused, says: "there is no terminal to ask at: look at make diff STAGE=dev, and say YES=1"},
+		"no terminal, YES=1":              {installed: with, made: with, yes: true, did: "synth diff deploy"},
+		"the first time":                  {made: with, yes: true, did: "synth diff deploy"},
+		"the web ACL would go":            {installed: with, made: without, terminal: true, answer: "yes\n", did: "synth", code: errRefused, says: "the web ACL, which stops floods would be removed: leave waf in infra/stages/dev.json as it was, or say REMOVE=waf"},
+		"YES=1 is none to that":           {installed: with, made: without, yes: true, did: "synth", code: errRefused, says: "REMOVE=waf"},
+		"it may go":                       {installed: with, made: without, yes: true, remove: "waf", did: "synth diff deploy", says: "the web ACL, which stops floods will be removed, as REMOVE=waf says."},
+		"it may go, if somebody says yes": {installed: with, made: without, terminal: true, answer: "\n", remove: "waf", did: "synth diff", code: errRefused},
+		"something else may go":           {installed: with, made: without, yes: true, remove: "wfa,apiDomain", did: "synth", code: errRefused, says: "REMOVE=waf"},
+		"it is gone already":              {installed: without, made: without, yes: true, remove: "waf", did: "synth diff deploy", says: "REMOVE=waf names nothing that this deployment removes."},
+		"a service's image comes first":   {installed: serving, made: serving, yes: true, did: "synth diff images deploy"},
+		"no image without a yes":          {installed: serving, made: serving, terminal: true, answer: "no\n", did: "synth diff", code: errRefused},
+		"no templates":                    {installed: with, made: with, yes: true, fails: "synth", did: "synth", says: "make the templates"},
+		"no difference":                   {installed: with, made: with, yes: true, fails: "diff", did: "synth diff", says: "show the difference"},
+		"no images":                       {installed: serving, made: serving, yes: true, fails: "images", did: "synth diff images", says: "upload the images"},
+		"it goes wrong":                   {installed: with, made: with, yes: true, fails: "deploy", did: "synth diff deploy", says: "deploy gatewright-dev"},
+		"what is there cannot be read":    {installed: "broken", made: with, yes: true, did: "synth", says: "it is no JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var did []string
+			var out bytes.Buffer
+			dir := t.TempDir()
+			do := func(what string) error {
+				did = append(did, what)
+				if tt.fails == what {
+					return errors.New("exit status 1")
+				}
+				return nil
+			}
+			d := deployment{
+				stage: "dev", wanted: strings.Fields(strings.ReplaceAll(tt.remove, ",", " ")), yes: tt.yes, terminal: tt.terminal, in: strings.NewReader(tt.answer), out: &out,
+				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
+				aws:    func(context.Context) (removals.CloudFormation, error) { return account{tt.installed}, nil },
+				images: func(context.Context) error { return do("images") },
+				cdk: func(_ context.Context, args ...string) error {
+					// What was looked at is what is shown and deployed: the folder of the templates, and the app no second time.
+					if want := map[string]string{"synth": "dist/stacks", "diff": dir, "deploy": dir}[args[0]]; args[slices.Index(args, "--app")+1] != want {
+						t.Errorf("%v is of another app than %s", args, want)
+					}
+					if args[0] == "synth" && !strings.HasSuffix(strings.Join(args, " "), " -c stage=dev") {
+						t.Errorf("%v has no context", args)
+					}
+					if args[0] == "synth" {
+						writeFile(t, dir, "manifest.json", `{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "t.json"}}}}`)
+						writeFile(t, dir, "t.json", tt.made)
+					}
+					return do(args[0])
+				},
+			}
+			err := d.deploy(t.Context())
+			if got := strings.Join(did, " "); got != tt.did {
+				t.Errorf("it did %q, want %q", got, tt.did)
+			}
+			if failed := tt.code != nil || tt.fails != "" || tt.installed == "broken"; (err != nil) != failed || errors.Is(err, errRefused) != (tt.code != nil) {
+				t.Errorf("error %v, want one of the kind %v", err, tt.code)
+			}
+			said := out.String()
+			if err != nil {
+				said = err.Error()
+			}
+			if !strings.Contains(said, tt.says) {
+				t.Errorf("it says %q, want %q", said, tt.says)
+			}
+		})
+	}
+}
+
+func writeFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestYESIsOneOrNothing: what somebody means by YES=0 is no yes.
+func TestYESIsOneOrNothing(t *testing.T) {
+	for _, yes := range []string{"0", "no", "yes", "true", " 1"} {
+		if err := run(t.Context(), []string{"-yes", yes, "-stage", "dev"}); !errors.Is(err, errRefused) {
+			t.Errorf("YES=%s: %v", yes, err)
+		}
+	}
+}

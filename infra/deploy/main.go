@@ -1,0 +1,187 @@
+// Command deploy deploys an installation, as `make deploy` does: it has the CDK make the templates, stops where the installation would lose what its owner has
+// not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
+//
+// What it is not: the description of an installation, which is package infra. Read main.go first, then aws.go, where AWS is asked.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/gatewright/gatewright/infra/removals"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(os.Stderr, "deploy:", strings.TrimSuffix(line, "\n"))
+	}
+	if errors.Is(err, errRefused) {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// errRefused is the kind of errors that say that nothing was deployed, and what to do.
+var errRefused = errors.New("nothing was deployed")
+
+// deployment is what is to be deployed, and by what.
+type deployment struct {
+	stage string
+	// wanted are the names of what may go.
+	wanted []string
+	// yes deploys without asking; terminal says that there is somebody to ask.
+	yes, terminal bool
+	in            io.Reader
+	out           io.Writer
+	// app is the CDK's app, and context the arguments that both are given.
+	app     string
+	context []string
+	// output is the folder for the templates.
+	output string
+	// cdk and images run the CDK's command line, and upload the images of services.
+	cdk    func(ctx context.Context, args ...string) error
+	images func(ctx context.Context) error
+	aws    func(ctx context.Context) (removals.CloudFormation, error)
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect}
+	cdk := flags.String("cdk", "", "the CDK's command line")
+	images := flags.String("images", "", "the command that uploads the images of services")
+	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
+	yes := flags.String("yes", "", "1 to deploy without asking")
+	flags.StringVar(&d.stage, "stage", "", "the stage")
+	flags.StringVar(&d.app, "app", "", "the CDK's app")
+	flags.StringVar(&d.output, "output", "", "the folder for the templates")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("read the arguments: %w", err)
+	}
+	if *yes != "" && *yes != "1" {
+		return refuse("YES=%s is neither 1, to deploy without asking, nor left out", *yes)
+	}
+	d.yes, d.wanted, d.context = *yes == "1", strings.Fields(strings.ReplaceAll(*remove, ",", " ")), flags.Args()
+	d.terminal = isatty.IsTerminal(os.Stdin.Fd()) || isatty.IsCygwinTerminal(os.Stdin.Fd())
+	d.cdk = func(ctx context.Context, args ...string) error { return command(ctx, append([]string{*cdk}, args...)) }
+	d.images = func(ctx context.Context) error { return command(ctx, strings.Fields(*images)) }
+	return d.deploy(ctx)
+}
+
+func refuse(format string, args ...any) error {
+	return refusal(fmt.Sprintf(format, args...))
+}
+
+// refusal is an error of the kind errRefused that says more.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == errRefused }
+
+// deploy does it, or gives an error and has deployed nothing.
+func (d deployment) deploy(ctx context.Context) error {
+	if !d.yes && !d.terminal {
+		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
+	}
+	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output}, d.context...)...); err != nil {
+		return fmt.Errorf("make the templates: %w", err)
+	}
+	planned, err := removals.Planned(os.DirFS(d.output), d.stack())
+	if err != nil {
+		return err
+	}
+	if err := d.guard(ctx, planned); err != nil {
+		return err
+	}
+	if err := d.cdk(ctx, "diff", "--app", d.output); err != nil {
+		return fmt.Errorf("show the difference: %w", err)
+	}
+	if err := d.ask(); err != nil {
+		return err
+	}
+	if planned.Serves() {
+		if err := d.images(ctx); err != nil {
+			return fmt.Errorf("upload the images of services: %w", err)
+		}
+	}
+	if err := d.cdk(ctx, "deploy", "--app", d.output, "--all", "--require-approval", "never"); err != nil {
+		return fmt.Errorf("deploy %s: %w", d.stack(), err)
+	}
+	return nil
+}
+
+func (d deployment) stack() string { return "gatewright-" + d.stage }
+
+// guard refuses what would remove more than is wanted.
+func (d deployment) guard(ctx context.Context, planned removals.Stack) error {
+	of, err := d.aws(ctx)
+	if err != nil {
+		return err
+	}
+	deployed, err := removals.Deployed(ctx, of, d.stack())
+	if errors.Is(err, removals.ErrBusy) {
+		return refusal(err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	all := removals.Of(deployed, planned)
+	if lines := removals.Refused(all, d.wanted, path.Join("infra/stages", d.stage+".json")); len(lines) > 0 {
+		return refusal(strings.Join(lines, "\n"))
+	}
+	for _, name := range d.wanted {
+		if !slices.ContainsFunc(all, func(r removals.Removal) bool { return r.Name == name }) {
+			_, _ = fmt.Fprintf(d.out, "REMOVE=%s names nothing that this deployment removes.\n", name)
+		}
+	}
+	for _, r := range all {
+		_, _ = fmt.Fprintf(d.out, "%s will be removed, as REMOVE=%s says.\n", r.Lost, r.Name)
+	}
+	return nil
+}
+
+// ask has somebody say yes.
+func (d deployment) ask() error {
+	if d.yes {
+		return nil
+	}
+	_, _ = fmt.Fprintf(d.out, "Deploy this to %s? Type yes: ", d.stack())
+	answer, err := bufio.NewReader(d.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return refuse("nothing was deployed: the answer was not yes")
+	}
+	return nil
+}
+
+// command runs a command that speaks to whoever runs this one, and ends before it.
+func command(ctx context.Context, words []string) error {
+	if len(words) == 0 || words[0] == "" {
+		return errors.New("no command is named for it")
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // G204: make's own commands
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd.Run()
+}

@@ -1,0 +1,98 @@
+// Package removals says what an installation would lose by a deployment: a domain name, a web ACL, a protection, the resources that hold data.
+// CloudFormation removes whatever a template leaves out, and says nothing of what that means to those who use it.
+//
+// It compares the templates of two stacks, with those nested in them: Deployed reads the one that AWS has, Planned the one that the CDK has made, and Of
+// tells the difference. What it is not: a list of all that changes (`make diff` is), or a guard against somebody who changes AWS by hand.
+//
+// Read removals.go first, then rules.go, which says what is told of each type of resource, and stacks.go, where stacks are read.
+package removals
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Removal is something that would be lost.
+type Removal struct {
+	// Name is by what its owner says that it may go: the word of the stage's file that has brought it, or else its logical id.
+	Name string
+	// Lost says in a few words what goes.
+	Lost string
+	// Final removals are none that AWS does: it refuses the update, or makes another thing beside the one that is there. Nobody can want them.
+	Final bool
+}
+
+// Stack is a stack with those that are nested in it.
+type Stack struct {
+	// Protected says whether it may not be deleted.
+	Protected bool
+	// Templates are its own, by "", and those of nested stacks, by their logical ids, with slashes between.
+	Templates map[string]Template
+}
+
+// Template is what is read of a stack's.
+type Template struct {
+	Resources map[string]Resource `json:"Resources"`
+}
+
+// Resource is one of a template.
+type Resource struct {
+	Type           string         `json:"Type"`
+	DeletionPolicy string         `json:"DeletionPolicy"`
+	Properties     map[string]any `json:"Properties"`
+	Metadata       map[string]any `json:"Metadata"`
+}
+
+// Of gives what an update of one stack to another would remove, each once, in the order of their names. Moving a resource to another nested
+// stack removes it: CloudFormation makes another one.
+func Of(before, after Stack) []Removal {
+	var out []Removal
+	var unprotected []string
+	if before.Protected && !after.Protected {
+		unprotected = append(unprotected, "the stack")
+	}
+	for _, path := range slices.Sorted(maps.Keys(before.Templates)) {
+		for _, id := range slices.Sorted(maps.Keys(before.Templates[path].Resources)) {
+			was := before.Templates[path].Resources[id]
+			is, there := after.Templates[path].Resources[id]
+			if !there {
+				is = Resource{} // of no type
+			}
+			out = append(out, removalsOf(path, id, was, is)...)
+			if there && protects(was) && !protects(is) {
+				unprotected = append(unprotected, id)
+			}
+		}
+	}
+	if len(unprotected) > 0 {
+		out = append(out, Removal{Name: "protected", Lost: "the protection against deletion of " + some(unprotected)})
+	}
+	slices.SortFunc(out, func(a, b Removal) int { return strings.Compare(a.Name+" "+a.Lost, b.Name+" "+b.Lost) })
+	return slices.Compact(out)
+}
+
+// mostNamed is how many of many are named in a line.
+const mostNamed = 4
+
+// some names the first of many.
+func some(names []string) string {
+	if len(names) <= mostNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
+}
+
+// Refused gives a line for each removal that is not among the names of those that are wanted, and what to do about it. file is where the stage's words stand.
+func Refused(all []Removal, wanted []string, file string) (lines []string) {
+	for _, r := range all {
+		switch {
+		case r.Final:
+			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say in %s what it was made with, or make another stage and move there (docs/aws.md)", r.Lost, file))
+		case !slices.Contains(wanted, r.Name):
+			lines = append(lines, fmt.Sprintf("%s would be removed: leave %s in %s as it was, or say REMOVE=%s to have it removed", r.Lost, r.Name, file, r.Name))
+		}
+	}
+	return lines
+}

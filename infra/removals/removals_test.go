@@ -1,0 +1,258 @@
+package removals_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/gatewright/gatewright/infra/removals"
+)
+
+// installed is the template of an installation with everything.
+const installed = `{"Resources": {
+	"Table": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true, "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+		"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}}},
+	"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": {"Fn::Sub": "gatewright-dev-${AWS::AccountId}"}, "VersioningConfiguration": {"Status": "Enabled"},
+		"PublicAccessBlockConfiguration": {"BlockPublicAcls": true, "BlockPublicPolicy": true}}},
+	"RootKey": {"Type": "AWS::KMS::Key", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"EnableKeyRotation": true, "MultiRegion": false}},
+	"Logs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "Retain"},
+	"Api": {"Type": "AWS::ApiGateway::RestApi"},
+	"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}},
+	"GatewayDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "*.apis.example.com"}},
+	"ACL": {"Type": "AWS::WAFv2::WebACL"},
+	"ACLAssociation": {"Type": "AWS::WAFv2::WebACLAssociation"},
+	"DeadLetters": {"Type": "AWS::SQS::Queue"},
+	"Function": {"Type": "AWS::Lambda::Function"},
+	"RelayNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}
+}}`
+
+// global is that of a table of the other kind.
+const global = `{"Resources": {"Table": {"Type": "AWS::DynamoDB::GlobalTable", "Properties": {"Replicas": [{"Region": {"Ref": "AWS::Region"}, "DeletionProtectionEnabled": true,
+	"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}}]}}}}`
+
+const relay = `{"Resources": {"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": {"Type": "network"}}, "Service": {"Type": "AWS::ECS::Service"}}}`
+
+func planned(t *testing.T, root, nested string, protected bool) removals.Stack {
+	t.Helper()
+	files := fstest.MapFS{
+		"manifest.json":  {Data: []byte(fmt.Sprintf(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "root.json", "terminationProtection": %v}}}}`, protected))},
+		"root.json":      {Data: []byte(root)},
+		"relay.json":     {Data: []byte(nested)},
+		"unrelated.json": {Data: []byte(`{}`)},
+	}
+	s, err := removals.Planned(files, "gatewright-dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWhatAnUpdateWouldRemoveIsTold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from, before, after string   // before is installed where it is ""
+		nested              string   // relay where it is ""
+		unprotected         bool     // says that the stack has lost its protection
+		want                []string // names and texts, with a colon between
+	}{
+		"nothing":                              {from: "", after: "", want: nil},
+		"a function":                           {from: `"Function": {"Type": "AWS::Lambda::Function"},`, after: "", want: nil},
+		"the API's domain":                     {from: `"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}},`, want: []string{"apiDomain: the domain name api.example.com"}},
+		"another name in its place":            {from: `"api.example.com"`, after: `"api2.example.com"`, want: []string{"apiDomain: the domain name api.example.com"}},
+		"the deployments'":                     {from: `"*.apis.example.com"`, after: `"*.others.example.com"`, want: []string{"gatewayDomain: the domain name *.apis.example.com"}},
+		"the web ACL":                          {from: `"ACL": {"Type": "AWS::WAFv2::WebACL"},`, want: []string{"waf: the web ACL"}},
+		"what puts it before the API":          {from: `"ACLAssociation": {"Type": "AWS::WAFv2::WebACLAssociation"},`, want: []string{"waf: the web ACL"}},
+		"an API":                               {from: `"Api": {"Type": "AWS::ApiGateway::RestApi"}`, after: `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API, with its address"}},
+		"the table":                            {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table2": {"Type": "AWS::DynamoDB::Table"`, want: []string{"Table: the table, with all data"}},
+		"another key of the table":             {from: `"AttributeName": "pk"`, after: `"AttributeName": "id"`, want: []string{"Table: the table, with all data"}},
+		"a table of another kind":              {from: `AWS::DynamoDB::Table`, after: `AWS::DynamoDB::GlobalTable`, want: []string{"table: the table would be another kind of table"}},
+		"and back":                             {before: global, from: `AWS::DynamoDB::GlobalTable`, after: `AWS::DynamoDB::Table`, want: []string{"protected: the protection", "table: the table would be another kind of table"}},
+		"the table for something else":         {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table": {"Type": "AWS::Lambda::Function"`, want: []string{"Table: the table, with all data"}},
+		"the table's deletion protection":      {from: `"DeletionProtectionEnabled": true`, after: `"DeletionProtectionEnabled": false`, want: nil}, // it is kept, by its policy
+		"both of the table's":                  {from: `"DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true`, after: `"DeletionPolicy": "Delete", "Properties": {"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"}},
+		"a replica's":                          {before: global, from: `"DeletionProtectionEnabled": true`, after: `"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"}},
+		"the table's recovery":                 {from: `"PointInTimeRecoveryEnabled": true`, after: `"PointInTimeRecoveryEnabled": false`, want: []string{"Table: the table's point-in-time recovery"}},
+		"a replica's recovery":                 {before: global, from: `"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}`, after: `"Unheard": 1`, want: []string{"Table: the table's point-in-time recovery"}},
+		"the bucket's name":                    {from: `gatewright-dev-${`, after: `gatewright-${`, want: []string{"Bucket: the bucket, with all sources and artifacts"}},
+		"the bucket's versions":                {from: `{"Status": "Enabled"}`, after: `{"Status": "Suspended"}`, want: []string{"Bucket: the bucket's versions"}},
+		"the bucket's block of public access":  {from: `"BlockPublicAcls": true, "BlockPublicPolicy": true`, after: `"BlockPublicAcls": false`, want: []string{"Bucket: the bucket's block of public access"}},
+		"the key":                              {from: `"RootKey"`, after: `"OtherKey"`, want: []string{"RootKey: the KMS key"}},
+		"the key's rotation":                   {from: `"EnableKeyRotation": true`, after: `"EnableKeyRotation": false`, want: []string{"RootKey: the yearly rotation"}},
+		"a key of many regions":                {from: `"MultiRegion": false`, after: `"MultiRegion": true`, want: []string{"multiRegionKey: the multiRegionKey of RootKey would be another"}},
+		"a key that does not say it":           {from: `, "MultiRegion": false`, after: ``, want: nil},
+		"a log that is kept, from one that is": {from: `"DeletionPolicy": "Retain"}`, after: `"DeletionPolicy": "RetainExceptOnCreate"}`, want: nil},
+		"a log that is kept":                   {from: `"DeletionPolicy": "Retain"}`, after: `"DeletionPolicy": "Delete"}`, want: []string{"protected: the protection against deletion of Logs"}},
+		"all of it":                            {from: `RetainExceptOnCreate`, after: `Delete`, unprotected: true, want: []string{"protected: the protection against deletion of the stack, Bucket, RootKey"}},
+		"the stack's":                          {unprotected: true, want: []string{"protected: the protection against deletion of the stack"}},
+		"what failed for good":                 {from: `"DeadLetters": {"Type": "AWS::SQS::Queue"},`, want: []string{"DeadLetters: a queue of what failed for good"}},
+		"the relay":                            {from: `"RelayNestedStack"`, after: `"Other"`, want: []string{"relayDomain: a load balancer"}},
+		"a part of it":                         {nested: `{"Resources": {"Service": {"Type": "AWS::ECS::Service"}}}`, want: []string{"relayDomain: a load balancer"}},
+		"another one in its place":             {nested: strings.Replace(relay, `"network"`, `"application"`, 1), want: []string{"relayDomain: a load balancer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, nested := installed, relay
+			if tt.before != "" {
+				before = tt.before
+			}
+			if tt.nested != "" {
+				nested = tt.nested
+			}
+			after := strings.ReplaceAll(before, tt.from, tt.after)
+			if tt.from == "" {
+				after = before
+			} else if after == before {
+				t.Fatalf("%q is not there", tt.from)
+			}
+			var got []string
+			for _, r := range removals.Of(planned(t, before, relay, true), planned(t, after, nested, !tt.unprotected)) {
+				got = append(got, r.Name+": "+r.Lost)
+			}
+			if !slices.EqualFunc(got, tt.want, strings.HasPrefix) {
+				t.Errorf("it would remove %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsAddedRemovesNothing: all of an installation, beside nothing.
+func TestWhatIsAddedRemovesNothing(t *testing.T) {
+	for _, before := range []removals.Stack{{}, planned(t, `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}}}`, relay, false)} {
+		if got := removals.Of(before, planned(t, installed, relay, true)); len(got) > 0 {
+			t.Errorf("it would remove %v", got)
+		}
+	}
+}
+
+// TestRemovalNeedsItsName, and one that AWS does not do needs something else.
+func TestRemovalNeedsItsName(t *testing.T) {
+	all := []removals.Removal{{Name: "apiDomain", Lost: "the domain name x"}, {Name: "multiRegionKey", Lost: "the key would be another", Final: true}, {Name: "waf", Lost: "the web ACL"}}
+	const file = "infra/stages/dev.json"
+	for wanted, want := range map[string][]string{
+		"":                             {"the domain name x would be removed: leave apiDomain in infra/stages/dev.json as it was, or say REMOVE=apiDomain", "the key would be another, which AWS does to no installation", "the web ACL would be removed"},
+		"waf":                          {"the domain name x", "the key would be"},
+		"waf apiDomain multiRegionKey": {"the key would be another, which AWS does to no installation: say in infra/stages/dev.json what it was made with"},
+		"apiDomai WAF *":               {"the domain name x", "the key would be", "the web ACL"},
+	} {
+		if got := removals.Refused(all, strings.Fields(wanted), file); !slices.EqualFunc(got, want, strings.HasPrefix) {
+			t.Errorf("with %q it says %q, want %q", wanted, got, want)
+		}
+	}
+}
+
+// account answers as CloudFormation does, by the stacks' ids.
+type account struct {
+	status    types.StackStatus // "" for no stack
+	templates map[string]string
+	nested    map[string][]string // of a stack: ids of those in it, logical and other
+	broken    error
+}
+
+func (a account) DescribeStacks(_ context.Context, in *cloudformation.DescribeStacksInput, _ ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
+	switch {
+	case a.broken != nil:
+		return nil, a.broken
+	case a.status == "":
+		return nil, &smithy.GenericAPIError{Code: "ValidationError", Message: "Stack with id " + *in.StackName + " does not exist"}
+	}
+	id, protected := "arn:root", true
+	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: a.status, EnableTerminationProtection: &protected}}}, nil
+}
+
+func (a account) GetTemplate(_ context.Context, in *cloudformation.GetTemplateInput, _ ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
+	text := a.templates[*in.StackName]
+	return &cloudformation.GetTemplateOutput{TemplateBody: &text}, nil
+}
+
+func (a account) ListStackResources(_ context.Context, in *cloudformation.ListStackResourcesInput, _ ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
+	// A page for each, as of a stack with more than a hundred.
+	ids := a.nested[*in.StackName]
+	page := 0
+	if in.NextToken != nil {
+		_, _ = fmt.Sscan(*in.NextToken, &page)
+	}
+	out := &cloudformation.ListStackResourcesOutput{}
+	kind := "AWS::CloudFormation::Stack"
+	out.StackResourceSummaries = []types.StackResourceSummary{{LogicalResourceId: &ids[page], PhysicalResourceId: &ids[page+1], ResourceType: &kind}}
+	if page+2 < len(ids) {
+		next := fmt.Sprint(page + 2)
+		out.NextToken = &next
+	}
+	return out, nil
+}
+
+// TestDeployedStackIsReadAsThePlannedOne, nested stacks and what they nest.
+func TestDeployedStackIsReadAsThePlannedOne(t *testing.T) {
+	twice := strings.Replace(installed, `"RelayNestedStack"`, `"CallsNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}, "RelayNestedStack"`, 1)
+	of := account{
+		status:    types.StackStatusUpdateComplete,
+		templates: map[string]string{"arn:root": twice, "arn:relay": relay, "arn:calls": relay},
+		nested:    map[string][]string{"arn:root": {"CallsNestedStack", "arn:calls", "RelayNestedStack", "arn:relay"}},
+	}
+	got, err := removals.Deployed(t.Context(), of, "gatewright-dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := planned(t, twice, relay, true)
+	if !got.Protected || !slices.Equal(slices.Sorted(maps.Keys(got.Templates)), []string{"", "CallsNestedStack", "RelayNestedStack"}) || asText(t, got) != asText(t, want) {
+		t.Errorf("it is %v", slices.Sorted(maps.Keys(got.Templates)))
+	}
+	if !got.Serves() || (removals.Stack{}).Serves() {
+		t.Error("what serves is told wrongly")
+	}
+}
+
+func asText(t *testing.T, s removals.Stack) string {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestStacksThatAreNotThereHaveNothingToLose, and those that cannot be read are no such: what is not known may not be removed.
+func TestStacksThatAreNotThereHaveNothingToLose(t *testing.T) {
+	for status, want := range map[types.StackStatus]string{
+		"": "", types.StackStatusRollbackComplete: "", types.StackStatusReviewInProgress: "", types.StackStatusDeleteComplete: "",
+		types.StackStatusUpdateInProgress: "wait until that has ended", types.StackStatusDeleteInProgress: "wait until", types.StackStatusUpdateRollbackCompleteCleanupInProgress: "wait until",
+		types.StackStatusUpdateComplete: "it is no JSON", types.StackStatusDeleteFailed: "it is no JSON",
+	} {
+		got, err := removals.Deployed(t.Context(), account{status: status}, "gatewright-dev")
+		if want == "" && (err != nil || len(got.Templates) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v and %v, want %q", status, got, err, want)
+		}
+	}
+	denied := errors.New("AccessDenied")
+	if _, err := removals.Deployed(t.Context(), account{broken: denied}, "gatewright-dev"); !errors.Is(err, denied) {
+		t.Errorf("error %v", err)
+	}
+	other := &smithy.GenericAPIError{Code: "ValidationError", Message: "1 validation error detected"}
+	if _, err := removals.Deployed(t.Context(), account{broken: other}, "gatewright-dev"); err == nil {
+		t.Error("another refusal is taken for a stack that is not there")
+	}
+	if _, err := removals.Deployed(t.Context(), account{status: types.StackStatusUpdateComplete, templates: map[string]string{"arn:root": `{"Resources": {}}`}}, "gatewright-dev"); err == nil {
+		t.Error("a template of nothing is read")
+	}
+}
+
+func TestPlannedStackThatCannotBeReadIsAnError(t *testing.T) {
+	for name, files := range map[string]fstest.MapFS{
+		"nothing":        {},
+		"no such stack":  {"manifest.json": {Data: []byte(`{"artifacts": {}}`)}},
+		"no template":    {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}},
+		"an unnamed one": {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}, "x.json": {Data: []byte(`{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack"}}}`)}},
+	} {
+		if _, err := removals.Planned(files, "gatewright-dev"); err == nil {
+			t.Errorf("%s: it is read", name)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package removals
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
+)
+
+// nested is the type of a stack within a stack.
+const nested = "AWS::CloudFormation::Stack"
+
+// CloudFormation is what is asked of AWS.
+type CloudFormation interface {
+	DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error)
+	GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error)
+	ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error)
+}
+
+var _ CloudFormation = (*cloudformation.Client)(nil)
+
+// ErrBusy is the error of a stack that somebody changes at the moment.
+var ErrBusy = errors.New("the stack is being changed: wait until that has ended")
+
+// Deployed reads the stack of a name from AWS. One that there is not, or whose making failed, has no templates. It is ErrBusy where the stack changes.
+func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error) {
+	out := Stack{Templates: map[string]Template{}}
+	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorCode() == "ValidationError" && strings.Contains(api.ErrorMessage(), "does not exist") {
+		return out, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("ask AWS for the stack %s: %w", name, err)
+	}
+	if len(described.Stacks) != 1 {
+		return out, fmt.Errorf("AWS tells of %d stacks %s", len(described.Stacks), name)
+	}
+	stack := described.Stacks[0]
+	switch {
+	case stack.StackStatus == types.StackStatusReviewInProgress, stack.StackStatus == types.StackStatusRollbackComplete, stack.StackStatus == types.StackStatusDeleteComplete:
+		return out, nil // nothing was made, or all of it is gone
+	case strings.HasSuffix(string(stack.StackStatus), "_IN_PROGRESS"):
+		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrBusy)
+	}
+	out.Protected = aws.ToBool(stack.EnableTerminationProtection)
+	return out, out.read(ctx, of, aws.ToString(stack.StackId), "")
+}
+
+// read reads the template of a stack, and those nested in it.
+func (s *Stack) read(ctx context.Context, of CloudFormation, id, path string) error {
+	got, err := of.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &id, TemplateStage: types.TemplateStageOriginal})
+	if err != nil {
+		return fmt.Errorf("ask AWS for the template of %s: %w", id, err)
+	}
+	template, err := parse(aws.ToString(got.TemplateBody))
+	if err != nil {
+		return fmt.Errorf("the template of %s: %w", id, err)
+	}
+	s.Templates[path] = template
+	if !template.nests() {
+		return nil
+	}
+	pages := cloudformation.NewListStackResourcesPaginator(of, &cloudformation.ListStackResourcesInput{StackName: &id})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("ask AWS for the resources of %s: %w", id, err)
+		}
+		for _, r := range page.StackResourceSummaries {
+			if aws.ToString(r.ResourceType) != nested || aws.ToString(r.PhysicalResourceId) == "" {
+				continue
+			}
+			if err := s.read(ctx, of, aws.ToString(r.PhysicalResourceId), below(path, aws.ToString(r.LogicalResourceId))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t Template) nests() bool {
+	for _, r := range t.Resources {
+		if r.Type == nested {
+			return true
+		}
+	}
+	return false
+}
+
+func below(path, id string) string { return strings.TrimPrefix(path+"/"+id, "/") }
+
+func parse(text string) (Template, error) {
+	var t Template
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return t, fmt.Errorf("it is no JSON, as the CDK writes: %w", err)
+	}
+	if len(t.Resources) == 0 {
+		return t, errors.New("it has no resources")
+	}
+	return t, nil
+}
+
+// Planned reads the stack of a name from what the CDK has made (cdk.out).
+func Planned(assembly fs.FS, name string) (Stack, error) {
+	out := Stack{Templates: map[string]Template{}}
+	var manifest struct {
+		Artifacts map[string]struct {
+			Properties struct {
+				TemplateFile          string `json:"templateFile"`
+				TerminationProtection bool   `json:"terminationProtection"`
+			} `json:"properties"`
+		} `json:"artifacts"`
+	}
+	text, err := fs.ReadFile(assembly, "manifest.json")
+	if err != nil {
+		return out, fmt.Errorf("read what the CDK has made: %w", err)
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return out, fmt.Errorf("read the manifest of what the CDK has made: %w", err)
+	}
+	of := manifest.Artifacts[name].Properties
+	if of.TemplateFile == "" {
+		return out, fmt.Errorf("the CDK has made no stack %s", name)
+	}
+	out.Protected = of.TerminationProtection
+	return out, out.load(assembly, of.TemplateFile, "")
+}
+
+func (s *Stack) load(assembly fs.FS, file, path string) error {
+	text, err := fs.ReadFile(assembly, file)
+	if err != nil {
+		return fmt.Errorf("read what the CDK has made: %w", err)
+	}
+	template, err := parse(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	s.Templates[path] = template
+	for id, r := range template.Resources {
+		if r.Type != nested {
+			continue
+		}
+		within, _ := r.Metadata["aws:asset:path"].(string)
+		if within == "" {
+			return fmt.Errorf("%s does not say which template the stack %s has", file, id)
+		}
+		if err := s.load(assembly, within, below(path, id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Serves reports whether the stack has services, whose images are uploaded before it is deployed.
+func (s Stack) Serves() bool {
+	for _, t := range s.Templates {
+		for _, r := range t.Resources {
+			if r.Type == "AWS::ECS::Service" {
+				return true
+			}
+		}
+	}
+	return false
+}
