@@ -176,8 +176,7 @@ lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
 	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
 	@for s in $(SERVICES); do mkdir -p dist/lint/assets/$$s && touch dist/lint/assets/$$s/container; done
-	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c waf=true -c streaming=true -c apiDomain=api.example.com -c relayDomain=relay.example.com -c gatewayTasks=2 \
-		-c gatewayDomain=apis.example.com -c certificateArn=arn:aws:acm:eu-west-1:000000000000:certificate/00000000-0000-0000-0000-000000000000
+	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c stages=infra/testdata/stages -c stage=everything
 	$(CFN_LINT) dist/lint/cdk.out/*.template.json
 
 # Redocly's command asks for a newer self unless it is told not to.
@@ -230,7 +229,7 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 
 deploy: export REMOVED = $(REMOVE)
 deploy: export ANSWER = $(YES)
-deploy: checks-deploy asks-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
+deploy: asks-deploy checks-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
 	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(MAKE) --no-print-directory images' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
@@ -256,10 +255,10 @@ service-certificate: ## give a service its certificate, or the next one: SERVICE
 		aws ecs update-service --cluster "gatewright-$(STAGE)-$$SERVED_BY" --service "$$SERVED_BY" --force-new-deployment --query service.status --output text >/dev/null && \
 		echo "The tasks are being replaced by ones that have the certificate."; else echo "The certificate is kept, and tasks have it once they are deployed: docs/aws.md."; fi
 
-diff: checks-diff asks-diff $(CDK) build ## show what make deploy would change
+diff: asks-diff checks-diff $(CDK) build ## show what make deploy would change
 	$(CDK) diff --app $(STACKS) -c stage='$(STAGE)' $(CONTEXT)
 
-destroy: checks-destroy asks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay
+destroy: asks-destroy checks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay
 	$(CDK) destroy --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
 
 # What is wrong with the settings is told before anything that takes minutes.

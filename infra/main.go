@@ -21,7 +21,7 @@ func main() {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
 	fail(strangers(app.Node().GetAllContext(nil)), 1)
-	settings, err := settingsOfStage(openStages(), func(name string) any { return app.Node().TryGetContext(&name) })
+	settings, err := settingsOfStage(os.DirFS, func(name string) any { return app.Node().TryGetContext(&name) })
 	if err == nil {
 		err = settings.checkVectors()
 	}
@@ -70,7 +70,7 @@ func check(args []string) error {
 	if err := strangers(said); err != nil {
 		return err
 	}
-	_, err := settingsOfStage(openStages(), func(name string) any { return said[name] })
+	_, err := settingsOfStage(os.DirFS, func(name string) any { return said[name] })
 	return err
 }
 

@@ -100,6 +100,8 @@ type Settings struct {
 	RelayURL string `json:"relayUrl" only:"context"`
 	// Architecture of the functions: arm64, or x86_64 for emulators.
 	Architecture string `json:"architecture" only:"context" default:"arm64" enum:"arm64,x86_64"`
+	// Stages is the folder of the stages' files.
+	Stages string `json:"stages" only:"context" default:"infra/stages"`
 	// Assets is the folder with a folder for each function and service, "" for that of make build.
 	Assets string `json:"assets" only:"context"`
 	// UsesFile has functions of an emulator record what they ask of AWS.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"reflect"
 	"regexp"
@@ -15,18 +14,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// stagesFolder has a file for each stage of the team, in the folder of the repository.
-const stagesFolder = "infra/stages"
-
 // schemaFile is the JSON Schema of such a file, among them.
 const schemaFile = "schema.json"
 
 // irreversible are the words that AWS cannot undo: a protected stage says them from the first.
 var irreversible = []string{"table", "multiRegionKey"}
 
-// settingsOfStage reads the file of the context's stage, from a folder with those of all, and the context, which may say what the file leaves open
+// settingsOfStage reads the file of the context's stage, from the folder with those of all, and the context, which may say what the file leaves open
 // and nothing else. An emulator has no file: its installation is a test's. The error tells everything that is wrong, a line each.
-func settingsOfStage(stages fs.FS, context func(string) any) (Settings, error) {
+func settingsOfStage(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
 	given, wrong := contextWords(context)
 	emulator := context("emulator")
 	if emulator != nil && emulator != "" {
@@ -39,8 +35,8 @@ func settingsOfStage(stages fs.FS, context func(string) any) (Settings, error) {
 	if len(wrong) > 0 && context("stage") != nil && given["stage"] == nil {
 		return first, errors.Join(wrong...) // of which stage it is said is not known
 	}
-	file := path.Join(stagesFolder, first.Stage+".json")
-	said, err := readStage(stages, first.Stage)
+	file := path.Join(first.Stages, first.Stage+".json")
+	said, err := readStage(open(first.Stages), first.Stages, first.Stage)
 	if err != nil {
 		return first, errors.Join(append(wrong, err)...)
 	}
@@ -86,8 +82,8 @@ func inFile(file string, err error) error {
 const mostStageBytes = 64 << 10
 
 // readStage reads the file of a stage. Its error says everything that is wrong with it, a line each.
-func readStage(stages fs.FS, stage string) (words, error) {
-	file := path.Join(stagesFolder, stage+".json")
+func readStage(stages fs.FS, folder, stage string) (words, error) {
+	file := path.Join(folder, stage+".json")
 	text, err := fs.ReadFile(stages, stage+".json")
 	if errors.Is(err, fs.ErrNotExist) || stage+".json" == schemaFile {
 		return nil, fmt.Errorf("there is no %s: write it, beginning from infra/stages/dev.json or infra/stages/production.json, or name a stage that has one by STAGE=%s", file, strings.Join(stageNames(stages), "|"))
@@ -143,6 +139,3 @@ func stageNames(stages fs.FS) (out []string) {
 	}
 	return out
 }
-
-// openStages is the folder of this repository.
-func openStages() fs.FS { return os.DirFS(stagesFolder) }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // stage reads a file's text as that of the stage team, and a context.
@@ -28,7 +30,7 @@ func stage(text string, context map[string]string) (Settings, error) {
 		context["stage"] = "team"
 	}
 	files := fstest.MapFS{"team.json": {Data: []byte(text)}, schemaFile: {Data: []byte(`{}`)}, "other.json": {Data: []byte(`{}`)}}
-	return settingsOfStage(files, func(name string) any {
+	return settingsOfStage(func(string) fs.FS { return files }, func(name string) any {
 		if v, ok := context[name]; ok {
 			return v
 		}
@@ -138,21 +140,28 @@ func TestWordThatNobodyReadsIsRefused(t *testing.T) {
 	}
 }
 
-// TestStagesOfTheRepositoryAreRight: each has its file read, with what it leaves open given.
+// TestStagesOfTheRepositoryAreRight: each has its file read, with what it leaves open given. Those of the team may say what they like.
 func TestStagesOfTheRepositoryAreRight(t *testing.T) {
-	files := os.DirFS("stages")
-	names := stageNames(files)
-	if !slices.Contains(names, "dev") || !slices.Contains(names, "production") {
-		t.Fatalf("stages are %v", names)
-	}
-	for _, name := range names {
-		open := map[string]string{"stage": name, "gatewayDomain": "apis.example.com", "certificateArn": arn}
-		s, err := settingsOfStage(files, func(word string) any { return open[word] })
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+	for folder, least := range map[string][]string{"stages": {"dev", "production"}, "testdata/stages": {"everything"}} {
+		names := stageNames(os.DirFS(folder))
+		for _, name := range least {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s has no stage %s, which docs/aws.md or the Makefile name", folder, name)
+			}
 		}
-		if s.Protected == (name == "dev") {
-			t.Errorf("%s is protected: %v", name, s.Protected)
+		for _, name := range names {
+			said, err := readStage(os.DirFS(folder), folder, name)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			open := map[string]any{"stage": name, "stages": folder, "gatewayDomain": "apis.example.com", "certificateArn": arn}
+			for word := range said {
+				delete(open, word)
+			}
+			if _, err := settingsOfStage(os.DirFS, func(word string) any { return open[word] }); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
@@ -217,7 +226,7 @@ func TestSchemaRefusesWhatReadingRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, read := readStage(fstest.MapFS{"team.json": {Data: []byte(file)}}, "team")
+			_, read := readStage(fstest.MapFS{"team.json": {Data: []byte(file)}}, "infra/stages", "team")
 			if err := compiled.Validate(document); (err != nil) != (read != nil) {
 				t.Errorf("%s: the schema says %v, reading %v", file, err, read)
 			}
@@ -244,6 +253,11 @@ func TestEverySettingIsAWord(t *testing.T) {
 		case !w.inContext && w.schema.Description == "":
 			t.Errorf("nothing is written of %s: it needs a doc", name)
 		}
+	}
+	// What functions have of their own where nothing is said.
+	w, _ := wordNamed("docsAnswersADay")
+	if fmt.Sprint(w.schema.Default) != fmt.Sprint(config.DefaultDocsAnswersADay) || !config.IsDocsAnswersADay(int(*w.schema.Maximum)) || config.IsDocsAnswersADay(int(*w.schema.Maximum)+1) {
+		t.Errorf("docsAnswersADay is %v of %v at most", w.schema.Default, *w.schema.Maximum)
 	}
 }
 

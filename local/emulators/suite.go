@@ -27,7 +27,8 @@ type suite struct {
 	emulator, endpoint string
 	dir                string // scratch
 	out                outputs
-	key                string // of the first account
+	context            []string // of the deployment, as arguments of the CDK
+	key                string   // of the first account
 	// apart says that functions run where this machine's loopback is not theirs.
 	apart bool
 	// relay is the origin of the relay beside the emulator, "" for none.
@@ -58,6 +59,7 @@ type step struct {
 // run deploys the installation and tests it.
 func (s *suite) run(ctx context.Context) error {
 	return s.deployed(ctx,
+		step{"removals", s.removals},
 		step{"warm requests", s.warm},
 		step{"scenario suite and schedules", s.tests},
 		step{"grants", s.grants})
@@ -127,8 +129,9 @@ func (s *suite) deploy(ctx context.Context) error {
 	}
 	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
 	for _, setting := range settings {
-		args = append(args, "--context", setting)
+		s.context = append(s.context, "--context", setting)
 	}
+	args = append(args, s.context...)
 	if err := s.cdk(ctx, ".", args...); err != nil {
 		return err
 	}

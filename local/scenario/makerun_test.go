@@ -89,6 +89,23 @@ func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
 	}
 }
 
+// TestWrongStageIsToldBeforeAnythingIsBuilt, with an aws that knows an account: in one line, which says what to do.
+func TestWrongStageIsToldBeforeAnythingIsBuilt(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte("#!/bin/sh\necho 123456789012\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"deploy", "diff", "destroy"} {
+		cmd := exec.CommandContext(t.Context(), "make", target, "STAGE=nosuch")
+		cmd.Dir = repository
+		cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(out), "infra: there is no infra/stages/nosuch.json: write it, beginning from ") || strings.Contains(string(out), "bootstrap") {
+			t.Errorf("make %s: %v\n%s", target, err, out)
+		}
+	}
+}
+
 // TestBootstrapAsksForNoContext has an aws and a cdk that tell what they are asked: where cdk.json is,
 // the CDK would run the app, which wants to know of an installation what nobody can say yet.
 func TestBootstrapAsksForNoContext(t *testing.T) {
