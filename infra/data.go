@@ -1,6 +1,8 @@
 package main
 
 import (
+	"regexp"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -26,11 +28,17 @@ type data struct {
 	address *string
 }
 
-// table is the table's resource, of either kind.
+// table is what the rest of the stack asks of its table: names.
 type table interface {
-	awscdk.CfnResource
+	Ref() *string // its name
 	AttrArn() *string
 	AttrStreamArn() *string
+}
+
+// ownTable is a resource of the stack, of either kind.
+type ownTable interface {
+	awscdk.CfnResource
+	table
 }
 
 // newData makes the table, the bucket and the key that wraps the root key. They
@@ -48,13 +56,36 @@ func newData(scope constructs.Construct, s Settings) data {
 		PendingWindowInDays: jsii.Number(30),
 		KeyPolicy:           keyPolicy(),
 	})
-	d.table = newTable(scope, s)
+	kept := []awscdk.CfnResource{d.key}
+	if s.TableStream != "" {
+		d.table = restored{&s.TableStream}
+	} else {
+		own := newTable(scope, s)
+		kept, d.table = append(kept, own), own
+	}
 	d.bucket = newBucket(scope, d)
-	for _, r := range []awscdk.CfnResource{d.key, d.table, d.bucket} {
+	for _, r := range append(kept, d.bucket) {
 		r.ApplyRemovalPolicy(removal(s), nil)
 	}
 	return d
 }
+
+// tableStream has a table's ARN and name in it.
+var tableStream = regexp.MustCompile(`^(arn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([A-Za-z0-9_.-]{3,255}))/stream/`)
+
+// restored is a table that was restored beside the stack, by the ARN of its stream, which has all
+// of its names in it. It is no resource of the stack: what restored it keeps its settings
+// (docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md).
+type restored struct{ stream *string }
+
+// Ref implements table.
+func (r restored) Ref() *string { return jsii.String(tableStream.FindStringSubmatch(*r.stream)[2]) }
+
+// AttrArn implements table.
+func (r restored) AttrArn() *string { return jsii.String(tableStream.FindStringSubmatch(*r.stream)[1]) }
+
+// AttrStreamArn implements table.
+func (r restored) AttrStreamArn() *string { return r.stream }
 
 // removal of what holds data. What the making of a stack has made goes when the making fails: what stayed would
 // be in the way of the next try, by its name.
@@ -80,7 +111,7 @@ func keyPolicy() any {
 }
 
 // newTable makes the table of store.Schema.
-func newTable(scope constructs.Construct, s Settings) table {
+func newTable(scope constructs.Construct, s Settings) ownTable {
 	schema := store.Schema()
 	if s.Table == globalTable {
 		return newGlobalTable(scope, s)
@@ -120,6 +151,7 @@ func newTable(scope constructs.Construct, s Settings) table {
 		},
 		PointInTimeRecoverySpecification: &awsdynamodb.CfnTable_PointInTimeRecoverySpecificationProperty{
 			PointInTimeRecoveryEnabled: jsii.Bool(true),
+			RecoveryPeriodInDays:       jsii.Number(recoveryDays),
 		},
 		SseSpecification:          &awsdynamodb.CfnTable_SSESpecificationProperty{SseEnabled: jsii.Bool(true)},
 		DeletionProtectionEnabled: jsii.Bool(s.Protected),
@@ -162,8 +194,15 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 	return bucket
 }
 
+// recoveryDays is how far back the table can be restored, and so how long what its records named has to
+// be in the bucket: DynamoDB keeps 35 days, and the bucket's days end at midnight.
+const (
+	recoveryDays = 35
+	versionDays  = recoveryDays + 1
+)
+
 // lifecycle removes what nobody asks for any more: uploads after a day (they
-// are copied when they are built), old versions after 30. The builder removes an
+// are copied when they are built), old versions when no restored table names them. The builder removes an
 // upload that it has heard of at once; this is for what nobody heard of (put
 // twice, put late, put while the builder failed). A scheduled function would
 // need a grant to list and delete, and code; S3 does this daily and for nothing.
@@ -184,7 +223,8 @@ func lifecycle() *[]any {
 	}
 	return &[]any{
 		rule("uploads", blob.UploadKey(""), 1, 1),
-		rule("sources", blob.SourceKey(""), 0, 30),
-		rule("artifacts", blob.ArtifactKey(""), 0, 30),
+		rule("sources", blob.SourceKey(""), 0, versionDays),
+		rule("artifacts", blob.ArtifactKey(""), 0, versionDays),
+		rule("truststores", blob.TruststoreKey(""), 0, versionDays),
 	}
 }

@@ -14,7 +14,7 @@ const globalTable = "global"
 
 // newGlobalTable makes the table of store.Schema as AWS::DynamoDB::GlobalTable, with a replica in the installation's own region alone.
 // It is another type of resource than newTable's, and CloudFormation changes none into the other.
-func newGlobalTable(scope constructs.Construct, s Settings) table {
+func newGlobalTable(scope constructs.Construct, s Settings) ownTable {
 	schema := store.Schema()
 	keys := func(pk, sk string) *[]*awsdynamodb.CfnGlobalTable_KeySchemaProperty {
 		return &[]*awsdynamodb.CfnGlobalTable_KeySchemaProperty{
@@ -53,7 +53,7 @@ func newGlobalTable(scope constructs.Construct, s Settings) table {
 		Replicas: &[]any{&awsdynamodb.CfnGlobalTable_ReplicaSpecificationProperty{
 			Region: awscdk.Aws_REGION(),
 			PointInTimeRecoverySpecification: &awsdynamodb.CfnGlobalTable_PointInTimeRecoverySpecificationProperty{
-				PointInTimeRecoveryEnabled: jsii.Bool(true),
+				PointInTimeRecoveryEnabled: jsii.Bool(true), RecoveryPeriodInDays: jsii.Number(recoveryDays),
 			},
 			DeletionProtectionEnabled: jsii.Bool(s.Protected),
 		}},

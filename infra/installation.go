@@ -120,6 +120,9 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 		output(exported(name)+"Address", "Where it is", address)
 	}
 	output("TableName", "The table", d.table.Ref())
+	if s.TableStream != "" {
+		output("TableStream", "The stream of the restored table", d.table.AttrStreamArn())
+	}
 	output("BucketName", "The bucket", d.bucket.Ref())
 	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
 	told := "nobody: -c alarmTopic names a topic of SNS"

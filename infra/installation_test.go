@@ -139,7 +139,7 @@ func TestBucketTakesNothingPublicAndNothingWithoutTLS(t *testing.T) {
 	for _, r := range rules {
 		removed[get(r, "Prefix").(string)] = get(r, "ExpirationInDays")
 	}
-	if want := map[string]any{"uploads/": 1.0, "sources/": nil, "artifacts/": nil}; !maps.Equal(removed, want) {
+	if want := map[string]any{"uploads/": 1.0, "sources/": nil, "artifacts/": nil, "truststores/": nil}; !maps.Equal(removed, want) {
 		t.Errorf("objects are removed after %v days, want %v", removed, want)
 	}
 }
