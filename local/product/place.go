@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/functions"
@@ -80,6 +81,11 @@ func (n awsNames) open(s settings) (*place, error) {
 	sdk, err := cloud.SDK(s.getenv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: `eval \"$(aws configure export-credentials --format env)\"` sets the credentials", err)
+	}
+	for flag, name := range map[string]string{"--table": n.table, "--kms-key": n.kmsKey} {
+		if parsed, err := arn.Parse(name); err == nil && parsed.Region != sdk.Region {
+			return nil, fmt.Errorf("%s is in %s, and AWS_REGION says %s: an installation is in one region, its KMS key too (docs/aws.md, \"Move to another region\")", flag, parsed.Region, sdk.Region)
+		}
 	}
 	s3 := s.s3
 	if s3 == "" {
