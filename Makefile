@@ -64,7 +64,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -264,6 +264,13 @@ destroy: asks-destroy checks-destroy $(CDK) build ## remove an installation; of 
 # What is wrong with the settings is told before anything that takes minutes.
 checks-%: $(STACKS) FORCE
 	@exec $(STACKS) check -c stage='$(STAGE)' $(CONTEXT)
+
+# The credentials are in the environment of that one process.
+by_credentials = eval "$$(aws configure export-credentials --format env)" && AWS_REGION=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}} go run ./local/recovery -stage '$(STAGE)'
+
+restore-aws: asks-restore-aws ## restore an installation's table and objects, run before and after a deployment: AT=2026-11-25T14:02:00Z | BACKUP=arn:… [REVIVED=keep|revoke] [AS=table] [GATEWAY_TOO=1] [DRY=1] [LIFT=1] [YES=1] [STAGE=dev]
+	@$(by_credentials) $(if $(AT),-at '$(AT)') $(if $(BACKUP),-backup '$(BACKUP)') $(if $(REVIVED),-revived '$(REVIVED)') $(if $(AS),-as '$(AS)') \
+		$(if $(GATEWAY_TOO),-gateway-too) $(if $(DRY),-dry-run) $(if $(LIFT),-lift) $(if $(YES),-yes)
 
 # AWS's own words for a machine without credentials do not say what to do about it here.
 define asks_aws

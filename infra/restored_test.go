@@ -54,28 +54,24 @@ func TestEverythingGoesOnWithTheRestoredTable(t *testing.T) {
 	}
 }
 
-// TestDeploymentThatWouldLeaveTheRestoredTableIsRefused: it would make an empty one, and everybody's keys were unknown.
-func TestDeploymentThatWouldLeaveTheRestoredTableIsRefused(t *testing.T) {
-	other := strings.Replace(restoredStream, restoredName, "other", 1)
-	for _, c := range []struct{ stream, deployed, want string }{
-		{"", "", ""},
-		{restoredStream, "", ""},
-		{restoredStream, restoredStream, ""},
-		{"", restoredStream, "would leave it for another: give -c tableStream=" + restoredStream},
-		{other, restoredStream, "would leave it for another: give -c tableStream=" + restoredStream},
-		{restoredName, "", "-c tableStream is the ARN of a restored table's stream"},
-		{restoredARN, "", "-c tableStream is the ARN of a restored table's stream"},
-		{restoredStream + " ", "", "-c tableStream is the ARN of a restored table's stream"},
+// TestStreamThatIsNoneIsRefused. One that would be left for another is package removals' to tell.
+func TestStreamThatIsNoneIsRefused(t *testing.T) {
+	for stream, want := range map[string]string{
+		"":                   "",
+		restoredStream:       "",
+		restoredName:         "-c tableStream is the ARN of a restored table's stream",
+		restoredARN:          "-c tableStream is the ARN of a restored table's stream",
+		restoredStream + " ": "-c tableStream is the ARN of a restored table's stream",
 	} {
-		context := needed(map[string]string{"tableStream": c.stream, "deployedStream": c.deployed})
+		context := needed(map[string]string{"tableStream": stream})
 		_, err := settingsOf(func(name string) any {
 			if v, ok := context[name]; ok {
 				return v
 			}
 			return nil
 		})
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%q over %q is answered with %v, want %q", c.stream, c.deployed, err, c.want)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q is answered with %v, want %q", stream, err, want)
 		}
 	}
 }

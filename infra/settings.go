@@ -28,8 +28,6 @@ type Settings struct {
 	// TableStream is the ARN of the stream of a table that was restored beside the stack, which the
 	// installation goes on with in place of a table of the stack's own; "" for that one.
 	TableStream string `json:"tableStream" pattern:"^(arn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([A-Za-z0-9_.-]{3,255}))/stream/[0-9T:.-]+$" is:"is the ARN of a restored table's stream, as make restore-aws prints it: arn:aws:dynamodb:REGION:ACCOUNT:table/NAME/stream/TIME" doc:"the ARN of the stream of a table that was [restored](#restore), with which the installation goes on in place of the stack's own"`
-	// DeployedStream is the TableStream of the installation as it is deployed, "" for none: make deploy asks for it.
-	DeployedStream string `json:"deployedStream" only:"context"`
 	// GatewayDomain and APIDomain are domain names of this account's certificate, "" for the platform's addresses. Deployments are
 	// served at <deployment>.GatewayDomain.
 	GatewayDomain string `json:"gatewayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as apis.example.com, in lower case" doc:"what follows a deployment's name: deployments are told apart by their host names"`
@@ -166,8 +164,6 @@ func settle(given words, wrong []error) (Settings, error) {
 	check(s.RelayDomain == "" || s.Emulator == "", "-c relayDomain is not for emulators: relayUrl leads to a relay beside them")
 	check(s.GatewayTasks == 0 || s.Emulator == "", "-c gatewayTasks is not for emulators: the function serves there")
 	check(s.GatewayTasks == 0 || s.GatewayDomain != "", "-c gatewayTasks needs -c gatewayDomain, whose certificate the processes have")
-	check(s.DeployedStream == "" || s.DeployedStream == s.TableStream,
-		"the installation %s goes on with a restored table, and this context would leave it for another: give -c tableStream=%s, or -c deployedStream= to leave it", s.Stage, s.DeployedStream)
 	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
 	check(!slices.ContainsFunc(s.Origins, func(o string) bool { return !origin.Is(o) }), "-c origins are origins such as https://inspector.example.com, with spaces between")
 	check(s.DocsEmbeddings == "" || config.IsEmbeddingModel(s.DocsEmbeddings), "-c docsEmbeddings is one of %s", strings.Join(config.EmbeddingModels(), ", "))

@@ -35,7 +35,16 @@ type Stack struct {
 // Template is what is read of a stack's.
 type Template struct {
 	Resources map[string]Resource `json:"Resources"`
+	Outputs   map[string]Output   `json:"Outputs"`
 }
+
+// Output is one of a template.
+type Output struct {
+	Value any `json:"Value"`
+}
+
+// adopted is the output of a stack that goes on with a table which is no resource of its own, by the ARN of the table's stream.
+const adopted = "TableStream"
 
 // Resource is one of a template.
 type Resource struct {
@@ -65,6 +74,9 @@ func Of(before, after Stack) []Removal {
 				unprotected = append(unprotected, id)
 			}
 		}
+	}
+	if stream, is := before.Templates[""].Outputs[adopted]; is && !same(stream.Value, after.Templates[""].Outputs[adopted].Value) {
+		out = append(out, Removal{Name: "tableStream", Lost: fmt.Sprintf("the restored table of %v, with all data,", stream.Value)})
 	}
 	if len(unprotected) > 0 {
 		out = append(out, Removal{Name: "protected", Lost: "the protection against deletion of " + some(unprotected)})

@@ -40,6 +40,9 @@ const installed = `{"Resources": {
 const global = `{"Resources": {"Table": {"Type": "AWS::DynamoDB::GlobalTable", "Properties": {"Replicas": [{"Region": {"Ref": "AWS::Region"}, "DeletionProtectionEnabled": true,
 	"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}}]}}}}`
 
+// restored goes on with a table that is none of its own.
+const restored = `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}}, "Outputs": {"TableStream": {"Value": "arn:x"}}}`
+
 const relay = `{"Resources": {"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": {"Type": "network"}}, "Service": {"Type": "AWS::ECS::Service"}}}`
 
 func planned(t *testing.T, root, nested string, protected bool) removals.Stack {
@@ -93,6 +96,8 @@ func TestWhatAnUpdateWouldRemoveIsTold(t *testing.T) {
 		"a log that is kept":                   {from: `"DeletionPolicy": "Retain"}`, after: `"DeletionPolicy": "Delete"}`, want: []string{"protected: the protection against deletion of Logs"}},
 		"all of it":                            {from: `RetainExceptOnCreate`, after: `Delete`, unprotected: true, want: []string{"protected: the protection against deletion of the stack, Bucket, RootKey"}},
 		"the stack's":                          {unprotected: true, want: []string{"protected: the protection against deletion of the stack"}},
+		"a restored table":                     {before: restored, from: `, "Outputs": {"TableStream": {"Value": "arn:x"}}`, want: []string{"tableStream: the restored table of arn:x, with all data"}},
+		"another restored table":               {before: restored, from: `arn:x`, after: `arn:y`, want: []string{"tableStream: the restored table of arn:x, with all data"}},
 		"what failed for good":                 {from: `"DeadLetters": {"Type": "AWS::SQS::Queue"},`, want: []string{"DeadLetters: a queue of what failed for good"}},
 		"the relay":                            {from: `"RelayNestedStack"`, after: `"Other"`, want: []string{"relayDomain: a load balancer"}},
 		"a part of it":                         {nested: `{"Resources": {"Service": {"Type": "AWS::ECS::Service"}}}`, want: []string{"relayDomain: a load balancer"}},

@@ -22,6 +22,9 @@ const (
 // while it is not there, nobody has that key.
 func IsCredential(key store.Key) bool { return credentialSpace.PartsOf(key.PK) != nil }
 
+// IsAccount reports whether the record at a key is an account's, an Account.
+func IsAccount(key store.Key) bool { return accountSpace.PartsOf(key.PK) != nil }
+
 func accountKey(accountID string) store.Key { return accountSpace.Key(accountID) }
 
 func nameKey(name string) store.Key { return nameSpace.Key(name) }

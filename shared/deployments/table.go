@@ -27,4 +27,7 @@ func environmentKey(accountID, project, branch string) store.Key {
 // Key is the key of a deployment's Record.
 func Key(name string) store.Key { return deploymentSpace.Key(name) }
 
+// IsDeployment reports whether the record at a key is a deployment's Record.
+func IsDeployment(key store.Key) bool { return deploymentSpace.PartsOf(key.PK) != nil }
+
 func uploadKey(statusID string) store.Key { return uploadSpace.Key(statusID) }

@@ -74,6 +74,21 @@ type hashRecord struct {
 	Stamped  int64  `dynamodbav:"stamped"`
 }
 
+// Held says whose an API key is, and until when it opens something.
+type Held struct {
+	AccountID, Bucket, Consumer, ID string
+	ExpiresOn                       *time.Time // nil: for ever
+}
+
+// HeldBy reads a record that IsCredential has told.
+func HeldBy(item store.Item) (Held, error) {
+	var r hashRecord
+	if err := store.Decode(item, &r); err != nil {
+		return Held{}, fmt.Errorf("read whose an API key is: %w", err)
+	}
+	return Held{r.AccountID, r.Bucket, r.ConsumerName, r.KeyID, r.ExpiresOn}, nil
+}
+
 func (k keyRecord) resource() audit.Resource { return audit.Resource{Type: "api-key", ID: k.ID} }
 
 func sealContext(keyID string) string { return "consumer-key/" + keyID }

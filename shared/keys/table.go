@@ -76,6 +76,10 @@ func consumerKeyPartition(g generation, consumer string) string {
 	return consumerKeySpace.Partition(string(g), consumer)
 }
 
+// IsCredential reports whether the record at a key is what an API key of a consumer is known by:
+// while it is not there, no gateway lets anybody in by that key.
+func IsCredential(key store.Key) bool { return keyHashSpace.PartsOf(key.PK) != nil }
+
 func keyHashKey(hash string) store.Key { return keyHashSpace.Key(hash) }
 
 func keyBatchKey(batchID string) store.Key { return keyBatchSpace.Key(batchID) }

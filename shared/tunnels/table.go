@@ -24,6 +24,13 @@ func tunnelKey(accountID, tunnelID string) store.Key { return tunnelSpace.Key(ac
 
 func registerKey(accountID string) store.Key { return registerSpace.Key(accountID) }
 
+// IsTunnel reports whether the record at a key is a tunnel's.
+func IsTunnel(key store.Key) bool { return tunnelSpace.PartsOf(key.PK) != nil }
+
+// IsCredential reports whether the record at a key is what a tunnel's token is known by: while it
+// is not there, no agent connects with that token.
+func IsCredential(key store.Key) bool { return tokenSpace.PartsOf(key.PK) != nil }
+
 func tokenKey(hash string) store.Key { return tokenSpace.Key(hash) }
 
 func configurationPartition(accountID string) string { return configurationSpace.Partition(accountID) }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -31,6 +32,24 @@ type tokenRecord struct {
 
 	AccountID string `dynamodbav:"accountId"`
 	TunnelID  string `dynamodbav:"tunnelId"`
+}
+
+// LeadsTo reads where a token leads, of a record that IsCredential has told.
+func LeadsTo(item store.Item) (accountID, tunnelID string, err error) {
+	var r tokenRecord
+	if err := store.Decode(item, &r); err != nil {
+		return "", "", fmt.Errorf("read where a tunnel's token leads: %w", err)
+	}
+	return r.AccountID, r.TunnelID, nil
+}
+
+// ChangedOn reads which tunnel a record is of that IsTunnel has told, and when that was changed last.
+func ChangedOn(item store.Item) (tunnelID string, on time.Time, err error) {
+	var r record
+	if err := store.Decode(item, &r); err != nil {
+		return "", time.Time{}, fmt.Errorf("read when a tunnel was changed: %w", err)
+	}
+	return r.ID, r.UpdatedOn, nil
 }
 
 // newToken gives a tunnel another token.

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/audit/trail"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// live is the alias by which all functions are called, as infra makes it.
+const live = "live"
+
+// after is the work once the stack goes on with the restored table.
+func (w *work) after(ctx context.Context, p plan) error {
+	d, err := w.settle(ctx, p) // what an operator may have changed since
+	if err != nil {
+		return err
+	}
+	for _, name := range append(append([]string{}, p.stack.functions...), p.stack.gateway) {
+		if name != "" {
+			if err := w.isAdopted(ctx, p, name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range functions.Triggered() {
+		for _, e := range f.On {
+			if e.StreamRecords {
+				if err := w.isTold(ctx, p, f.Name, aws.ToString(d.LatestStreamArn)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := w.opens(ctx, p); err != nil {
+		return err
+	}
+	n, err := w.open(ctx, p.stack)
+	if err != nil {
+		return err
+	}
+	w.say("%d functions are open again", n)
+	if err := w.tellAgain(ctx, p); err != nil {
+		return err
+	}
+	if err := w.verify(ctx, p); err != nil {
+		return err
+	}
+	w.say("the restore is done. The table of before is protected and costs its storage: delete it when you need nothing of it any more")
+	return nil
+}
+
+// isAdopted refuses a function that still works on another table.
+func (w *work) isAdopted(ctx context.Context, p plan, name string) error {
+	out, err := w.functions.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: aws.String(live)})
+	if err != nil {
+		return fmt.Errorf("look at the function %s: %w", name, err)
+	}
+	if out.Environment == nil || out.Environment.Variables[config.VarTable] != p.target {
+		return fmt.Errorf("the function %s does not work on %s: deploy with -c tableStream first, and run this again when all of it is released", name, p.target)
+	}
+	return nil
+}
+
+// isTold refuses a function that the restored table's stream does not call.
+func (w *work) isTold(ctx context.Context, p plan, name, stream string) error {
+	name = p.stack.name + "-" + name
+	out, err := w.functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: aws.String(name + ":" + live), EventSourceArn: &stream})
+	if err != nil {
+		return fmt.Errorf("look at what calls the function %s: %w", name, err)
+	}
+	for _, m := range out.EventSourceMappings {
+		if aws.ToString(m.State) == "Enabled" && aws.ToString(m.EventSourceArn) == stream {
+			return nil
+		}
+	}
+	return fmt.Errorf("the stream %s does not call the function %s: deploy with -c tableStream=%s, and run this again", stream, name, stream)
+}
+
+// tellAgain tells functions of what the table's stream of before would have told them after the moment: the
+// restored table's own begins after it. Who was told before does nothing more.
+func (w *work) tellAgain(ctx context.Context, p plan) error {
+	counts := map[string]int{}
+	err := w.told(ctx, p.target, func(ctx context.Context, function string, batch []events.DynamoDBEventRecord) error {
+		payload, err := json.Marshal(events.DynamoDBEvent{Records: batch})
+		if err != nil {
+			return fmt.Errorf("encode what the function %s is told: %w", function, err)
+		}
+		name := p.stack.name + "-" + function
+		out, err := w.functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Qualifier: aws.String(live), Payload: payload})
+		switch {
+		case code(err) == "TooManyRequestsException":
+			// Opened a moment ago.
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(w.poll):
+			}
+			out, err = w.functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Qualifier: aws.String(live), Payload: payload})
+		}
+		if err != nil {
+			return fmt.Errorf("tell the function %s: %w", name, err)
+		}
+		if out.FunctionError != nil {
+			return fmt.Errorf("the function %s fails (%s): its log says why; run this again then", name, *out.FunctionError)
+		}
+		var answer events.DynamoDBEventResponse
+		if err := json.Unmarshal(out.Payload, &answer); err != nil {
+			return fmt.Errorf("read what the function %s answers: %w", name, err)
+		}
+		if n := len(answer.BatchItemFailures); n > 0 {
+			return fmt.Errorf("the function %s has not taken %d of %d records: its log says why; run this again then", name, n, len(batch))
+		}
+		counts[function] += len(batch)
+		return nil
+	})
+	for _, f := range functions.Triggered() {
+		if counts[f.Name] > 0 {
+			w.say("%s was told of %d records that a stream may not have told of", f.Name, counts[f.Name])
+		}
+	}
+	return err
+}
+
+// verify proves the audit logs of all accounts.
+func (w *work) verify(ctx context.Context, p plan) error {
+	s, err := w.survey(ctx, p.target)
+	if err != nil {
+		return err
+	}
+	t := trail.Open(w.parts(p))
+	broken := 0
+	for _, a := range s.accounts {
+		r, err := t.Verify(ctx, a.ID, trail.Commitment{})
+		switch {
+		case err != nil:
+			return fmt.Errorf("verify the audit log of %s: %w", a.Name, err)
+		case r.Break != "":
+			broken++
+			_, _ = fmt.Fprintf(w.out, "the audit log of %s is broken: %s\n", a.Name, r.Break)
+		case r.Records() == 0:
+			w.say("the audit log of %s has no chained records", a.Name)
+		default:
+			w.say("the audit log of %s is whole: %d records, the end is %s. An end that was noted after the moment is not in it", a.Name, r.Records(), r.End)
+		}
+	}
+	if broken > 0 {
+		return errors.New("an audit log is broken, as it was at the moment of the restore: the installation is open again")
+	}
+	return nil
+}

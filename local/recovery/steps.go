@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
+)
+
+// work is one call of the command.
+type work struct {
+	request
+	installed
+	console
+	now func() time.Time
+	// each visits the items of a table, nil for DynamoDB's.
+	each func(ctx context.Context, table string, visit func(store.Item) error) error
+}
+
+// eachItem visits the items of a table that have not expired.
+func (w *work) eachItem(ctx context.Context, table string, visit func(store.Item) error) error {
+	now := w.now()
+	current := func(item store.Item) error {
+		if store.Expired(item, now) {
+			return nil
+		}
+		return visit(item)
+	}
+	if w.each != nil {
+		return w.each(ctx, table, current)
+	}
+	return store.EachItem(ctx, w.tables, table, nil, current)
+}
+
+// run does what is missing of a restore. An error is one line: what was done stays done, and the same command
+// goes on from there.
+func (w *work) run(ctx context.Context) error {
+	if w.stream || w.lift {
+		s, err := w.stackOf(ctx, w.stage)
+		switch {
+		case w.stream && err != nil && strings.HasPrefix(err.Error(), "there is no stack"):
+			return nil // the first deployment
+		case err != nil:
+			return err
+		case w.stream:
+			_, err = fmt.Fprintln(w.out, s.stream)
+			return err
+		}
+		return w.giveUp(ctx, s)
+	}
+	p, err := w.planOf(ctx)
+	if err != nil {
+		return err
+	}
+	w.tell(p)
+	if w.dryRun {
+		w.say("nothing was changed")
+		return nil
+	}
+	if !w.agreed {
+		if err := w.agree("Shall this be done? Answer yes:\n"); err != nil {
+			return err
+		}
+	}
+	if p.adopted {
+		return w.after(ctx, p)
+	}
+	return w.before(ctx, p)
+}
+
+// giveUp opens what a restore has closed.
+func (w *work) giveUp(ctx context.Context, s stack) error {
+	n, err := w.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	w.say("%d functions that a restore had stopped are open again; tables are as they were", n)
+	return nil
+}
+
+// before is the work until the stack is deployed with the restored table.
+func (w *work) before(ctx context.Context, p plan) error {
+	if err := w.protect(ctx, p); err != nil {
+		return err
+	}
+	if err := w.fence(ctx, p.stack); err != nil {
+		return err
+	}
+	if err := w.restore(ctx, p); err != nil {
+		return err
+	}
+	d, err := w.settle(ctx, p)
+	if err != nil {
+		return err
+	}
+	parts := w.parts(p)
+	// Nothing else is of use without it.
+	if err := w.opens(ctx, p); err != nil {
+		return err
+	}
+	restored, err := w.survey(ctx, p.target)
+	if err != nil {
+		return err
+	}
+	w.say("the table %s holds %d items of %d accounts", p.target, restored.items, len(restored.accounts))
+	from, to := p.span(d)
+	there, back, err := w.bringBack(ctx, p.stack.bucket, from, to, restored.objects())
+	if err != nil {
+		return err
+	}
+	w.say("%d objects that were deleted since came back", back)
+	w.lost(restored, there)
+	if err := w.settleRevived(ctx, p, restored, to, parts); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, "Deploy with the restored table now, and run this command again then. To the words of the context come, for as long as the installation has this table,\n"+
+		"  -c tableStream=%s\nand this once -c canary=false, since alarms of what is stopped are on.\n", aws.ToString(d.LatestStreamArn))
+	return err
+}
+
+// lost tells what the restored table names and nobody has any more, with the way back.
+func (w *work) lost(restored survey, there map[string]bool) {
+	for _, name := range sortedNames(restored.builds) {
+		for i, b := range restored.builds[name] {
+			artifact, source := there[blob.ArtifactKey(b.Artifact)], there[blob.SourceKey(b.Source)]
+			what := ""
+			switch {
+			case artifact:
+				continue // what is served
+			case i > 0:
+				what = "an earlier build is lost, and cannot be returned to"
+			case source:
+				what = "its artifact is lost: POST /v1/deployments/" + name + "/deploy builds it again from its source"
+			default:
+				what = "its artifact and its source are lost: upload the project again"
+			}
+			_, _ = fmt.Fprintf(w.out, "deployment %s: %s (build %s)\n", name, what, b.BuildID)
+		}
+	}
+}
+
+func sortedNames[V any](m map[string]V) (names []string) {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// parts are the installation over the restored table, as far as revoking and verifying need it.
+func (w *work) parts(p plan) installation.Parts {
+	table := w.opened(p)
+	return installation.Parts{
+		Table: table, Key: rootkey.New(w.keys, p.stack.key, table, w.now), Random: rand.Reader, Now: w.now,
+		IDs: ids.NewSource(rand.Reader, w.now), Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (w *work) opened(p plan) *store.Table {
+	return store.New(store.NewDynamoDB(w.tables, p.target), store.Options{Random: rand.Reader, Now: w.now})
+}
+
+// opens tries the root key of the restored table.
+func (w *work) opens(ctx context.Context, p plan) error {
+	_, err := rootkey.Existing(ctx, w.keys, p.stack.key, w.opened(p))
+	switch c := code(err); {
+	case errors.Is(err, rootkey.ErrNone):
+		w.say("the table has no root key yet: nothing was ever sealed")
+		return nil
+	case c == "IncorrectKeyException" || c == "InvalidCiphertextException":
+		return fmt.Errorf("the root key of %s is wrapped by another KMS key than %s in %s: a table of another region, or of another installation, is moved by export-data (docs/aws.md, \"Move to another region\")",
+			p.target, p.stack.key, w.region)
+	case err != nil:
+		return fmt.Errorf("open the root key of %s: %w", p.target, err)
+	}
+	w.say("its root key opens")
+	return nil
+}
