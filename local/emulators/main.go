@@ -50,11 +50,13 @@ func run(ctx context.Context, args []string) error {
 		return timed(localStack, "all", func() error { return testLocalStack(ctx) })
 	case len(args) == 2 && args[0] == "measure" && args[1] == miniStack:
 		return onMiniStack(ctx, (*suite).measure)
+	case len(args) == 2 && args[0] == "restore" && args[1] == miniStack:
+		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).recover) })
 	case len(args) == 2 && args[0] == "suite" && (args[1] == miniStack || args[1] == localStack):
 		// In the environment of an emulator that runs: ../shared/localstack/run does it.
 		return newSuite(args[1], os.Getenv("AWS_ENDPOINT_URL")).run(ctx)
 	}
-	return errors.New("say which emulator: ministack or localstack (or measure ministack)")
+	return errors.New("say which emulator: ministack or localstack (or measure ministack, or restore ministack)")
 }
 
 // timed does a piece of work and tells how long it took. Standard output is for

@@ -36,6 +36,9 @@ type suite struct {
 	// reserved keeps relay's port from others, such as what an emulator starts by and by, until
 	// the relay takes it.
 	reserved net.Listener
+	// tableStream is the stream of a restored table that is deployed with, deployedStream what a deployment is told
+	// that the stack has: "" for none.
+	tableStream, deployedStream string
 }
 
 // outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
@@ -62,12 +65,26 @@ func (s *suite) run(ctx context.Context) error {
 		step{"removals", s.removals},
 		step{"warm requests", s.warm},
 		step{"scenario suite and schedules", s.tests},
-		step{"grants", s.grants})
+		step{"grants", s.grants},
+		step{"restore", s.restoresHere})
+}
+
+// restoresHere is the restore where it can be tried: LocalStack's DynamoDB knows no restored tables.
+func (s *suite) restoresHere(ctx context.Context) error {
+	if s.emulator != miniStack {
+		return nil
+	}
+	return s.restores(ctx)
 }
 
 // measure deploys the installation and prints figures of it.
 func (s *suite) measure(ctx context.Context) error {
 	return s.deployed(ctx, step{"warm requests", s.warm})
+}
+
+// recover deploys the installation, and restores it alone.
+func (s *suite) recover(ctx context.Context) error {
+	return s.deployed(ctx, step{"restore", s.restores})
 }
 
 // deployed deploys the installation, and does then what is asked.
@@ -121,10 +138,18 @@ func (s *suite) deploy(ctx context.Context) error {
 		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
 		"gatewayUrl=http://{deployment}.apis.example.com", "apiUrl=http://api.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
 	}
-	if !s.apart {
+	if s.tableStream != "" {
+		settings = append(settings, "tableStream="+s.tableStream)
+	}
+	if s.deployedStream != "" {
+		settings = append(settings, "deployedStream="+s.deployedStream)
+	}
+	if !s.apart && s.relay == "" {
 		if err := s.reserve(ctx); err != nil {
 			return err
 		}
+	}
+	if s.relay != "" {
 		settings = append(settings, "relayUrl="+s.relay)
 	}
 	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}

@@ -61,7 +61,7 @@ func (s *suite) sweeps(ctx context.Context, table *store.Table) error {
 	}
 	began := time.Now()
 	for time.Since(began) < sweepTimeout {
-		left, err := objects(ctx, bucket)
+		left, err := objects(ctx, bucket, abandoned)
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func stall(ctx context.Context, table *store.Table) error {
 	return nil
 }
 
-// objects counts what the abandoned deployment has.
-func objects(ctx context.Context, bucket *blob.Bucket) (n int, err error) {
-	for _, prefix := range []string{blob.SourceKey(abandoned + "/"), blob.ArtifactKey(abandoned + "/")} {
+// objects counts what a deployment has.
+func objects(ctx context.Context, bucket *blob.Bucket, deployment string) (n int, err error) {
+	for _, prefix := range []string{blob.SourceKey(deployment + "/"), blob.ArtifactKey(deployment + "/")} {
 		for _, err := range bucket.List(ctx, prefix) {
 			if err != nil {
 				return 0, fmt.Errorf("list what the deployment has: %w", err)
