@@ -3,6 +3,8 @@ package upgrade_test
 import (
 	"os"
 	"testing"
+
+	"github.com/gatewright/gatewright/local/released"
 )
 
 // The units that the customer has bought, and that it has spent with each version.
@@ -20,12 +22,12 @@ func TestUpgradeFromTheLastReleaseAndBack(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_TEST_UPGRADE") == "" {
 		t.Skip("it builds two products: make test-upgrade")
 	}
-	commit, err := released()
+	commit, err := released.Commit(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := t.TempDir()
-	if err := source(t.Context(), tree, commit); err != nil {
+	if err := released.Source(t.Context(), repository, commit, tree); err != nil {
 		t.Fatal(err)
 	}
 	old, next := built(t, tree), built(t, repository)

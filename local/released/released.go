@@ -1,0 +1,69 @@
+// Package released is the last release: its commit, which packaging/released names, and its source, which comes out of
+// the checkout's history. Tests of upgrades build it and compare it with this version.
+//
+// It builds nothing. Read released.go, which is all of it.
+package released
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Commit is the commit of the last release, by its whole hash, of the checkout in a folder.
+func Commit(repository string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(repository, "packaging", "released")) //nolint:gosec // G304: a file of the checkout
+	return strings.TrimSpace(string(raw)), err
+}
+
+// Source writes the tree of a commit of the checkout in a folder into another one. Where the checkout has no such commit, its
+// error says in one line how to get it, and nothing is written.
+func Source(ctx context.Context, repository, commit, folder string) error {
+	if !There(ctx, repository, commit) {
+		return fmt.Errorf("the last release, commit %s, is not in this checkout, which may be a shallow one: `git fetch origin %s` gets it", commit, commit)
+	}
+	cmd := exec.CommandContext(ctx, "git", "-C", repository, "archive", "--format=tar", commit) //nolint:gosec // G204: git, of a commit of the checkout
+	tree, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("write the tree of %s: %w", commit, err)
+	}
+	return errors.Join(unpack(folder, tree), cmd.Wait())
+}
+
+// There tells whether the checkout has the tree of a commit, which a shallow one may not have.
+func There(ctx context.Context, repository, commit string) bool {
+	return exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", commit+"^{tree}").Run() == nil //nolint:gosec // G204: git, of a commit
+}
+
+// unpack writes the files of an archive that git has made.
+func unpack(folder string, archive io.Reader) error {
+	for r := tar.NewReader(archive); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		raw, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(folder, filepath.FromSlash(h.Name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, raw, h.FileInfo().Mode())); err != nil {
+			return err
+		}
+	}
+}
