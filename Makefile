@@ -1,6 +1,6 @@
 # What can be done here; `make` alone lists it. `make run` needs Go and make, the rest Node with npm too (lint-infra Python); everything
 # else it installs into .bin/ and node_modules/. Continuous integration runs `make check`
-# and then test-guards, simulations, the upgrade and the suites on processes, on one server and on emulators: test-upgrade, test-lambda, test-server,
+# and then test-guards, simulations, the upgrades and the suites on processes, on one server and on emulators: test-upgrade, test-update, test-lambda, test-server,
 # test-ministack, test-localstack.
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
@@ -64,7 +64,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -135,6 +135,10 @@ test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every 
 
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules and the comparison of grants
 	@go run ./local/emulators ministack
+
+# Four minutes on two cores: two versions are built and synthesised, and traffic goes on for ten seconds before, between and after the updates.
+test-update: $(CDK) ## deploy the last release to MiniStack, and update it to this version and back while clients ask it all the time
+	@go run ./local/emulators update ministack
 
 test-localstack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to LocalStack (Docker, or ../shared/localstack) and run the scenario suite
 	@go run ./local/emulators localstack

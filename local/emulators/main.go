@@ -8,9 +8,11 @@
 // What it is not: AWS. Neither emulator enforces a role, a quota or the size of
 // an answer; docs/emulators.md says what is proven how.
 //
+// It also updates an installation of the last release to this version and back, under traffic (update.go, `make test-update`).
+//
 // Read main.go first, then ministack.go and localstack.go for what is installed
-// and started, suite.go for the tests, sweep.go, boundary.go and relay.go. `make test-ministack` and
-// `make test-localstack` run it in the repository's folder.
+// and started, suite.go for the tests, sweep.go, boundary.go and relay.go. `make test-ministack`,
+// `make test-localstack` and `make test-update` run it in the repository's folder.
 package main
 
 import (
@@ -52,11 +54,16 @@ func run(ctx context.Context, args []string) error {
 		return onMiniStack(ctx, (*suite).measure)
 	case len(args) == 2 && args[0] == "restore" && args[1] == miniStack:
 		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).recover) })
+	case len(args) == 2 && args[0] == "update" && args[1] == miniStack:
+		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).update) })
+	case len(args) == 4 && args[0] == "deploy" && args[1] == miniStack:
+		// Of an update that runs, by its test: the folder and which of its versions.
+		return redeploy(ctx, args[2], args[3])
 	case len(args) == 2 && args[0] == "suite" && (args[1] == miniStack || args[1] == localStack):
 		// In the environment of an emulator that runs: ../shared/localstack/run does it.
 		return newSuite(args[1], os.Getenv("AWS_ENDPOINT_URL")).run(ctx)
 	}
-	return errors.New("say which emulator: ministack or localstack (or measure ministack, or restore ministack)")
+	return errors.New("say which emulator: ministack or localstack (or measure, restore or update ministack)")
 }
 
 // timed does a piece of work and tells how long it took. Standard output is for

@@ -67,24 +67,10 @@ func (s *suite) startRelay(ctx context.Context) (*supervise.Child, error) {
 
 // variables are those of a function's environment.
 func (s *suite) variables(ctx context.Context, function string) (map[string]string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-"+function+"/configuration", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
 	var of struct {
 		Environment struct{ Variables map[string]string }
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read the configuration of the function %s: it is answered %s", function, answer.Status)
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&of); err != nil {
-		return nil, fmt.Errorf("read the configuration of the function %s: %w", function, err)
-	}
-	return of.Environment.Variables, nil
+	err := s.request(ctx, http.MethodGet, "/2015-03-31/functions/gatewright-"+stage+"-"+function+"/configuration", nil,
+		func(answer *http.Response) error { return json.NewDecoder(answer.Body).Decode(&of) })
+	return of.Environment.Variables, err
 }

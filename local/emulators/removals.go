@@ -19,14 +19,7 @@ import (
 // a template leaves out has to be noticed. It runs the command of make deploy then: where nobody says yes it deploys nothing, and where
 // YES=1 does it deploys the same once more.
 func (s *suite) removals(ctx context.Context) error {
-	config := s.sdk()
-	config.BaseEndpoint = &s.endpoint
-	deployed, err := removals.Deployed(ctx, cloudformation.NewFromConfig(config), "gatewright-"+stage)
-	if err != nil {
-		return err
-	}
-	read := func() (removals.Stack, error) { return removals.Planned(os.DirFS(s.synth()), "gatewright-"+stage) }
-	planned, err := read()
+	deployed, planned, err := s.stacks(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,6 +40,18 @@ func (s *suite) removals(ctx context.Context) error {
 		return fmt.Errorf("a template without %v would remove %v", want, names)
 	}
 	return s.deploysAgain(ctx)
+}
+
+// stacks are what is deployed, and what was to be.
+func (s *suite) stacks(ctx context.Context) (deployed, planned removals.Stack, err error) {
+	config := s.sdk()
+	config.BaseEndpoint = &s.endpoint
+	deployed, err = removals.Deployed(ctx, cloudformation.NewFromConfig(config), "gatewright-"+stage)
+	if err != nil {
+		return deployed, planned, err
+	}
+	planned, err = removals.Planned(os.DirFS(s.synth()), "gatewright-"+stage)
+	return deployed, planned, err
 }
 
 // deploysAgain runs the command of make deploy.

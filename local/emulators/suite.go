@@ -36,9 +36,8 @@ type suite struct {
 	// reserved keeps relay's port from others, such as what an emulator starts by and by, until
 	// the relay takes it.
 	reserved net.Listener
-	// tableStream is the stream of a restored table that is deployed with, deployedStream what a deployment is told
-	// that the stack has: "" for none.
-	tableStream, deployedStream string
+	// tableStream is the stream of a restored table that is deployed with, "" for none.
+	tableStream string
 }
 
 // outputs are those of the stack, as `cdk deploy --outputs-file` writes them.
@@ -88,7 +87,19 @@ func (s *suite) recover(ctx context.Context) error {
 }
 
 // deployed deploys the installation, and does then what is asked.
-func (s *suite) deployed(ctx context.Context, then ...step) (err error) {
+func (s *suite) deployed(ctx context.Context, then ...step) error {
+	return s.does(ctx, append([]step{
+		{"build of the CDK app", func(ctx context.Context) error {
+			return runQuietly(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra")
+		}},
+		{"cdk bootstrap", s.bootstrap},
+		{"cdk deploy", s.deploy},
+		{"first account", s.account},
+	}, then...)...)
+}
+
+// does takes steps one after the other, in a scratch folder, until one fails.
+func (s *suite) does(ctx context.Context, steps ...step) (err error) {
 	if s.endpoint == "" {
 		return errors.New("AWS_ENDPOINT_URL is not set: it names the emulator")
 	}
@@ -96,14 +107,6 @@ func (s *suite) deployed(ctx context.Context, then ...step) (err error) {
 		return fmt.Errorf("make a scratch folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(s.dir) }() //nolint:gosec // G703: the folder made above
-	steps := append([]step{
-		{"build of the CDK app", func(ctx context.Context) error {
-			return runQuietly(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra")
-		}},
-		{"cdk bootstrap", s.bootstrap},
-		{"cdk deploy", s.deploy},
-		{"first account", s.account},
-	}, then...)
 	for _, step := range steps {
 		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -132,17 +135,9 @@ func (s *suite) bootstrap(ctx context.Context) error {
 }
 
 func (s *suite) deploy(ctx context.Context) error {
-	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
-	file := filepath.Join(s.dir, "outputs.json")
-	settings := []string{
-		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
-		"gatewayUrl=http://{deployment}.apis.example.com", "apiUrl=http://api.example.com", "usesFile=" + s.uses(), "cron=* * * * *",
-	}
+	settings := append(s.settings(), "usesFile="+s.uses())
 	if s.tableStream != "" {
 		settings = append(settings, "tableStream="+s.tableStream)
-	}
-	if s.deployedStream != "" {
-		settings = append(settings, "deployedStream="+s.deployedStream)
 	}
 	if !s.apart && s.relay == "" {
 		if err := s.reserve(ctx); err != nil {
@@ -152,11 +147,31 @@ func (s *suite) deploy(ctx context.Context) error {
 	if s.relay != "" {
 		settings = append(settings, "relayUrl="+s.relay)
 	}
-	args := []string{"deploy", "--app", s.app(), "--output", s.synth(), "--require-approval", "never", "--outputs-file", file}
-	for _, setting := range settings {
-		s.context = append(s.context, "--context", setting)
+	s.context = inContext(settings)
+	return s.deployApp(ctx, s.app(), append([]string{"--output", s.synth()}, s.context...)...)
+}
+
+// settings are the context of an emulator's installation, as far as it is each one's.
+func (s *suite) settings() []string {
+	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+	return []string{
+		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
+		"gatewayUrl=http://{deployment}.apis.example.com", "apiUrl=http://api.example.com", "cron=* * * * *",
 	}
-	args = append(args, s.context...)
+}
+
+// inContext are the CDK's arguments for settings.
+func inContext(settings []string) (args []string) {
+	for _, setting := range settings {
+		args = append(args, "--context", setting)
+	}
+	return args
+}
+
+// deployApp deploys what an app, or a folder that it was synthesised into, describes, and reads the outputs.
+func (s *suite) deployApp(ctx context.Context, app string, more ...string) error {
+	file := filepath.Join(s.dir, "outputs.json")
+	args := append([]string{"deploy", "--app", app, "--require-approval", "never", "--outputs-file", file}, more...)
 	if err := s.cdk(ctx, ".", args...); err != nil {
 		return err
 	}

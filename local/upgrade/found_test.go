@@ -84,34 +84,51 @@ func (w *world) answers() map[string]any {
 // get asks at a gateway for /hello of a deployment, or of a custom domain.
 func (w *world) get(host, key string) (status int, body string) {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.p.Gateway+"/hello", nil)
+	status, body, err := w.try(w.Context(), host, key, 0)
 	if err != nil {
 		w.Fatal(err)
+	}
+	return status, body
+}
+
+// try is get, of an upstream that takes its time.
+func (w *world) try(ctx context.Context, host, key string, patience time.Duration) (status int, body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.p.Gateway+"/hello", nil)
+	if err != nil {
+		return 0, "", err
 	}
 	r.Host = host
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
+	if patience > 0 {
+		r.Header.Set(takes, patience.String())
+	}
 	out, err := http.DefaultClient.Do(r)
 	if err != nil {
-		w.Fatal(err)
+		return 0, "", err
 	}
 	defer func() { _ = out.Body.Close() }()
 	raw, err := io.ReadAll(out.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return out.StatusCode, string(raw)
+	return out.StatusCode, string(raw), err
 }
 
 // host is a deployment's name.
 func (w *world) host(project string) string {
 	w.Helper()
-	u, err := url.Parse(w.urls[project])
+	at, err := hostOf(w.urls[project])
 	if err != nil {
 		w.Fatal(err)
 	}
-	return u.Host
+	return at
+}
+
+func hostOf(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	return u.Host, nil
 }
 
 // serves checks what lets nobody in without a key: deployments, a custom domain, another account's key, and a tunnel
@@ -125,7 +142,7 @@ func (w *world) serves(projects ...string) {
 		if project == "shop" { // each of its calls is paid for
 			continue
 		}
-		if status, body := w.get(w.host(project), w.key); status != http.StatusOK || body != "answer to /up/hello" {
+		if status, body := w.get(w.host(project), w.key); status != http.StatusOK || body != upped {
 			w.Errorf("%s answers with a key: %d %s", project, status, body)
 		}
 	}
@@ -148,7 +165,7 @@ func (w *world) serves(projects ...string) {
 	}()
 	w.until("the service behind the tunnel answers", func() bool {
 		status, body := w.get(w.host("behind"), "")
-		return status == http.StatusOK && body == "answer to /up/hello"
+		return status == http.StatusOK && body == upped
 	})
 	stop()
 	<-ended

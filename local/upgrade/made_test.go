@@ -17,19 +17,7 @@ import (
 // deploy has a project, with a route at /hello to an upstream, served.
 func (w *world) deploy(project, upstream string, inbound ...string) {
 	w.Helper()
-	policies, err := json.Marshal(append([]string{}, inbound...))
-	if err != nil {
-		w.Fatal(err)
-	}
-	b, err := w.p.Deploy(w.Context(), "demo", project, instance.Archive(map[string]string{
-		"config/routes.oas.json": fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"shop","version":"1"},"paths":{"/hello":{"get":{"operationId":"hello","responses":{"200":{"description":"ok"}},
-			"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlRewriteHandler","module":"$import(@gatewright/runtime)","options":{"rewritePattern":%q}},
-			"policies":{"inbound":%s}}}}}}`, upstream, policies),
-		"config/policies.json": `{"policies":[
-			{"name":"key","policyType":"api-key-inbound","handler":{"export":"ApiKeyInboundPolicy","module":"$import(@gatewright/runtime)","options":{"bucketName":"callers"}}},
-			{"name":"quota","policyType":"quota-inbound","handler":{"export":"QuotaInboundPolicy","module":"$import(@gatewright/runtime)","options":{"bucketId":"$env(METERING)","meters":{"requests":1}}}}
-		],"corsPolicies":[]}`,
-	}))
+	b, err := w.p.Deploy(w.Context(), "demo", project, archived(upstream, inbound...))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -37,6 +25,20 @@ func (w *world) deploy(project, upstream string, inbound ...string) {
 		w.Fatalf("the build of %s ends with %s: %s", project, b.Status, b.BuildResult)
 	}
 	w.urls[project] = b.URL
+}
+
+// archived is a project with a route at /hello to an upstream.
+func archived(upstream string, inbound ...string) []byte {
+	policies, _ := json.Marshal(append([]string{}, inbound...)) // texts can be
+	return instance.Archive(map[string]string{
+		"config/routes.oas.json": fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"shop","version":"1"},"paths":{"/hello":{"get":{"operationId":"hello","responses":{"200":{"description":"ok"}},
+			"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlRewriteHandler","module":"$import(@gatewright/runtime)","options":{"rewritePattern":%q}},
+			"policies":{"inbound":%s}}}}}}`, upstream, policies),
+		"config/policies.json": `{"policies":[
+			{"name":"key","policyType":"api-key-inbound","handler":{"export":"ApiKeyInboundPolicy","module":"$import(@gatewright/runtime)","options":{"bucketName":"callers"}}},
+			{"name":"quota","policyType":"quota-inbound","handler":{"export":"QuotaInboundPolicy","module":"$import(@gatewright/runtime)","options":{"bucketId":"$env(METERING)","meters":{"requests":1}}}}
+		],"corsPolicies":[]}`,
+	})
 }
 
 // project makes one with the variables that deploy's policies name.
@@ -51,8 +53,23 @@ func (w *world) project(name, metering string) {
 // fill makes one of everything.
 func (w *world) fill() {
 	w.Helper()
+	w.sell(bought)
+	w.serveDomain()
+	w.dig()
+	w.deploy("behind", "service://stock/up${pathname}")
+
+	key, said, err := w.command("account", "create", "other")
+	if err != nil {
+		w.Fatalf("create an account: %v: %s", err, said)
+	}
+	w.other = key
+}
+
+// sell has a consumer buy units of a project, which has all that projects have.
+func (w *world) sell(units int) {
+	w.Helper()
 	metering := w.text(w.ask(http.MethodPost, "/v1/metering", ""), "id")
-	plan := w.text(w.ask(http.MethodPost, "/v1/metering/"+metering+"/plans", fmt.Sprintf(`{"label":"Pro","planExternalId":"pro","meters":{"requests":{"max":%d}}}`, bought)), "id")
+	plan := w.text(w.ask(http.MethodPost, "/v1/metering/"+metering+"/plans", fmt.Sprintf(`{"label":"Pro","planExternalId":"pro","meters":{"requests":{"max":%d}}}`, units)), "id")
 	w.subscription = "/v1/metering/" + metering + "/subscriptions/" + w.text(w.ask(http.MethodPost, "/v1/metering/"+metering+"/subscriptions", fmt.Sprintf(
 		`{"planIds":[%q],"planExternalIds":["pro"],"status":"active","type":"periodic","renewalStrategy":"yearly","region":"us-east1","customerKey":"acme","customerExternalId":"cus_1","subscriptionExternalId":"sub_1"}`, plan)), "id")
 
@@ -76,7 +93,11 @@ func (w *world) fill() {
 	w.ask(http.MethodPost, account+"/projects/shop/mtls-certificates",
 		fmt.Sprintf(`{"name":"gateway","certificate":%q,"key":%q,"environments":["production"]}`, leaf.PEM(), leaf.KeyPEM(w)))
 	w.ask(http.MethodPost, account+"/account-keys", `{"label":"ci","scopes":["deployments:write"]}`)
+}
 
+// serveDomain has the custom domain lead to the project shop.
+func (w *world) serveDomain() {
+	w.Helper()
 	domain := w.ask(http.MethodPost, account+"/custom-domains", fmt.Sprintf(`{"hostname":%q}`, hostname))
 	record, _ := domain["ownershipVerification"].(map[string]any)
 	line := fmt.Sprintf("_gatewright.%s TXT %s\n", hostname, w.text(record, "value"))
@@ -87,30 +108,29 @@ func (w *world) fill() {
 	deployments, _ := w.ask(http.MethodGet, account+"/projects/shop/deployments", "")["data"].([]any)
 	deployed, _ := deployments[0].(map[string]any)
 	w.ask(http.MethodPatch, account+"/custom-domains", fmt.Sprintf(`{"hostname":%q,"deploymentName":%q}`, hostname, w.text(deployed, "name")))
+}
 
+// dig makes a tunnel to the upstream, which the project behind may call.
+func (w *world) dig() {
+	w.Helper()
 	made := w.ask(http.MethodPost, account+"/tunnels", `{"name":"office"}`)
 	w.token = w.text(made, "token")
-	w.project("behind", metering)
+	w.project("behind", w.metering())
 	office := account + "/tunnels/" + w.text(made, "tunnelId")
 	begun := w.ask(http.MethodPut, office+"/services-configuration",
 		fmt.Sprintf(`{"version":1,"services":[{"name":"stock","endpoint":%q,"configurations":[{"project":"behind","accessibleBy":["production"]}]}]}`, w.upstream))
 	w.until("the tunnel's services are there", func() bool {
 		return w.ask(http.MethodGet, office+"/provisioning-operations/"+w.text(begun, "id"), "")["status"] == "success"
 	})
-	w.deploy("behind", "service://stock/up${pathname}")
-
-	key, said, err := w.command("account", "create", "other")
-	if err != nil {
-		w.Fatalf("create an account: %v: %s", err, said)
-	}
-	w.other = key
 }
+
+// metering is the id of the bucket in which units are sold.
+func (w *world) metering() string { return strings.Split(w.subscription, "/")[3] }
 
 // work makes more, which needs what was made before.
 func (w *world) work(name string) {
 	w.Helper()
-	metering := strings.Split(w.subscription, "/")[3]
-	w.project(name, metering)
+	w.project(name, w.metering())
 	w.deploy(name, "${env.UPSTREAM}/up${pathname}", "key")
 	w.ask(http.MethodPost, account+"/key-buckets/callers/consumers?with-api-key=true", fmt.Sprintf(`{"name":%q}`, name))
 	w.ask(http.MethodPatch, account+"/key-buckets/callers/consumers/acme", fmt.Sprintf(`{"description":%q}`, name))

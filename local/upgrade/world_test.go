@@ -19,6 +19,8 @@ const (
 	account = "/v1/accounts/demo"
 	// hostname is a custom domain, which leads to the project shop.
 	hostname = "shop.example.com"
+	// takes is the header field by which a request tells the upstream how long to take for its answer.
+	takes = "X-Takes"
 	// patience bounds what takes a fraction of a second.
 	patience = time.Minute
 )
@@ -46,6 +48,9 @@ func newWorld(t *testing.T) *world {
 		w.addresses = append(w.addresses, name+"="+free.Address(t).String())
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if wait, err := time.ParseDuration(r.Header.Get(takes)); err == nil {
+			time.Sleep(wait)
+		}
 		_, _ = io.WriteString(rw, "answer to "+r.URL.Path)
 	}))
 	t.Cleanup(upstream.Close)
