@@ -33,17 +33,23 @@ func (p part) compare(other part) int {
 	return cmp.Or(cmp.Compare(p.api, other.api), cmp.Compare(p.kind, other.kind), cmp.Compare(p.name, other.name))
 }
 
-// parts are those of both APIs, sorted.
-func (a assembly) parts(t *testing.T) []part {
-	t.Helper()
-	stackOf := map[string]string{}
+// stackOf is what CloudFormation calls the nested stacks, by the names of their files.
+func (a assembly) stackOf() map[string]string {
+	out := map[string]string{}
 	for _, stack := range a.stacks {
 		for id, r := range stack.Resources {
 			if file, ok := r.Metadata["aws:asset:path"].(string); ok && r.Type == "AWS::CloudFormation::Stack" {
-				stackOf[file] = id
+				out[file] = id
 			}
 		}
 	}
+	return out
+}
+
+// parts are those of both APIs, sorted.
+func (a assembly) parts(t *testing.T) []part {
+	t.Helper()
+	stackOf := a.stackOf()
 	var out []part
 	for file, stack := range a.stacks {
 		for id, r := range stack.Resources {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,16 @@ func Source(ctx context.Context, repository, commit, folder string) error {
 // There tells whether the checkout has the tree of a commit, which a shallow one may not have.
 func There(ctx context.Context, repository, commit string) bool {
 	return exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", commit+"^{tree}").Run() == nil //nolint:gosec // G204: git, of a commit
+}
+
+// File is a file of a commit as it was then, by its path from the checkout's root; fs.ErrNotExist for one that was not there, or where
+// the checkout has no such commit.
+func File(ctx context.Context, repository, commit, path string) ([]byte, error) {
+	raw, err := exec.CommandContext(ctx, "git", "-C", repository, "show", commit+":"+path).Output() //nolint:gosec // G204: git, of a commit of the checkout
+	if err != nil {
+		return nil, fmt.Errorf("%s of the last release: %w", path, fs.ErrNotExist)
+	}
+	return raw, nil
 }
 
 // unpack writes the files of an archive that git has made.

@@ -1,6 +1,8 @@
 package released_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,5 +36,23 @@ func TestReleaseThatIsNotHereIsOneLine(t *testing.T) {
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("it has written %v, %v", left, err)
+	}
+}
+
+// TestFileOfTheReleaseIsAsItWas, and what was not there is told apart.
+func TestFileOfTheReleaseIsAsItWas(t *testing.T) {
+	commit, err := released.Commit(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !released.There(t.Context(), repository, commit) {
+		t.Skip("this checkout is a shallow one, without the last release")
+	}
+	raw, err := released.File(t.Context(), repository, commit, "go.mod")
+	if err != nil || !strings.HasPrefix(string(raw), "module ") {
+		t.Errorf("go.mod begins with %.20q, %v", raw, err)
+	}
+	if raw, err := released.File(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that was not there is %q, %v", raw, err)
 	}
 }
