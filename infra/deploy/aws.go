@@ -20,23 +20,31 @@ import (
 // connect asks AWS by whom the AWS command line is signed in as: it knows profiles, single sign-on and roles, and the credentials are in
 // this process alone, neither in an environment nor in a list of processes.
 func connect(ctx context.Context) (removals.CloudFormation, error) {
-	region := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
-	if region == "" {
-		out, err := ask(ctx, "configure", "get", "region")
-		if err != nil || strings.TrimSpace(out) == "" {
-			return nil, refuse("no region is set: say AWS_REGION=, the region of the installation")
-		}
-		region = strings.TrimSpace(out)
+	at, err := region(ctx)
+	if err != nil {
+		return nil, err
 	}
 	signed, err := signIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	config := aws.Config{Region: region, Credentials: signed}
+	config := aws.Config{Region: at, Credentials: signed}
 	if endpoint := os.Getenv("AWS_ENDPOINT_URL"); endpoint != "" {
 		config.BaseEndpoint = &endpoint
 	}
 	return cloudformation.NewFromConfig(config), nil
+}
+
+// region is that of the environment, or else of the profile.
+func region(ctx context.Context) (string, error) {
+	if named := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")); named != "" {
+		return named, nil
+	}
+	out, err := ask(ctx, "configure", "get", "region")
+	if err != nil || strings.TrimSpace(out) == "" {
+		return "", refuse("no region is set: say AWS_REGION=, the region of the installation")
+	}
+	return strings.TrimSpace(out), nil
 }
 
 func signIn(ctx context.Context) (aws.CredentialsProvider, error) {

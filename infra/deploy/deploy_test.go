@@ -18,9 +18,13 @@ import (
 )
 
 // account has one stack, of one template; none where that is "".
-type account struct{ template string }
+type account struct {
+	template string
+	// then takes its place when it was read once.
+	then string
+}
 
-func (a account) DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
+func (a *account) DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
 	if a.template == "" {
 		return nil, &smithy.GenericAPIError{Code: "ValidationError", Message: "Stack with id gatewright-dev does not exist"}
 	}
@@ -28,11 +32,15 @@ func (a account) DescribeStacks(context.Context, *cloudformation.DescribeStacksI
 	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: types.StackStatusUpdateComplete}}}, nil
 }
 
-func (a account) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
-	return &cloudformation.GetTemplateOutput{TemplateBody: &a.template}, nil
+func (a *account) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
+	text := a.template
+	if a.then != "" {
+		a.template = a.then
+	}
+	return &cloudformation.GetTemplateOutput{TemplateBody: &text}, nil
 }
 
-func (a account) ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
+func (a *account) ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
 	return nil, errors.New("nothing is nested")
 }
 
@@ -42,10 +50,16 @@ const (
 	serving = `{"Resources": {"S": {"Type": "AWS::ECS::Service"}}}`
 )
 
+// certified has a domain with a certificate of a region.
+func certified(region string) string {
+	return `{"Resources": {"D": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"RegionalCertificateArn": "arn:aws:acm:` + region + `:000000000000:certificate/c"}}}}`
+}
+
 // TestNothingIsDeployedWithoutAYes, or without the name of what goes.
 func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		installed, made string
+		then            string // what is installed once that was read
 		yes, terminal   bool
 		answer          string
 		remove          string
@@ -75,12 +89,17 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		"no difference":                   {installed: with, made: with, yes: true, fails: "diff", did: "synth diff", says: "show the difference"},
 		"no images":                       {installed: serving, made: serving, yes: true, fails: "images", did: "synth diff images", says: "upload the images"},
 		"it goes wrong":                   {installed: with, made: with, yes: true, fails: "deploy", did: "synth diff deploy", says: "deploy gatewright-dev"},
+		"somebody else has deployed":      {installed: without, made: without, then: with, terminal: true, answer: "yes\n", did: "synth diff", code: errRefused, says: "somebody has deployed meanwhile"},
+		"while images were uploaded":      {installed: serving, made: serving, then: with, yes: true, did: "synth diff images", code: errRefused, says: "gatewright-dev is another than the one that was shown"},
+		"a certificate of this region":    {installed: with, made: certified("eu-west-1"), remove: "waf", yes: true, did: "synth diff deploy"},
+		"a certificate of another region": {installed: with, made: certified("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "certificateArn is of us-east-1, and the installation's region is eu-west-1"},
 		"what is there cannot be read":    {installed: "broken", made: with, yes: true, did: "synth", says: "it is no JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var did []string
 			var out bytes.Buffer
 			dir := t.TempDir()
+			there := &account{tt.installed, tt.then}
 			do := func(what string) error {
 				did = append(did, what)
 				if tt.fails == what {
@@ -91,7 +110,8 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 			d := deployment{
 				stage: "dev", wanted: strings.Fields(strings.ReplaceAll(tt.remove, ",", " ")), yes: tt.yes, terminal: tt.terminal, in: strings.NewReader(tt.answer), out: &out,
 				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
-				aws:    func(context.Context) (removals.CloudFormation, error) { return account{tt.installed}, nil },
+				aws:    func(context.Context) (removals.CloudFormation, error) { return there, nil },
+				region: func(context.Context) (string, error) { return "eu-west-1", nil },
 				images: func(context.Context) error { return do("images") },
 				cdk: func(_ context.Context, args ...string) error {
 					// What was looked at is what is shown and deployed: the folder of the templates, and the app no second time.

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,12 +62,14 @@ type deployment struct {
 	cdk    func(ctx context.Context, args ...string) error
 	images func(ctx context.Context) error
 	aws    func(ctx context.Context) (removals.CloudFormation, error)
+	// region is the installation's.
+	region func(ctx context.Context) (string, error)
 }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect}
+	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect, region: region}
 	cdk := flags.String("cdk", "", "the CDK's command line")
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
@@ -109,7 +112,11 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.guard(ctx, planned); err != nil {
+	if err := d.inRegion(ctx, planned); err != nil {
+		return err
+	}
+	shown, err := d.guard(ctx, planned)
+	if err != nil {
 		return err
 	}
 	if err := d.cdk(ctx, "diff", "--app", d.output); err != nil {
@@ -123,6 +130,9 @@ func (d deployment) deploy(ctx context.Context) error {
 			return fmt.Errorf("upload the images of services: %w", err)
 		}
 	}
+	if err := d.unchanged(ctx, shown); err != nil {
+		return err
+	}
 	if err := d.cdk(ctx, "deploy", "--app", d.output, "--all", "--require-approval", "never"); err != nil {
 		return fmt.Errorf("deploy %s: %w", d.stack(), err)
 	}
@@ -131,22 +141,70 @@ func (d deployment) deploy(ctx context.Context) error {
 
 func (d deployment) stack() string { return "gatewright-" + d.stage }
 
-// guard refuses what would remove more than is wanted.
-func (d deployment) guard(ctx context.Context, planned removals.Stack) error {
+// deployed is what AWS has now.
+func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
 	of, err := d.aws(ctx)
 	if err != nil {
-		return err
+		return removals.Stack{}, err
 	}
 	deployed, err := removals.Deployed(ctx, of, d.stack())
 	if errors.Is(err, removals.ErrBusy) {
-		return refusal(err.Error())
+		return deployed, refusal(err.Error())
 	}
+	return deployed, err
+}
+
+// unchanged refuses to deploy over something else than what was shown: somebody else has deployed while this question waited for its answer, and
+// what they have added would go.
+func (d deployment) unchanged(ctx context.Context, shown removals.Stack) error {
+	now, err := d.deployed(ctx)
 	if err != nil {
 		return err
 	}
+	if !reflect.DeepEqual(now, shown) {
+		return refuse("%s is another than the one that was shown: somebody has deployed meanwhile; look again", d.stack())
+	}
+	return nil
+}
+
+// inRegion refuses a certificate of another region than the installation's: API Gateway does, when half of it is made.
+func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error {
+	var there []string
+	for _, template := range planned.Templates {
+		for _, r := range template.Resources {
+			arn, _ := r.Properties["RegionalCertificateArn"].(string)
+			if parts := strings.Split(arn, ":"); len(parts) > regionOfARN {
+				there = append(there, parts[regionOfARN])
+			}
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	here, err := d.region(ctx)
+	if err != nil {
+		return err
+	}
+	for _, region := range there {
+		if region != here {
+			return refuse("certificateArn is of %s, and the installation's region is %s: ask ACM for one there, or set AWS_REGION", region, here)
+		}
+	}
+	return nil
+}
+
+// regionOfARN is the place of the region in an ARN.
+const regionOfARN = 3
+
+// guard refuses what would remove more than is wanted, and gives what it has compared with.
+func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals.Stack, error) {
+	deployed, err := d.deployed(ctx)
+	if err != nil {
+		return deployed, err
+	}
 	all := removals.Of(deployed, planned)
 	if lines := removals.Refused(all, d.wanted, path.Join("infra/stages", d.stage+".json")); len(lines) > 0 {
-		return refusal(strings.Join(lines, "\n"))
+		return deployed, refusal(strings.Join(lines, "\n"))
 	}
 	for _, name := range d.wanted {
 		if !slices.ContainsFunc(all, func(r removals.Removal) bool { return r.Name == name }) {
@@ -156,7 +214,7 @@ func (d deployment) guard(ctx context.Context, planned removals.Stack) error {
 	for _, r := range all {
 		_, _ = fmt.Fprintf(d.out, "%s will be removed, as REMOVE=%s says.\n", r.Lost, r.Name)
 	}
-	return nil
+	return deployed, nil
 }
 
 // ask has somebody say yes.

@@ -101,7 +101,7 @@ func Refused(all []Removal, wanted []string, file string) (lines []string) {
 	for _, r := range all {
 		switch {
 		case r.Final:
-			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say in %s what it was made with, or make another stage and move there (docs/aws.md)", r.Lost, file))
+			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say %s in %s as it was made, or make another stage and move there (docs/aws.md)", r.Lost, r.Name, file))
 		case !slices.Contains(wanted, r.Name):
 			lines = append(lines, fmt.Sprintf("%s would be removed: leave %s in %s as it was, or say REMOVE=%s to have it removed", r.Lost, r.Name, file, r.Name))
 		}

@@ -144,7 +144,7 @@ func TestRemovalNeedsItsName(t *testing.T) {
 	for wanted, want := range map[string][]string{
 		"":                             {"the domain name x would be removed: leave apiDomain in infra/stages/dev.json as it was, or say REMOVE=apiDomain", "the key would be another, which AWS does to no installation", "the web ACL would be removed"},
 		"waf":                          {"the domain name x", "the key would be"},
-		"waf apiDomain multiRegionKey": {"the key would be another, which AWS does to no installation: say in infra/stages/dev.json what it was made with"},
+		"waf apiDomain multiRegionKey": {"the key would be another, which AWS does to no installation: say multiRegionKey in infra/stages/dev.json as it was made, or make another stage"},
 		"apiDomai WAF *":               {"the domain name x", "the key would be", "the web ACL"},
 	} {
 		if got := removals.Refused(all, strings.Fields(wanted), file); !slices.EqualFunc(got, want, strings.HasPrefix) {
