@@ -192,9 +192,14 @@ func (r *restoring) deployHello(ctx context.Context) error {
 		return err
 	}
 	_ = answer.Body.Close()
+	return r.built(ctx, source.DeploymentID)
+}
+
+// built waits until a build of the sample has ended well.
+func (r *restoring) built(ctx context.Context, id string) error {
 	var status struct{ Status, URL string }
-	err = until(ctx, time.Minute, "the sample's build ends", func() (bool, error) {
-		err := r.must(ctx, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+source.DeploymentID, "", &status)
+	err := until(ctx, time.Minute, "the sample's build ends", func() (bool, error) {
+		err := r.must(ctx, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+id, "", &status)
 		return status.Status != "" && status.Status != "IN_PROGRESS", err
 	})
 	if err != nil || status.Status != "SUCCESS" {

@@ -278,13 +278,11 @@ func (r *restoring) check(ctx context.Context) error {
 		return err
 	}
 	// A durable operation begins by the stream: the deployment is built again from the source that came back.
-	if err := r.must(ctx, http.MethodPost, "/v1/deployments/"+r.name+"/deploy", "", nil); err != nil {
+	var again struct{ DeploymentID string }
+	if err := r.must(ctx, http.MethodPost, "/v1/deployments/"+r.name+"/deploy", "", &again); err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, "the operations end", func() (bool, error) {
-		n, err := r.due(ctx)
-		return n == 0, err
-	}); err != nil {
+	if err := r.built(ctx, again.DeploymentID); err != nil {
 		return err
 	}
 	f, err := r.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: aws.String("gatewright-" + stage + "-accounts")})
@@ -292,19 +290,6 @@ func (r *restoring) check(ctx context.Context) error {
 		return fmt.Errorf("a function is still closed (%w)", err)
 	}
 	return r.settled(ctx, r.out.Table)
-}
-
-// due counts what waits to be done.
-func (r *restoring) due(ctx context.Context) (n int, err error) {
-	err = store.EachItem(ctx, r.tables, r.out.Table, nil, func(item store.Item) error {
-		if strings.HasPrefix(store.KeyOf(item).PK, "operation#") {
-			if _, _, waits := store.DueIndex.Entry(item); waits {
-				n++
-			}
-		}
-		return nil
-	})
-	return n, err
 }
 
 // settled compares a restored table's settings with those of the stack's own.

@@ -32,9 +32,7 @@ func undo(versions []version, from, to time.Time) (markers []string) {
 		switch {
 		case v.marker && v.on.Before(from):
 			return nil // it was gone by then
-		case v.marker:
-			markers = append(markers, v.id)
-		case !v.on.After(to):
+		case !v.marker && !v.on.After(to):
 			return above(versions)
 		}
 	}

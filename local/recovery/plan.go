@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
-	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
 // plan is what will be done.
@@ -211,6 +210,13 @@ func (w *work) describe(ctx context.Context, table string) (*types.TableDescript
 	return out.Table, nil
 }
 
+// The states of a KMS key, as KMS calls them.
+const (
+	keyEnabled         = "Enabled"
+	keyPendingDeletion = "PendingDeletion"
+	keyDisabled        = "Disabled"
+)
+
 // keyStands refuses what could never be opened: all secrets, and what keys are known by, are
 // under the root key, which this KMS key wraps.
 func (w *work) keyStands(ctx context.Context, id string) error {
@@ -222,12 +228,12 @@ func (w *work) keyStands(ctx context.Context, id string) error {
 		return fmt.Errorf("look at the KMS key %s: %w", id, err)
 	}
 	switch k := out.KeyMetadata; k.KeyState {
-	case kmstypes.KeyStateEnabled:
+	case keyEnabled:
 		return nil
-	case kmstypes.KeyStatePendingDeletion:
+	case keyPendingDeletion:
 		return fmt.Errorf("KMS deletes the key %s on %s, and nothing of the installation opens without it: `aws kms cancel-key-deletion --key-id %s`, and `aws kms enable-key --key-id %s`",
 			id, aws.ToTime(k.DeletionDate).UTC().Format(time.RFC3339), id, id)
-	case kmstypes.KeyStateDisabled:
+	case keyDisabled:
 		return fmt.Errorf("the KMS key %s is disabled, and nothing of the installation opens without it: `aws kms enable-key --key-id %s`", id, id)
 	default:
 		return fmt.Errorf("the KMS key %s cannot be used: its state is %s", id, k.KeyState)
@@ -264,10 +270,10 @@ func (w *work) tell(p plan) {
 		w.say("- a table %s is restored %s, with stream, expiry, point-in-time recovery and protection", p.target, how)
 	}
 	w.say("- what was deleted from the bucket %s since then comes back", p.stack.bucket)
-	switch {
-	case w.revived == revoke:
+	switch w.revived {
+	case revoke:
 		w.say("- keys and tokens that had ended since then are revoked again")
-	case w.revived == keep:
+	case keep:
 		w.say("- keys and tokens that had ended since then open it again")
 	default:
 		w.say("- keys and tokens that had ended since then are listed, for you to say what becomes of them")

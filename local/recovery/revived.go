@@ -103,25 +103,30 @@ const (
 // revoke ends a credential of an account, by what ends it in the API. One that is gone is well.
 func (w *work) revoke(ctx context.Context, parts installation.Parts, c credential, account string) error {
 	owner := auth.Owner{AccountID: c.accountID, Account: account, Viewer: auth.Principal{AccountID: c.accountID, AccountName: account, Permissions: auth.Full()}}
-	as := func(action audit.Action) context.Context {
-		return audit.With(ctx, &audit.Request{
-			AccountID: c.accountID, Action: action, Actor: audit.Actor{Sub: "installation", Type: "service"},
-			RequestID: parts.IDs.UUID(), Time: parts.Now(),
-		})
+	r := audit.Request{AccountID: c.accountID, Actor: audit.Actor{Sub: "installation", Type: "service"}, RequestID: parts.IDs.UUID(), Time: parts.Now()}
+	later := c.until != nil && c.until.After(w.now())
+	switch {
+	case c.kind == tunnelToken:
+		r.Action = rotatesToken
+	case later:
+		r.Action = changesKey
+	default:
+		r.Action = deletesKey
 	}
+	ctx = audit.With(ctx, &r)
 	var err error
 	switch c.kind {
 	case accountKey:
 		err = accounts.Open(parts).RevokeKey(ctx, account, c.id, true)
 	case consumerKey:
 		at := keys.ConsumerAt{BucketAt: keys.BucketAt{Owner: owner, Bucket: c.bucket}, Consumer: c.consumer}
-		if c.until != nil && c.until.After(w.now()) {
-			_, err = keys.Open(parts).UpdateKey(as(changesKey), at, c.id, keys.KeyPatch{ExpiresOn: store.PatchTo(*c.until)})
+		if later {
+			_, err = keys.Open(parts).UpdateKey(ctx, at, c.id, keys.KeyPatch{ExpiresOn: store.PatchTo(*c.until)})
 		} else {
-			err = keys.Open(parts).DeleteKey(as(deletesKey), at, c.id)
+			err = keys.Open(parts).DeleteKey(ctx, at, c.id)
 		}
 	case tunnelToken:
-		_, err = tunnels.Open(parts).Rotate(as(rotatesToken), owner, c.id)
+		_, err = tunnels.Open(parts).Rotate(ctx, owner, c.id)
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.NotFound {
 		return nil // a record of what was being deleted at the moment

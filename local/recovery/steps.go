@@ -135,7 +135,7 @@ func (w *work) lost(restored survey, there map[string]bool) {
 	for _, name := range sortedNames(restored.builds) {
 		for i, b := range restored.builds[name] {
 			artifact, source := there[blob.ArtifactKey(b.Artifact)], there[blob.SourceKey(b.Source)]
-			what := ""
+			var what string
 			switch {
 			case artifact:
 				continue // what is served

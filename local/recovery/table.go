@@ -97,7 +97,8 @@ func (w *work) settle(ctx context.Context, p plan) (*types.TableDescription, err
 	stage := w.stage
 	_, err = w.tables.TagResource(ctx, &dynamodb.TagResourceInput{ResourceArn: d.TableArn, Tags: []types.Tag{
 		{Key: aws.String(restoredTag), Value: aws.String(p.origin())},
-		{Key: aws.String("product"), Value: aws.String("gatewright")}, {Key: aws.String("stage"), Value: &stage},
+		{Key: aws.String("product"), Value: aws.String("gatewright")},
+		{Key: aws.String("stage"), Value: &stage},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("tag the table %s: %w", p.target, err)
