@@ -64,7 +64,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -308,6 +308,11 @@ operations: export OPERATION_ID = $(RESUME)
 operations: ## list the durable operations of an installation that have not ended, or resume one: [RESUME=kop_…] [STAGE=dev]
 	$(call asks_aws,go run ./local operation list)
 	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
+		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+
+rotate-root-key: ## replace the root key of an installation, which takes a day and more, or tell how far that is: [STATUS=true] [STAGE=dev]
+	$(call asks_aws,go run ./local rotate-root-key)
+	@{ failed=$$(printf '{"do":"%s"}' "$(if $(filter true,$(STATUS)),root-key,rotate-root-key)" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]

@@ -45,6 +45,8 @@ func grantsOf(use api.Use) []grant {
 		return []grant{{"dynamodb:Query", theTable}}
 	case api.QueryDue:
 		return []grant{{"dynamodb:Query", theDueIndex}}
+	case api.ScanTable:
+		return []grant{{"dynamodb:Scan", theTable}}
 	case api.PutItem:
 		return []grant{{"dynamodb:PutItem", theTable}}
 	case api.UpdateItem:

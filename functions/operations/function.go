@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/rotation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
 	"github.com/gatewright/gatewright/shared/trigger"
@@ -35,13 +36,14 @@ var Function = trigger.Function{
 	On: []trigger.Event{
 		{StreamRecords: true, FilterPattern: unowned},
 		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
-		{Invoked: true}, // by who runs the installation: make operations
+		{Invoked: true}, // by who runs the installation: make operations, make rotate-root-key
 	},
 	Uses: []api.Use{
 		api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects,
 		api.ReadSource, api.WriteSource, api.DeleteSource, api.WriteArtifact, api.DeleteArtifact,
 		api.WriteTruststore, api.DeleteTruststore,
+		api.ScanTable, api.MakeRootKey, api.ReadArtifact, // a rotation of the root key
 	},
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,
@@ -60,8 +62,18 @@ func Open(p installation.Parts) (any, error) {
 		return nil, err
 	}
 	reclaim := func(ctx context.Context) error { return allowance.Reclaim(ctx, p.Table, p.Now()) }
-	return Handler(engine, reclaim, p.Log), nil
+	return Handler(engine, durable.Rotation(p), reclaim, p.Log), nil
 }
+
+// Rotation rotates the root key.
+type Rotation interface {
+	// Start begins a rotation.
+	Start(ctx context.Context) (rotation.Status, error)
+	// Status says how far one is.
+	Status(ctx context.Context) (rotation.Status, error)
+}
+
+var _ Rotation = (*rotation.Service)(nil)
 
 // Engine advances operations.
 type Engine interface {
@@ -78,13 +90,13 @@ type Engine interface {
 var _ Engine = (*operation.Engine)(nil)
 
 // errUnknownEvent is the answer to an event that nothing declared sends.
-var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list or to resume")
+var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list or to resume, or about the root key")
 
 // event has the fields that tell the function's kinds of event apart.
 type event struct {
 	Records  []events.DynamoDBEventRecord `json:"Records"`
 	Schedule string                       `json:"schedule"`
-	// Do is what who invokes the function wants: list, or resume the operation ID.
+	// Do is what who invokes the function wants: list, or resume the operation ID; rotate-root-key, or root-key, how far that is.
 	Do string `json:"do"`
 	ID string `json:"id"`
 }
@@ -98,7 +110,7 @@ type listed struct {
 // the stream it answers which records failed; the event source has to be set
 // up for that (ReportBatchItemFailures). The schedule calls reclaim too, first: it is
 // quick, and what waits for it are customers that are refused.
-func Handler(e Engine, reclaim func(context.Context) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
 		if err := json.Unmarshal(payload, &in); err != nil {
@@ -118,18 +130,35 @@ func Handler(e Engine, reclaim func(context.Context) error, log *slog.Logger) fu
 		case in.Do == "resume":
 			r, err := e.Resume(ctx, in.ID)
 			return summaries([]operation.Record{r}, err)
+		case in.Do == "rotate-root-key":
+			return told(keys.Start(ctx))
+		case in.Do == "root-key":
+			return told(keys.Status(ctx))
 		}
 		return nil, errUnknownEvent
 	}
 }
 
+// public is what is public of an error.
+func public(doing string, err error) error {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
+		return errors.New(f.Public)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// told answers how far a rotation is, or what is public of an error.
+func told(s rotation.Status, err error) (any, error) {
+	if err != nil {
+		return nil, public("rotate the root key", err)
+	}
+	return s, nil
+}
+
 // summaries answers operations, or what is public of an error.
 func summaries(found []operation.Record, err error) (any, error) {
-	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
-		return nil, errors.New(f.Public)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("look operations up: %w", err)
+		return nil, public("look operations up", err)
 	}
 	out := listed{Operations: make([]operation.Summary, len(found))}
 	for i, r := range found {

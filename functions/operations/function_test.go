@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/functions/operations"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/rotation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -59,6 +60,31 @@ func (e *engine) Sweep(context.Context) error {
 	return e.swept
 }
 
+// rotating answers as a rotation does, or as one that goes on.
+type rotating struct{ refused error }
+
+func (r *rotating) Start(context.Context) (rotation.Status, error) {
+	return rotation.Status{Number: 1, Other: 2, Stage: "announce"}, r.refused
+}
+
+func (*rotating) Status(context.Context) (rotation.Status, error) {
+	return rotation.Status{Number: 2}, nil
+}
+
+func TestWhoInvokesItRotatesTheRootKey(t *testing.T) {
+	if answer, _, err := call(t, &engine{}, []byte(`{"do":"rotate-root-key"}`)); err != nil || answer != `{"rootKey":1,"otherRootKey":2,"stage":"announce"}` {
+		t.Errorf("the answer is %s, %v", answer, err)
+	}
+	if answer, _, err := call(t, &engine{}, []byte(`{"do":"root-key"}`)); err != nil || answer != `{"rootKey":2}` {
+		t.Errorf("its status is %s, %v", answer, err)
+	}
+	goesOn := &rotating{fault.New(fault.Conflict, "One goes on.").Because(errors.New("the cause"))}
+	_, err := operations.Handler(&engine{}, goesOn, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key"}`))
+	if err == nil || err.Error() != "One goes on." {
+		t.Errorf("a refusal is %v", err)
+	}
+}
+
 func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string, err error) {
 	t.Helper()
 	var lines bytes.Buffer
@@ -66,7 +92,7 @@ func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string
 	if e, ok := e.(*engine); ok {
 		none = e.reclaim
 	}
-	out, err := operations.Handler(e, none, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
+	out, err := operations.Handler(e, &rotating{}, none, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
 	text, encodeErr := json.Marshal(out)
 	if encodeErr != nil {
 		t.Fatal(encodeErr)

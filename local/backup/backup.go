@@ -20,6 +20,7 @@ package backup
 import (
 	"archive/tar"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -39,7 +40,9 @@ import (
 	"github.com/gatewright/gatewright/shared/blob/files"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // Source is what is backed up: a data directory, and what the process that has
@@ -152,8 +155,9 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 		return sum, fmt.Errorf("make a backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
-	key := seal.ExistingFile(filepath.Join(s.Dir, rootkey.Name))
-	if err := rootkey.Check(ctx, key, s.Engine); err != nil {
+	// Before the checkpoint: a rotation takes a key away when nothing is under it any more, and not before.
+	keys := map[string][]byte{}
+	if err := errors.Join(rootkey.Check(ctx, filepath.Join(s.Dir, rootkey.Name), s.Engine), keysNow(ctx, s.Dir, keys)); err != nil {
 		return sum, err
 	}
 	// In this order: every content that the checkpoint names is there, and stays.
@@ -162,30 +166,73 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 	if err := s.Engine.Checkpoint(ctx, work.Path(datadir.Engine)); err != nil {
 		return sum, err
 	}
-	m, err := list(ctx, s, work)
+	if err := keysNow(ctx, s.Dir, keys); err != nil {
+		return sum, err
+	}
+	m, err := list(ctx, s, keys, work)
 	if err != nil {
 		return sum, err
 	}
 	return m.summary(), m.write(ctx, to, func(name string) (io.ReadCloser, error) {
-		if within(datadir.Engine, name) {
+		if within(datadir.Engine, name) || keyName(name) {
 			return os.Open(work.Path(filepath.FromSlash(name)))
 		}
 		return os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
 	})
 }
 
-// list makes the manifest of a checkpoint and what belongs to it.
-func list(ctx context.Context, s Source, work *staging.Folder) (*manifest, error) {
-	m := &manifest{Product: product, Format: format, MadeOn: s.Now().UTC().Truncate(time.Second)}
-	for _, name := range []string{rootkey.Name, datadir.AccountKey} {
-		err := m.add(ctx, name, filepath.Join(s.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) && name == datadir.AccountKey {
-			continue // the next start makes one
+// keyName reports whether a file of a backup is one of root keys.
+func keyName(name string) bool { return name == rootkey.Name || name == rootkey.NextName }
+
+// keysNow reads the root keys that there are, by their checks.
+func keysNow(ctx context.Context, dir string, into map[string][]byte) error {
+	path := filepath.Join(dir, rootkey.Name)
+	for _, file := range []string{path + seal.NextFile, path} {
+		its := seal.ExistingFile(file)
+		key, err := its.Root(ctx)
+		if errors.Is(err, fs.ErrNotExist) && file != path {
+			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
+		}
+		check, err := seal.Check(ctx, its)
+		if err != nil {
+			return err
+		}
+		into[check] = key
+	}
+	return nil
+}
+
+// writeKeys lays the root keys of a checkpoint beside it: that which its engine notes, and while it is rotated the other one. A
+// rotation that begins or ends meanwhile is seen before the checkpoint or after it.
+func writeKeys(ctx context.Context, engine *embedded.Backend, keys map[string][]byte, work *staging.Folder) error {
+	noted, err := rootkey.Noted(engine)
+	if err != nil {
+		return err
+	}
+	status, err := sharedrootkey.InFile(work.Path(rootkey.Name), store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}), time.Now, nil).Status(ctx)
+	if err != nil {
+		return err
+	}
+	for check, key := range keys {
+		name := rootkey.NextName
+		if check == noted {
+			name = rootkey.Name
+		} else if status.Other == 0 && !status.Rotating() {
+			continue
+		}
+		if err := os.WriteFile(work.Path(name), key, fileMode); err != nil {
+			return fmt.Errorf("copy the root key: %w", err)
 		}
 	}
+	return rootkey.Check(ctx, work.Path(rootkey.Name), engine)
+}
+
+// list makes the manifest of a checkpoint and what belongs to it.
+func list(ctx context.Context, s Source, keys map[string][]byte, work *staging.Folder) (*manifest, error) {
+	m := &manifest{Product: product, Format: format, MadeOn: s.Now().UTC().Truncate(time.Second)}
 	folder := work.Path(datadir.Engine)
 	err := filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -204,6 +251,23 @@ func list(ctx context.Context, s Source, work *staging.Folder) (*manifest, error
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true})
 	if err != nil {
 		return nil, err
+	}
+	err = writeKeys(ctx, engine, keys, work)
+	for _, name := range []string{rootkey.Name, rootkey.NextName, datadir.AccountKey} {
+		if err != nil {
+			break
+		}
+		folder := work.Path()
+		if !keyName(name) {
+			folder = s.Dir
+		}
+		err = m.add(ctx, name, filepath.Join(folder, name))
+		if errors.Is(err, fs.ErrNotExist) && name != rootkey.Name {
+			err = nil // the next start makes an account's key; and there is one root key but while it is rotated
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
 	}
 	err = files.Contents(engine, func(digest string, bytes int64) error {
 		m.Files = append(m.Files, entry{path.Join(datadir.Objects, files.ContentPath(digest)), bytes, digest})

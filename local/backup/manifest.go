@@ -79,7 +79,7 @@ func (m *manifest) check() error {
 func (e entry) check() error {
 	var ok bool
 	switch {
-	case e.Name == rootkey.Name:
+	case keyName(e.Name):
 		ok = e.Bytes == seal.KeyBytes
 	case e.Name == datadir.AccountKey:
 		ok = e.Bytes <= maxKeyBytes

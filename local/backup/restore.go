@@ -19,7 +19,6 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
@@ -216,7 +215,7 @@ func verify(ctx context.Context, dir string, m *manifest) (err error) {
 	if err := engine.Verify(); err != nil {
 		return wrong("its store is damaged (%v)", err)
 	}
-	if err := rootkey.Check(ctx, seal.ExistingFile(filepath.Join(dir, rootkey.Name)), engine); err != nil {
+	if err := rootkey.Check(ctx, filepath.Join(dir, rootkey.Name), engine); err != nil {
 		return wrong("its root key is not that of its store")
 	}
 	there := make(map[string]int64, len(m.Files))

@@ -80,9 +80,10 @@ func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error 
 // openFiles opens the objects in the data directory. Clients upload to them at
 // address, which serves them.
 func (b *bucket) openFiles(dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refuse apigateway.Refusal) error {
+	sign := seal.NewHasher(key, "upload")
 	in, err := files.Open(files.Options{
 		Dir: dir.Path(datadir.Objects), Notes: engine, Now: time.Now,
-		Sign: seal.NewHasher(key, "upload").Hash, Address: address, Refuse: refuse.Answer, Log: refuse.Log, Uploaded: b.uploaded.tell,
+		Sign: sign.Hash, Signed: sign.Matches, Address: address, Refuse: refuse.Answer, Log: refuse.Log, Uploaded: b.uploaded.tell,
 	})
 	b.Bucket, b.files = in, in
 	return err

@@ -70,31 +70,31 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	case s.functions != "":
 		return emulate(ctx, s, dir, t, log)
 	}
-	engine, key, err := openEngine(ctx, dir, log, fatal)
+	engine, err := openEngine(ctx, dir, log, fatal)
 	if err != nil {
 		return nil, err
 	}
+	table := store.New(engine, store.Options{Random: rand.Reader, Now: time.Now})
 	return &database{
-		table:  store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}),
+		table:  table,
 		ids:    ids.NewSource(rand.Reader, time.Now),
 		engine: engine,
-		key:    key,
+		key:    rootkey.Source(dir.Path(rootkey.Name), engine, table, time.Now),
 	}, nil
 }
 
 // openEngine opens the engine's files in the data directory, and the root key of
 // what is in them. Nobody opens one alone: what a command stored before there is a
 // key would keep every start from making one.
-func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, seal.KeySource, error) {
+func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path(datadir.Engine), Log: log.With("part", "engine"), Fatal: fatal})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	key, err := rootkey.Open(ctx, dir.Path(rootkey.Name), engine)
-	if err != nil {
-		return nil, nil, errors.Join(err, engine.Close())
+	if _, err := rootkey.Open(ctx, dir.Path(rootkey.Name), engine); err != nil {
+		return nil, errors.Join(err, engine.Close())
 	}
-	return engine, key, nil
+	return engine, nil
 }
 
 // emulate starts a DynamoDB, which functions in processes of their own can reach.

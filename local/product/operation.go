@@ -115,7 +115,12 @@ func accountNames(ctx context.Context, s *accounts.Service, found []operation.Re
 // operations are those of the installation, of which none is run: their tasks may
 // want what is not there, such as the bucket.
 func (d *database) operations() (*operation.Engine, error) {
-	return durable.Engine(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return durable.Engine(d.parts())
+}
+
+// parts are as many as what looks at operations, and begins them, needs.
+func (d *database) parts() installation.Parts {
+	return installation.Parts{Table: d.table, IDs: d.ids, Key: d.key, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
 // printOperations prints a table for people, one line an operation.

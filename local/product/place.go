@@ -26,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/store/stream"
 )
 
@@ -136,32 +137,37 @@ func (a administration) atEndpoints(ctx context.Context, s settings, command str
 	if err := p.bucket.Create(ctx); err != nil {
 		return elsewhere(err, config.VarS3Endpoint)
 	}
-	p.name, p.dir, p.keeper = "the table at "+s.dynamoDB, dir, keyFile{dir}
+	p.name, p.dir, p.keeper = "the table at "+s.dynamoDB, dir, keyFile{dir, p.table}
 	return do(p)
 }
 
-// keyFile is the root key in a data directory.
-type keyFile struct{ dir *datadir.Dir }
+// keyFile is the root key in a data directory, of a table elsewhere.
+type keyFile struct {
+	dir   *datadir.Dir
+	table *store.Table
+}
 
 var _ transfer.Keeper = keyFile{}
 
 // Root implements transfer.Keeper.
-func (k keyFile) Root(ctx context.Context) ([]byte, error) {
-	return seal.ExistingFile(k.dir.Path(rootkey.Name)).Root(ctx)
+func (k keyFile) Root(ctx context.Context) (sharedrootkey.Moved, error) {
+	return sharedrootkey.ExistingInFile(ctx, k.dir.Path(rootkey.Name), k.table)
 }
 
 // Adopt implements transfer.Keeper. The file is there before anything is sealed under it.
-func (k keyFile) Adopt(ctx context.Context, root []byte) ([]store.Write, error) {
-	there, err := k.Root(ctx)
+func (k keyFile) Adopt(ctx context.Context, root sharedrootkey.Moved) ([]store.Write, error) {
+	path := k.dir.Path(rootkey.Name)
+	there, err := seal.ExistingFile(path).Root(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, k.dir.Write(rootkey.Name, root)
-	case err != nil:
-		return nil, err
-	case subtle.ConstantTimeCompare(there, root) != 1:
-		return nil, fmt.Errorf("%s is of another installation: name another directory in %s", k.dir.Path(rootkey.Name), config.VarDataDir)
+		err = k.dir.Write(rootkey.Name, root.Key)
+	case err == nil && subtle.ConstantTimeCompare(there, root.Key) != 1:
+		err = fmt.Errorf("%s is of another installation: name another directory in %s", path, config.VarDataDir)
 	}
-	return nil, nil
+	if err != nil {
+		return nil, err
+	}
+	return sharedrootkey.AdoptInFile(ctx, path, root, time.Now)
 }
 
 // turns says when an item is imported: what the functions of an installation act on comes last.

@@ -33,6 +33,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
 	"github.com/gatewright/gatewright/shared/zone"
@@ -153,7 +154,7 @@ func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, 
 	if o.database.key != nil {
 		return o.database.key, nil
 	}
-	key := seal.OpenFile(c.KeyFile)
+	key := sharedrootkey.InFile(c.KeyFile, o.database.table, time.Now, nil)
 	_, err := key.Root(ctx)
 	return key, err
 }
@@ -162,9 +163,10 @@ func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, 
 // if the database has none.
 func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log *slog.Logger, fatal func(error)) (key seal.KeySource, err error) {
 	if o.notes, key = o.database.engine, o.database.key; o.notes == nil {
-		if o.notes, key, err = openEngine(ctx, o.dir, log, fatal); err != nil {
+		if o.notes, err = openEngine(ctx, o.dir, log, fatal); err != nil {
 			return nil, err
 		}
+		key = rootkey.Source(o.dir.Path(rootkey.Name), o.notes, o.database.table, time.Now)
 	}
 	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, uploadsAt(c, served)),
 		apigateway.Refusal{IDs: o.database.ids, Now: time.Now, Log: log})

@@ -2,6 +2,7 @@ package product
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,9 @@ import (
 	"github.com/gatewright/gatewright/local/transfer"
 	"github.com/gatewright/gatewright/shared/blob/files"
 	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 func exportDataCommand(a administration) *cobra.Command {
@@ -84,11 +86,8 @@ func export(cmd *cobra.Command, as, at typed, dir string, write func(io.Writer) 
 
 // export writes what a data directory has, as it is at one moment, while the product runs or not.
 func (d *database) export(ctx context.Context, keyFile string, to io.Writer) (sum transfer.Summary, err error) {
-	root, err := seal.ExistingFile(d.dir.Path(rootkey.Name)).Root(ctx)
-	if err != nil {
-		return sum, err
-	}
-	if err := rootkey.Check(ctx, d.key, d.engine); err != nil {
+	path := d.dir.Path(rootkey.Name)
+	if err := rootkey.Check(ctx, path, d.engine); err != nil {
 		return sum, err
 	}
 	work, err := staging.Open(d.dir.Path("export"))
@@ -107,6 +106,10 @@ func (d *database) export(ctx context.Context, keyFile string, to io.Writer) (su
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, copied.Close()) }()
+	root, err := sharedrootkey.ExistingInFile(ctx, path, store.New(copied, store.Options{Random: rand.Reader, Now: time.Now}))
+	if err != nil {
+		return sum, err
+	}
 	accountKey, err := accountKeyOf(d.dir)
 	if err != nil {
 		return sum, err

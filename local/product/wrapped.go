@@ -32,7 +32,7 @@ func wrappedIn(sdk aws.Config, keyID string, table *store.Table) *wrappedKey {
 }
 
 // Root implements transfer.Keeper.
-func (k *wrappedKey) Root(ctx context.Context) ([]byte, error) {
+func (k *wrappedKey) Root(ctx context.Context) (rootkey.Moved, error) {
 	root, err := rootkey.Existing(ctx, k.client, k.keyID, k.table)
 	return root, k.explained(err)
 }
@@ -52,7 +52,7 @@ func (k *wrappedKey) explained(err error) error {
 }
 
 // Adopt implements transfer.Keeper.
-func (k *wrappedKey) Adopt(ctx context.Context, root []byte) ([]store.Write, error) {
+func (k *wrappedKey) Adopt(ctx context.Context, root rootkey.Moved) ([]store.Write, error) {
 	w, replaces, err := rootkey.Adopt(ctx, k.client, k.keyID, k.table, root, time.Now)
 	k.replaced = replaces
 	return []store.Write{w}, k.explained(err)

@@ -14,13 +14,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
-// Name is the key's file in a data directory.
-const Name = "root.key"
+// Name is the key's file in a data directory, NextName that of the next one, while the root key is rotated.
+const (
+	Name     = "root.key"
+	NextName = Name + seal.NextFile
+)
 
 // Engine is where the data lies that the key belongs to.
 type Engine interface {
@@ -57,15 +64,46 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known != nil {
-		return key, Check(ctx, key, engine)
+	hash, err := seal.Check(ctx, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case known == nil:
+		// On disk before anything is sealed.
+		return key, engine.SetNotes(map[string][]byte{checkNote: []byte(hash)})
+	case string(known) == hash:
+		return key, nil
 	}
-	hash, err := hashOf(ctx, key)
-	if err != nil {
+	// A rotation ends in two steps: the note, and the file.
+	if err := Check(ctx, path, engine); err != nil {
 		return nil, err
 	}
-	// On disk before anything is sealed.
-	return key, engine.SetNotes(map[string][]byte{checkNote: []byte(hash)})
+	return key, seal.OpenFiles(path).Settle(ctx, known)
+}
+
+// Source gives the root keys at path of what was opened by Open: two while they are rotated.
+func Source(path string, engine Engine, table *store.Table, now func() time.Time) *sharedrootkey.Source {
+	return sharedrootkey.InFile(path, table, now, func(check string) error {
+		return engine.SetNotes(map[string][]byte{checkNote: []byte(check)})
+	})
+}
+
+// Noted gives the check (seal.Check) of the key that an engine holds to be the one in the key file, "" for none.
+func Noted(engine Notes) (string, error) {
+	known, err := engine.Note(checkNote)
+	return string(known), err
+}
+
+// Files are the files of the root keys that there are at path: that one, and while it is rotated the next one.
+func Files(path string) ([]string, error) {
+	out := []string{path}
+	switch _, err := os.Lstat(path + seal.NextFile); {
+	case err == nil:
+		out = append(out, path+seal.NextFile)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return out, nil
 }
 
 // Notes are those of an engine.
@@ -73,20 +111,25 @@ type Notes interface {
 	Note(key string) ([]byte, error)
 }
 
-// Check refuses a key that is not the one of an engine that Open has opened. It
+// Check refuses key files of which none is that of an engine that Open has opened. It
 // changes nothing.
-func Check(ctx context.Context, key seal.KeySource, engine Notes) error {
-	hash, err := hashOf(ctx, key)
+func Check(ctx context.Context, path string, engine Notes) error {
+	known, err := engine.Note(checkNote)
 	if err != nil {
 		return err
 	}
-	known, err := engine.Note(checkNote)
-	if err == nil && string(known) != hash {
-		err = errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key back, or restore a backup, which holds both, into another data directory")
+	files, err := Files(path)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func hashOf(ctx context.Context, key seal.KeySource) (string, error) {
-	return seal.NewHasher(key, "root-key").Hash(ctx, "the key of this data")
+	for _, file := range files {
+		hash, err := seal.Check(ctx, seal.ExistingFile(file))
+		if err != nil {
+			return err
+		}
+		if string(known) == hash {
+			return nil
+		}
+	}
+	return errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key back, or restore a backup, which holds both, into another data directory")
 }

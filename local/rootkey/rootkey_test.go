@@ -112,8 +112,9 @@ func TestForeignKeyOverDataIsRefused(t *testing.T) {
 
 // Data that no key was ever noted beside has none that is right.
 func TestCheckNeedsANote(t *testing.T) {
-	key := seal.OpenFile(filepath.Join(t.TempDir(), rootkey.Name))
-	if err := rootkey.Check(t.Context(), key, engine(t)); err == nil {
+	path := filepath.Join(t.TempDir(), rootkey.Name)
+	root(t, seal.OpenFile(path))
+	if err := rootkey.Check(t.Context(), path, engine(t)); err == nil {
 		t.Error("any key is right")
 	}
 }

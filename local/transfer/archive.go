@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // ErrNotWhole is what an import answers for a file that is no export, not all of one, or sealed
@@ -40,7 +41,7 @@ type archive struct {
 	// id tells it apart from all others: the digest of the file.
 	id         string
 	sum        Summary
-	root       []byte
+	root       rootkey.Moved
 	accountKey []byte
 }
 
@@ -165,13 +166,26 @@ func (r *reading) all() error {
 	if err != nil {
 		return err
 	}
-	if r.root, err = r.small(h, rootName); err != nil {
+	r.root = rootkey.Moved{Number: 1}
+	if r.root.Key, err = r.small(h, rootName); err != nil {
 		return err
 	}
-	if err := validRoot(r.root); err != nil {
+	if h, err = r.next(); err == nil && h.Name == lineageName {
+		var raw []byte
+		if raw, err = r.small(h, lineageName); err == nil {
+			err = json.Unmarshal(raw, &r.root)
+		}
+		if err == nil {
+			h, err = r.next()
+		}
+	}
+	if err != nil {
 		return err
 	}
-	if h, err = r.next(); err == nil && h.Name == accountKeyName {
+	if err := r.root.Check(); err != nil {
+		return fmt.Errorf("its root key is none: %w", err)
+	}
+	if h.Name == accountKeyName {
 		if r.accountKey, err = r.small(h, accountKeyName); err == nil {
 			h, err = r.next()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/blob/files"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // newData is the data directory to be, in the folder where it is made.
@@ -52,7 +53,7 @@ func (a *archive) fillFolder(ctx context.Context, dir string) (err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if err := writeNew(filepath.Join(dir, rootkey.Name), a.root); err != nil {
+	if err := writeNew(filepath.Join(dir, rootkey.Name), a.root.Key); err != nil {
 		return err
 	}
 	if a.accountKey != nil {
@@ -73,7 +74,15 @@ func (a *archive) fillFolder(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	f := &filling{archive: a, table: store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}), put: func(ctx context.Context, o blob.Object, body io.Reader) error {
+	table := store.New(engine, store.Options{Random: rand.Reader, Now: time.Now})
+	lineage, err := sharedrootkey.AdoptInFile(ctx, filepath.Join(dir, rootkey.Name), a.root, time.Now)
+	if err == nil {
+		err = table.Commit(ctx, lineage...)
+	}
+	if err != nil {
+		return err
+	}
+	f := &filling{archive: a, table: table, put: func(ctx context.Context, o blob.Object, body io.Reader) error {
 		return objects.Import(ctx, o, body)
 	}}
 	return f.fill(ctx)

@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // Source is what is exported.
@@ -26,7 +27,7 @@ type Source struct {
 	Items   Items
 	Objects Objects
 	// Root is the root key.
-	Root []byte
+	Root rootkey.Moved
 	// AccountKey is the text of the first account's key, nil where it is not known.
 	AccountKey []byte
 	// Moving says that Items and Objects are of no one moment: they are then read a second
@@ -44,7 +45,7 @@ func Write(ctx context.Context, s Source, keyFile string, to io.Writer) (sum Sum
 	if err != nil {
 		return sum, err
 	}
-	if err := validRoot(s.Root); err != nil {
+	if err := s.Root.Check(); err != nil {
 		return sum, err
 	}
 	sealed, err := age.Encrypt(to, identity.Recipient())
@@ -89,7 +90,10 @@ func (e *exporter) write(ctx context.Context) error {
 func (e *exporter) writeHead(context.Context) error {
 	err := e.writeJSON(manifestName, manifest{Product: product, Format: format, MadeOn: e.on})
 	if err == nil {
-		err = e.writeFile(rootName, e.Root)
+		err = e.writeFile(rootName, e.Root.Key)
+	}
+	if err == nil && e.Root.Number > 1 { // earlier versions refuse it, which would know no key by it
+		err = e.writeJSON(lineageName, e.Root)
 	}
 	if err == nil && e.AccountKey != nil {
 		err = e.writeFile(accountKeyName, e.AccountKey)

@@ -301,7 +301,7 @@ func TestExportThatFailsPassesForNone(t *testing.T) {
 		t.Errorf("a table that cannot be read is answered with %v", err)
 	}
 	s = w.source()
-	s.Root = nil
+	s.Root.Key = nil
 	if _, err := transfer.Write(t.Context(), s, key, io.Discard); err == nil {
 		t.Error("there is an export without a root key")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // Remote is a table and a bucket that an export is imported into: those of an installation that
@@ -43,9 +44,9 @@ var _ Bucket = (*blob.Bucket)(nil)
 type Keeper interface {
 	// Adopt makes root the target's root key, with the writes that it answers. It is called once
 	// the target was found empty.
-	Adopt(ctx context.Context, root []byte) ([]store.Write, error)
+	Adopt(ctx context.Context, root rootkey.Moved) ([]store.Write, error)
 	// Root gives the key that the target has.
-	Root(ctx context.Context) ([]byte, error)
+	Root(ctx context.Context) (rootkey.Moved, error)
 }
 
 // ErrNotEmpty is what an import answers for a target that holds data, which stay.
@@ -112,7 +113,7 @@ func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
 	if err != nil {
 		return fmt.Errorf("read the root key of %s: %w", r.Name, err)
 	}
-	if !bytes.Equal(root, a.root) {
+	if !bytes.Equal(root.Key, a.root.Key) {
 		return fmt.Errorf("%s has another root key than the import was begun with: empty the table and the bucket, and import again", r.Name)
 	}
 	return nil

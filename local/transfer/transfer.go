@@ -4,7 +4,7 @@
 //
 // The file is a tar archive, compressed by zstd and sealed by age (https://age-encryption.org/v1)
 // under a key of its own, which the operator carries apart from it. In the archive come, in
-// this order: a manifest; the root key; the first account's key, where it is known; the items of
+// this order: a manifest; the root key, and what it has of those before it where it was rotated; the first account's key, where it is known; the items of
 // the table as DynamoDB writes them in JSON, some thousand a file; the objects, with their ETags;
 // and an end, with the numbers of both. All of it is authenticated: a file that was cut, changed
 // or sealed under another key imports nothing.
@@ -37,7 +37,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/store/stream"
@@ -53,6 +52,7 @@ const (
 const (
 	manifestName   = "manifest.json"
 	rootName       = "root.key"
+	lineageName    = "root-key.json"
 	accountKeyName = "account-key"
 	itemsPrefix    = "items/"
 	objectsPrefix  = "objects/"
@@ -164,11 +164,4 @@ func decode(line []byte) (store.Item, error) {
 		return nil, errors.New("an item is of another installation's place")
 	}
 	return item, nil
-}
-
-func validRoot(root []byte) error {
-	if len(root) != seal.KeyBytes {
-		return fmt.Errorf("its root key has %d bytes, not %d", len(root), seal.KeyBytes)
-	}
-	return nil
 }

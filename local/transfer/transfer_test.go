@@ -27,6 +27,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 	"github.com/gatewright/gatewright/shared/store/memory"
+	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -111,7 +112,7 @@ func (w *world) put(t *testing.T, items ...store.Item) {
 }
 
 func (w *world) source() transfer.Source {
-	return transfer.Source{Items: itemsOf(w.table), Objects: w.objects, Root: root, AccountKey: []byte("gwa_key\n"), Now: clock}
+	return transfer.Source{Items: itemsOf(w.table), Objects: w.objects, Root: first(root), AccountKey: []byte("gwa_key\n"), Now: clock}
 }
 
 // export writes one with a key of its own.
@@ -135,17 +136,19 @@ func export(t *testing.T, s transfer.Source) (file, key string) {
 	return file, key
 }
 
+func first(key []byte) sharedrootkey.Moved { return sharedrootkey.Moved{Number: 1, Key: key} }
+
 // keeper keeps a root key in memory, with a record in the table.
 type keeper struct {
 	root    []byte
 	refuses error
 }
 
-func (k *keeper) Root(context.Context) ([]byte, error) { return k.root, nil }
+func (k *keeper) Root(context.Context) (sharedrootkey.Moved, error) { return first(k.root), nil }
 
-func (k *keeper) Adopt(_ context.Context, root []byte) ([]store.Write, error) {
+func (k *keeper) Adopt(_ context.Context, root sharedrootkey.Moved) ([]store.Write, error) {
 	if k.refuses == nil {
-		k.root = slices.Clone(root)
+		k.root = slices.Clone(root.Key)
 	}
 	return nil, k.refuses
 }
@@ -266,7 +269,7 @@ func TestEverythingMovesThereAndBack(t *testing.T) {
 		t.Errorf("in the directory: %s", diff)
 	}
 
-	file, key = export(t, transfer.Source{Items: d.engine.EachItem, Objects: d.objects, Root: root, Now: clock})
+	file, key = export(t, transfer.Source{Items: d.engine.EachItem, Objects: d.objects, Root: first(root), Now: clock})
 	back, k := empty(), &keeper{}
 	if _, err := transfer.Import(t.Context(), file, key, remote(t, back, back.table, k)); err != nil {
 		t.Fatal(err)
@@ -387,7 +390,7 @@ func TestSealedValuesOpenAfterTheMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := seal.NewHasher(before, "account-key").Hash(t.Context(), "gwa_1")
+	hash, err := seal.NewHasher(before, "consumer-key").Hash(t.Context(), "gwa_1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +402,7 @@ func TestSealedValuesOpenAfterTheMove(t *testing.T) {
 	}
 	d := opened(t, dir)
 	after := seal.ExistingFile(filepath.Join(dir, rootkey.Name))
-	known, err := seal.NewHasher(after, "account-key").Hash(t.Context(), "gwa_1")
+	known, err := seal.NewHasher(after, "consumer-key").Hash(t.Context(), "gwa_1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,10 +127,12 @@ const (
 	BatchGetItem Use = "table: get items"
 	Query        Use = "table: query"
 	QueryDue     Use = "table: query the due index"
-	PutItem      Use = "table: put an item"
-	UpdateItem   Use = "table: update an item"
-	DeleteItem   Use = "table: delete an item"
-	CheckItem    Use = "table: check an item"
+	// ScanTable is reading all of the table, which the renewal under another root key does and no request.
+	ScanTable  Use = "table: scan"
+	PutItem    Use = "table: put an item"
+	UpdateItem Use = "table: update an item"
+	DeleteItem Use = "table: delete an item"
+	CheckItem  Use = "table: check an item"
 	// RootKey is unwrapping the installation's root key, to seal, open or hash;
 	// MakeRootKey is to make it where there is none yet.
 	RootKey       Use = "key: unwrap the root key"

@@ -191,6 +191,12 @@ func (p *repetition) sealContext(part int) string {
 	return fmt.Sprintf("answer/%s/%d", p.partition, part)
 }
 
+// same reports whether a hash is that of the request, under a root key that there is.
+func (p *repetition) same(ctx context.Context, request string) bool {
+	same, err := p.s.requests.Matches(ctx, p.earlier, request)
+	return err == nil && same
+}
+
 // kept gives the answer that is kept of the request, nil for none. Faults:
 // Conflict for one that is still being carried out, Unprocessable for another
 // request of the same key.
@@ -207,7 +213,7 @@ func (p *repetition) kept(ctx context.Context) (*draft, error) {
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("read a kept answer: %w", err)
-		case a.Request != p.request && a.Request != p.earlier:
+		case a.Request != p.request && a.Request != p.earlier && !p.same(ctx, a.Request):
 			return nil, errAnotherRequest
 		case a.Parts == 0 && a.Try == p.try:
 			return nil, nil

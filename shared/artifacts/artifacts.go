@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/seal"
 )
 
 // maxBytes is the largest sealed artifact that is read.
@@ -140,6 +141,46 @@ func (s *Store) Get(ctx context.Context, name string) (*project.Artifact, error)
 		return nil, fmt.Errorf("open an artifact: %w", err)
 	}
 	return project.Decode(data)
+}
+
+// Renewer is a Sealer that renews what was sealed under another root key.
+type Renewer interface {
+	Renew(ctx context.Context, sealed []byte, context string) (renewed []byte, other bool, err error)
+}
+
+// Prefix is where artifacts are in the bucket.
+func Prefix() string { return blob.ArtifactKey("") }
+
+// Renew stores the artifact at a key of the bucket again where it is sealed under another root key than the one that writes. needed says
+// whether the artifact of a name is in use still: one whose deployment was deleted meanwhile is deleted with it. Not ok is one
+// that no root key opens, which stays as it is.
+func Renew(ctx context.Context, bucket installation.Bucket, sealer Renewer, key string, needed func(ctx context.Context, name string) (bool, error)) (renewed, ok bool, err error) {
+	name := strings.TrimPrefix(key, Prefix())
+	r, _, err := bucket.Get(ctx, key, "", maxBytes)
+	if errors.Is(err, blob.ErrNotFound) {
+		return false, true, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("load an artifact: %w", err)
+	}
+	sealed, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return false, false, fmt.Errorf("load an artifact: %w", err)
+	}
+	again, other, err := sealer.Renew(ctx, sealed, sealContext(name))
+	switch {
+	case errors.Is(err, seal.ErrSealed):
+		return false, false, nil
+	case err != nil, !other:
+		return false, true, err
+	}
+	if err := bucket.Put(ctx, key, bytes.NewReader(again)); err != nil {
+		return false, false, fmt.Errorf("store an artifact: %w", err)
+	}
+	if still, err := needed(ctx, name); err != nil || still {
+		return true, true, err
+	}
+	return true, true, bucket.Delete(ctx, key)
 }
 
 func sealContext(name string) string { return "artifact/" + name }

@@ -83,7 +83,7 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 		store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: c.KeyFile != ""})
 	var key seal.KeySource = rootkey.New(kms.NewFromConfig(sdk), c.KMSKey, table, time.Now)
 	if c.KeyFile != "" {
-		key = seal.OpenFile(c.KeyFile)
+		key = rootkey.InFile(c.KeyFile, table, time.Now, nil)
 	}
 	logger := slog.New(log)
 	tracer, err := telemetry.Open(getenv, or(name, "gatewright"), logger)

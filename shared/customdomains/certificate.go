@@ -3,6 +3,7 @@ package customdomains
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/pki"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -162,6 +164,17 @@ func (d *Directory) Certificate(ctx context.Context, name string) (*tls.Certific
 		return its.certificate, nil
 	}
 	key, err := d.sealer.Open(ctx, its.host.Certificate.Key, sealContext(its.host))
+	if errors.Is(err, seal.ErrSealed) {
+		// It was remembered since before a rotation of the root key.
+		var now host
+		if err := d.table.Get(ctx, hostKey(its.host.Hostname), &now); err != nil {
+			return nil, fmt.Errorf("read the custom domain %s again: %w", name, err)
+		}
+		if now.Certificate != nil && now.ID == its.host.ID {
+			its.host = now
+			key, err = d.sealer.Open(ctx, now.Certificate.Key, sealContext(now))
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the key of the custom domain %s: %w", name, err)
 	}

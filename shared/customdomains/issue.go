@@ -95,6 +95,8 @@ const (
 	// at some 40 in that time.
 	MaxOrders   = 60
 	orderWindow = 3 * time.Hour
+	// challengeLife is when a challenge that nobody has removed expires.
+	challengeLife = 24 * time.Hour
 	// stepTimeout is for some requests to the authority, one after the other.
 	stepTimeout = time.Minute
 	// proofAge is how old the proof of a hostname has to be when the authority looks: by then
@@ -192,7 +194,7 @@ func (i issuer) order(ctx context.Context, step operation.Step) (operation.Resul
 			// The authority took its time: the hostname may be another account's by now.
 			store.Check(key(in.AccountID, in.Hostname), store.Equal(store.At("certificate", "operation"), step.ID)).Else(store.ErrStale),
 			store.Put(challengeKey(r.Hostname), challenge{
-				ID: r.ID, PlacedOn: step.Now, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(24 * time.Hour).Unix(),
+				ID: r.ID, PlacedOn: step.Now, Pending: sealed, Token: o.Token, KeyAuth: o.KeyAuth, Chain: o.Chain, Key: o.Key, TTL: step.Now.Add(challengeLife).Unix(),
 			}),
 		},
 	}, nil

@@ -5,19 +5,29 @@
 package durable
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/boundaries"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/customdomains"
+	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/issuance"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/mtlscertificates"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/removal"
+	"github.com/gatewright/gatewright/shared/rotation"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/tunnels"
+	"github.com/gatewright/gatewright/shared/variables"
 )
 
 // Engine makes the engine of an installation.
@@ -27,6 +37,24 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 		o.Metrics = p.Config.Table
 	}
 	return operation.New(p.Table, Definitions(p), o)
+}
+
+// Rotation makes what rotates the root key of an installation: of all that is declared to have something of it.
+func Rotation(p installation.Parts) *rotation.Service {
+	kept := slices.Concat(
+		keys.Kept(p), tunnels.Kept(p), variables.Kept(p), mtlscertificates.Kept(p), customdomains.Kept(p), issuance.Kept(p), api.Kept(),
+	)
+	sealer := p.Sealer()
+	return rotation.Open(p, kept, artifacts.Prefix(), func(ctx context.Context, key string) (renewed, ok bool, err error) {
+		return artifacts.Renew(ctx, p.Bucket, sealer, key, func(ctx context.Context, name string) (bool, error) {
+			deployment, _, _ := strings.Cut(name, "/")
+			r, err := deployments.Read(ctx, p.Table, deployment)
+			if errors.Is(err, store.ErrNotFound) {
+				return false, nil
+			}
+			return r.Needed(name), err
+		})
+	})
 }
 
 // Definitions lists all kinds of operation.
@@ -39,5 +67,6 @@ func Definitions(p installation.Parts) []operation.Definition {
 		[]operation.Definition{customdomains.Open(p).Issue(issuance.Open(p, nil))},
 		boundaries.Open(p).Definitions(),
 		certificates.Truststores{Table: p.Table, Objects: p.Bucket}.Definitions(),
+		Rotation(p).Definitions(),
 	)
 }

@@ -120,7 +120,6 @@ func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 
 // key gives the account's key, and makes it where there is none.
 func (a *Authority) key(ctx context.Context, directory string) (*ecdsa.PrivateKey, error) {
-	sealContext := "acme-account/" + directory
 	made, err := ecdsa.GenerateKey(elliptic.P256(), a.parts.Random)
 	if err != nil {
 		return nil, fmt.Errorf("make an account key: %w", err)
@@ -132,7 +131,7 @@ func (a *Authority) key(ctx context.Context, directory string) (*ecdsa.PrivateKe
 		if err != nil {
 			return nil, fmt.Errorf("encode an account key: %w", err)
 		}
-		if r.Key, err = a.sealer.Seal(ctx, der, sealContext); err != nil {
+		if r.Key, err = a.sealer.Seal(ctx, der, sealContext(directory)); err != nil {
 			return nil, err
 		}
 		err = a.parts.Table.Commit(ctx, store.Create(accountKey(directory), r))
@@ -148,12 +147,14 @@ func (a *Authority) key(ctx context.Context, directory string) (*ecdsa.PrivateKe
 	} else if err != nil {
 		return nil, fmt.Errorf("read the account key: %w", err)
 	}
-	der, err := a.sealer.Open(ctx, r.Key, sealContext)
+	der, err := a.sealer.Open(ctx, r.Key, sealContext(directory))
 	if err != nil {
 		return nil, fmt.Errorf("open the account key: %w", err)
 	}
 	return x509.ParseECPrivateKey(der)
 }
+
+func sealContext(directory string) string { return "acme-account/" + directory }
 
 // Order implements customdomains.Authority.
 func (a *Authority) Order(ctx context.Context, hostname string, byHTTP bool) (customdomains.Order, error) {

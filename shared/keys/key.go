@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
@@ -218,15 +219,21 @@ func (s *Service) UpdateKey(ctx context.Context, at ConsumerAt, id string, in Ke
 		if in.ExpiresOn.Set {
 			k.ExpiresOn = instantOf(in.ExpiresOn.Value)
 		}
+		var others []store.Key
 		if in.Text != "" {
 			if err := s.setText(ctx, v.bucket, &k, in.Text); err != nil {
 				return err
 			}
+			if others, err = s.elsewhere(ctx, in.Text, k.Hash); err != nil {
+				return err
+			}
+			// The same text again, under the other root key: it is the key's own, and moves.
+			others = slices.DeleteFunc(others, func(at store.Key) bool { return at == keyHashKey(v.key.Hash) })
 		}
 		writes := append([]store.Write{
 			v.consumer.touch(v.g),
 			audit.Record(ctx, k.resource(), v.consumer.resource()),
-		}, v.replace(v.key, k)...)
+		}, append(unused(others), v.replace(v.key, k)...)...)
 		if err := s.table.Commit(ctx, writes...); err != nil {
 			return err
 		}

@@ -43,6 +43,8 @@ type Sealer interface {
 // Hasher makes the keyed hash by which the gateway finds a key.
 type Hasher interface {
 	Hash(ctx context.Context, text string) (string, error)
+	// Lookups gives the hashes that a text may be kept under, in the order to look in.
+	Lookups(ctx context.Context, text string) ([]string, error)
 }
 
 // Service does the operations. It is safe for concurrent use.

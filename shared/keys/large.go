@@ -14,6 +14,17 @@ import (
 // is a large one: see package overlay.
 const keysPerTransaction = 40
 
+// perTransaction is keysPerTransaction for keys that are made: fewer where texts may be in use under another root key, which takes
+// a check each.
+func perTransaction(made []newKey) int {
+	for _, k := range made {
+		if len(k.others) > 0 {
+			return 2 * keysPerTransaction / 3
+		}
+	}
+	return keysPerTransaction
+}
+
 // keySet is all keys of a consumer, as far as one transaction takes them.
 type keySet struct {
 	keys []keyRecord

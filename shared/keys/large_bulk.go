@@ -106,7 +106,7 @@ func (k *newKey) inBatch(id string, since int64) {
 
 // write stores the keys, in portions.
 func (b *bulk) write(ctx context.Context) error {
-	for portion := range slices.Chunk(b.made, keysPerTransaction) {
+	for portion := range slices.Chunk(b.made, perTransaction(b.made)) {
 		writes := append([]store.Write{
 			store.Check(keyBatchKey(b.id), store.Equal(store.At("state"), batchWriting)).Else(errGivenUp),
 		}, createKeys(b.view.g, b.view.consumer.Name, portion)...)

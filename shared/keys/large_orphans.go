@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -34,11 +33,11 @@ func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) 
 		if n.Text == "" {
 			continue
 		}
-		hash, err := s.hash.Hash(ctx, n.Text)
+		at, err := s.elsewhere(ctx, n.Text, "")
 		if err != nil {
-			return false, fmt.Errorf("hash an API key: %w", err)
+			return false, err
 		}
-		texts = append(texts, keyHashKey(hash))
+		texts = append(texts, at...)
 	}
 	found := false
 	for portion := range slices.Chunk(texts, store.MaxWrites) {

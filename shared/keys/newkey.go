@@ -15,6 +15,8 @@ type newKey struct {
 	record keyRecord
 	hash   hashRecord
 	text   string
+	// others are where a chosen text may be in use too, while the root key is rotated.
+	others []store.Key
 }
 
 // withText is the key as its creation shows it.
@@ -45,6 +47,13 @@ func (s *Service) makeKeys(ctx context.Context, v view, in []NewKey, revision in
 			return nil, err
 		}
 		out[i] = newKey{record: k, hash: v.hashOf(k, revision), text: text}
+		if n.Text == "" {
+			continue // nobody else has it
+		}
+		var err error
+		if out[i].others, err = s.elsewhere(ctx, text, k.Hash); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -63,6 +72,30 @@ func (s *Service) setText(ctx context.Context, b bucketRecord, k *keyRecord, tex
 		return fmt.Errorf("seal an API key: %w", err)
 	}
 	return nil
+}
+
+// elsewhere are the keys that a text may be in use under beside its hash: none but while the root key is rotated.
+func (s *Service) elsewhere(ctx context.Context, text, hash string) ([]store.Key, error) {
+	hashes, err := s.hash.Lookups(ctx, text)
+	if err != nil {
+		return nil, fmt.Errorf("hash an API key: %w", err)
+	}
+	var out []store.Key
+	for _, its := range hashes {
+		if its != hash {
+			out = append(out, keyHashKey(its))
+		}
+	}
+	return out, nil
+}
+
+// unused are the writes that hold while a text is in use at none of the keys.
+func unused(at []store.Key) []store.Write {
+	writes := make([]store.Write, len(at))
+	for i, key := range at {
+		writes[i] = store.Check(key, store.Absent()).Else(errKeyInUse)
+	}
+	return writes
 }
 
 // hashOf makes the gateway's record of a key.
@@ -98,10 +131,11 @@ func idAfter(last, id string) string {
 	return string(b) + id[to:]
 }
 
-// createKeys are the writes of new keys: two items each.
+// createKeys are the writes of new keys: two items each, and a check where a text may be in use under another root key.
 func createKeys(g generation, consumer string, made []newKey) []store.Write {
 	writes := make([]store.Write, 0, 2*len(made))
 	for _, k := range made {
+		writes = append(writes, unused(k.others)...)
 		writes = append(writes,
 			store.Create(keyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
 			store.Create(consumerKeyKey(g, consumer, k.record.ID), k.record).Else(store.ErrStale))

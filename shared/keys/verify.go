@@ -62,12 +62,13 @@ func OpenVerifier(p installation.Parts) *Verifier {
 
 // Verify says whose key text is, if it opens the bucket now, and answers an
 // Unauthenticated fault if it does not; any other error means that it is not
-// known. It takes one round trip, and none for a text that cannot be a key.
+// known. It takes one round trip, and none for a text that cannot be a key; while the root key is rotated one more, for one
+// item, where the key is not under the old one.
 func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Identity, error) {
 	if !wellFormed(text) {
 		return Identity{}, errRefused
 	}
-	hash, err := v.hash.Hash(ctx, text)
+	hashes, err := v.hash.Lookups(ctx, text)
 	if err != nil {
 		return Identity{}, fmt.Errorf("hash an API key: %w", err)
 	}
@@ -79,11 +80,14 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		started := v.now()
 		var h hashRecord
 		var b bucketRecord
-		err := v.table.Load(ctx,
-			store.Want(keyHashKey(hash), &h),
-			store.Want(bucketKey(ref.AccountID, name), &b))
-		if err != nil {
-			return Identity{}, fmt.Errorf("look up an API key: %w", err)
+		wanted := []*store.Wanted{store.Want(bucketKey(ref.AccountID, name), &b)}
+		for _, hash := range hashes {
+			if err := v.table.Load(ctx, append(wanted, store.Want(keyHashKey(hash), &h))...); err != nil {
+				return Identity{}, fmt.Errorf("look up an API key: %w", err)
+			}
+			if wanted = nil; h.KeyID != "" {
+				break // a rotation of the root key moves it to the next hash, and never back
+			}
 		}
 		if !b.exists() || ref.ID != "" && b.ID != ref.ID || !b.serves(ref.Project, ref.Kind) {
 			return Identity{}, errNoSuchBucket

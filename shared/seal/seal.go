@@ -6,21 +6,25 @@
 // by KMS and kept in the table (wrapped.go), or stands in a file on a laptop
 // (file.go); KeySource is the seam between them.
 //
+// A root key is replaced by a rotation (package rotation), while which a Ring has two: one writes and both open.
+// purpose.go says what a rotation makes of hashes.
+//
 // What it is not: it knows no record and imports no AWS SDK. Which text a value
 // is bound to is said by its owner, who seals and opens it.
 //
 // Read this file first. The rules are those of design, section 5, the reasons
-// in docs/decisions/0004-one-root-key.md.
+// in docs/decisions/0004-one-root-key.md and
+// 0060-root-keys-follow-one-another.md.
 package seal
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -30,7 +34,7 @@ const KeyBytes = 32
 // KeySource gives the root key. Implementations are safe for concurrent use.
 type KeySource interface {
 	// Root gives the KeyBytes bytes of the root key: the same in every process
-	// of the installation and at all times. The caller must not change them.
+	// of the installation and, where it is no Rings, at all times. The caller must not change them.
 	Root(ctx context.Context) ([]byte, error)
 }
 
@@ -48,15 +52,8 @@ const version = 1
 // the tag (16). The nonces are random, which is sound for the first 2^32
 // values of an installation.
 type Sealer struct {
-	source KeySource
-	cached atomic.Pointer[cachedCipher]
-}
-
-// cachedCipher is the cipher of a root key. It is remembered beside the bytes
-// it was made of, so that the source alone decides how long a key lives.
-type cachedCipher struct {
-	root *byte
-	aead cipher.AEAD
+	source     KeySource
+	remembered atomic.Pointer[Ring]
 }
 
 // NewSealer makes a Sealer. It asks the source when it is first used.
@@ -79,20 +76,40 @@ func (s *Sealer) Seal(ctx context.Context, plaintext []byte, context string) ([]
 }
 
 // Open returns the text of a sealed value, or ErrSealed unless it was sealed for
-// the same context and is unchanged. sealed is left as it is.
+// the same context and is unchanged, under a root key that there is. sealed is left as it is.
 func (s *Sealer) Open(ctx context.Context, sealed []byte, context string) ([]byte, error) {
-	aead, err := s.cipher(ctx)
+	plaintext, _, err := s.open(ctx, sealed, context)
+	return plaintext, err
+}
+
+// Renew returns a sealed value as it is under the root key that writes, and whether that is another
+// one: the value itself if it is sealed under that one. It answers ErrSealed as Open does.
+func (s *Sealer) Renew(ctx context.Context, sealed []byte, context string) (renewed []byte, other bool, err error) {
+	plaintext, current, err := s.open(ctx, sealed, context)
+	if err != nil || current {
+		return sealed, false, err
+	}
+	renewed, err = s.Seal(ctx, plaintext, context)
+	return renewed, err == nil, err
+}
+
+// open tells as well whether it is the root key that writes which opens the value.
+func (s *Sealer) open(ctx context.Context, sealed []byte, context string) (plaintext []byte, current bool, err error) {
+	ring, err := ringOf(ctx, s.source, &s.remembered)
 	if err != nil {
-		return nil, fmt.Errorf("open a sealed value: %w", err)
+		return nil, false, fmt.Errorf("open a sealed value: %w", err)
 	}
-	if len(sealed) < overhead || sealed[0] != version {
-		return nil, ErrSealed
+	// The newest first: it has most values for most of a rotation.
+	for _, root := range slices.Backward(ring.roots) {
+		aead, err := root.aead()
+		if err != nil {
+			return nil, false, fmt.Errorf("open a sealed value: %w", err)
+		}
+		if plaintext, err = open(aead, sealed, context); err == nil {
+			return plaintext, root.Number >= ring.writing.Number, nil
+		}
 	}
-	plaintext, err := aead.Open(nil, nil, sealed[1:], associated(context))
-	if err != nil {
-		return nil, ErrSealed
-	}
-	return plaintext, nil
+	return nil, false, ErrSealed
 }
 
 // associated puts the version into what the tag covers, so that no value
@@ -102,40 +119,11 @@ func associated(context string) []byte {
 }
 
 func (s *Sealer) cipher(ctx context.Context) (cipher.AEAD, error) {
-	root, err := rootOf(ctx, s.source)
+	ring, err := ringOf(ctx, s.source, &s.remembered)
 	if err != nil {
 		return nil, err
 	}
-	if c := s.cached.Load(); c != nil && c.root == &root[0] {
-		return c.aead, nil
-	}
-	key, err := subkey(root, "seal")
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("make the cipher: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, fmt.Errorf("make the cipher: %w", err)
-	}
-	s.cached.Store(&cachedCipher{root: &root[0], aead: aead})
-	return aead, nil
-}
-
-// rootOf asks the source and refuses a key of another size, which would be
-// accepted silently by HKDF.
-func rootOf(ctx context.Context, source KeySource) ([]byte, error) {
-	root, err := source.Root(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(root) != KeyBytes {
-		return nil, fmt.Errorf("seal: the root key has %d bytes, not %d", len(root), KeyBytes)
-	}
-	return root, nil
+	return ring.writing.aead()
 }
 
 // subkey derives the key of one purpose. Purposes never meet: from one

@@ -125,7 +125,7 @@ func TestHashIsStableAndDiffersByPurposeTextAndKey(t *testing.T) {
 	}
 	for name, other := range map[string]string{
 		"root key": hash(testKey(8), "consumer-key", "gwk_example"),
-		"purpose":  hash(testKey(7), "account-key", "gwk_example"),
+		"purpose":  hash(testKey(7), "tunnel-token", "gwk_example"),
 		"text":     hash(testKey(7), "consumer-key", "gwk_examplf"),
 	} {
 		if other == first {
@@ -153,7 +153,7 @@ func TestNothingIsSealedWithoutAProperRootKey(t *testing.T) {
 			if _, err := seal.NewSealer(source).Open(t.Context(), storedValue, ""); err == nil || errors.Is(err, seal.ErrSealed) {
 				t.Errorf("opened: %v", err)
 			}
-			if _, err := seal.NewHasher(source, "p").Hash(t.Context(), "text"); err == nil {
+			if _, err := seal.NewHasher(source, "list-cursor").Hash(t.Context(), "text"); err == nil {
 				t.Error("hashed")
 			}
 		})
@@ -186,10 +186,10 @@ func TestTheSourceDecidesHowLongAKeyLives(t *testing.T) {
 			}
 		}
 	}
-	h := seal.NewHasher(source, "p")
+	h := seal.NewHasher(source, "list-cursor")
 	for turn := range 4 {
 		got, err := h.Hash(t.Context(), "text")
-		want, wantErr := seal.NewHasher(testKey(byte(turn%2+1)), "p").Hash(t.Context(), "text")
+		want, wantErr := seal.NewHasher(testKey(byte(turn%2+1)), "list-cursor").Hash(t.Context(), "text")
 		if err != nil || wantErr != nil || got != want {
 			t.Errorf("turn %d: %s, not %s (%v, %v)", turn, got, want, err, wantErr)
 		}

@@ -59,7 +59,7 @@ type keyStore struct {
 	before func()
 }
 
-func (s *keyStore) Load(context.Context) ([]byte, error) {
+func (s *keyStore) Load(context.Context) (*seal.StoredRing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -68,16 +68,24 @@ func (s *keyStore) Load(context.Context) ([]byte, error) {
 		s.before = nil
 		f()
 	}
-	return kept, s.down
+	return ringOf(kept), s.down
 }
 
-func (s *keyStore) Create(_ context.Context, wrapped []byte) ([]byte, error) {
+// ringOf is the ring of a first root key, nil for none.
+func ringOf(wrapped []byte) *seal.StoredRing {
+	if wrapped == nil {
+		return nil
+	}
+	return &seal.StoredRing{Writing: 1, Roots: []seal.StoredRoot{{Number: 1, Wrapped: wrapped}}}
+}
+
+func (s *keyStore) Create(_ context.Context, wrapped []byte) (*seal.StoredRing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
 		s.kept = wrapped
 	}
-	return s.kept, s.down
+	return ringOf(s.kept), s.down
 }
 
 func TestRootKeyIsMadeOnceForAllProcesses(t *testing.T) {
@@ -139,8 +147,8 @@ func TestRootKeyIsAskedForAgainAfterItsAge(t *testing.T) {
 		if opened, err := sealer.Open(t.Context(), sealed, "record"); err != nil || string(opened) != "text" {
 			t.Fatalf("opened as %q, %v", opened, err)
 		}
-		if service.unwraps != 2 || s.reads != 1 {
-			t.Errorf("%d unwraps and %d reads after the age, want 2 and 1", service.unwraps, s.reads)
+		if service.unwraps != 2 || s.reads != 2 {
+			t.Errorf("%d unwraps and %d reads after the age, want 2 and 2", service.unwraps, s.reads)
 		}
 		time.Sleep(time.Hour)
 		service.down = errSource

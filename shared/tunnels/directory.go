@@ -69,18 +69,20 @@ func (d *Directory) Authorize(ctx context.Context, token string) (ref string, er
 	if token == "" || len(token) > maxTokenBytes {
 		return "", nil
 	}
-	hash, err := d.tokens.Hash(ctx, token)
+	hashes, err := d.tokens.Lookups(ctx, token)
 	if err != nil {
 		return "", fmt.Errorf("hash a tunnel's token: %w", err)
 	}
-	var r tokenRecord
-	if err := d.table.Load(ctx, store.Want(tokenKey(hash), &r)); err != nil {
-		return "", fmt.Errorf("read what a tunnel's token leads to: %w", err)
+	for _, hash := range hashes { // more than one while the root key is rotated
+		var r tokenRecord
+		if err := d.table.Load(ctx, store.Want(tokenKey(hash), &r)); err != nil {
+			return "", fmt.Errorf("read what a tunnel's token leads to: %w", err)
+		}
+		if r.TunnelID != "" {
+			return refOf(r.AccountID, r.TunnelID), nil
+		}
 	}
-	if r.TunnelID == "" {
-		return "", nil
-	}
-	return refOf(r.AccountID, r.TunnelID), nil
+	return "", nil
 }
 
 // Services are what a tunnel leads to, for its agents' end of the allow-list. They are those

@@ -88,6 +88,8 @@ type Options struct {
 	Now   func() time.Time
 	// Sign gives the signature of a text, always the same for the same, and none that anybody else could.
 	Sign func(ctx context.Context, text string) (string, error)
+	// Signed reports, in constant time, whether Sign gives or gave the signature of a text; nil compares with what it gives.
+	Signed func(ctx context.Context, text, signature string) (bool, error)
 	// Address is the base address under which Uploads is reached, with a slash at its
 	// end or without.
 	Address string

@@ -31,44 +31,126 @@ func Is(key store.Key) bool { return key == space.Key() }
 // ErrNone is what Existing answers for a table that has no root key yet.
 var ErrNone = errors.New("rootkey: the table has no root key yet")
 
-// Existing gives the root key of a table, and never makes one.
-func Existing(ctx context.Context, client Mover, keyID string, table *store.Table) ([]byte, error) {
-	wrapped, err := keyStore{table: table}.Load(ctx)
+// ErrTurning is what a move is answered while a rotation goes on: what moves has one root key.
+var ErrTurning = errors.New("the root key is being rotated, and what moves has one root key: wait for the rotation's end, which its status tells")
+
+// Moved is a root key that moves with its installation.
+type Moved struct {
+	// Number is which one it is, from 1, and Lineage what it has of those before it, sealed under itself, nil for none.
+	Number  int    `json:"number"`
+	Lineage []byte `json:"lineage,omitempty"`
+	Key     []byte `json:"-"`
+}
+
+// Check refuses what is no root key.
+func (m Moved) Check() error {
+	if len(m.Key) != seal.KeyBytes {
+		return fmt.Errorf("rootkey: a root key has %d bytes, not %d", seal.KeyBytes, len(m.Key))
+	}
+	if m.Number < 1 || (m.Number == 1) != (m.Lineage == nil) {
+		return errors.New("rootkey: a root key behind the first, and no other, has a lineage")
+	}
+	_, err := seal.OpenLineage(m.Key, m.Number, m.Lineage)
+	return err
+}
+
+// record is that of the moved root key, as a place wraps it.
+func (m Moved) record(wrapped []byte, now func() time.Time) rootKeyRecord {
+	return rootKeyRecord{Wrapped: wrapped, CreatedOn: now().UTC(), Number: m.Number, Lineage: m.Lineage}.first()
+}
+
+// first leaves the number of a first root key out, as earlier releases do.
+func (r rootKeyRecord) first() rootKeyRecord {
+	if r.Number == 1 {
+		r.Number = 0
+	}
+	return r
+}
+
+// Existing gives the root key of a table, and never makes one. It answers ErrTurning while that is rotated.
+func Existing(ctx context.Context, client Mover, keyID string, table *store.Table) (Moved, error) {
+	r, there, err := keyStore{table: table}.record(ctx)
+	switch {
+	case err != nil:
+		return Moved{}, fmt.Errorf("read the wrapped root key: %w", err)
+	case !there:
+		return Moved{}, ErrNone
+	case r.Other != nil || r.status().Rotating():
+		return Moved{}, ErrTurning
+	}
+	key, err := wrapper{client, keyID}.Unwrap(ctx, r.Wrapped)
+	return Moved{Number: max(1, r.Number), Lineage: r.Lineage, Key: key}, err
+}
+
+// ExistingInFile is Existing for a root key in a file; an installation there need not have a record of it.
+func ExistingInFile(ctx context.Context, path string, table *store.Table) (Moved, error) {
+	key, err := seal.ExistingFile(path).Root(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the wrapped root key: %w", err)
+		return Moved{}, err
 	}
-	if wrapped == nil {
-		return nil, ErrNone
+	check, err := seal.Check(ctx, seal.ExistingFile(path))
+	if err != nil {
+		return Moved{}, err
 	}
-	return wrapper{client, keyID}.Unwrap(ctx, wrapped)
+	r, there, err := keyStore{table: table}.record(ctx)
+	switch {
+	case err != nil:
+		return Moved{}, fmt.Errorf("read the root key's record: %w", err)
+	case r.Other != nil || r.status().Rotating():
+		return Moved{}, ErrTurning
+	case there && check != string(r.Wrapped):
+		return Moved{}, fmt.Errorf("the root key %s is not the one that the data were sealed under: put the right one back", path)
+	}
+	return Moved{Number: max(1, r.Number), Lineage: r.Lineage, Key: key}, nil
 }
 
 // Adopt has KMS wrap a root key that an installation had elsewhere, and gives the write that
 // makes it the table's, in place of one that is there now. replaces tells of such a one: a
 // process that has unwrapped it goes on with it for an hour at most, and knows no key meanwhile.
-func Adopt(ctx context.Context, client Mover, keyID string, table *store.Table, root []byte, now func() time.Time) (w store.Write, replaces bool, err error) {
-	if len(root) != seal.KeyBytes {
-		return w, false, fmt.Errorf("rootkey: a root key has %d bytes, not %d", seal.KeyBytes, len(root))
+func Adopt(ctx context.Context, client Mover, keyID string, table *store.Table, root Moved, now func() time.Time) (w store.Write, replaces bool, err error) {
+	if err := root.Check(); err != nil {
+		return w, false, err
 	}
-	there, err := keyStore{table: table}.Load(ctx)
+	r, there, err := keyStore{table: table}.record(ctx)
 	if err != nil {
 		return w, false, fmt.Errorf("read the wrapped root key: %w", err)
 	}
-	out, err := client.Encrypt(ctx, &kms.EncryptInput{KeyId: &keyID, Plaintext: root, EncryptionContext: purpose()})
+	wrapped, err := wrap(ctx, client, keyID, root.Key)
 	if err != nil {
-		return w, false, fmt.Errorf("wrap the root key: %w", err)
+		return w, false, err
 	}
-	// A key that cannot be unwrapped must not be stored: all that comes with it would be lost.
+	record := root.record(wrapped, now)
+	if !there {
+		return store.Create(space.Key(), record), false, nil
+	}
+	return store.Put(space.Key(), record).If(store.Equal(store.At("wrapped"), r.Wrapped)), true, nil
+}
+
+// AdoptInFile is Adopt for a root key that lies in a file: the writes by which the table has what of it the file has not,
+// none for a first root key.
+func AdoptInFile(ctx context.Context, path string, root Moved, now func() time.Time) ([]store.Write, error) {
+	if err := root.Check(); err != nil || root.Number == 1 {
+		return nil, err
+	}
+	check, err := seal.Check(ctx, seal.ExistingFile(path))
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{store.Put(space.Key(), root.record([]byte(check), now))}, nil
+}
+
+// wrap has a KMS key wrap a root key. One that cannot be unwrapped must not be stored: all that it sealed would be lost.
+func wrap(ctx context.Context, client Mover, keyID string, key []byte) ([]byte, error) {
+	out, err := client.Encrypt(ctx, &kms.EncryptInput{KeyId: &keyID, Plaintext: key, EncryptionContext: purpose()})
+	if err != nil {
+		return nil, fmt.Errorf("wrap the root key: %w", err)
+	}
 	back, err := wrapper{client, keyID}.Unwrap(ctx, out.CiphertextBlob)
-	if err == nil && subtle.ConstantTimeCompare(back, root) != 1 {
+	if err == nil && subtle.ConstantTimeCompare(back, key) != 1 {
 		err = errors.New("KMS gives another key back than it was given")
 	}
 	if err != nil {
-		return w, false, fmt.Errorf("try the wrapped root key: %w", err)
+		return nil, fmt.Errorf("try the wrapped root key: %w", err)
 	}
-	record := rootKeyRecord{out.CiphertextBlob, now().UTC()}
-	if there == nil {
-		return store.Create(space.Key(), record), false, nil
-	}
-	return store.Put(space.Key(), record).If(store.Equal(store.At("wrapped"), there)), true, nil
+	return out.CiphertextBlob, nil
 }

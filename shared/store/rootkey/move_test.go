@@ -15,9 +15,11 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
+func first(key []byte) rootkey.Moved { return rootkey.Moved{Number: 1, Key: key} }
+
 // TestAdoptedRootKeyIsTheOneOfAllProcesses, in place of none and of another one.
 func TestAdoptedRootKeyIsTheOneOfAllProcesses(t *testing.T) {
-	root := bytes.Repeat([]byte{42}, seal.KeyBytes)
+	root := first(bytes.Repeat([]byte{42}, seal.KeyBytes))
 	for _, used := range []bool{false, true} {
 		service, table := &keyService{keyID: "key"}, storetest.New(t)
 		if _, err := rootkey.Existing(t.Context(), service, "key", table); !errors.Is(err, rootkey.ErrNone) || len(service.keys) > 0 {
@@ -35,10 +37,10 @@ func TestAdoptedRootKeyIsTheOneOfAllProcesses(t *testing.T) {
 		if err := table.Commit(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := rootkey.New(service, "key", table, time.Now).Root(t.Context()); err != nil || !bytes.Equal(got, root) {
+		if got, err := rootkey.New(service, "key", table, time.Now).Root(t.Context()); err != nil || !bytes.Equal(got, root.Key) {
 			t.Errorf("a process has another (%v)", err)
 		}
-		if got, err := rootkey.Existing(t.Context(), service, "key", table); err != nil || !bytes.Equal(got, root) {
+		if got, err := rootkey.Existing(t.Context(), service, "key", table); err != nil || !bytes.Equal(got.Key, root.Key) || got.Number != 1 {
 			t.Errorf("who exports it has another (%v)", err)
 		}
 		// What was looked at is not there any more: another import was first.
@@ -51,13 +53,13 @@ func TestAdoptedRootKeyIsTheOneOfAllProcesses(t *testing.T) {
 // TestRootKeyThatCannotBeUnwrappedIsNotAdopted: all that was sealed under it would be lost.
 func TestRootKeyThatCannotBeUnwrappedIsNotAdopted(t *testing.T) {
 	table := storetest.New(t)
-	if _, _, err := rootkey.Adopt(t.Context(), &keyService{keyID: "key"}, "other", table, bytes.Repeat([]byte{1}, seal.KeyBytes), time.Now); !errors.Is(err, errDenied) {
+	if _, _, err := rootkey.Adopt(t.Context(), &keyService{keyID: "key"}, "other", table, first(bytes.Repeat([]byte{1}, seal.KeyBytes)), time.Now); !errors.Is(err, errDenied) {
 		t.Errorf("another KMS key is answered with %v", err)
 	}
-	if _, _, err := rootkey.Adopt(t.Context(), &wrongService{keyService{keyID: "key"}}, "key", table, bytes.Repeat([]byte{1}, seal.KeyBytes), time.Now); err == nil {
+	if _, _, err := rootkey.Adopt(t.Context(), &wrongService{keyService{keyID: "key"}}, "key", table, first(bytes.Repeat([]byte{1}, seal.KeyBytes)), time.Now); err == nil {
 		t.Error("one that comes back as another is adopted")
 	}
-	if _, _, err := rootkey.Adopt(t.Context(), &keyService{keyID: "key"}, "key", table, []byte("short"), time.Now); err == nil {
+	if _, _, err := rootkey.Adopt(t.Context(), &keyService{keyID: "key"}, "key", table, first([]byte("short")), time.Now); err == nil {
 		t.Error("a short one is adopted")
 	}
 }

@@ -1,0 +1,119 @@
+package product
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/rotation"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
+)
+
+func rotateCommand(a administration) *cobra.Command {
+	var status bool
+	c := &cobra.Command{
+		Use:   "rotate-root-key",
+		Short: "Replace the root key, while the product goes on, or tell how far that is",
+		Long: `Replace the root key: the next one is made, all that is sealed or hashed under the old one is renewed, and the old one is taken away. No key, token or secret
+changes for anybody, and no request is refused meanwhile. It takes a little more than 25 hours, of which almost all is waiting, goes on after any kind of stop, and
+cannot be taken back. --status tells how far it is. In a data directory there are two key files until the end: copy both, or make a backup, which holds both.
+
+The first start of the product after it, or the product that runs, does the work: this command only begins it.`,
+		Args: cobra.NoArgs,
+		RunE: a.command(func(cmd *cobra.Command, _ []string, d *database) error {
+			if d.key == nil {
+				return errors.New("the table is elsewhere: rotate where its root key is, and see docs/aws.md for an installation in AWS")
+			}
+			s := durable.Rotation(d.parts())
+			do := s.Start
+			if status {
+				do = s.Status
+			}
+			its, err := do(cmd.Context())
+			if err != nil {
+				return plain(err)
+			}
+			printRotation(cmd.OutOrStdout(), its)
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&status, "status", false, "tell how far a rotation is, and begin none")
+	return c
+}
+
+// printRotation says for people how far a rotation is.
+func printRotation(out io.Writer, s rotation.Status) {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	switch {
+	case s.Operation == "":
+		say("The root key is the first one. It was never rotated.")
+	case s.EndedOn != nil:
+		say("The root key is number %d. The last rotation began on %s and ended on %s.", s.Number, moment(s.BeganOn), moment(s.EndedOn))
+	default:
+		say("A rotation of the root key is under way since %s: root key %d writes, and %d is read too.", moment(s.BeganOn), s.Number, s.Other)
+		say("Stage: %s, which goes on at %s. %s", s.Stage, moment(s.Next), s.Message)
+	}
+}
+
+func moment(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func rewrapCommand(a administration) *cobra.Command {
+	var of awsNames
+	var to string
+	var finish bool
+	c := &cobra.Command{
+		Use:   "rewrap-root-key --to KEY",
+		Short: "Have another KMS key wrap the root key of an installation in AWS",
+		Long: `Have another KMS key wrap the root key of an installation in AWS. The root key stays what it is, and nothing that it has sealed is touched. First both KMS keys unwrap it: deploy the
+functions with the new one. Then --finish leaves the new one alone. Give the key by its id or ARN; it has to be of the installation's region. After a failure run the same command again.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to == "" {
+				return errors.New("name the KMS key that shall wrap the root key, by --to")
+			}
+			s, err := a.program.settings(os.Getenv)
+			if err != nil {
+				return err
+			}
+			p, err := of.open(s)
+			if err != nil {
+				return err
+			}
+			sdk, err := cloud.SDK(s.getenv)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(rootkey.OfRegion(of.kmsKey, sdk.Region), rootkey.OfRegion(to, sdk.Region)); err != nil {
+				return err
+			}
+			client, said := kms.NewFromConfig(sdk), "Both KMS keys unwrap the root key. Deploy with %s, and then finish with --finish.\n"
+			if finish {
+				said = "The KMS key %s alone unwraps the root key.\n"
+				err = rootkey.WrapOnly(cmd.Context(), client, to, p.table)
+			} else {
+				err = rootkey.WrapAlso(cmd.Context(), client, of.kmsKey, to, p.table)
+			}
+			if err != nil {
+				return plain(err)
+			}
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), said, to)
+			return nil
+		},
+	}
+	of.flags(c, "of")
+	c.Flags().StringVar(&to, "to", "", "the KMS key that shall wrap the root key")
+	c.Flags().BoolVar(&finish, "finish", false, "leave the new KMS key alone, when every function is deployed with it")
+	return c
+}
