@@ -55,7 +55,7 @@ func (w *work) restore(ctx context.Context, p plan) error {
 	if err != nil {
 		return fmt.Errorf("restore the table %s: %w", p.target, err)
 	}
-	w.say("DynamoDB restores the table %s, which takes from minutes to hours", p.target)
+	w.say("DynamoDB restores the table %s, which takes at least 20 minutes, as AWS says, and may take hours", p.target)
 	return nil
 }
 
