@@ -19,6 +19,8 @@ type services struct {
 	functions map[string]*fakeFunction
 	tables    map[string]*fakeTable
 	keyState  string
+	// told is the stream that calls functions, by mappings of a state.
+	told, mapping string
 	// asked counts requests; the one of the number fails is answered with a failure before it has its effect, or after.
 	asked, fails int
 	after        bool
@@ -27,6 +29,7 @@ type services struct {
 type fakeFunction struct {
 	reserved *int
 	tags     map[string]string
+	table    string // that it works on
 }
 
 type fakeTable struct {
@@ -93,6 +96,10 @@ func answer(w http.ResponseWriter, out any) { _ = json.NewEncoder(w).Encode(out)
 
 func (s *services) function(w http.ResponseWriter, r *http.Request, in map[string]any) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // 2015-03-31/functions/NAME, /concurrency; 2017-03-31/tags/ARN
+	if parts[1] == "event-source-mappings" {
+		answer(w, map[string]any{"EventSourceMappings": []any{map[string]any{"EventSourceArn": s.told, "State": s.mapping}}})
+		return
+	}
 	name := parts[2][strings.LastIndex(parts[2], ":")+1:]
 	f := s.functions[name]
 	if f == nil {
@@ -117,6 +124,8 @@ func (s *services) function(w http.ResponseWriter, r *http.Request, in map[strin
 	case r.Method == http.MethodDelete:
 		f.reserved = nil
 		w.WriteHeader(http.StatusNoContent)
+	case strings.HasSuffix(r.URL.Path, "/configuration"):
+		answer(w, map[string]any{"Environment": map[string]any{"Variables": map[string]string{"GATEWRIGHT_TABLE": f.table}}})
 	default:
 		out := map[string]any{"Configuration": map[string]any{"FunctionArn": "arn:aws:lambda:eu-west-1:0:function:" + name}, "Tags": f.tags}
 		if f.reserved != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/deployments"
 )
 
 // deployed is a stack with three functions, of which one has a concurrency of its own, and a spoilt table.
@@ -179,5 +181,68 @@ func TestNoAnswerSaysMoreThanALine(t *testing.T) {
 	p := planned()
 	if err := w.chooseMoment(t.Context(), &p); err == nil || strings.Contains(fmt.Sprint(err), "\n") || !strings.Contains(err.Error(), "yet to come") {
 		t.Errorf("a moment to come is answered with %v", err)
+	}
+}
+
+// TestNothingIsOpenedBeforeAllWorksOnTheRestoredTable: a function that was not released, or that nobody tells of
+// changes, would go on with the table of before.
+func TestNothingIsOpenedBeforeAllWorksOnTheRestoredTable(t *testing.T) {
+	const stream = "arn:aws:dynamodb:eu-west-1:000000000000:table/restored/stream/2026-11-25T14:02:00.000"
+	for name, c := range map[string]struct{ accounts, gateway, told, mapping, want string }{
+		"one is not released":         {"spoilt", "restored", stream, "Enabled", "the function gatewright-dev-accounts does not work on restored"},
+		"the gateway is not released": {"restored", "spoilt", stream, "Enabled", "the function gatewright-dev-gateway does not work on restored"},
+		"of another stream":           {"restored", "restored", stream + "1", "Enabled", "does not call the function"},
+		"not called yet":              {"restored", "restored", stream, "Creating", "does not call the function"},
+	} {
+		s := deployed()
+		w := newWork(t, s, request{})
+		if err := part(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		s.told, s.mapping = c.told, c.mapping
+		for name, f := range s.functions {
+			f.table = "restored"
+			switch name {
+			case "gatewright-dev-accounts":
+				f.table = c.accounts
+			case "gatewright-dev-gateway":
+				f.table = c.gateway
+			}
+		}
+		p := planned()
+		p.adopted = true
+		err := w.after(t.Context(), p)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: it answers %v", name, err)
+		}
+		if f := s.functions["gatewright-dev-accounts"]; f.reserved == nil || *f.reserved != 0 {
+			t.Errorf("%s: what was stopped is open", name)
+		}
+	}
+}
+
+// TestWhatIsLostIsSaidWithTheWayBack: of a build that is served first of all.
+func TestWhatIsLostIsSaidWithTheWayBack(t *testing.T) {
+	built := func(n string) deployments.Served {
+		return deployments.Served{BuildID: "b" + n, Artifact: "a" + n, Source: "s" + n}
+	}
+	s := survey{builds: map[string][]deployments.Served{
+		"well":     {built("1")},
+		"rebuilt":  {built("2")},
+		"uploaded": {built("3")},
+		"earlier":  {built("4"), built("5")},
+	}}
+	var out strings.Builder
+	w := &work{console: console{out: &out}}
+	w.lost(s, map[string]bool{"artifacts/a1": true, "sources/s2": true, "artifacts/a4": true, "sources/s5": true})
+	want := `deployment earlier: an earlier build is lost, and cannot be returned to (build b5)
+deployment rebuilt: its artifact is lost: POST /v1/deployments/rebuilt/deploy builds it again from its source (build b2)
+deployment uploaded: its artifact and its source are lost: upload the project again (build b3)
+`
+	if out.String() != want {
+		t.Errorf("it says\n%s", out.String())
+	}
+	if n := len(s.objects()); n != 10 {
+		t.Errorf("%d objects are looked for", n)
 	}
 }
