@@ -133,7 +133,7 @@ test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every 
 	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
 	go test -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
-test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules and the comparison of grants
+test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules, the comparison of grants and a restore
 	@go run ./local/emulators ministack
 
 # Four minutes on two cores: two versions are built and synthesised, and traffic goes on for ten seconds before, between and after the updates.

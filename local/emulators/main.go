@@ -3,7 +3,7 @@
 // scenario suite through its API Gateway, S3, DynamoDB streams and KMS. On
 // MiniStack it also waits for the schedules that sweep stalled operations and
 // close quota periods, and compares what every function asked of AWS with what its
-// role grants.
+// role grants, and restores an installation that was spoilt and has lost its table.
 //
 // What it is not: AWS. Neither emulator enforces a role, a quota or the size of
 // an answer; docs/emulators.md says what is proven how.
@@ -11,7 +11,7 @@
 // It also updates an installation of the last release to this version and back, under traffic (update.go, `make test-update`).
 //
 // Read main.go first, then ministack.go and localstack.go for what is installed
-// and started, suite.go for the tests, sweep.go, boundary.go and relay.go. `make test-ministack`,
+// and started, suite.go for the tests, sweep.go, boundary.go, relay.go, and restore.go with restored.go. `make test-ministack`,
 // `make test-localstack` and `make test-update` run it in the repository's folder.
 package main
 
