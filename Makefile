@@ -136,7 +136,7 @@ test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every 
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules, the comparison of grants and a restore
 	@go run ./local/emulators ministack
 
-# Four minutes on two cores: two versions are built and synthesised, and traffic goes on for ten seconds before, between and after the updates.
+# Five minutes on two cores: two versions are built and synthesised, and traffic goes on for six seconds before, between and after the updates.
 test-update: $(CDK) ## deploy the last release to MiniStack, and update it to this version and back while clients ask it all the time
 	@go run ./local/emulators update ministack
 

@@ -71,6 +71,23 @@ func compare(before, after map[string]resource) (string, error) {
 		kept, added, moved, again), errors.Join(wrong...)
 }
 
+// unchanged tells that an installation is what it was before an update that was taken back, or had nothing to change. Its error has a
+// line for each resource that is not: versions that were published meanwhile and are removed again are none.
+func unchanged(before, after map[string]resource) (string, error) {
+	var wrong []error
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if is, there := after[id]; !there || is != before[id] {
+			wrong = append(wrong, fmt.Errorf("%s, an %s, is not what it was before the update: %v in place of %v", id, before[id].kind, is, before[id]))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(after)) {
+		if _, there := before[id]; !there {
+			wrong = append(wrong, fmt.Errorf("%s, an %s, is left of an update that should have left nothing", id, after[id].kind))
+		}
+	}
+	return fmt.Sprintf("all %d resources are what they were", len(before)), errors.Join(wrong...)
+}
+
 // resources are all of the installation's, by stack and logical id.
 func (s *suite) resources(ctx context.Context) (map[string]resource, error) {
 	var stacks struct {

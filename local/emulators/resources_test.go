@@ -55,3 +55,33 @@ func TestUpdateThatLosesSomethingIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestUpdateThatIsTakenBackLeavesNothing of itself.
+func TestUpdateThatIsTakenBackLeavesNothing(t *testing.T) {
+	before := map[string]resource{
+		"s/Table":   {kind: "AWS::DynamoDB::Table", physical: "t"},
+		"s/OneLive": {kind: aliasKind, physical: "one:live", version: "1"},
+	}
+	for name, tc := range map[string]struct {
+		id   string
+		is   resource // without a kind: it is gone
+		want string   // "" for nothing
+	}{
+		"nothing":                        {"s/Table", before["s/Table"], ""},
+		"a resource is left":             {"s/Alarm", resource{kind: "AWS::CloudWatch::Alarm", physical: "a"}, "s/Alarm, an AWS::CloudWatch::Alarm, is left"},
+		"a resource is gone":             {"s/Table", resource{}, "s/Table, an AWS::DynamoDB::Table, is not what it was"},
+		"an alias leads to the new code": {"s/OneLive", resource{kind: aliasKind, physical: "one:live", version: "2"}, "s/OneLive, an AWS::Lambda::Alias, is not what it was"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := maps.Clone(before)
+			after[tc.id] = tc.is
+			if tc.is.kind == "" {
+				delete(after, tc.id)
+			}
+			_, err := unchanged(before, after)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("it is told %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

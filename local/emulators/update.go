@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/gatewright/gatewright/local/released"
 )
@@ -15,6 +18,10 @@ import (
 const (
 	lastRelease = "released"
 	thisVersion = "next"
+	// failing is this version with a resource beside it that AWS cannot make.
+	failing = "failing"
+	// repeated is this version once more, which changes nothing.
+	repeated = "repeated"
 )
 
 // update deploys the last release, and has local/upgrade update the installation to this version and back, under traffic.
@@ -27,6 +34,7 @@ func (s *suite) update(ctx context.Context) error {
 		step{"build of this version", func(ctx context.Context) error {
 			return s.synthesise(ctx, thisVersion, ".", "origins=http://updated.example.com")
 		}},
+		step{"a version that fails", s.breakVersion},
 		step{"cdk bootstrap", s.bootstrap},
 		step{"cdk deploy", func(ctx context.Context) error { return s.deployApp(ctx, filepath.Join(s.dir, lastRelease)) }},
 		step{"first account", s.account},
@@ -72,26 +80,39 @@ func (s *suite) underTraffic(ctx context.Context) error {
 		"go", "test", "-count=1", "-timeout=15m", "-v", "-run=^TestUpdateUnderTraffic$", "./local/upgrade")
 }
 
-// redeploy deploys one of the versions of an update that runs, and tells what became of the installation's resources: which
-// were made anew, and which should not have been.
+var errSuccess = errors.New("success")
+
+// redeploy deploys one of the versions of an update that runs, and tells what became of the installation's resources: an error for
+// each that is another one, or should be and is not.
 func redeploy(ctx context.Context, folder, version string) error {
 	s := newSuite(miniStack, os.Getenv("AWS_ENDPOINT_URL"))
 	s.dir = folder
-	if s.endpoint == "" || (version != lastRelease && version != thisVersion) {
-		return errors.New("say deploy ministack FOLDER released|next, in the environment of an update that runs: make test-update")
+	if s.endpoint == "" || !slices.Contains([]string{lastRelease, thisVersion, failing, repeated}, version) {
+		return errors.New("say deploy ministack FOLDER released|next|failing|repeated, in the environment of an update that runs: make test-update")
 	}
 	before, err := s.resources(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.deployApp(ctx, filepath.Join(folder, version)); err != nil {
+	what, expect := version, compare
+	switch version {
+	case failing:
+		expect = unchanged
+	case repeated:
+		what, expect = thisVersion, unchanged
+	}
+	err = s.deployApp(ctx, filepath.Join(folder, what))
+	switch {
+	case version == failing && (err == nil || !strings.Contains(err.Error(), refused)):
+		return fmt.Errorf("%s is to be what the update fails at, which ends with %w", refused, cmp.Or(err, errSuccess))
+	case version != failing && err != nil:
 		return err
 	}
 	after, err := s.resources(ctx)
 	if err != nil {
 		return err
 	}
-	told, err := compare(before, after)
+	told, err := expect(before, after)
 	fmt.Println(told)
 	return err
 }

@@ -27,7 +27,7 @@ const (
 const sold = 450
 
 // settled is how long traffic goes on before the first update, and after each.
-const settled = 10 * time.Second
+const settled = 6 * time.Second
 
 // How long an upstream takes for the requests that are to be on their way when an alias leads elsewhere, and when the version
 // before is removed.
@@ -37,6 +37,7 @@ const (
 )
 
 // TestUpdateUnderTraffic updates an installation of the last release to this version, and back, while clients ask it all the time.
+// Before, an update fails when all functions have been released, and is taken back by CloudFormation.
 func TestUpdateUnderTraffic(t *testing.T) {
 	binary := os.Getenv(varUpdate)
 	if binary == "" {
@@ -55,12 +56,14 @@ func TestUpdateUnderTraffic(t *testing.T) {
 
 	c := w.askedAllTheTime("before")
 	time.Sleep(settled)
-	for _, to := range []string{"next", "released"} {
-		c.during("update to " + to)
+	for _, to := range []struct{ version, is string }{
+		{"failing", "an update that fails"}, {"next", "the update to this version"}, {"repeated", "the same once more"}, {"released", "the way back"},
+	} {
+		c.during(to.is)
 		began := time.Now()
-		w.deployed(binary, to)
-		t.Logf("the update to %s took %.1f s", to, time.Since(began).Seconds())
-		c.during("after " + to)
+		w.deployed(binary, to.version)
+		t.Logf("%s took %.1f s", to.is, time.Since(began).Seconds())
+		c.during("after " + to.is)
 		time.Sleep(settled)
 	}
 	told, err := c.end()
