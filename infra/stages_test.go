@@ -166,6 +166,22 @@ func TestStagesOfTheRepositoryAreRight(t *testing.T) {
 	}
 }
 
+// TestStageOfTheDocumentationIsRight: who copies it has a file that is read.
+func TestStageOfTheDocumentationIsRight(t *testing.T) {
+	page, err := os.ReadFile("../docs/aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	text, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/aws.md shows no file of a stage")
+	}
+	if s, err := stage(text, nil); err != nil || !s.Protected || !s.WAF {
+		t.Errorf("settings %+v, error %v", s, err)
+	}
+}
+
 // schema is the JSON Schema of a stage's file: an editor knows by it what may be said.
 func schema() any {
 	properties := map[string]any{"$schema": map[string]any{"type": "string"}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -74,18 +75,18 @@ func TestWhatAnUpdateWouldRemoveIsTold(t *testing.T) {
 		"the deployments'":                     {from: `"*.apis.example.com"`, after: `"*.others.example.com"`, want: []string{"gatewayDomain: the domain name *.apis.example.com"}},
 		"the web ACL":                          {from: `"ACL": {"Type": "AWS::WAFv2::WebACL"},`, want: []string{"waf: the web ACL"}},
 		"what puts it before the API":          {from: `"ACLAssociation": {"Type": "AWS::WAFv2::WebACLAssociation"},`, want: []string{"waf: the web ACL"}},
-		"an API":                               {from: `"Api": {"Type": "AWS::ApiGateway::RestApi"}`, after: `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API, with its address"}},
-		"the table":                            {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table2": {"Type": "AWS::DynamoDB::Table"`, want: []string{"Table: the table, with all data"}},
-		"another key of the table":             {from: `"AttributeName": "pk"`, after: `"AttributeName": "id"`, want: []string{"Table: the table, with all data"}},
+		"an API":                               {from: `"Api": {"Type": "AWS::ApiGateway::RestApi"}`, after: `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API with its address"}},
+		"the table":                            {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table2": {"Type": "AWS::DynamoDB::Table"`, want: []string{"Table: the table with all data"}},
+		"another key of the table":             {from: `"AttributeName": "pk"`, after: `"AttributeName": "id"`, want: []string{"Table: the table with all data"}},
 		"a table of another kind":              {from: `AWS::DynamoDB::Table`, after: `AWS::DynamoDB::GlobalTable`, want: []string{"table: the table would be another kind of table"}},
 		"and back":                             {before: global, from: `AWS::DynamoDB::GlobalTable`, after: `AWS::DynamoDB::Table`, want: []string{"protected: the protection", "table: the table would be another kind of table"}},
-		"the table for something else":         {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table": {"Type": "AWS::Lambda::Function"`, want: []string{"Table: the table, with all data"}},
+		"the table for something else":         {from: `"Table": {"Type": "AWS::DynamoDB::Table"`, after: `"Table": {"Type": "AWS::Lambda::Function"`, want: []string{"Table: the table with all data"}},
 		"the table's deletion protection":      {from: `"DeletionProtectionEnabled": true`, after: `"DeletionProtectionEnabled": false`, want: nil}, // it is kept, by its policy
 		"both of the table's":                  {from: `"DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true`, after: `"DeletionPolicy": "Delete", "Properties": {"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"}},
 		"a replica's":                          {before: global, from: `"DeletionProtectionEnabled": true`, after: `"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"}},
 		"the table's recovery":                 {from: `"PointInTimeRecoveryEnabled": true`, after: `"PointInTimeRecoveryEnabled": false`, want: []string{"Table: the table's point-in-time recovery"}},
 		"a replica's recovery":                 {before: global, from: `"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}`, after: `"Unheard": 1`, want: []string{"Table: the table's point-in-time recovery"}},
-		"the bucket's name":                    {from: `gatewright-dev-${`, after: `gatewright-${`, want: []string{"Bucket: the bucket, with all sources and artifacts"}},
+		"the bucket's name":                    {from: `gatewright-dev-${`, after: `gatewright-${`, want: []string{"Bucket: the bucket with all sources and artifacts"}},
 		"the bucket's versions":                {from: `{"Status": "Enabled"}`, after: `{"Status": "Suspended"}`, want: []string{"Bucket: the bucket's versions"}},
 		"the bucket's block of public access":  {from: `"BlockPublicAcls": true, "BlockPublicPolicy": true`, after: `"BlockPublicAcls": false`, want: []string{"Bucket: the bucket's block of public access"}},
 		"the key":                              {from: `"RootKey"`, after: `"OtherKey"`, want: []string{"RootKey: the KMS key"}},
@@ -150,6 +151,19 @@ func TestRemovalNeedsItsName(t *testing.T) {
 		if got := removals.Refused(all, strings.Fields(wanted), file); !slices.EqualFunc(got, want, strings.HasPrefix) {
 			t.Errorf("with %q it says %q, want %q", wanted, got, want)
 		}
+	}
+}
+
+// TestRemovalIsToldAsTheDocumentationSays, letter by letter.
+func TestRemovalIsToldAsTheDocumentationSays(t *testing.T) {
+	page, err := os.ReadFile("../../docs/aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := strings.Replace(installed, `"ACL": {"Type": "AWS::WAFv2::WebACL"},`, "", 1)
+	lines := removals.Refused(removals.Of(planned(t, installed, relay, true), planned(t, after, relay, true)), nil, "infra/stages/dev.json")
+	if len(lines) != 1 || !strings.Contains(string(page), "\ndeploy: "+lines[0]+"\n") {
+		t.Errorf("docs/aws.md does not have %q", lines)
 	}
 }
 

@@ -35,15 +35,15 @@ var tables = []string{"AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"}
 func ruleOf(kind string) (rule, bool) {
 	switch kind {
 	case tables[0]:
-		return rule{name: logicalID, lost: text("the table, with all data"), fixed: []string{"TableName", "KeySchema"}, protections: map[string]string{
+		return rule{name: logicalID, lost: text("the table with all data"), fixed: []string{"TableName", "KeySchema"}, protections: map[string]string{
 			"DeletionProtectionEnabled": "protected", "PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": "the table's point-in-time recovery",
 		}}, true
 	case tables[1]:
-		return rule{name: logicalID, lost: text("the table, with all data"), fixed: []string{"TableName", "KeySchema"}, protections: map[string]string{
+		return rule{name: logicalID, lost: text("the table with all data"), fixed: []string{"TableName", "KeySchema"}, protections: map[string]string{
 			"Replicas.0.DeletionProtectionEnabled": "protected", "Replicas.0.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": "the table's point-in-time recovery",
 		}}, true
 	case "AWS::S3::Bucket":
-		return rule{name: logicalID, lost: text("the bucket, with all sources and artifacts"), fixed: []string{"BucketName"}, protections: map[string]string{
+		return rule{name: logicalID, lost: text("the bucket with all sources and artifacts"), fixed: []string{"BucketName"}, protections: map[string]string{
 			"VersioningConfiguration.Status":                       "the bucket's versions",
 			"PublicAccessBlockConfiguration.BlockPublicAcls":       "the bucket's block of public access",
 			"PublicAccessBlockConfiguration.BlockPublicPolicy":     "the bucket's block of public access",
@@ -52,21 +52,21 @@ func ruleOf(kind string) (rule, bool) {
 		}}, true
 	case "AWS::KMS::Key":
 		return rule{
-			name: logicalID, lost: text("the KMS key, without which nothing sealed can be opened"), never: map[string]string{"MultiRegion": "multiRegionKey", "KeySpec": "", "KeyUsage": "", "Origin": ""},
+			name: logicalID, lost: text("the KMS key without which nothing sealed can be opened"), never: map[string]string{"MultiRegion": "multiRegionKey", "KeySpec": "", "KeyUsage": "", "Origin": ""},
 			protections: map[string]string{"EnableKeyRotation": "the yearly rotation of the KMS key"},
 		}, true
 	case "AWS::SQS::Queue":
-		return rule{name: logicalID, lost: text("a queue of what failed for good, with what is in it"), fixed: []string{"QueueName"}}, true
+		return rule{name: logicalID, lost: text("a queue of what failed for good with what is in it"), fixed: []string{"QueueName"}}, true
 	case "AWS::ApiGateway::RestApi":
-		return rule{name: logicalID, lost: text("an API, with its address")}, true
+		return rule{name: logicalID, lost: text("an API with its address")}, true
 	case "AWS::ApiGateway::DomainName":
 		return rule{name: domainWord, lost: func(r Resource) string {
-			return fmt.Sprintf("the domain name %v, by which clients call", r.Properties["DomainName"])
+			return fmt.Sprintf("the domain name %v by which clients call", r.Properties["DomainName"])
 		}, fixed: []string{"DomainName"}}, true
 	case "AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation":
-		return rule{name: always("waf"), lost: text("the web ACL, which stops floods")}, true
+		return rule{name: always("waf"), lost: text("the web ACL that stops floods")}, true
 	case "AWS::ElasticLoadBalancingV2::LoadBalancer":
-		return rule{name: serviceWord, lost: text("a load balancer, whose name clients connect to"), fixed: []string{"Name", "Scheme", "Type"}}, true
+		return rule{name: serviceWord, lost: text("a load balancer whose name clients connect to"), fixed: []string{"Name", "Scheme", "Type"}}, true
 	}
 	return rule{}, false
 }
