@@ -5,10 +5,12 @@
 // appears here without a line of its own.
 //
 // It holds no account id, no address and no secret: what differs between
-// installations comes from the context (settings.go). It is written mostly in
+// installations comes from the stage's file and the context (settings.go declares
+// their words, words.go and stages.go read them). It is written mostly in
 // CloudFormation's own resources, so that what a template holds can be read off
 // these files, and no helper function of the CDK is deployed.
 //
-// Read main.go, then installation.go, which calls the other files in order.
+// Read main.go, then installation.go, which calls the other files in order; package
+// deploy is what `make deploy` runs, with package removals, which has it stop.
 // The rules are those of design, sections 2 and 9, and docs/scaling.md.
 package main
