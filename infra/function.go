@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/telemetry"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
@@ -38,6 +39,7 @@ type declared struct {
 	name    string
 	does    string
 	uses    []api.Use
+	reach   store.Reach
 	timeout time.Duration
 	memory  int
 	// models says that it may ask models of Bedrock.
@@ -63,7 +65,7 @@ func declaredFunctions(s Settings) []declared {
 		out = append(out, d)
 	}
 	for _, t := range functions.Triggered() {
-		d := declared{name: t.Name, does: t.Does, uses: t.Uses, timeout: t.Timeout, on: t.On, retries: t.Retries, memory: s.MemoryMB}
+		d := declared{name: t.Name, does: t.Does, uses: t.Uses, reach: t.Reach, timeout: t.Timeout, on: t.On, retries: t.Retries, memory: s.MemoryMB}
 		switch {
 		case t.Heavy:
 			d.memory = s.BuilderMemoryMB
@@ -107,7 +109,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays),
 	})
 	logs.ApplyRemovalPolicy(removal(s), nil)
-	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses))}
+	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses), f.reach)}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
 	if s.Emulator == "" {

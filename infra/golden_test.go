@@ -180,6 +180,9 @@ func (a assembly) listGrants(out *strings.Builder, belongs func(function string)
 			for _, action := range s.actions {
 				fmt.Fprintf(out, "        %s\n", action)
 			}
+			for _, space := range s.spaces {
+				fmt.Fprintf(out, "        of %s\n", space)
+			}
 		}
 	}
 }
@@ -276,6 +279,8 @@ func TestPathsAreThoseThatRESTAllows(t *testing.T) {
 // statement is a permission of a role.
 type statement struct {
 	actions, resources []string
+	// spaces are those of the table that it is held to, nil for all.
+	spaces []string
 }
 
 // grants gives the statements of each function's role.
@@ -285,14 +290,25 @@ func (a assembly) grants() map[string][]statement {
 		list, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
 		for _, role := range texts(p.Properties["Roles"]) {
 			for _, s := range list {
-				out[role] = append(out[role], statement{texts(get(s, "Action")), texts(get(s, "Resource"))})
+				out[role] = append(out[role], statement{texts(get(s, "Action")), texts(get(s, "Resource")), spacesOf(s)})
 			}
 		}
 	}
 	for id, r := range a.all("AWS::IAM::Role") {
 		list, _ := get(r.Properties, "Policies", 0, "PolicyDocument", "Statement").([]any)
 		for _, s := range list {
-			out["${"+id+"}"] = append(out["${"+id+"}"], statement{texts(get(s, "Action")), texts(get(s, "Resource"))})
+			out["${"+id+"}"] = append(out["${"+id+"}"], statement{texts(get(s, "Action")), texts(get(s, "Resource")), spacesOf(s)})
+		}
+	}
+	return out
+}
+
+// spacesOf reads the condition of a statement, each space once.
+func spacesOf(s any) (out []string) {
+	list, _ := get(s, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys").([]any)
+	for _, pattern := range list {
+		if name, many := strings.CutSuffix(render(pattern), "#*"); many {
+			out = append(out, name)
 		}
 	}
 	return out

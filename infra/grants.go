@@ -100,14 +100,19 @@ func union(uses []api.Use) []grant {
 	})
 }
 
-// policy returns the statements of grants, one for each resource.
-func (d data) policy(grants []grant) []any {
+// policy returns the statements of grants, one for each resource, and of the table one for each kind of call where it is
+// held to a reach.
+func (d data) policy(grants []grant, reach store.Reach) []any {
 	var out []any
 	for i := 0; i < len(grants); {
 		on := grants[i].on
 		var actions []any
 		for ; i < len(grants) && grants[i].on == on; i++ {
 			actions = append(actions, grants[i].action)
+		}
+		if on == theTable && len(reach.Reads)+len(reach.Writes) > 0 {
+			out = append(out, within(actions, reach, d.arn(on))...)
+			continue
 		}
 		out = append(out, allow(actions, d.arn(on)))
 	}

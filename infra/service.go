@@ -87,7 +87,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 		return nil, fmt.Errorf("digest the image of %s: %w", of.Name, err)
 	}
 	starts, startMay := newTaskRole(scope, "Start", "What starts the tasks of "+name+" may do", starting(s, of.Service, logs))
-	role, may := newTaskRole(scope, "Task", "What the service "+name+" may do", d.policy(union(of.Uses)))
+	role, may := newTaskRole(scope, "Task", "What the service "+name+" may do", d.policy(union(of.Uses), of.Reach))
 	task := awsecs.NewCfnTaskDefinition(scope, jsii.String("Tasks"), &awsecs.CfnTaskDefinitionProps{
 		Family: &name, NetworkMode: jsii.String("awsvpc"), RequiresCompatibilities: jsii.Strings("FARGATE"),
 		Cpu: jsii.String(strconv.Itoa(of.memoryMB / 2)), Memory: jsii.String(strconv.Itoa(of.memoryMB)),

@@ -94,6 +94,9 @@ func (a assembly) describeService(t *testing.T, s deployment) string {
 			for _, action := range s.actions {
 				fmt.Fprintf(&out, "        %s\n", action)
 			}
+			for _, space := range s.spaces {
+				fmt.Fprintf(&out, "        of %s\n", space)
+			}
 		}
 	}
 	all := func(string) bool { return true }

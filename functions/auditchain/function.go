@@ -27,10 +27,14 @@ import (
 // the chain's end and of the counters, and nobody waits for it. A batch of nothing but records
 // that were told before leaves the end as it is, and checks it.
 var Function = trigger.Function{
-	Name:    "auditchain",
-	Does:    "Chains and counts the audit records that changes have written.",
-	On:      []trigger.Event{{StreamRecords: true, FilterPattern: fresh, Gather: time.Second}},
-	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
+	Name: "auditchain",
+	Does: "Chains and counts the audit records that changes have written.",
+	On:   []trigger.Event{{StreamRecords: true, FilterPattern: fresh, Gather: time.Second}},
+	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
+	Reach: store.Reach{
+		Reads:  []store.Space{"audit", "audit-head", "audit-new", "root-key"},
+		Writes: []store.Space{"audit", "audit-count", "audit-head", "audit-new"},
+	},
 	Timeout: time.Minute,
 }
 
@@ -38,7 +42,10 @@ var Function = trigger.Function{
 const fresh = `{"eventName":["INSERT"],"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"audit-new#"}]}}}}`
 
 // Open makes the function's handler, as lambda.Start takes it.
-func Open(p installation.Parts) (any, error) { return Handler(trail.Open(p), p.Log), nil }
+func Open(p installation.Parts) (any, error) {
+	p.Table = p.Table.Within(Function.Reach)
+	return Handler(trail.Open(p), p.Log), nil
+}
 
 // Chain chains records.
 type Chain interface {

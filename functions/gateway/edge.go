@@ -53,7 +53,7 @@ func optionsOf(p installation.Parts) (Options, error) {
 		if err != nil {
 			return Options{}, fmt.Errorf("read the relay's address: %w", err)
 		}
-		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
+		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(held(p)), Key: p.Key, Now: p.Now})
 	}
 	return o, nil
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/serving"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -49,7 +50,26 @@ var Function = trigger.Function{
 	Uses: []api.Use{
 		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
 	},
+	Reach:   Reach(),
 	Timeout: 29 * time.Second,
+}
+
+// Reach is what a gateway asks of the table. It changes nothing of what accounts have made: it counts.
+func Reach() store.Reach {
+	return store.Reach{
+		Reads: []store.Space{
+			"allowance", "allowance-journal", "analytics-new", "bucket-id", "buckets", "client-ca", "client-ca-set",
+			"custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions", "deployment", "key-hash",
+			"metering-bucket", "metering-customer", "metering-plan", "metering-subscription", "root-key", "tunnel-service",
+		},
+		Writes: []store.Space{"allowance", "allowance-journal", "allowance-receipt", "analytics-new", "analytics-writer"},
+	}
+}
+
+// held are the parts of an installation with the table held to the gateway's reach, as its role is.
+func held(p installation.Parts) installation.Parts {
+	p.Table = p.Table.Within(Reach())
+	return p
 }
 
 // cachedKeys is how many keys' answers are kept in memory, good and bad
@@ -83,6 +103,7 @@ var (
 
 // NewHosts makes the Hosts of an installation.
 func NewHosts(p installation.Parts) *Hosts {
+	p = held(p)
 	domains := customdomains.NewDirectory(p)
 	return &Hosts{
 		Domains: domains,
@@ -134,6 +155,8 @@ type Options struct {
 // AWS ask nobody for a key, so that no project may reach around the gateway to
 // them.
 func New(p installation.Parts, o Options) (*Service, error) {
+	hosts := NewHosts(p)
+	p = held(p)
 	var secret [32]byte
 	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
@@ -142,7 +165,6 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
 	subscriptions, counters := Counting(p, quotas)
 	counted := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
-	hosts := NewHosts(p)
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,
 		Clients:       hosts.clients,

@@ -27,6 +27,7 @@ var Beside = service.Service{
 	Announce:    config.DefaultAnnounce,
 	Drain:       60 * time.Second,
 	Uses:        Function.Uses,
+	Reach:       Function.Reach,
 	Listen:      config.VarTLSAddr,
 	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
 	Plain: config.VarGatewayAddr,

@@ -18,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/boundaries"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -30,13 +31,17 @@ var Function = trigger.Function{
 	Does:    "Begins the operations that close the quota periods and trials which have ended.",
 	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "hourly", Cron: "11 * * * *"}}},
 	Uses:    []api.Use{api.QueryDue, api.PutItem},
+	Reach:   store.Reach{Writes: []store.Space{"operation"}},
 	Timeout: time.Minute,
 	// A period is closed within the hour, and not only with the next.
 	Retries: trigger.Retries{Attempts: 2, MaxAge: 30 * time.Minute},
 }
 
 // Open makes the function's handler, as lambda.Start takes it.
-func Open(p installation.Parts) (any, error) { return Handler(boundaries.Open(p), p.Now, p.Log), nil }
+func Open(p installation.Parts) (any, error) {
+	p.Table = p.Table.Within(Function.Reach)
+	return Handler(boundaries.Open(p), p.Now, p.Log), nil
+}
 
 // Boundaries begins what is due.
 type Boundaries interface {

@@ -15,15 +15,20 @@ import (
 	"github.com/gatewright/gatewright/shared/analytics/counts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // Function declares what calls the function, and what it uses.
 var Function = trigger.Function{
-	Name:    "rollup",
-	Does:    "Adds up what gateways have counted of their calls.",
-	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Every: time.Minute}}},
-	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.DeleteItem},
+	Name: "rollup",
+	Does: "Adds up what gateways have counted of their calls.",
+	On:   []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Every: time.Minute}}},
+	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.DeleteItem},
+	Reach: store.Reach{
+		Reads:  []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
+		Writes: []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
+	},
 	Timeout: time.Minute,
 	// The next call adds up the same.
 	Retries: trigger.Retries{MaxAge: time.Minute},
@@ -31,7 +36,7 @@ var Function = trigger.Function{
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
-	return Handler(counts.NewRollup(p.Table, p.Now)), nil
+	return Handler(counts.NewRollup(p.Table.Within(Function.Reach), p.Now)), nil
 }
 
 // Rollup adds up what is there.

@@ -1,6 +1,30 @@
 package main
 
-import "github.com/gatewright/gatewright/local/grants"
+import (
+	"github.com/gatewright/gatewright/local/grants"
+	"github.com/gatewright/gatewright/shared/store"
+)
+
+// rareSpaces are the spaces whose use the suite cannot bring about at will.
+func rareSpaces() []grants.RareSpace {
+	of := func(space store.Space, action, why string) grants.RareSpace {
+		return grants.RareSpace{Function: "gatewright-" + stage + "-gateway", Action: "dynamodb:" + action, Space: space, Why: why}
+	}
+	const (
+		certificate = "a client has shown a certificate, which needs a custom domain of API Gateway"
+		bought      = "a quota counts what such a client has bought"
+		domain      = "a request comes to a custom domain, which leads to a gateway as a process"
+		named       = "a project names its bucket by its id"
+	)
+	return []grants.RareSpace{
+		of("client-ca", "Query", certificate), of("client-ca-set", "GetItem", certificate),
+		of("metering-bucket", "GetItem", bought), of("metering-customer", "Query", bought), of("metering-plan", "GetItem", bought), of("metering-subscription", "GetItem", bought),
+		of("allowance-journal", "GetItem", bought), of("allowance-journal", "PutItem", bought), of("allowance-receipt", "PutItem", bought),
+		of("custom-domain-challenge", "GetItem", domain), of("custom-domain-host", "GetItem", domain),
+		of("custom-domain-index", "GetItem", domain), of("custom-domain-versions", "GetItem", domain),
+		of("bucket-id", "GetItem", named),
+	}
+}
 
 // rare are the grants whose use the suite cannot bring about at will.
 func rare() []grants.Rare {

@@ -340,8 +340,29 @@ func (s *suite) grants(context.Context) error {
 	if s.emulator == miniStack { // elsewhere no schedule fires, and its function does less
 		err = grants.Compare(granted, used, rare()...)
 	}
-	if err != nil {
+	if err = errors.Join(err, s.spaces()); err != nil {
 		return fmt.Errorf("%w:\n%w", errGrants, err)
 	}
 	return nil
+}
+
+// spaces compares the spaces of the table that functions reached with those that their roles are held to.
+func (s *suite) spaces() error {
+	fences, err := grants.Fenced(os.DirFS(s.synth()))
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(s.uses())
+	if err != nil {
+		return fmt.Errorf("open the record: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	reached, err := grants.Reaches(file)
+	if err != nil {
+		return err
+	}
+	if s.emulator != miniStack { // elsewhere the suite does less
+		return grants.MissingSpaces(fences, reached)
+	}
+	return grants.CompareSpaces(fences, reached, rareSpaces()...)
 }

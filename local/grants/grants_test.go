@@ -165,3 +165,78 @@ func TestResourceOfNoKnownKindIsNotCovered(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 }
+
+const held = `
+	{"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:Query"], "Resource": [{"Fn::GetAtt": ["Table", "Arn"]}],
+		"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["seen", "seen#*", "kept", "kept#*"]}}},
+	{"Effect": "Allow", "Action": ["dynamodb:PutItem"], "Resource": [{"Fn::GetAtt": ["Table", "Arn"]}],
+		"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["kept", "kept#*"]}}}`
+
+func TestSpacesReachedAndAllowedHaveToAgree(t *testing.T) {
+	use := func(action, space string) string {
+		return `{"function":"the-function","action":"dynamodb:` + action + `","resource":"table/t","space":"` + space + `"}` + "\n"
+	}
+	whole := use("GetItem", "seen") + use("Query", "kept") + use("PutItem", "kept")
+	seldom := grants.RareSpace{Function: "the-function", Action: "dynamodb:PutItem", Space: "kept", Why: "once a year"}
+	stray := seldom
+	stray.Space = "seen"
+	for name, c := range map[string]struct {
+		record string
+		rare   []grants.RareSpace
+		want   string // part of the one finding, "" for none
+	}{
+		"all of it":                     {whole, nil, ""},
+		"an index":                      {whole + `{"function":"the-function","action":"dynamodb:Query","resource":"table/t/index/due"}`, nil, ""},
+		"another space":                 {whole + use("GetItem", "hidden"), nil, `asks for dynamodb:GetItem of the space "hidden"`},
+		"a write of what may be read":   {whole + use("PutItem", "seen"), nil, `asks for dynamodb:PutItem of the space "seen"`},
+		"a space that begins alike":     {whole + use("GetItem", "seen-too"), nil, `"seen-too"`},
+		"no space":                      {whole + use("GetItem", ""), nil, `the space ""`},
+		"never written":                 {use("GetItem", "seen") + use("Query", "kept"), nil, `may do dynamodb:PutItem of the space "kept", and never does`},
+		"never read":                    {use("GetItem", "seen") + use("PutItem", "kept"), nil, `dynamodb:GetItem, dynamodb:Query of the space "kept"`},
+		"rarely written":                {use("GetItem", "seen") + use("Query", "kept"), []grants.RareSpace{seldom}, ""},
+		"said to be, and not allowed":   {whole, []grants.RareSpace{stray}, "once a year"},
+		"one of a function without any": {whole + strings.Replace(use("GetItem", "hidden"), "the-function", "another", 1), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fences, err := grants.Fenced(template(held))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached, err := grants.Reaches(strings.NewReader(c.record))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = grants.CompareSpaces(fences, reached, c.rare...)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("found %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestConditionsThatAreNoListOfSpacesAreErrors(t *testing.T) {
+	for name, condition := range map[string]string{
+		"another operator":             `{"StringLike": {"dynamodb:LeadingKeys": ["a", "a#*"]}}`,
+		"another key":                  `{"ForAllValues:StringLike": {"dynamodb:Attributes": ["a", "a#*"]}}`,
+		"two operators":                `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["a", "a#*"]}, "Bool": {"aws:SecureTransport": "true"}}`,
+		"everything":                   `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["*", "*#*"]}}`,
+		"the middle of a name":         `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["a", "a*"]}}`,
+		"a half":                       `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["a", "a#*", "b"]}}`,
+		"what IAM would fill in":       `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["${aws:userid}", "${aws:userid}#*"]}}`,
+		"what CloudFormation fills in": `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [{"Ref": "Table"}, "a#*"]}}`,
+	} {
+		statement := `{"Effect": "Allow", "Action": ["dynamodb:GetItem"], "Resource": [{"Fn::GetAtt": ["Table", "Arn"]}], "Condition": ` + condition + `}`
+		if _, err := grants.Fenced(template(statement)); err == nil {
+			t.Errorf("%s is accepted as a fence", name)
+		}
+		if _, err := grants.Granted(template(statement)); err == nil {
+			t.Errorf("%s is accepted as a grant", name)
+		}
+	}
+}

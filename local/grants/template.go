@@ -41,31 +41,42 @@ type functionProperties struct {
 // Granted reads what the functions' roles allow out of the templates that the
 // CDK has synthesised into a folder.
 func Granted(synthesised fs.FS) (Functions, error) {
+	out := make(Functions)
+	return out, eachPolicy(synthesised, func(function string, d document, p policyProperties) error {
+		return d.allow(out, function, p)
+	})
+}
+
+// eachPolicy calls each with every policy of a function's role.
+func eachPolicy(synthesised fs.FS, each func(function string, d document, p policyProperties) error) error {
 	files, err := fs.Glob(synthesised, "*.template.json")
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("find the synthesised templates: %w", errors.Join(err, fs.ErrNotExist))
+		return fmt.Errorf("find the synthesised templates: %w", errors.Join(err, fs.ErrNotExist))
 	}
-	out := make(Functions)
+	found := false
 	for _, file := range files {
 		text, err := fs.ReadFile(synthesised, file)
 		if err != nil {
-			return nil, fmt.Errorf("read a template: %w", err)
+			return fmt.Errorf("read a template: %w", err)
 		}
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", file, err)
+			return fmt.Errorf("decode %s: %w", file, err)
 		}
-		if err := d.read(out); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		n, err := d.read(each)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
+		found = found || n > 0
 	}
-	if len(out) == 0 {
-		return nil, errors.New("the templates hold no function with a role")
+	if !found {
+		return errors.New("the templates hold no function with a role")
 	}
-	return out, nil
+	return nil
 }
 
-func (d document) read(out Functions) error {
+// read calls each with the policies of functions, and gives how many functions there are.
+func (d document) read(each func(function string, d document, p policyProperties) error) (int, error) {
 	functions := map[string]string{} // by role
 	for id, r := range d.Resources {
 		if r.Type != "AWS::Lambda::Function" {
@@ -73,13 +84,12 @@ func (d document) read(out Functions) error {
 		}
 		var f functionProperties
 		if err := json.Unmarshal(r.Properties, &f); err != nil || f.FunctionName == "" || len(f.Role.GetAtt) != 2 {
-			return fmt.Errorf("function %s has no name or no role that is a resource: %w", id, err)
+			return 0, fmt.Errorf("function %s has no name or no role that is a resource: %w", id, err)
 		}
 		if other, ok := functions[f.Role.GetAtt[0]]; ok {
-			return fmt.Errorf("functions %s and %s share a role", other, f.FunctionName)
+			return 0, fmt.Errorf("functions %s and %s share a role", other, f.FunctionName)
 		}
 		functions[f.Role.GetAtt[0]] = f.FunctionName
-		out[f.FunctionName] = make(map[Grant]bool)
 	}
 	for id, r := range d.Resources {
 		if r.Type != "AWS::IAM::Policy" {
@@ -87,26 +97,31 @@ func (d document) read(out Functions) error {
 		}
 		var p policyProperties
 		if err := json.Unmarshal(r.Properties, &p); err != nil {
-			return fmt.Errorf("policy %s: %w", id, err)
+			return 0, fmt.Errorf("policy %s: %w", id, err)
 		}
 		for _, role := range p.Roles {
 			function, ok := functions[role.Ref]
 			if !ok {
 				continue
 			}
-			if err := d.allow(out, function, p); err != nil {
-				return fmt.Errorf("policy %s: %w", id, err)
+			if err := each(function, d, p); err != nil {
+				return 0, fmt.Errorf("policy %s: %w", id, err)
 			}
 		}
 	}
-	return nil
+	return len(functions), nil
 }
 
 // allow adds the statements of a function's policy.
 func (d document) allow(out Functions, function string, p policyProperties) error {
 	for _, s := range p.PolicyDocument.Statement {
-		if s.Effect != "Allow" || s.NotAction != nil || s.Condition != nil {
+		if s.Effect != "Allow" || s.NotAction != nil {
 			return errors.New("a statement is no plain Allow: teach package grants what it means")
+		}
+		if s.Condition != nil { // which Fenced compares
+			if _, err := leading(s.Condition); err != nil {
+				return err
+			}
 		}
 		for _, action := range list(s.Action) {
 			name, ok := action.(string)

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Use is an action of a function on a resource, as IAM has them: a transaction
@@ -22,6 +26,8 @@ type Use struct {
 	// Resource is the last part of an ARN: table/NAME, table/NAME/index/NAME,
 	// BUCKET, BUCKET/KEY, or the id of a key.
 	Resource string `json:"resource"`
+	// Space is that of the partition which a request to the table itself names, as roles are held to spaces.
+	Space store.Space `json:"space,omitempty"`
 }
 
 // recorder appends uses to the file that config.VarUsesFile names, each as a JSON
@@ -82,31 +88,36 @@ func (r *recorder) add(u Use) error {
 // usesOf returns what a request needs to be allowed. One that is not known here
 // is named by its Go type, which no role grants.
 func usesOf(input any) []Use {
-	table := func(action string, name, index *string) Use {
-		u := Use{Action: "dynamodb:" + action, Resource: "table/" + aws.ToString(name)}
-		if index != nil {
-			u.Resource += "/index/" + *index
-		}
-		return u
+	partition := func(action string, name *string, partition string) Use {
+		return Use{Action: "dynamodb:" + action, Resource: "table/" + aws.ToString(name), Space: store.SpaceOf(partition)}
+	}
+	table := func(action string, name *string, item store.Item) Use {
+		return partition(action, name, store.KeyOf(item).PK)
 	}
 	object := func(action string, bucket, key *string) []Use {
 		return []Use{{Action: "s3:" + action, Resource: aws.ToString(bucket) + "/" + aws.ToString(key)}}
 	}
 	switch in := input.(type) {
 	case *dynamodb.GetItemInput:
-		return []Use{table("GetItem", in.TableName, nil)}
+		return []Use{table("GetItem", in.TableName, in.Key)}
 	case *dynamodb.QueryInput:
-		return []Use{table("Query", in.TableName, in.IndexName)}
+		u := partition("Query", in.TableName, partitionOf(in))
+		if in.IndexName != nil { // which a role grants as a resource of its own
+			u.Resource, u.Space = u.Resource+"/index/"+*in.IndexName, ""
+		}
+		return []Use{u}
 	case *dynamodb.PutItemInput:
-		return []Use{table("PutItem", in.TableName, nil)}
+		return []Use{table("PutItem", in.TableName, in.Item)}
 	case *dynamodb.UpdateItemInput:
-		return []Use{table("UpdateItem", in.TableName, nil)}
+		return []Use{table("UpdateItem", in.TableName, in.Key)}
 	case *dynamodb.DeleteItemInput:
-		return []Use{table("DeleteItem", in.TableName, nil)}
+		return []Use{table("DeleteItem", in.TableName, in.Key)}
 	case *dynamodb.BatchGetItemInput:
 		var out []Use
-		for name := range in.RequestItems {
-			out = append(out, table("BatchGetItem", &name, nil))
+		for name, of := range in.RequestItems {
+			for _, key := range of.Keys {
+				out = append(out, table("BatchGetItem", &name, key))
+			}
 		}
 		return out
 	case *dynamodb.TransactWriteItemsInput:
@@ -114,13 +125,13 @@ func usesOf(input any) []Use {
 		for _, item := range in.TransactItems {
 			switch {
 			case item.Put != nil:
-				out = append(out, table("PutItem", item.Put.TableName, nil))
+				out = append(out, table("PutItem", item.Put.TableName, item.Put.Item))
 			case item.Update != nil:
-				out = append(out, table("UpdateItem", item.Update.TableName, nil))
+				out = append(out, table("UpdateItem", item.Update.TableName, item.Update.Key))
 			case item.Delete != nil:
-				out = append(out, table("DeleteItem", item.Delete.TableName, nil))
+				out = append(out, table("DeleteItem", item.Delete.TableName, item.Delete.Key))
 			case item.ConditionCheck != nil:
-				out = append(out, table("ConditionCheckItem", item.ConditionCheck.TableName, nil))
+				out = append(out, table("ConditionCheckItem", item.ConditionCheck.TableName, item.ConditionCheck.Key))
 			}
 		}
 		return out
@@ -145,4 +156,15 @@ func usesOf(input any) []Use {
 		return []Use{{Action: "kms:GenerateDataKeyWithoutPlaintext", Resource: aws.ToString(in.KeyId)}}
 	}
 	return []Use{{Action: fmt.Sprintf("%T", input)}}
+}
+
+// partitionOf is the partition that a query names: its condition begins with it (store).
+func partitionOf(in *dynamodb.QueryInput) string {
+	_, rest, _ := strings.Cut(aws.ToString(in.KeyConditionExpression), " = ")
+	placeholder, _, _ := strings.Cut(rest, " ")
+	text, ok := in.ExpressionAttributeValues[placeholder].(*types.AttributeValueMemberS)
+	if !ok {
+		return "" // of no space, which no role grants
+	}
+	return text.Value
 }

@@ -29,7 +29,7 @@ func TestUsesAreRecordedAsRolesGrantThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	key := store.Key{PK: "a", SK: "b"}
+	key := store.Key{PK: "a#hidden", SK: "b"}
 	for range 2 {
 		_, _ = p.Key.Root(ctx)
 		_, _ = p.Bucket.Head(ctx, blob.UploadKey("1"))
@@ -40,7 +40,9 @@ func TestUsesAreRecordedAsRolesGrantThem(t *testing.T) {
 			_ = err // the server answers nothing that is a list
 		}
 		_ = p.Table.Get(ctx, key, &struct{}{})
-		_ = p.Table.Commit(ctx, store.Put(key, map[string]string{"x": "y"}), store.Delete(store.Key{PK: "a", SK: "c"}), store.Check(store.Key{PK: "a", SK: "d"}, store.Exists()))
+		_ = p.Table.Commit(ctx, store.Put(key, map[string]string{"x": "y"}), store.Delete(store.Key{PK: "b", SK: "c"}), store.Check(store.Key{PK: "c#hidden", SK: "d"}, store.Exists()))
+		_, _ = p.Table.Keys(ctx, store.Query{PK: "d#hidden"})
+		_, _ = p.Table.Keys(ctx, store.Query{Index: store.DueIndex, PK: "e#hidden"})
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -52,14 +54,18 @@ func TestUsesAreRecordedAsRolesGrantThem(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &u); err != nil || u.Function != "gatewright-dev-consumers" {
 			t.Fatalf("line %q, %v", line, err)
 		}
-		got = append(got, u.Action+" "+u.Resource)
+		got = append(got, strings.TrimSpace(u.Action+" "+u.Resource+" "+string(u.Space)))
 	}
 	slices.Sort(got)
 	want := []string{
-		"dynamodb:ConditionCheckItem table/the-table",
-		"dynamodb:DeleteItem table/the-table",
-		"dynamodb:GetItem table/the-table",
-		"dynamodb:PutItem table/the-table",
+		"dynamodb:ConditionCheckItem table/the-table c",
+		"dynamodb:DeleteItem table/the-table b",
+		"dynamodb:GetItem table/the-table a",
+		"dynamodb:GetItem table/the-table root-key",
+		"dynamodb:PutItem table/the-table a",
+		"dynamodb:PutItem table/the-table root-key",
+		"dynamodb:Query table/the-table d",
+		"dynamodb:Query table/the-table/index/due",
 		"kms:Decrypt arn:aws:kms:eu-west-1:000000000000:key/the-key",
 		"kms:GenerateDataKeyWithoutPlaintext arn:aws:kms:eu-west-1:000000000000:key/the-key",
 		"s3:DeleteObject the-bucket/" + blob.SourceKey("3"),

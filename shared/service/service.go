@@ -39,6 +39,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/handshake"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Service is a long-lived process of an installation.
@@ -73,6 +74,8 @@ type Service struct {
 	// Uses is what it does outside its process, which is what it will be granted.
 	// That it is asked by its clients, and by its other copies, is no use.
 	Uses []api.Use
+	// Reach is which spaces of the table it asks for. One without any is held to none.
+	Reach store.Reach
 	// Listen is the variable with the address to listen on, host:port, where that is not
 	// Port.Listens of all addresses: outside containers.
 	Listen string

@@ -49,6 +49,15 @@ func (s Space) PartsOf(partition string) []string {
 	return parts
 }
 
+// SpaceOf gives the space of a partition, by which a role may be held to it.
+func SpaceOf(partition string) Space {
+	space, _, _ := strings.Cut(partition, separator)
+	return Space(space)
+}
+
+// Leading are the patterns of IAM (StringLike) that partitions of s have, and no others: those with parts, and the one without.
+func (s Space) Leading() []string { return []string{string(s), string(s) + separator + "*"} }
+
 func joined(parts []string) string { return strings.Join(parts, separator) }
 
 // Made once: every key that is asked for is spelled with them.

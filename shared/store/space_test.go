@@ -60,3 +60,31 @@ func TestPartsOfGivesWhatAPartitionWasMadeOf(t *testing.T) {
 		t.Errorf("of another space it gives %q", got)
 	}
 }
+
+// TestPatternsOfASpaceTakeNoOther: IAM takes "*" for any text, and a role is held to partitions by them.
+func TestPatternsOfASpaceTakeNoOther(t *testing.T) {
+	matches := func(patterns []string, partition string) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool {
+			prefix, many := strings.CutSuffix(p, "*")
+			return p == partition || many && strings.HasPrefix(partition, prefix)
+		})
+	}
+	patterns := store.Space("account").Leading()
+	for partition, want := range map[string]bool{
+		store.Space("account").Partition():                true,
+		store.Space("account").Partition("a"):             true,
+		store.Space("account").Partition("a#b", "*"):      true,
+		store.Space("account-keys").Partition("a"):        false,
+		store.Space("account-keys").Partition():           false,
+		store.Space("accounts").Partition("account", "a"): false,
+		store.Space("other").Partition("account"):         false,
+		"": false,
+	} {
+		if matches(patterns, partition) != want {
+			t.Errorf("%q takes %q: %v", patterns, partition, !want)
+		}
+		if of := store.SpaceOf(partition); (of == "account") != want {
+			t.Errorf("%q is of the space %q", partition, of)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Function is what is called by events rather than by routes.
@@ -21,6 +22,8 @@ type Function struct {
 	On []Event
 	// Uses is what it does outside its process.
 	Uses []api.Use
+	// Reach is which spaces of the table it asks for. One without any is held to none.
+	Reach store.Reach
 	// Timeout bounds one call.
 	Timeout time.Duration
 	// Heavy functions get the memory of whole processors: those that compile.
