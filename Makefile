@@ -305,9 +305,9 @@ account-keys: ## list the keys of an account of an installation, make one or rev
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)
-operations: ## list the durable operations of an installation that have not ended, or resume one: [RESUME=kop_…] [STAGE=dev]
+operations: ## list the durable operations of an installation that have not ended, resume one, or build anew what has an artifact of an older format: [RESUME=kop_…] [REBUILD=all] [STAGE=dev]
 	$(call asks_aws,go run ./local operation list)
-	@{ do=$${OPERATION_ID:+resume}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
+	@{ do=$${OPERATION_ID:+resume}; do=$${do:-$(if $(REBUILD),rebuild)}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 rotate-root-key: ## replace the root key of an installation, which takes a day and more, or tell how far that is: [STATUS=true] [STAGE=dev]

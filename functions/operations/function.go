@@ -12,10 +12,12 @@ import (
 
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/rotation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
@@ -62,7 +64,10 @@ func Open(p installation.Parts) (any, error) {
 		return nil, err
 	}
 	reclaim := func(ctx context.Context) error { return allowance.Reclaim(ctx, p.Table, p.Now()) }
-	return Handler(engine, durable.Rotation(p), reclaim, p.Log), nil
+	rebuild := func(ctx context.Context, asked bool) (string, error) {
+		return deployments.KeepFormat(ctx, p.Table, project.WrittenFormat, asked, p.Now())
+	}
+	return Handler(engine, durable.Rotation(p), reclaim, rebuild, p.Log), nil
 }
 
 // Rotation rotates the root key.
@@ -90,13 +95,14 @@ type Engine interface {
 var _ Engine = (*operation.Engine)(nil)
 
 // errUnknownEvent is the answer to an event that nothing declared sends.
-var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list or to resume, or about the root key")
+var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list, to resume or to rebuild, or about the root key")
 
 // event has the fields that tell the function's kinds of event apart.
 type event struct {
 	Records  []events.DynamoDBEventRecord `json:"Records"`
 	Schedule string                       `json:"schedule"`
-	// Do is what who invokes the function wants: list, or resume the operation ID; rotate-root-key, or root-key, how far that is.
+	// Do is what who invokes the function wants: list, resume the operation ID, or rebuild what has an artifact of
+	// an older format than this release writes; rotate-root-key, or root-key, how far that is.
 	Do string `json:"do"`
 	ID string `json:"id"`
 }
@@ -109,8 +115,9 @@ type listed struct {
 // Handler makes the function's handler, as lambda.Start takes it. To a batch of
 // the stream it answers which records failed; the event source has to be set
 // up for that (ReportBatchItemFailures). The schedule calls reclaim too, first: it is
-// quick, and what waits for it are customers that are refused.
-func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+// quick, and what waits for it are customers that are refused. It calls rebuild as well, which begins to build anew
+// what is of an older format (deployments.KeepFormat).
+func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, rebuild func(ctx context.Context, asked bool) (id string, err error), log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
 		if err := json.Unmarshal(payload, &in); err != nil {
@@ -121,7 +128,8 @@ func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, log *
 			return stream.Handle(ctx, log, in.Records, e.HandleStream), nil
 		case in.Schedule != "":
 			err := reclaim(ctx)
-			if err = errors.Join(err, e.Sweep(ctx)); err != nil {
+			_, formatErr := rebuild(ctx, false)
+			if err = errors.Join(err, formatErr, e.Sweep(ctx)); err != nil {
 				return nil, fmt.Errorf("sweep: %w", err)
 			}
 			return nil, nil
@@ -130,6 +138,11 @@ func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, log *
 		case in.Do == "resume":
 			r, err := e.Resume(ctx, in.ID)
 			return summaries([]operation.Record{r}, err)
+		case in.Do == "rebuild":
+			if _, err := rebuild(ctx, true); err != nil {
+				return nil, fmt.Errorf("begin to rebuild: %w", err)
+			}
+			return summaries(e.List(ctx))
 		case in.Do == "rotate-root-key":
 			return told(keys.Start(ctx))
 		case in.Do == "root-key":

@@ -32,6 +32,9 @@ type engine struct {
 	// resumed is which operation was, refused how that is answered.
 	resumed string
 	refused error
+	// rebuilds are the calls by which formats are kept, whether they were asked for, unbuilt how that is answered.
+	rebuilds []bool
+	unbuilt  error
 }
 
 func (e *engine) List(context.Context) ([]operation.Record, error) {
@@ -53,6 +56,11 @@ func (e *engine) HandleStream(_ context.Context, records []store.StreamRecord) [
 func (e *engine) reclaim(context.Context) error {
 	e.reclaims++
 	return e.reclaimed
+}
+
+func (e *engine) rebuild(_ context.Context, asked bool) (string, error) {
+	e.rebuilds = append(e.rebuilds, asked)
+	return "rebuild-1", e.unbuilt
 }
 
 func (e *engine) Sweep(context.Context) error {
@@ -79,7 +87,7 @@ func TestWhoInvokesItRotatesTheRootKey(t *testing.T) {
 		t.Errorf("its status is %s, %v", answer, err)
 	}
 	goesOn := &rotating{fault.New(fault.Conflict, "One goes on.").Because(errors.New("the cause"))}
-	_, err := operations.Handler(&engine{}, goesOn, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key"}`))
+	_, err := operations.Handler(&engine{}, goesOn, nil, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key"}`))
 	if err == nil || err.Error() != "One goes on." {
 		t.Errorf("a refusal is %v", err)
 	}
@@ -92,7 +100,11 @@ func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string
 	if e, ok := e.(*engine); ok {
 		none = e.reclaim
 	}
-	out, err := operations.Handler(e, &rotating{}, none, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
+	rebuild := func(context.Context, bool) (string, error) { return "", nil }
+	if e, ok := e.(*engine); ok {
+		rebuild = e.rebuild
+	}
+	out, err := operations.Handler(e, &rotating{}, none, rebuild, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
 	text, encodeErr := json.Marshal(out)
 	if encodeErr != nil {
 		t.Fatal(encodeErr)
@@ -238,4 +250,17 @@ func TestStreamsFilterLetsEveryWaitingOperationThrough(t *testing.T) {
 		return
 	}
 	t.Error("the stream does not call the function")
+}
+
+// TestScheduleKeepsTheFormatOfArtifacts, and sweeps whether or not it can; who asks has a pass at once.
+func TestScheduleKeepsTheFormatOfArtifacts(t *testing.T) {
+	e := &engine{unbuilt: errors.New("no table")}
+	if _, _, err := call(t, e, []byte(`{"schedule":"sweep"}`)); err == nil || e.sweeps != 1 || !slices.Equal(e.rebuilds, []bool{false}) {
+		t.Errorf("it has kept %v and swept %d times, %v", e.rebuilds, e.sweeps, err)
+	}
+	e = &engine{}
+	answer, _, err := call(t, e, []byte(`{"do":"rebuild"}`))
+	if err != nil || !slices.Equal(e.rebuilds, []bool{true}) || !strings.Contains(answer, "kop_1") {
+		t.Errorf("it is answered %s, %v, after %v", answer, err, e.rebuilds)
+	}
 }

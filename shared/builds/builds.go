@@ -1,7 +1,7 @@
 // Package builds carries out the durable operations that package deployments
 // begins: from an uploaded archive to a served deployment (deployments.Build),
 // and the removal of what a deployment does not need any more
-// (deployments.Clean).
+// (deployments.Clean), and what is built anew in another format (deployments.Rebuild).
 //
 // A build goes through the states download, validate, build and deploy. What is
 // wrong with a project ends it with findings, and what was served before is
@@ -12,7 +12,7 @@
 // What it is not: it declares no route and takes no event; functions/builder
 // and functions/operations run these definitions.
 //
-// Read builds.go first, then tasks.go and clean.go. The rules are those of
+// Read builds.go first, then tasks.go, clean.go and rebuild.go. The rules are those of
 // contract 3.1 and 3.2 and of design, sections 6 and 7.
 package builds
 
@@ -53,6 +53,10 @@ var (
 
 // Artifacts stores artifacts.
 type Artifacts interface {
+	// Get answers a *project.FormatError for a format that this release does not read.
+	Get(ctx context.Context, name string) (*project.Artifact, error)
+	// Written is the format that Put writes.
+	Written() int
 	Put(ctx context.Context, deployment string, a *project.Artifact) (name string, err error)
 }
 
@@ -173,6 +177,16 @@ func (b *Builder) Definitions() []operation.Definition {
 				deployments.Abandon: {
 					Does: "notes that the build has ended without success",
 					Task: b.abandon, Next: operation.Fail, Must: true,
+				},
+			},
+		},
+		{
+			Kind:  deployments.Rebuild,
+			First: rebuilding,
+			States: map[string]operation.State{
+				rebuilding: {
+					Does: "builds anew, one by one, what has an artifact of an older format than is written",
+					Task: b.rebuild, Next: operation.Succeed, Must: true, Timeout: timeout,
 				},
 			},
 		},

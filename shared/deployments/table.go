@@ -14,6 +14,8 @@ const (
 	deploymentSpace store.Space = "deployment"
 	// uploadSpace has the uploads by their statusIds.
 	uploadSpace store.Space = "upload"
+	// formatSpace has the one record of the format of artifacts. The sweep reads it once a minute.
+	formatSpace store.Space = "artifact-format"
 )
 
 func environmentPartition(accountID, project string) string {
@@ -29,5 +31,6 @@ func Key(name string) store.Key { return deploymentSpace.Key(name) }
 
 // IsDeployment reports whether the record at a key is a deployment's Record.
 func IsDeployment(key store.Key) bool { return deploymentSpace.PartsOf(key.PK) != nil }
+func formatKey() store.Key            { return formatSpace.Key() }
 
 func uploadKey(statusID string) store.Key { return uploadSpace.Key(statusID) }

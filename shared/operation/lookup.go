@@ -116,6 +116,8 @@ type Summary struct {
 	Status    Status `json:"status"`
 	// State is the current one, "" before the first step.
 	State string `json:"state,omitempty"`
+	// Message is what clients are told of it, such as how far it has come.
+	Message string `json:"message,omitempty"`
 	// AttemptsInVain counts those at the current step.
 	AttemptsInVain int `json:"attemptsInVain"`
 	// LastFailure is its public text.
@@ -132,7 +134,7 @@ type Summary struct {
 // Summary is the record for an operator.
 func (r Record) Summary() Summary {
 	return Summary{
-		ID: r.ID, Kind: r.Kind, Subject: r.Subject, AccountID: r.AccountID, Status: r.Status, State: r.State,
+		ID: r.ID, Kind: r.Kind, Subject: r.Subject, AccountID: r.AccountID, Status: r.Status, State: r.State, Message: r.Message,
 		AttemptsInVain: r.InVain(), LastFailure: r.LastFailure(), Since: r.CreatedOn, NextAttempt: r.DueOn, Running: r.Lease != nil,
 	}
 }

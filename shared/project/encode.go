@@ -52,7 +52,7 @@ type envelope struct {
 // format, in hexadecimal digits: the same for the same artifact, of which the bytes may differ between
 // releases.
 //
-// Format 1 is the artifact's JSON. Format 2 is that, compressed: a ninth of the size.
+// Format 1 is the artifact's JSON. Format 2 is that, compressed: a seventeenth of the size for large projects.
 func Encode(a *Artifact, format int) (data []byte, digest string, err error) {
 	if err := Readable(format); err != nil {
 		return nil, "", fmt.Errorf("encode an artifact: %w", err)

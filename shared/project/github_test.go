@@ -78,4 +78,11 @@ func TestGitHubDescriptionCompiles(t *testing.T) {
 	}
 	t.Logf("compiled %d MB in %v, allocating %d MB in all; the artifact has %d kB",
 		len(files["config/routes.oas.json"])>>20, took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20, len(data)>>10)
+	for format := project.OldestFormat; format <= project.ArtifactFormat; format++ {
+		data, _, err := project.Encode(artifact, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("in format %d it has %d kB", format, len(data)>>10)
+	}
 }
