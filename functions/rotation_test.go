@@ -15,7 +15,8 @@ import (
 // day after a rotation that looked well. What the table has as bytes, after any operation, is sealed.
 func TestAllThatIsSealedIsRenewed(t *testing.T) {
 	p := newPopulated(t)
-	declared, seen := map[string]bool{}, map[string]bool{}
+	// What is public is bytes too: the certificates of CAs.
+	declared, seen := map[string]bool{"client-ca certificate": true}, map[string]bool{}
 	note := func(items map[store.Key]store.Item) {
 		for key, item := range items {
 			for name, value := range item {

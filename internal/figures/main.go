@@ -147,6 +147,12 @@ func sections(binaries string) []section {
 			command: product("go run ./local/enginebench -binary"),
 		},
 		{
+			title: "A rotation of the root key",
+			intro: "100,000 API keys, half of them in a bucket that has forgotten their texts, over the embedded engine with its files in memory, so that no disk is measured; two clients check keys, each for the first time, from\n" +
+				"before the rotation until after it. The hours of waiting are gone through by a clock of its own. The limits are no key refused, and one read of the table beside the usual one.",
+			command: []string{"go", "run", "./local/rotationbench"},
+		},
+		{
 			title: "The embedded engine: large key buckets",
 			intro: "A bucket of 100,000 consumers made through the API, and a product with a million, made by its own functions in one process. Emptying holds a\n" +
 				"second pass, a minute later, for what a slow writer may have added.",

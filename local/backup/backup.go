@@ -157,7 +157,10 @@ func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error)
 	defer func() { err = errors.Join(err, work.Close()) }()
 	// Before the checkpoint: a rotation takes a key away when nothing is under it any more, and not before.
 	keys := map[string][]byte{}
-	if err := errors.Join(rootkey.Check(ctx, filepath.Join(s.Dir, rootkey.Name), s.Engine), keysNow(ctx, s.Dir, keys)); err != nil {
+	if err := rootkey.Check(ctx, filepath.Join(s.Dir, rootkey.Name), s.Engine); err != nil {
+		return sum, err
+	}
+	if err := keysNow(ctx, s.Dir, keys); err != nil {
 		return sum, err
 	}
 	// In this order: every content that the checkpoint names is there, and stays.

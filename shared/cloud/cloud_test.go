@@ -116,8 +116,11 @@ func TestEmulatorIsAskedForEverything(t *testing.T) {
 // TestKeyFileIsUsedInsteadOfKMS: an installation on a laptop has no KMS.
 func TestKeyFileIsUsedInsteadOfKMS(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "root.key")
+	emulator := &aws{}
+	server := httptest.NewServer(emulator)
+	defer server.Close()
 	p, err := cloud.Open(lambda(map[string]string{
-		config.VarKMSKey: "", config.VarKeyFile: path, "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+		config.VarKMSKey: "", config.VarKeyFile: path, "AWS_ENDPOINT_URL": server.URL,
 	}), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +131,9 @@ func TestKeyFileIsUsedInsteadOfKMS(t *testing.T) {
 	}
 	if want, err := seal.OpenFile(path).Root(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("another key than the file's, %v", err)
+	}
+	if asked := strings.Join(emulator.asked, ", "); asked != "DynamoDB_20120810.GetItem" { // whether it was rotated
+		t.Errorf("asked %s", asked)
 	}
 }
 

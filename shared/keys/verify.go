@@ -80,12 +80,12 @@ func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Iden
 		started := v.now()
 		var h hashRecord
 		var b bucketRecord
-		wanted := []*store.Wanted{store.Want(bucketKey(ref.AccountID, name), &b)}
+		with := []*store.Wanted{store.Want(bucketKey(ref.AccountID, name), &b)}
 		for _, hash := range hashes {
-			if err := v.table.Load(ctx, append(wanted, store.Want(keyHashKey(hash), &h))...); err != nil {
+			if err := v.table.Load(ctx, append([]*store.Wanted{store.Want(keyHashKey(hash), &h)}, with...)...); err != nil {
 				return Identity{}, fmt.Errorf("look up an API key: %w", err)
 			}
-			if wanted = nil; h.KeyID != "" {
+			if with = nil; h.KeyID != "" {
 				break // a rotation of the root key moves it to the next hash, and never back
 			}
 		}

@@ -42,6 +42,10 @@ func TestCloseUnderCalls(t *testing.T) {
 				return true, err
 			})
 		},
+		"Page": func(int) error {
+			_, _, err := engine.Page(ctx, store.Key{}, 10)
+			return err
+		},
 		"EachItem": func(int) error {
 			return engine.EachItem(ctx, func(store.Item) error { return nil })
 		},

@@ -190,9 +190,14 @@ func (s keyStore) Load(ctx context.Context) (*seal.StoredRing, error) {
 
 // Create implements seal.KeyStore.
 func (s keyStore) Create(ctx context.Context, wrapped []byte) (*seal.StoredRing, error) {
-	err := s.table.Commit(apart(ctx), store.Create(space.Key(), rootKeyRecord{Wrapped: wrapped, CreatedOn: s.now().UTC()}))
-	if err == nil || errors.Is(err, store.ErrCondition) {
-		return s.Load(ctx)
+	made := rootKeyRecord{Wrapped: wrapped, CreatedOn: s.now().UTC()}
+	err := s.table.Commit(apart(ctx), store.Create(space.Key(), made))
+	if err != nil && !errors.Is(err, store.ErrCondition) {
+		return nil, err
 	}
-	return nil, err
+	stored, err := s.Load(ctx)
+	if err == nil && stored == nil {
+		stored = made.ring()
+	}
+	return stored, err
 }
