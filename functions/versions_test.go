@@ -6,15 +6,21 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -173,5 +179,57 @@ func TestEveryChangeKeepsWhatANewerReleaseHasPutThere(t *testing.T) {
 	})
 	if only(t) == "" && len(changed) < 20 {
 		t.Errorf("changes of %d kinds of records were seen: %v", len(changed), changed)
+	}
+}
+
+// TestTwoReleasesChangeOneTable plays what comes of some hours side by side: this release carries out operations in any
+// order, one after the other and with what they begin, and a newer one adds to every record after each.
+func TestTwoReleasesChangeOneTable(t *testing.T) {
+	p := newPopulated(t)
+	structs := structured(t)
+	inside := func(name string) bool { return structs[name] }
+	var all []change
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			if d.Mutates() {
+				for _, r := range variants(p.book, d) {
+					all = append(all, change{d, r})
+				}
+			}
+		}
+	}
+	made := 0
+	for seed := range simulations.Runs(7) {
+		synctest.Test(t, func(t *testing.T) {
+			w, random := p.Copy(t), rand.New(rand.NewPCG(uint64(seed), 59))
+			for range 250 {
+				w.Now = w.Now.Add(time.Second) // each audit record has a time of its own
+				newerRecords(t, w, inside)
+				before := w.Items.Items()
+				c := all[random.IntN(len(all))]
+				if c.Method == http.MethodDelete && random.IntN(8) > 0 {
+					continue // little is changed where most is gone
+				}
+				path, body := target(t, c.Declaration, c.Request, p.names)
+				if a := w.Call(p.key, c.Method, path, body); a.Status >= http.StatusInternalServerError {
+					t.Errorf("seed %d: %s is answered %d %s", seed, c.ID, a.Status, a.Body)
+				}
+				if random.IntN(4) == 0 {
+					goOn(t, w)
+				}
+				for key, after := range w.Items.Items() {
+					if before[key] == nil || reflect.DeepEqual(before[key], after) {
+						continue
+					}
+					made++
+					for _, at := range lost(before[key], after, inside) {
+						t.Errorf("seed %d: %s: %s %s has lost what a newer release has put to %q", seed, c.ID, key.PK, key.SK, at)
+					}
+				}
+			}
+		})
+	}
+	if t.Logf("%d records were changed", made); made < 250 {
+		t.Errorf("only %d records were changed", made)
 	}
 }
