@@ -64,7 +64,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -302,6 +302,18 @@ account-keys: ## list the keys of an account of an installation, make one or rev
 	$(call asks_aws,go run ./local key list NAME)
 	@{ do=$${ACCOUNT_KEY:+revoke-key}; do=$${do:-$${KEY_SCOPES:+create-key}}; failed=$$(printf '{"do":"%s","name":"%s","id":"%s","force":%s,"scopes":"%s","label":"%s"}' \
 		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
+		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+
+account-limits: export ACCOUNT_NAME = $(NAME)
+account-limits: export ACCOUNT_LIMIT = $(LIMIT)
+account-limits: export LIMIT_VALUE = $(or $(VALUE:default=0),0)
+account-limits: ## list the limits of an account of an installation, or give it one of its own: NAME=acme [LIMIT=projects VALUE=100|default] [STAGE=dev]
+	@test -n "$$ACCOUNT_NAME" || { echo "make account-limits needs NAME=, the account's name" >&2; exit 2; }
+	@test -z "$$ACCOUNT_LIMIT" || test -n "$(VALUE)" || { echo "make account-limits LIMIT=$$ACCOUNT_LIMIT needs VALUE=, a number, or default for the installation's" >&2; exit 2; }
+	@case "$$LIMIT_VALUE" in *[!0-9]*) echo "make account-limits takes VALUE=, a number, or default for the installation's" >&2; exit 2;; esac
+	$(call asks_aws,go run ./local account limits NAME)
+	@{ do=$${ACCOUNT_LIMIT:+set-limit}; failed=$$(printf '{"do":"%s","name":"%s","limit":"%s","value":%s}' "$${do:-list-limits}" "$$ACCOUNT_NAME" "$$ACCOUNT_LIMIT" "$$LIMIT_VALUE" \
+		| aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)

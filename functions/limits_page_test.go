@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/limits"
 )
 
 // TestLimitsAreDocumented derives the tables of docs/limits.md from the declarations.
@@ -22,7 +24,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(raw)
-	for name, table := range map[string]string{"rates": ratesTable(), "fields": fieldsTable(t)} {
+	for name, table := range map[string]string{"rates": ratesTable(), "accounts": accountsTable(), "fields": fieldsTable(t)} {
 		begin := "<!-- table: " + name + " -->\n"
 		before, rest, found := strings.Cut(page, begin)
 		_, after, closed := strings.Cut(rest, end)
@@ -49,6 +51,32 @@ func ratesTable() string {
 		fmt.Fprintf(&out, "| `%s` | %d | %s |\n", l.Name, l.Requests, strings.Join(operations[l], ", "))
 	}
 	return out.String()
+}
+
+// accountsTable lists the limits of accounts.
+func accountsTable() string {
+	status := map[limits.Kind]int{
+		limits.Kept: http.StatusForbidden, limits.Daily: http.StatusTooManyRequests,
+		limits.Second: http.StatusTooManyRequests, limits.AtOnce: http.StatusTooManyRequests,
+	}
+	var out strings.Builder
+	out.WriteString("| limit | default | at most | what | beyond it |\n|---|--:|--:|---|--:|\n")
+	for _, l := range limits.All() {
+		of := ""
+		if l.Of != "account" {
+			of = " of a " + l.Of
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s | %d |\n", l.Name, thousands(l.Default), thousands(l.Most), l.Things, of, status[l.Kind])
+	}
+	return out.String()
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }
 
 // fieldsTable lists the bounds of what requests hold, by where that stands.

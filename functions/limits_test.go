@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -70,4 +71,44 @@ func TestLimitIsSharedAndToldOnEveryAnswer(t *testing.T) {
 		told(t, w.Call(p.key, d.Method, path, body).Want(d.Status), 99)
 		w.Call("", d.Method, path, body).Want(http.StatusUnauthorized).WantHeader("RateLimit", "")
 	})
+}
+
+// TestRequestsOfAnAccountAreCountedTogether: its keys share the limit, whatever they ask in a group; a refusal names the
+// limit, does nothing and is not recorded; another account is answered. The first request of a second is free.
+func TestRequestsOfAnAccountAreCountedTogether(t *testing.T) {
+	p := newPopulated(t)
+	w := p.Copy(t).Asides()
+	w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+	w.Limit("acme", limits.Requests, 5)
+	keys := []string{p.key, w.Key("acme", nil)}
+	const buckets = "/v1/accounts/acme/key-buckets"
+	for n := range 6 {
+		w.Call(keys[n%2], http.MethodGet, buckets, "").Want(http.StatusOK)
+	}
+	before := withoutRates(w.Items.Items())
+	for _, key := range keys {
+		w.Call(key, http.MethodPost, buckets, `{"name":"one-too-many"}`).
+			Want(http.StatusTooManyRequests, "its limit requests is 5").WantHeader("Retry-After", "1")
+	}
+	unchanged(t, before, withoutRates(w.Items.Items()))
+	w.Call(w.Account("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
+	w.Now = w.Now.Add(700 * time.Millisecond)
+	w.Call(p.key, http.MethodGet, buckets, "").Want(http.StatusOK)
+}
+
+// TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot: 403 with what there is; the same request again is answered as
+// before; a dry run is refused as the request would be.
+func TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot(t *testing.T) {
+	p := newPopulated(t)
+	w := p.Copy(t).Asides()
+	const projects = "/v1/projects"
+	made := w.Call(p.key, http.MethodPost, projects, `{"name":"the-last"}`, "Idempotency-Key", "order-17").Want(http.StatusOK)
+	w.Limit("acme", limits.Projects, 1)
+	again := w.Call(p.key, http.MethodPost, projects, `{"name":"the-last"}`, "Idempotency-Key", "order-17").Want(http.StatusOK)
+	if made.Body != again.Body {
+		t.Errorf("the repeat is answered %s, the request was %s", again.Body, made.Body)
+	}
+	w.Call(p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).
+		Want(http.StatusForbidden, "projects, and its limit projects is 1. Delete one that nobody uses any more")
+	w.Within(dry(w.Context()), p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).Want(http.StatusForbidden, "its limit projects is 1")
 }

@@ -193,6 +193,9 @@ func (s Settings) environment(d data) map[string]*string {
 	if s.HeaderUnderscores {
 		variables[config.VarUnderscores] = jsii.String("true")
 	}
+	if s.Limits != "" {
+		variables[config.VarLimits] = &s.Limits
+	}
 	if s.UsesFile != "" {
 		variables[config.VarUsesFile] = &s.UsesFile
 	}

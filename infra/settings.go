@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/origin"
 )
 
@@ -95,6 +96,8 @@ type Settings struct {
 	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses: only when all who deploy are trusted"`
 	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
 	HeaderUnderscores bool `json:"headerUnderscores" default:"false" doc:"passes header fields with an underscore in their names on: [why they are dropped](projects.md#handlers)"`
+	// Limits are what bounds each account, as config.VarLimits has them.
+	Limits string `json:"limits" doc:"what bounds each account, as [GATEWRIGHT_LIMITS](limits.md#accounts) has it"`
 
 	// Emulator is "" for AWS, else localstack or ministack: see docs/emulators.md for
 	// what is left out there.
@@ -170,6 +173,8 @@ func settle(given words, wrong []error) (Settings, error) {
 	check(s.DocsAnswers == "" || config.IsModel(s.DocsAnswers), "-c docsAnswers is the id of a model of Bedrock such as amazon.nova-lite-v1:0, or of an inference profile such as eu.amazon.nova-lite-v1:0")
 	check(s.Emulator == "" || s.DocsEmbeddings+s.DocsAnswers == "", "-c docsEmbeddings and -c docsAnswers are not for emulators: they have no Bedrock")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
+	_, err = limits.Parse(s.Limits)
+	check(err == nil, "-c limits: %w", err)
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
 	return s, errors.Join(append(wrong, s.readBounds(given), s.checkFences())...)
 }

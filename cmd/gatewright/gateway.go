@@ -35,7 +35,7 @@ func gatewaySetting(s *config.Setting) bool {
 		s.Default = needed
 	case config.VarKeyFile, config.VarKMSKey:
 		s.Default = "one of the two is needed"
-	case config.VarTLSCertificate, config.VarTLSKey, config.VarRelay, config.VarUnderscores:
+	case config.VarTLSCertificate, config.VarTLSKey, config.VarRelay, config.VarUnderscores, config.VarLimits:
 	case config.VarPrivateUpstreams:
 		s.Default = "false"
 	case config.VarDynamoDBEndpoint, config.VarS3Endpoint:

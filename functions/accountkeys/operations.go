@@ -37,7 +37,7 @@ var create = api.Operation[createIn, createdOut]{
 		"its scopes, projects and environments hold those of the new key, which ends no later.",
 	Scope: auth.AccountKeys.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Audit: "account-key.create", Resources: []string{"account-key"},
-	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.PutItem, api.CheckItem},
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.Query, api.PutItem, api.UpdateItem, api.CheckItem},
 }
 
 var remove = api.Operation[removeIn, api.NoContent]{

@@ -1,5 +1,5 @@
 // Package accounts makes accounts, each with its first key, and makes, lists and
-// revokes the keys of any account. It has no public address: an installation
+// revokes the keys of any account, and sets its limits. It has no public address: an installation
 // without an account has nobody who could hold an account key, and one whose keys
 // are lost or leaked needs somebody who is asked for none. So the platform's
 // permissions say who may invoke it (`make account` and `make account-keys` do, with
@@ -25,22 +25,23 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // Function declares what calls this function.
 var Function = trigger.Function{
 	Name:    "accounts",
-	Does:    "Makes accounts, and makes, lists and revokes their keys, for who runs the installation.",
+	Does:    "Makes accounts, makes, lists and revokes their keys, and sets their limits, for who runs the installation.",
 	On:      []trigger.Event{{Invoked: true}},
-	Uses:    []api.Use{api.GetItem, api.Query, api.PutItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
+	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
 	Timeout: 15 * time.Second,
 }
 
 // In is what the function is called with.
 type In struct {
 	// Do is what to do: "" makes an account, "create-key", "list-keys" and
-	// "revoke-key" are about the keys of one.
+	// "revoke-key" are about the keys of one, "list-limits" and "set-limit" about its limits.
 	Do string `json:"do"`
 	// Name of the account, which is to be, or which there is: 2 to 63 lower-case
 	// letters, digits, hyphens and underscores.
@@ -61,6 +62,10 @@ type In struct {
 	// everything.
 	ID    string `json:"id"`
 	Force bool   `json:"force"`
+
+	// Limit is the name of a limit (package limits), Value what it shall be for the account: 0 for what the installation has.
+	Limit string `json:"limit"`
+	Value int64  `json:"value"`
 }
 
 // Out is what it answers about an account or a key that it has made or revoked.
@@ -89,12 +94,28 @@ type ListedKey struct {
 	Environments []environment.Kind `json:"environments"`
 }
 
+// Limits is what it answers about the limits of an account.
+type Limits struct {
+	Limits []Limit `json:"limits"`
+}
+
+// Limit is one of them.
+type Limit struct {
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+	Own   bool   `json:"own"` // whether the value is the account's own
+	// AtMost is the most that there are, null where that is known only by a count.
+	AtMost *int64 `json:"atMost"`
+}
+
 // Service makes accounts and looks after keys: package accounts of shared.
 type Service interface {
 	Create(ctx context.Context, name string) (accounts.Account, string, error)
 	CreateKey(ctx context.Context, account string, spec accounts.Spec) (accounts.Key, string, error)
 	Keys(ctx context.Context, account string) ([]accounts.Key, error)
 	RevokeKey(ctx context.Context, account, id string, force bool) error
+	Limits(ctx context.Context, account string) ([]counts.Status, error)
+	SetLimit(ctx context.Context, account, limit string, value int64) error
 }
 
 var _ Service = (*accounts.Service)(nil)
@@ -163,8 +184,18 @@ func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any,
 		}
 		log.InfoContext(ctx, "an account key was revoked", "key", in.ID)
 		return Out{ID: in.ID, Name: in.Name}, nil
+	case "list-limits":
+		found, err := s.Limits(ctx, in.Name)
+		return Limits{Limits: api.Each(found, limit)}, err
+	case "set-limit":
+		if err := s.SetLimit(ctx, in.Name, in.Limit, in.Value); err != nil {
+			return nil, err
+		}
+		log.InfoContext(ctx, "a limit of an account was set", "limit", in.Limit, "value", in.Value)
+		found, err := s.Limits(ctx, in.Name)
+		return Limits{Limits: api.Each(found, limit)}, err
 	}
-	return nil, fault.InvalidField("do", "is none of create-key, list-keys and revoke-key; leave it out to make an account")
+	return nil, fault.InvalidField("do", "is none of create-key, list-keys, revoke-key, list-limits and set-limit; leave it out to make an account")
 }
 
 // spec reads what a new key shall be. Fault: Invalid.
@@ -192,6 +223,14 @@ func (in In) spec() (accounts.Spec, error) {
 		}
 	}
 	return out, wrong.Err()
+}
+
+func limit(s counts.Status) Limit {
+	out := Limit{Name: s.Name, Value: s.Value, Own: s.Own}
+	if s.Bound >= 0 {
+		out.AtMost = &s.Bound
+	}
+	return out
 }
 
 func listed(k accounts.Key) ListedKey {

@@ -165,7 +165,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		`{"do":"create-key","name":"acme","scopes":"everything","projects":"A"}`: "scopes: ",
 		`{"do":"create-key","name":"nobody","scopes":"all"}`:                     "no account",
 		`{"do":"revoke-key","name":"acme","id":""}`:                              "account key",
-		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys and revoke-key",
+		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys, revoke-key, list-limits and set-limit",
 	} {
 		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", payload, err, want)
@@ -173,5 +173,48 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	}
 	if log := f.log.String(); strings.Contains(log, "gwa_") {
 		t.Errorf("the log holds a key: %s", log)
+	}
+}
+
+// TestLimitsAreListedAndSet by what operators call; a bad call is one line that says what to do, and changes nothing.
+func TestLimitsAreListedAndSet(t *testing.T) {
+	f := newFunction(t)
+	ask := func(payload string) (out accounts.Limits) {
+		t.Helper()
+		answer, err := f.call.Invoke(t.Context(), []byte(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(answer, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	projects := func(all accounts.Limits) accounts.Limit {
+		return all.Limits[slices.IndexFunc(all.Limits, func(l accounts.Limit) bool { return l.Name == "projects" })]
+	}
+	ask(`{"name":"acme"}`)
+	if l := projects(ask(`{"do":"list-limits","name":"acme"}`)); l.Own || l.Value != 1000 || l.AtMost != nil {
+		t.Errorf("at first %+v", l)
+	}
+	if l := projects(ask(`{"do":"set-limit","name":"acme","limit":"projects","value":5}`)); !l.Own || l.Value != 5 {
+		t.Errorf("set to %+v", l)
+	}
+	for payload, want := range map[string]string{
+		`{"do":"set-limit","name":"acme","limit":"projects","value":-1}`:        "projects can be 1 to",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":10001}`:     "projects can be 1 to",
+		`{"do":"set-limit","name":"acme","limit":"hunter2","value":5}`:          "limit: is none of account-keys, ",
+		`{"do":"set-limit","name":"acme","limit":"gateway-requests","value":5}`: "limit: is none of account-keys, ",
+		`{"do":"set-limit","name":"nobody","limit":"projects","value":5}`:       "no account",
+	} {
+		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", payload, err, want)
+		}
+	}
+	if l := projects(ask(`{"do":"list-limits","name":"acme"}`)); l.Value != 5 {
+		t.Errorf("refused calls have made it %+v", l)
+	}
+	if l := projects(ask(`{"do":"set-limit","name":"acme","limit":"projects","value":0}`)); l.Own || l.Value != 1000 {
+		t.Errorf("back to %+v", l)
 	}
 }

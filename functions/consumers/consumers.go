@@ -55,7 +55,7 @@ var create = api.Operation[createIn, consumerOut]{
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "consumer.create", Resources: []string{"consumer", "api-key"},
 	Limit:  api.LimitOfKeys,
-	Errors: conflictErrors, Uses: []api.Use{api.UpdateItem, api.RootKey},
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.RootKey},
 }
 
 var read = api.Operation[readIn, consumerOut]{

@@ -19,7 +19,7 @@ var Group = api.Group{
 	},
 }
 
-var uploads = []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey, api.PresignUpload}
+var uploads = []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey, api.PresignUpload}
 
 const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +
 	"The id in the answer is the statusId under which the build is followed. " +
@@ -55,6 +55,7 @@ var status = api.Operation[statusIn, statusOut]{
 	Summary:     "Follow a build",
 	Description: "IN_PROGRESS from the moment the upload address is given out, then SUCCESS or ERROR for good.",
 	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Polled: true,
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem},
 }
 
@@ -98,7 +99,7 @@ var redeploy = api.Operation[nameIn, redeployOut]{
 	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables take effect.",
 	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "deployment.redeploy", Replaces: true, Resources: []string{"deployment", "source"},
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
 var rollback = api.Operation[rollbackIn, deploymentOut]{

@@ -39,7 +39,7 @@ var create = api.Operation[createIn, environmentOut]{
 	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "environment.create", Resources: []string{"environment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.CheckItem},
+	Uses:   []api.Use{api.Query, api.UpdateItem, api.CheckItem},
 }
 
 var read = api.Operation[nameIn, environmentOut]{

@@ -34,6 +34,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -157,6 +158,14 @@ func (w *World) Account(name string) (key string) {
 		w.Fatalf("make the account %s: %v", name, err)
 	}
 	return key
+}
+
+// Limit gives an account a value of its own of a limit.
+func (w *World) Limit(account string, l limits.Limit, value int64) {
+	w.Helper()
+	if err := accounts.Open(w.Parts).SetLimit(w.Context(), account, l.Name, value); err != nil {
+		w.Fatalf("set a limit of %s: %v", account, err)
+	}
 }
 
 // Key makes a key of an account that allows what full access does after limit

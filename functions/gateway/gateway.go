@@ -37,6 +37,7 @@ import (
 	"github.com/gatewright/gatewright/shared/handshake"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/serving"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
@@ -184,6 +185,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Access:     p.Log, Telemetry: p.Telemetry,
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		TrustedProxies: p.Config.TrustedProxies,
+		RequestsAtOnce: p.Config.Limits.Of(limits.GatewayRequests),
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
 	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted, upgraded: handler}, nil

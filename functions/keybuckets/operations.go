@@ -40,7 +40,7 @@ var create = api.Operation[createIn, bucketOut]{
 	Audit: "key-bucket.create", Resources: []string{"key-bucket"},
 	Limit:  api.LimitOfKeys,
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
-	Uses:   []api.Use{api.GetItem, api.PutItem, api.RootKey},
+	Uses:   []api.Use{api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var read = api.Operation[bucketIn, bucketOut]{

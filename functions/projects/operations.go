@@ -33,7 +33,7 @@ var create = api.Operation[createIn, projectOut]{
 	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusOK},
 	Audit: "project.create", Resources: []string{"project"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity},
-	Uses:   []api.Use{api.BatchGetItem, api.CheckItem, api.RootKey},
+	Uses:   []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey},
 }
 
 const path = "/v1/accounts/{accountName}/projects/{projectName}"

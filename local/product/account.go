@@ -11,13 +11,14 @@ import (
 
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
 func accountCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "account", Short: "Make accounts", Args: knownCommand, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "account", Short: "Make accounts, and set their limits", Args: knownCommand, RunE: needsSubcommand}
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
@@ -29,7 +30,7 @@ func accountCommand(a administration) *cobra.Command {
 			}
 			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
 		}),
-	})
+	}, listLimitsCommand(a), setLimitCommand(a))
 	return group
 }
 
@@ -163,5 +164,5 @@ func plain(err error) error {
 
 // accounts are those of the installation.
 func (d *database) accounts() *accounts.Service {
-	return accounts.Open(installation.Parts{Table: d.table, IDs: d.ids, Now: time.Now})
+	return accounts.Open(installation.Parts{Config: config.Config{Limits: d.limits}, Table: d.table, IDs: d.ids, Now: time.Now})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
@@ -41,6 +42,8 @@ type database struct {
 	// an S3 has them.
 	dir     *datadir.Dir
 	objects backup.Objects
+	// limits are what bounds each account that has no limit of its own.
+	limits limits.Values
 	// folder is where a command was typed that another process asked for.
 	folder string
 
@@ -79,6 +82,7 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 		table:  table,
 		ids:    ids.NewSource(rand.Reader, time.Now),
 		engine: engine,
+		limits: s.limits,
 		key:    rootkey.Source(dir.Path(rootkey.Name), engine, table, time.Now),
 	}, nil
 }
@@ -130,6 +134,7 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 	}
 	return &database{
 		endpoint: endpoint,
+		limits:   s.limits,
 		sdk:      sdk,
 		table:    store.New(store.NewDynamoDB(client, tableName), store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: true}),
 		ids:      ids.NewSource(rand.Reader, time.Now),

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/limits"
 )
 
 // TestProcessesAreToldTheConfiguration: what a process is not told holds in the run that is one process alone.
@@ -18,6 +19,7 @@ func TestProcessesAreToldTheConfiguration(t *testing.T) {
 		ACMEDirectory: "https://acme.example.com/directory", APIURL: "http://127.0.0.1:9000", Origins: []string{"http://localhost:6274", "https://a.example.com"},
 		DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://127.0.0.1:8001", S3PublicEndpoint: "http://127.0.0.1:8002",
 		PrivateUpstreams: true, Relay: "http://127.0.0.1:9003", DocsWeights: "weights", HeaderUnderscores: true, HeaderBytes: 16 << 10, HeaderFields: 50,
+		Limits:         limits.Values{"projects": 5, "requests": 50},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 	}
 	told := variablesOf(c, func(string) string { return "" })

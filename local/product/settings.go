@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/owncert"
 )
 
@@ -27,6 +28,8 @@ type settings struct {
 	// certificate and certificateKey are the files of the domain's certificate and its private
 	// key, "" for one by ACME, or for none.
 	certificate, certificateKey string
+	// limits are what bounds each account.
+	limits limits.Values
 	// privateUpstreams lets projects call addresses of private networks.
 	privateUpstreams     bool
 	apiAddr, gatewayAddr string
@@ -106,6 +109,9 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		return settings{}, err
 	}
 	var err error
+	if s.limits, err = limits.Parse(getenv(config.VarLimits)); err != nil {
+		return settings{}, fmt.Errorf("%s: %w", config.VarLimits, err)
+	}
 	s.listener, err = config.ListenerFromEnvironment(getenv)
 	return s, err
 }
@@ -197,6 +203,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		HeaderUnderscores: s.underscores,
 		HeaderBytes:       s.listener.HeaderBytes, HeaderFields: s.listener.HeaderFields,
 		TrustedProxies: s.listener.TrustedProxies,
+		Limits:         s.limits,
 	}
 	if s.domain != "" {
 		c.DeploymentURL, c.APIDomain = "https://{deployment}."+s.domain, apiName(s.domain)

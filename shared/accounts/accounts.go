@@ -23,12 +23,15 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -50,12 +53,15 @@ const createAccount audit.Action = "account.create"
 // Service makes accounts and keys and recognises keys. It is safe for
 // concurrent use.
 type Service struct {
-	parts installation.Parts
-	cache *cache
+	parts  installation.Parts
+	cache  *cache
+	counts *counts.Counts
 }
 
 // Open makes the Service of an installation.
-func Open(p installation.Parts) *Service { return &Service{parts: p, cache: newCache()} }
+func Open(p installation.Parts) *Service {
+	return &Service{parts: p, cache: newCache(), counts: counts.Open(p)}
+}
 
 // Create makes an account with a first key that allows everything, and answers
 // that key's text, the only time it can be read. Faults: Invalid for the name,
@@ -91,6 +97,36 @@ func (s *Service) Find(ctx context.Context, name string) (Account, error) {
 		return Account{}, fmt.Errorf("read account: %w", err)
 	}
 	return account, nil
+}
+
+// limitAccount is the action that is recorded for a limit of an account's own.
+const limitAccount audit.Action = "account.limit"
+
+// Limits lists the limits of an account. Fault: NotFound.
+func (s *Service) Limits(ctx context.Context, name string) ([]counts.Status, error) {
+	account, err := s.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.counts.List(ctx, account.ID)
+}
+
+// SetLimit gives an account a value of its own of a limit, or 0 for that of the installation. It changes nothing that the
+// account has: one that has more makes no more. Faults: NotFound for the account; Invalid for a limit that no account has
+// its own value of, and for a value that it cannot have.
+func (s *Service) SetLimit(ctx context.Context, name, limit string, value int64) error {
+	l, err := limits.Find(limits.Own(), limit)
+	if err != nil {
+		return err
+	}
+	account, err := s.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	ctx = audit.With(ctx, s.request(account, limitAccount))
+	return s.counts.Set(ctx, account.ID, l, value, audit.Record(ctx, audit.Resource{
+		Type: "account", ID: account.ID, Metadata: map[string]string{"limit": l.Name, "value": strconv.FormatInt(value, 10)},
+	}))
 }
 
 // NameOf reads the name of an account by its id, "" for one that does not exist.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -50,7 +51,7 @@ var (
 
 // CreateKey makes a key of an account for whoever runs the installation, and
 // answers its text, the only time it can be read. Faults: NotFound for the
-// account, Invalid for the spec.
+// account, Invalid for the spec, the refusal of limits.AccountKeys.
 func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) (Key, string, error) {
 	if err := s.check(spec); err != nil {
 		return Key{}, "", err
@@ -63,8 +64,8 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 }
 
 // CreateKeyFor is CreateKey for the bearer of a key of the account. A key makes
-// none that may more than itself, or for longer. Faults: Forbidden for that,
-// Invalid for the spec.
+// none that may more than itself, or for longer. Faults: Forbidden for that, Invalid
+// for the spec, the refusal of limits.AccountKeys.
 func (s *Service) CreateKeyFor(ctx context.Context, by auth.Principal, spec Spec) (Key, string, error) {
 	if err := s.check(spec); err != nil {
 		return Key{}, "", err
@@ -88,9 +89,27 @@ func stands(accountID, keyID string) store.Write {
 }
 
 func (s *Service) create(ctx context.Context, account Account, spec Spec, with ...store.Write) (Key, string, error) {
-	text, key := s.mint(account, spec)
-	writes := append(with, audit.Record(ctx, key.resource()))
-	if err := s.parts.Table.Commit(ctx, append(writes, key.creation(hash(text))...)...); err != nil {
+	var text string
+	var key Key
+	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
+		tally, err := s.counts.Load(ctx, account.ID, limits.AccountKeys)
+		if err != nil {
+			return err
+		}
+		room, err := tally.Take(ctx, 1, func(ctx context.Context) (int64, error) {
+			n, err := s.parts.Table.Count(ctx, store.Query{
+				PK: keyPartition(account.ID), Unchecked: "who makes a key raises the account's bound, whose turn the commit asks for",
+			})
+			return int64(n), err
+		})
+		if err != nil {
+			return err
+		}
+		text, key = s.mint(account, spec)
+		writes := append(slices.Clone(with), audit.Record(ctx, key.resource()), room)
+		return s.parts.Table.Commit(ctx, append(writes, key.creation(hash(text))...)...)
+	})
+	if err != nil {
 		return Key{}, "", fmt.Errorf("create account key: %w", err)
 	}
 	return key, text, nil

@@ -48,6 +48,8 @@ type Operation[In, Out any] struct {
 
 	// Public operations take no credentials.
 	Public bool
+	// Polled tells that clients ask it again and again until something is there, and take a 429 for the end (contract 3.2).
+	Polled bool
 	// Hidden operations answer pages, for people, and what browsers ask by themselves: they are routed,
 	// granted and asked by tests as all others, and are no part of the OpenAPI document, nor of what is
 	// made for programs.
@@ -160,6 +162,7 @@ type Declaration struct {
 	Status               int
 	Summary, Description string
 	Public, Hidden       bool
+	Polled               bool
 	NoTool, Replaces     bool
 	Scope                auth.Scope
 	Unseen               Unseen
@@ -223,7 +226,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
 		Single:  o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
-		Carries: o.Carries, Origins: o.Origins,
+		Carries: o.Carries, Origins: o.Origins, Polled: o.Polled,
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -59,13 +60,16 @@ type Server struct {
 	// parameter that holds slashes.
 	paths [][]string
 	deep  []deepPath
+	// limits and oftener are for what accounts may ask (accountLimited).
+	limits  *counts.Counts
+	oftener oftener
 	// warm is set by the first request.
 	warm atomic.Bool
 }
 
 // Open makes the Server of an installation that answers routes.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}}
+	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}, limits: counts.Open(p)}
 	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
 		r.register(a, s.middleware(r))
@@ -207,7 +211,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 			next(huma.WithContext(hc, auth.With(ctx, *st.principal)))
 			return
 		}
-		st.operation, st.route, st.declared = d.ID, d.Path, d.Errors
+		st.operation, st.route, st.declared, st.polled = d.ID, d.Path, d.Errors, d.Polled
 		st.span.Name(d.ID)
 		if err := s.letIn(d.Origins, w, r); err != nil {
 			writeProblem(ctx, w, err)
@@ -228,6 +232,10 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 			// Before the change has a record: one for each refusal would be the writes that
 			// the limit is there to keep away.
 			if err := s.limited(ctx, w, d.Limit, p); err != nil {
+				writeProblem(ctx, w, err)
+				return
+			}
+			if err := s.accountLimited(ctx, p); err != nil {
 				writeProblem(ctx, w, err)
 				return
 			}

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/origin"
 )
 
@@ -49,6 +50,7 @@ const (
 	VarDocsAnswers      = "GATEWRIGHT_DOCS_ANSWERS"
 	VarDocsAnswersADay  = "GATEWRIGHT_DOCS_ANSWERS_A_DAY"
 	VarBedrockEndpoint  = "GATEWRIGHT_BEDROCK_ENDPOINT"
+	VarLimits           = "GATEWRIGHT_LIMITS"
 )
 
 // VarRelayCertificate has the relay's certificate chain and private key, as PEM. It is
@@ -131,6 +133,8 @@ type Config struct {
 	// TrustedProxies are those whose forwarding headers a gateway believes (Listener has the
 	// same).
 	TrustedProxies []netip.Prefix
+	// Limits are what bounds each account that has no limit of its own, nil for the defaults.
+	Limits limits.Values
 }
 
 // FromEnvironment reads a Config by getenv (os.Getenv outside tests). Its error
@@ -163,6 +167,10 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		if c.DocsAnswersADay = n; err != nil || !IsDocsAnswersADay(n) {
 			wrong = append(wrong, fmt.Errorf("%s is no number from 1 to %d", VarDocsAnswersADay, mostDocsAnswersADay))
 		}
+	}
+	var err error
+	if c.Limits, err = limits.Parse(getenv(VarLimits)); err != nil {
+		wrong = append(wrong, fmt.Errorf("%s: %w", VarLimits, err))
 	}
 	for _, v := range []struct {
 		name string

@@ -220,12 +220,13 @@ func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
 	return find(ctx, s.parts.Table, at)
 }
 
-func find(ctx context.Context, table *store.Table, at DeploymentAt) (Record, error) {
+// find reads it, and further records beside it.
+func find(ctx context.Context, table *store.Table, at DeploymentAt, beside ...*store.Wanted) (Record, error) {
 	if len(at.Deployment) > maxDNSLabel || !projectPattern.MatchString(at.Deployment) {
 		return Record{}, errNoDeployment
 	}
 	var r Record
-	if err := table.Load(ctx, store.Want(Key(at.Deployment), &r)); err != nil {
+	if err := table.Load(ctx, append(beside, store.Want(Key(at.Deployment), &r))...); err != nil {
 		return Record{}, err
 	}
 	if !r.seenBy(at.Owner) || !r.begun() || at.Project != "" && at.Project != r.Project {
@@ -297,12 +298,17 @@ func tombstone(name, accountID string, now time.Time, gone error) []store.Write 
 // upload would be the newest build of all, and take the upload back.
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
 	err = s.parts.Table.Again(ctx, func(ctx context.Context) error {
-		r, err := s.find(ctx, at)
+		rooms := s.rooms(at.Owner)
+		r, err := find(ctx, s.parts.Table, at, rooms.deployments.Wanted())
 		if err != nil {
 			return err
 		}
 		if r.Source == "" {
 			return fault.New(fault.Conflict, "There are no sources to deploy again yet. Upload them first.")
+		}
+		room, err := rooms.deployment(ctx)
+		if err != nil {
+			return err
 		}
 		now := s.now()
 		u := s.newUpload(at.Owner, r, now)
@@ -311,6 +317,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID strin
 			r.number(now).If(r.acceptedAsRead()),
 			store.Create(uploadKey(u.ID), u),
 			beginBuild(r, u, now),
+			room,
 			audit.Record(ctx, r.resource(), u.resource()),
 		); err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -65,12 +66,13 @@ type Uploads interface {
 type Service struct {
 	parts       installation.Parts
 	makeBuckets Buckets
+	counts      *counts.Counts
 }
 
 // Open makes the Service of an installation.
 func Open(p installation.Parts) *Service { return New(p, keys.Open(p)) }
 
 // New is Open with other makers of key buckets than those of the installation.
-func New(p installation.Parts, b Buckets) *Service { return &Service{p, b} }
+func New(p installation.Parts, b Buckets) *Service { return &Service{p, b, counts.Open(p)} }
 
 func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }

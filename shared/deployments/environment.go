@@ -96,6 +96,15 @@ func (s *Service) CreateEnvironment(ctx context.Context, owner auth.Owner, proje
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		_, e, writes := s.newEnvironment(owner, project, branch, errEnvironmentInUse)
 		made = e
+		rooms := s.rooms(owner)
+		if err := s.parts.Table.Load(ctx, rooms.environments.Wanted()); err != nil {
+			return err
+		}
+		room, err := rooms.environment(ctx)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, room)
 		return s.parts.Table.Commit(ctx, append([]store.Write{
 			store.Check(store.ProjectKey(owner.AccountID, project), store.ProjectStands()).Else(errNoProject),
 			audit.Record(ctx, e.resource()),

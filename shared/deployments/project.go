@@ -50,17 +50,25 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 	if !owner.Viewer.SeesProject(name) {
 		return Project{}, fault.New(fault.Forbidden, "This account key is limited to some projects, and a project of this name is none of them. Use a key that sees it.")
 	}
-	project := s.newProject(owner, name)
-	buckets := s.buckets(owner, name)
-	if err := s.parts.Table.Load(ctx, buckets.Wanted()...); err != nil {
-		return Project{}, err
-	}
-	made, err := buckets.Writes(ctx)
+	var project Project
+	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
+		project = s.newProject(owner, name)
+		buckets, rooms := s.buckets(owner, name), s.rooms(owner)
+		if err := s.parts.Table.Load(ctx, append(buckets.Wanted(), rooms.projects.Wanted())...); err != nil {
+			return err
+		}
+		made, err := buckets.Writes(ctx)
+		if err != nil {
+			return err
+		}
+		room, err := rooms.project(ctx)
+		if err != nil {
+			return err
+		}
+		writes := append([]store.Write{project.create(errProjectNameInUse), audit.Record(ctx, project.resource()), room}, made...)
+		return s.parts.Table.Commit(ctx, writes...)
+	})
 	if err != nil {
-		return Project{}, err
-	}
-	writes := append([]store.Write{project.create(errProjectNameInUse), audit.Record(ctx, project.resource())}, made...)
-	if err := s.parts.Table.Commit(ctx, writes...); err != nil {
 		return Project{}, err
 	}
 	return project, nil

@@ -122,8 +122,9 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind) (upload, error) {
 	var project Project
 	var env environmentRecord
-	buckets := s.buckets(at.Owner, at.Project)
+	buckets, rooms := s.buckets(at.Owner, at.Project), s.rooms(at.Owner)
 	wanted := append(buckets.Wanted(),
+		rooms.projects.Wanted(), rooms.environments.Wanted(), rooms.deployments.Wanted(),
 		store.Want(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("a new environment asks for it, that of an old one's deployment is asked for, and a new one is created"),
 		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env).Unchecked("its deployment is asked for, and a new one is created"))
 	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
@@ -141,14 +142,22 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 		if err != nil {
 			return upload{}, err
 		}
-		writes = append(append(writes, project.create(store.ErrStale)), made...)
+		room, err := rooms.project(ctx)
+		if err != nil {
+			return upload{}, err
+		}
+		writes = append(append(writes, project.create(store.ErrStale), room), made...)
 		resources = append(resources, project.resource())
 	}
 	r := Record{Name: env.Deployment, AccountID: at.AccountID, Project: at.Project, Branch: at.Branch, Kind: kind}
 	if env.Deployment == "" {
 		var made []store.Write
 		r, env, made = s.newEnvironment(at.Owner, at.Project, at.Branch, store.ErrStale)
-		writes = append(writes, made...)
+		room, err := rooms.environment(ctx)
+		if err != nil {
+			return upload{}, err
+		}
+		writes = append(append(writes, made...), room)
 		if !fresh {
 			writes = append(writes, store.Check(store.ProjectKey(at.AccountID, at.Project), store.ProjectStands()).Else(store.ErrStale))
 		}
@@ -158,11 +167,16 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	}
 	u := s.newUpload(at.Owner, r, s.now())
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
+	room, err := rooms.deployment(ctx)
+	if err != nil {
+		return upload{}, err
+	}
 	writes = append(writes,
 		store.Create(uploadKey(u.ID), u),
 		audit.Record(ctx, append(resources, u.resource())...),
+		room,
 	)
-	err := s.parts.Table.Commit(ctx, writes...)
+	err = s.parts.Table.Commit(ctx, writes...)
 	if fault.Is(err, fault.Conflict) { // another first upload made the buckets
 		err = errors.Join(store.ErrStale, err)
 	}

@@ -82,6 +82,9 @@ type Config struct {
 	// values together, 0 for 64 KiB and 200. A listener has bounds of its own;
 	// these hold behind any, HTTP/2 and Lambda included.
 	MaxHeaderBytes, MaxHeaderFields int
+	// RequestsAtOnce is how many requests the deployments of one account may have under way
+	// here, 0 for no bound (limits.GatewayRequests).
+	RequestsAtOnce int64
 	// Fields decides which of a request's fields go upstream.
 	Fields upstream.Filter
 	// Calls counts each request of a deployment, nil for a gateway that does not.
@@ -101,6 +104,8 @@ type Gateway struct {
 	upgrades upgrades
 	// documents are those of GraphQL that were seen, of all sites.
 	documents *graphql.Cache
+	// tenants have requests under way.
+	tenants tenants
 	// warm is set by the first request.
 	warm atomic.Bool
 }
@@ -152,6 +157,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer watch.end(out, x) // after recover has answered
 	defer func() { g.count(x, out.status) }()
 	defer g.recover(out, x)
+	defer g.tenants.leave(out)
 	response, c := g.answer(out, r, x, own, from, watch, badPath)
 	unread := out.body.unread()
 	g.finish(out, r, x, own, response, c)
@@ -217,6 +223,9 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own
 	s := g.sites.get(deployment, g.newSite)
 	// Problems tell the build from here on, matched or not.
 	x.Route = &s.none
+	if n, ok := g.tenants.enter(out, s.identity.AccountID, g.config.RequestsAtOnce); !ok {
+		return g.busy(x, n), nil
+	}
 	if x.Path == buildPath {
 		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
 	}

@@ -24,8 +24,9 @@ type writer struct {
 	// old says that the client speaks HTTP/1.0, which knows no trailers.
 	old     bool
 	written bool
-	status  int  // of the response, 0 until it is sent
-	cut     bool // the response broke off
+	status  int    // of the response, 0 until it is sent
+	cut     bool   // the response broke off
+	tenant  string // the account whose request is under way, "" for none (tenants)
 }
 
 // copySize is what is read of a body at once, heldBack what is read of one of known

@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -140,7 +141,8 @@ func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBuck
 	var made bucketRecord
 	err := s.table.Again(ctx, func(ctx context.Context) error {
 		var old bucketRecord
-		if err := s.table.Load(ctx, store.Want(bucketKey(owner.AccountID, in.Name), &old)); err != nil {
+		tally := s.counts.Of(owner.AccountID, limits.KeyBuckets)
+		if err := s.table.Load(ctx, store.Want(bucketKey(owner.AccountID, in.Name), &old), tally.Wanted()); err != nil {
 			return err
 		}
 		var err error
@@ -153,7 +155,11 @@ func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBuck
 		if old.exists() {
 			return errBucketNameInUse
 		}
-		writes := append(made.create(old, store.ErrStale), audit.Record(ctx, made.resource()))
+		room, err := s.takeBuckets(ctx, tally, owner.AccountID, 1)
+		if err != nil {
+			return err
+		}
+		writes := append(made.create(old, store.ErrStale), audit.Record(ctx, made.resource()), room)
 		return s.table.Commit(ctx, writes...)
 	})
 	if err != nil {

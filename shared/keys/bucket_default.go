@@ -7,6 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -24,17 +26,21 @@ type DefaultBuckets struct {
 	project string
 	kinds   []environment.Kind
 	old     []bucketRecord
+	tally   *counts.Tally
 }
 
 // DefaultBuckets prepares the buckets of a project.
 func (s *Service) DefaultBuckets(owner auth.Owner, project string) *DefaultBuckets {
 	kinds := environment.Kinds()
-	return &DefaultBuckets{service: s, owner: owner, project: project, kinds: kinds, old: make([]bucketRecord, len(kinds))}
+	return &DefaultBuckets{service: s, owner: owner, project: project, kinds: kinds, old: make([]bucketRecord, len(kinds)), tally: s.counts.Of(owner.AccountID, limits.KeyBuckets)}
 }
 
 // Wanted is what has to be loaded before Writes.
 func (d *DefaultBuckets) Wanted() []*store.Wanted {
 	var out []*store.Wanted
+	if d.tally != nil { // the zero value has no buckets
+		out = append(out, d.tally.Wanted())
+	}
 	for i, kind := range d.kinds {
 		out = append(out, store.Want(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]).
 			Unchecked("an existing one is taken as it is, and a new one asks for what it replaces"))
@@ -44,9 +50,10 @@ func (d *DefaultBuckets) Wanted() []*store.Wanted {
 
 // Writes makes those of the buckets that do not exist. An existing bucket of the
 // name is taken as it is if it serves the project; one that does not is a
-// Conflict. Buckets were made with any placement before names belonged to projects.
+// Conflict, and more than the account may have the refusal of limits.KeyBuckets. Buckets were made with any placement before names belonged to projects.
 func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 	var writes []store.Write
+	var made int64
 	for i, kind := range d.kinds {
 		if old := d.old[i]; old.exists() {
 			if !old.serves(d.project, kind) {
@@ -65,8 +72,13 @@ func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 			return nil, err
 		}
 		writes = append(writes, b.create(d.old[i], errBucketsRaced)...)
+		made++
 	}
-	return writes, nil
+	if made == 0 {
+		return writes, nil
+	}
+	room, err := d.service.takeBuckets(ctx, d.tally, d.owner.AccountID, made)
+	return append(writes, room), err
 }
 
 var errBucketsRaced = fault.New(fault.Conflict, "Another request made or deleted the key buckets of this project at the same time. Repeat the request.")

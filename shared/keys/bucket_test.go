@@ -20,7 +20,7 @@ func lasting(key store.Key) bool {
 	if audit.IsRecord(key) {
 		return true
 	}
-	for _, prefix := range []string{"buckets#", "operation#"} {
+	for _, prefix := range []string{"buckets#", "operation#", "account-limits#"} {
 		if strings.HasPrefix(key.PK, prefix) {
 			return true
 		}

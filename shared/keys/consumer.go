@@ -155,7 +155,11 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 	}
 	var out Consumer
 	err := s.table.Again(ctx, func(ctx context.Context) error {
-		v, err := s.loadBucket(ctx, at)
+		v, err := s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, counts: in.Name})
+		if err != nil {
+			return err
+		}
+		room, err := s.countIn(ctx, v, in.Name)
 		if err != nil {
 			return err
 		}
@@ -179,9 +183,9 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 		writes := []store.Write{
 			store.Create(consumerKey(v.g, c.Name), c).Else(errConsumerNameInUse),
 			store.Create(consumerIDKey(v.g, c.ID), consumerPointer{Name: c.Name}),
-			count(v.g, c.Name, 1),
 			audit.Record(ctx, resources...),
 		}
+		writes = append(writes, room...)
 		writes = append(writes, c.indexWrites(v.g, consumerRecord{})...)
 		writes = append(writes, createKeys(v.g, c.Name, made)...)
 		if err := s.table.Commit(ctx, writes...); err != nil {
@@ -292,7 +296,7 @@ func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
 		writes := []store.Write{
 			store.Delete(consumerKey(v.g, c.Name)),
 			store.Delete(consumerIDKey(v.g, c.ID)),
-			count(v.g, c.Name, -1),
+			uncount(v.g, c.Name),
 			audit.Record(ctx, c.resource()),
 		}
 		writes = append(writes, consumerRecord{Name: c.Name}.indexWrites(v.g, c)...)

@@ -1,11 +1,9 @@
 package keys
 
 import (
-	"hash/fnv"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -77,23 +75,4 @@ func ordered(set map[property]bool) []property {
 	return slices.SortedFunc(maps.Keys(set), func(a, b property) int {
 		return strings.Compare(a.kind+a.value, b.kind+b.value)
 	})
-}
-
-// countShards spread a bucket's count of consumers over items, since an item
-// takes one transaction at a time.
-const countShards = 16
-
-// countRow is one of the shards.
-type countRow struct {
-	store.Rest
-
-	Consumers int `dynamodbav:"consumers"`
-}
-
-// count adds n to the shard of the consumer.
-func count(g generation, consumer string, n int64) store.Write {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(consumer))
-	shard := strconv.Itoa(int(h.Sum32() % countShards))
-	return store.Upsert(consumerCountKey(g, shard), store.Add(store.At("consumers"), n))
 }

@@ -161,7 +161,7 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key,
 func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	var out []Key
 	change := func(ctx context.Context) error {
-		v, err := s.load(ctx, target{ConsumerAt: at})
+		v, err := s.loadForKeys(ctx, target{ConsumerAt: at}, len(in))
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -54,6 +55,7 @@ type Service struct {
 	seal      Sealer
 	hash      Hasher
 	directory *directory
+	counts    *counts.Counts
 }
 
 // hashPurpose keeps the hashes of keys apart from all others. It never changes.
@@ -61,7 +63,7 @@ const hashPurpose = "consumer-key"
 
 // Open makes the Service of an installation.
 func Open(p installation.Parts) *Service {
-	return &Service{parts: p, table: p.Table, seal: p.Sealer(), hash: p.Hasher(hashPurpose), directory: newDirectory()}
+	return &Service{parts: p, table: p.Table, seal: p.Sealer(), hash: p.Hasher(hashPurpose), directory: newDirectory(), counts: counts.Open(p)}
 }
 
 // now is the time as records keep it: UTC, to the millisecond (contract 1.4).

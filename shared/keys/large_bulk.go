@@ -75,7 +75,7 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 
 // begin adds the entry that hides the batch, before there is any of it.
 func (b *bulk) begin(ctx context.Context) error {
-	v, err := b.s.load(ctx, target{ConsumerAt: b.at})
+	v, err := b.s.loadForKeys(ctx, target{ConsumerAt: b.at}, len(b.in))
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ var errGivenUp = fault.New(fault.Unavailable, "The keys could not be written in 
 func (b *bulk) publish(ctx context.Context) error {
 	stamped := b.view.consumer.Metadata
 	return b.s.table.Again(ctx, func(ctx context.Context) error {
-		v, err := b.s.load(ctx, target{ConsumerAt: b.at})
+		v, err := b.s.loadForKeys(ctx, target{ConsumerAt: b.at}, len(b.in))
 		if err != nil {
 			return err
 		}

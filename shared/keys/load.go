@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -24,6 +25,10 @@ type target struct {
 	// query runs at the same time as the load, with the consumer's name, and
 	// again when the bucket's generation was guessed wrong. It may be nil.
 	query func(ctx context.Context, g generation, consumer string) error
+	// counts is the name of a consumer that is to be made, whose shard of the count is read too; "" for none.
+	counts string
+	// keys is the limit of a consumer's keys where some are to be made, nil otherwise.
+	keys *counts.Tally
 }
 
 // view is what a request has read. Everything but the result of its query is
@@ -35,6 +40,8 @@ type view struct {
 	g        generation
 	consumer consumerRecord
 	key      keyRecord
+	// shard is that of target.counts.
+	shard countRow
 }
 
 // Faults for what is absent, or invisible to the caller, which is the same.
@@ -146,6 +153,12 @@ func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName
 func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, number int, t target) (view, error) {
 	v := view{g: bucket.generation(number)}
 	wanted := []*store.Wanted{store.Want(bucketKey(bucket.accountID, bucket.name), &v.bucket).Unchecked(bucketUnchecked)}
+	if t.counts != "" {
+		wanted = append(wanted, store.Want(shardOf(v.g, t.counts), &v.shard).Unchecked("the write of what it counts asks for its room"))
+	}
+	if t.keys != nil {
+		wanted = append(wanted, t.keys.Wanted())
+	}
 	consumer := t.Consumer
 	if consumerIDPattern.MatchString(consumer) {
 		name, ok := s.directory.consumer(consumer)
@@ -159,7 +172,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, numb
 			}
 			name = p.Name
 			s.directory.setConsumer(consumer, name)
-			v.bucket = bucketRecord{}
+			v.bucket, v.shard = bucketRecord{}, countRow{}
 		}
 		consumer = name
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -24,6 +25,17 @@ func (k newKey) withText() Key {
 	out := k.record.key()
 	out.Text = k.text
 	return out
+}
+
+// loadForKeys is load for a request that makes n keys of the consumer. The consumer counts its keys, and a commit holds only
+// over the consumer as it was read. Fault: the refusal of limits.ConsumerKeys.
+func (s *Service) loadForKeys(ctx context.Context, t target, n int) (view, error) {
+	t.keys = s.counts.Of(t.AccountID, limits.ConsumerKeys)
+	v, err := s.load(ctx, t)
+	if err != nil {
+		return v, err
+	}
+	return v, t.keys.Check(int64(v.consumer.KeyCount), int64(n))
 }
 
 // makeKeys prepares keys of the consumer in v, for a commit that brings the

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -47,7 +50,7 @@ func TestANameOfAProjectsIsForItsOwnBucketAlone(t *testing.T) {
 // TestABucketThatServesAnotherKeepsAProjectFromBeingMade: one of an earlier
 // release, when names belonged to nobody.
 func TestABucketThatServesAnotherKeepsAProjectFromBeingMade(t *testing.T) {
-	d := (&Service{}).DefaultBuckets(auth.Owner{}, "shop")
+	d := (&Service{counts: counts.Open(installation.Parts{Now: time.Now})}).DefaultBuckets(auth.Owner{}, "shop")
 	for i, kind := range environment.Kinds() {
 		d.old[i] = bucketRecord{ID: "b", Name: DefaultBucket("shop", kind), Project: "shop", Environment: kind}
 	}

@@ -21,7 +21,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 	expiresOn = store.Instant(expiresOn)
 	return s.table.Again(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})})
+		v, err := s.loadForKeys(ctx, target{ConsumerAt: at, query: s.newest(&rows, store.Page{Limit: keysPerTransaction + 1})}, 1)
 		if err != nil {
 			return err
 		}
