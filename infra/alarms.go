@@ -50,13 +50,6 @@ func newIndexAlarms(scope constructs.Construct, d data) {
 	}
 }
 
-// newSweepAlarm tells that no sweep has come to its end: each writes a line when it does. Then what a dead worker has left
-// stays where it is.
-func newSweepAlarm(scope constructs.Construct, d data) {
-	newLowAlarm(scope, "DeadSweep", "No sweep of durable operations has ended for a quarter of an hour: look at the schedule and at the log of operations",
-		metric{telemetry.Namespace, telemetry.Sweeps, map[string]*string{"table": d.table.Ref()}, "Sum"}, 1, 5*time.Minute, 3)
-}
-
 // nearlyAll is when a bound counts as nearly met.
 const nearlyAll = 0.8
 

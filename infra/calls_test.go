@@ -135,14 +135,14 @@ func TestCallsThatWaitForNoAnswerAreRetriedAsDeclared(t *testing.T) {
 	if wanted == 0 || wanted != len(configs) {
 		t.Errorf("%d functions have retries, want %d", len(configs), wanted)
 	}
-	calls := a.stackOf("Calls")
+	calls := a.nested("Calls")
 	if depends := fmt.Sprint(calls.DependsOn); !strings.Contains(depends, "BuilderPolicy") || !strings.Contains(depends, "BuilderLive") {
 		t.Errorf("the stack of the retries comes after %s, not after grants and aliases", depends)
 	}
 }
 
-// stackOf gives the nested stack of a name.
-func (a assembly) stackOf(name string) resource {
+// nested gives the nested stack of a name.
+func (a assembly) nested(name string) resource {
 	for id, r := range a.all("AWS::CloudFormation::Stack") {
 		if strings.HasPrefix(id, name+"NestedStack") {
 			return r

@@ -52,10 +52,12 @@ func newData(scope constructs.Construct, s Settings) data {
 	d.key = awskms.NewCfnKey(scope, jsii.String("RootKey"), &awskms.CfnKeyProps{
 		Description:         jsii.Sprintf("Wraps the root key of the Gatewright installation %s", s.Stage),
 		EnableKeyRotation:   jsii.Bool(true),
-		MultiRegion:         jsii.Bool(s.MultiRegionKey),
 		PendingWindowInDays: jsii.Number(30),
 		KeyPolicy:           keyPolicy(),
 	})
+	if s.MultiRegionKey {
+		d.key.SetMultiRegion(jsii.Bool(true)) // and nothing for false, which keys of earlier releases do not say: KMS takes no change of it
+	}
 	kept := []awscdk.CfnResource{d.key}
 	if s.TableStream != "" {
 		d.table = restored{&s.TableStream}

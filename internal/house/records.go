@@ -13,8 +13,7 @@ import (
 
 // madeAnew are the types of what is stored that need no store.Rest, with the reason.
 var madeAnew = map[string]string{
-	"shared/store/rootkey.rootKeyRecord": "is written once, and replaced as a whole by one that is moved here",
-	"local/enginebench.item":             "is for measurements",
+	"local/enginebench.item": "is for measurements",
 }
 
 // Stored lists what records are made of, for a golden that only grows: the spaces of their keys, and each attribute of

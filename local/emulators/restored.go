@@ -166,7 +166,7 @@ func (r *restoring) spoil(ctx context.Context) error {
 	return nil
 }
 
-var tableStream = regexp.MustCompile(`-c tableStream=(\S+)`)
+var tableStream = regexp.MustCompile(`"tableStream": "(\S+)"`)
 
 // restore runs the command: killed twice on the way, until it asks about what had ended, and as it is told to then.
 func (r *restoring) restore(ctx context.Context) error {

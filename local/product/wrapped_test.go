@@ -60,7 +60,7 @@ func TestKeyOfAnotherRegionIsOneLine(t *testing.T) {
 		if _, err := key.Root(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is answered with %v", code, err)
 		}
-		if _, err := key.Adopt(t.Context(), make([]byte, seal.KeyBytes)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := key.Adopt(t.Context(), rootkey.Moved{Number: 1, Key: make([]byte, seal.KeyBytes)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an import is answered with %v", err)
 		}
 	}

@@ -66,7 +66,7 @@ func (w *work) isAdopted(ctx context.Context, p plan, name string) error {
 		return fmt.Errorf("look at the function %s: %w", name, err)
 	}
 	if out.Environment == nil || out.Environment.Variables[config.VarTable] != p.target {
-		return fmt.Errorf("the function %s does not work on %s: deploy with -c tableStream first, and run this again when all of it is released", name, p.target)
+		return fmt.Errorf("the function %s does not work on %s: deploy with tableStream first, and run this again when all of it is released", name, p.target)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (w *work) isTold(ctx context.Context, p plan, name, stream string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the stream %s does not call the function %s: deploy with -c tableStream=%s, and run this again", stream, name, stream)
+	return fmt.Errorf("the stream %s does not call the function %s: deploy with tableStream %s, and run this again", stream, name, stream)
 }
 
 // tellAgain tells functions of what the table's stream of before would have told them after the moment: the

@@ -66,8 +66,6 @@ type request struct {
 	gatewayToo bool
 	// dryRun shows the plan alone; agreed asks nobody; lift opens again what a restore that is given up has closed.
 	dryRun, agreed, lift bool
-	// stream prints the restored table that the stage goes on with.
-	stream bool
 	// poll is how often is looked whether AWS is done.
 	poll time.Duration
 }
@@ -112,7 +110,6 @@ func requestOf(args []string) (r request, err error) {
 	f.BoolVar(&r.dryRun, "dry-run", false, "show the plan, and change nothing")
 	f.BoolVar(&r.agreed, "yes", false, "ask nobody")
 	f.BoolVar(&r.lift, "lift", false, "give a restore up: open again what it has closed")
-	f.BoolVar(&r.stream, "stream", false, "print the stream of the restored table that the stage goes on with, if it does")
 	f.StringVar(&poll, "poll", "10s", "how often AWS is asked whether it is done")
 	if err := f.Parse(args); err != nil {
 		return r, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -47,15 +46,9 @@ func (w *work) eachItem(ctx context.Context, table string, visit func(store.Item
 // run does what is missing of a restore. An error is one line: what was done stays done, and the same command
 // goes on from there.
 func (w *work) run(ctx context.Context) error {
-	if w.stream || w.lift {
+	if w.lift {
 		s, err := w.stackOf(ctx, w.stage)
-		switch {
-		case w.stream && err != nil && strings.HasPrefix(err.Error(), "there is no stack"):
-			return nil // the first deployment
-		case err != nil:
-			return err
-		case w.stream:
-			_, err = fmt.Fprintln(w.out, s.stream)
+		if err != nil {
 			return err
 		}
 		return w.giveUp(ctx, s)
@@ -125,8 +118,8 @@ func (w *work) before(ctx context.Context, p plan) error {
 	if err := w.settleRevived(ctx, p, restored, to, parts); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "Deploy with the restored table now, and run this command again then. To the words of the context come, for as long as the installation has this table,\n"+
-		"  -c tableStream=%s\nand this once -c canary=false, since alarms of what is stopped are on.\n", aws.ToString(d.LatestStreamArn))
+	_, err = fmt.Fprintf(w.out, "Deploy with the restored table now, and run this command again then. The stage's file says, for as long as the installation has this table,\n"+
+		"  \"tableStream\": \"%s\"\nand the deployment this once REMOVE=Table CONTEXT='-c canary=false', since alarms of what is stopped are on.\n", aws.ToString(d.LatestStreamArn))
 	return err
 }
 

@@ -226,7 +226,7 @@ func (s *Service) listAll(ctx context.Context, at BucketAt, prefix string, page 
 				}
 				rows, err := store.Collect[countRow](ctx, s.table, store.Query{PK: consumerCountPartition(g)})
 				for _, r := range rows {
-					total += int(r.Consumers)
+					total += r.Consumers
 				}
 				return err
 			},

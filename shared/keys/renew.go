@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/rotation"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -46,7 +44,7 @@ func (r renewer) keys(ctx context.Context, items []store.Item) (groups [][]store
 	var all []*renewal
 	for _, item := range items {
 		its := &renewal{at: store.KeyOf(item)}
-		if err := attributevalue.UnmarshalMap(item, &its.record); err != nil {
+		if err := store.Decode(item, &its.record); err != nil {
 			return nil, 0, fmt.Errorf("decode an API key: %w", err)
 		}
 		ok, err := r.plan(ctx, its)
@@ -112,20 +110,20 @@ var maybe = []string{"expiresOn", "batch", "since", "metadata"}
 
 // writes bring a key under the root key that writes. Nobody ever sees it without a hash that leads to it: the gateway's record
 // moves in the same transaction.
-func (its *renewal) writes() []store.Write {
+func (r *renewal) writes() []store.Write {
 	// A Put of what was read would undo nothing here: it checks the gateway's record under the old hash, which is gone.
-	key := store.Update(its.at, its.changes...).If(store.Equal(store.At("id"), its.record.ID)).If(store.Equal(store.At("hash"), its.record.Hash))
-	if its.record.Sealed != nil {
-		key = key.If(store.Equal(store.At("sealed"), its.record.Sealed))
+	key := store.Update(r.at, r.changes...).If(store.Equal(store.At("id"), r.record.ID)).If(store.Equal(store.At("hash"), r.record.Hash))
+	if r.record.Sealed != nil {
+		key = key.If(store.Equal(store.At("sealed"), r.record.Sealed))
 	}
-	if its.hash == "" {
+	if r.hash == "" {
 		return []store.Write{key}
 	}
-	old := keyHashKey(its.record.Hash)
-	if its.found == nil || its.found["keyId"] != its.record.ID { // its text was freed for another: this key opens nothing
-		return []store.Write{key, store.Check(old, store.Or(store.Absent(), store.NotEqual(store.At("keyId"), its.record.ID)))}
+	old := keyHashKey(r.record.Hash)
+	if r.found == nil || r.found["keyId"] != r.record.ID { // its text was freed for another: this key opens nothing
+		return []store.Write{key, store.Check(old, store.Or(store.Absent(), store.NotEqual(store.At("keyId"), r.record.ID)))}
 	}
-	record := maps.Clone(its.found)
+	record := maps.Clone(r.found)
 	delete(record, "pk")
 	delete(record, "sk")
 	gone := store.Delete(old)
@@ -137,5 +135,5 @@ func (its *renewal) writes() []store.Write {
 			gone = gone.If(store.Lacks(store.At(name)))
 		}
 	}
-	return []store.Write{key, gone, store.Create(keyHashKey(its.hash), record)}
+	return []store.Write{key, gone, store.Create(keyHashKey(r.hash), record)}
 }

@@ -22,7 +22,9 @@ const countShards = 16
 // the account's bound (package counts), and a creation moves one from Room to Consumers, a deletion one back: the sum of
 // both changes with the account's bound alone.
 type countRow struct {
-	Consumers int64 `dynamodbav:"consumers"`
+	store.Rest
+
+	Consumers int `dynamodbav:"consumers"`
 	// Room is how many more it may count.
 	Room int64 `dynamodbav:"room"`
 }
@@ -136,7 +138,7 @@ func (s *Service) portions(ctx context.Context, accountID string) (idle []idleRo
 	}
 	for i, b := range buckets {
 		for _, row := range found[i] {
-			sum += row.Consumers + row.Room
+			sum += int64(row.Consumers) + row.Room
 			if row.Room > 0 {
 				idle = append(idle, idleRow{consumerCountKey(b.qualifiedName().generation(b.Generation), row.SK), row.Room})
 			}
@@ -150,6 +152,8 @@ const portionsUnchecked = "the sum of a shard changes with the account's bound a
 
 // shardRow is a shard, known by its sort key.
 type shardRow struct {
+	store.Rest
+
 	countRow
 	SK string `dynamodbav:"sk"`
 }

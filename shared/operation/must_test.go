@@ -131,49 +131,6 @@ func TestAlarmRingsWhileAnOperationDoesNotGetOn(t *testing.T) {
 	})
 }
 
-// TestEachSweepThatEndsIsTold: the alarm of a dead one waits for it. A sweep that could not look ends nothing.
-func TestEachSweepThatEndsIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		swept := func() (n int) {
-			for _, line := range w.log.lines {
-				if strings.Contains(line, "swept") {
-					n++
-					for _, part := range []string{"table=the-table", "sweeps=1", "_aws="} {
-						if !strings.Contains(line, part) {
-							t.Errorf("no %s in %s", part, line)
-						}
-					}
-				}
-			}
-			return n
-		}
-		for metrics, want := range map[string]int{"the-table": 1, "": 0} {
-			w.log.lines = nil
-			o := w.options()
-			o.Metrics = metrics
-			engine, err := operation.New(w.table, nil, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := engine.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if n := swept(); n != want {
-				t.Errorf("with metrics of %q %d sweeps are told", metrics, n)
-			}
-			gone, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := engine.Sweep(gone); err == nil {
-				t.Fatal("a sweep whose context has ended ends well")
-			}
-			if n := swept(); n != want {
-				t.Error("a sweep that could not look is told")
-			}
-		}
-	})
-}
-
 func TestOperationsAreLookedUpAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mended := false

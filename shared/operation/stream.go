@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // HandleStream advances the operations whose records changed. It answers the
@@ -57,16 +55,11 @@ func (e *Engine) Sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	found := len(errs) == 0
 	e.each(ctx, interleave(due), func(_ string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, err)
 	})
-	if found && e.options.Metrics != "" {
-		// The alarm DeadSweep waits for it. An operation that fails has alarms of its own.
-		e.options.Log.InfoContext(ctx, "swept", slog.String("table", e.options.Metrics), slog.Int(telemetry.Sweeps, 1), telemetry.Count(e.now(), telemetry.Sweeps, "table"))
-	}
 	return errors.Join(errs...)
 }
 

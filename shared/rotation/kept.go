@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -34,7 +32,7 @@ func Values[T any](space store.Space, sealer *seal.Sealer, of func(store.Key, T)
 		Renew: func(ctx context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 			for _, item := range items {
 				var record T
-				if err := attributevalue.UnmarshalMap(item, &record); err != nil {
+				if err := store.Decode(item, &record); err != nil {
 					return nil, 0, fmt.Errorf("decode a record of %s: %w", space, err)
 				}
 				key := store.KeyOf(item)

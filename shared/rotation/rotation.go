@@ -88,7 +88,7 @@ func Open(p installation.Parts, kept []Kept, prefix string, object Object) *Serv
 // Kept are the declarations.
 func (s *Service) Kept() []Kept { return s.kept }
 
-var errNotHere = fault.New(fault.Conflict, "The root key of this installation is not kept where it could be rotated.")
+var errNotHere = fault.New(fault.Conflict, "The root key of this installation is not kept where it could be rotated. Ask for it where the installation is operated.")
 
 // Start begins a rotation. Conflict is the fault where one goes on.
 func (s *Service) Start(ctx context.Context) (Status, error) {

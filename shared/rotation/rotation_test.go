@@ -276,7 +276,7 @@ func TestRotationGoesOnWhereItWasKilled(t *testing.T) {
 				w.rotated(func(s rotation.Status) {
 					w.backend.chance = nil
 					w.holds(w.process(), k, usual+1, s.Stage)
-					w.backend.chance = rand.New(rand.NewPCG(uint64(seed), uint64(w.now.Unix()))) //nolint:gosec // G404: chance, and no secret
+					w.backend.chance = rand.New(rand.NewPCG(uint64(seed), uint64(w.now.Unix())))
 				})
 				w.backend.chance = nil
 			}

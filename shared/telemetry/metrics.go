@@ -31,9 +31,6 @@ func Metrics(at time.Time) slog.Attr {
 // must happen and have not for long.
 const StuckOperations = "stuckOperations"
 
-// Sweeps counts, by table, sweeps of durable operations that have come to their end.
-const Sweeps = "sweeps"
-
 // GatewayFaults and UpstreamFaults count, by table, requests to deployments that were answered
 // with a 5xx: through the gateway's own fault, and through their upstream's.
 const (

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/rotation"
 	"github.com/gatewright/gatewright/shared/store"
@@ -20,7 +18,7 @@ func Kept(p installation.Parts) []rotation.Kept {
 func (s *Service) renew(ctx context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 	for _, item := range items {
 		var r record
-		if err := attributevalue.UnmarshalMap(item, &r); err != nil {
+		if err := store.Decode(item, &r); err != nil {
 			return nil, 0, fmt.Errorf("decode a tunnel: %w", err)
 		}
 		change, ok, err := rotation.Value(ctx, s.sealer, r.Sealed, r.sealContext(), store.At("sealed"))

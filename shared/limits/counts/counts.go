@@ -40,6 +40,8 @@ func partition(accountID string) string { return limitSpace.Partition(accountID)
 // record is an account and a limit. It has neither an id nor a version: writes say themselves
 // what they depend on.
 type record struct {
+	store.Rest
+
 	// Own is the account's own value, 0 for that of the installation.
 	Own int64 `dynamodbav:"own,omitempty"`
 	// Bound is more than or as much as there is; nothing is known without CountedOn. Of a

@@ -113,6 +113,8 @@ var _ seal.KeyStore = keyStore{}
 
 // rootKeyRecord is the one item. Earlier releases know Wrapped and CreatedOn of it.
 type rootKeyRecord struct {
+	store.Rest
+
 	// Wrapped is the root key that writes.
 	Wrapped   []byte    `dynamodbav:"wrapped"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
@@ -131,6 +133,8 @@ type rootKeyRecord struct {
 
 // otherRecord is a root key beside the one that writes: the next one, or the one before.
 type otherRecord struct {
+	store.Rest
+
 	Wrapped   []byte    `dynamodbav:"wrapped"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 	Number    int       `dynamodbav:"number,omitempty"`
@@ -139,6 +143,8 @@ type otherRecord struct {
 
 // rotationRecord names the operation of a rotation.
 type rotationRecord struct {
+	store.Rest
+
 	Operation string     `dynamodbav:"operation"`
 	BeganOn   time.Time  `dynamodbav:"beganOn"`
 	EndedOn   *time.Time `dynamodbav:"endedOn,omitempty"`
