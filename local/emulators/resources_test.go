@@ -85,3 +85,19 @@ func TestUpdateThatIsTakenBackLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAVersionAloneHasGoesOnTheWayBack, and nothing else.
+func TestWhatAVersionAloneHasGoesOnTheWayBack(t *testing.T) {
+	s := &suite{dir: t.TempDir()}
+	table := resource{kind: "AWS::DynamoDB::Table", physical: "t"}
+	if err := s.remember(map[string]resource{"s/Table": table}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.remembered(map[string]resource{"s/Table": table, "n/Queue": {kind: "AWS::SQS::Queue", physical: "q"}})
+	if err != nil || !maps.Equal(got, map[string]resource{"s/Table": table}) {
+		t.Errorf("of the last release are %v, %v", got, err)
+	}
+	if got, err := s.remembered(map[string]resource{"n/Queue": {}}); err == nil {
+		t.Errorf("where nothing of the last release is left, it is told %v", got)
+	}
+}

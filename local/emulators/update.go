@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -100,6 +102,15 @@ func redeploy(ctx context.Context, folder, version string) error {
 		expect = unchanged
 	case repeated:
 		what, expect = thisVersion, unchanged
+	case thisVersion:
+		if err := s.remember(before); err != nil {
+			return err
+		}
+	case lastRelease:
+		// What this version alone has goes with it: a queue, say, of what it gives up.
+		if before, err = s.remembered(before); err != nil {
+			return err
+		}
 	}
 	err = s.deployApp(ctx, filepath.Join(folder, what))
 	switch {
@@ -116,3 +127,32 @@ func redeploy(ctx context.Context, folder, version string) error {
 	fmt.Println(told)
 	return err
 }
+
+// remember keeps the names of the last release's resources for the way back.
+func (s *suite) remember(resources map[string]resource) error {
+	text, err := json.Marshal(slices.Sorted(maps.Keys(resources)))
+	if err != nil {
+		return fmt.Errorf("write the names of the last release's resources: %w", err)
+	}
+	return os.WriteFile(s.names(), text, 0o600)
+}
+
+// remembered gives those of some resources that the last release has.
+func (s *suite) remembered(resources map[string]resource) (map[string]resource, error) {
+	text, err := os.ReadFile(s.names())
+	if err != nil {
+		return nil, fmt.Errorf("read the names of the last release's resources: %w", err)
+	}
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return nil, fmt.Errorf("decode the names of the last release's resources: %w", err)
+	}
+	out := maps.Clone(resources)
+	maps.DeleteFunc(out, func(id string, _ resource) bool { return !slices.Contains(names, id) })
+	if len(out) == 0 {
+		return nil, errors.New("nothing of the last release is there any more")
+	}
+	return out, nil
+}
+
+func (s *suite) names() string { return filepath.Join(s.dir, "resources.json") }
