@@ -32,11 +32,14 @@ func rare() []grants.Rare {
 		return grants.Rare{Function: "gatewright-" + stage + "-" + function, Grant: grants.Grant{Action: action, Resource: resource}, Why: why}
 	}
 	const unfinished = "it goes on with a build whose builder has died before its first step was done"
+	const rotates = "a rotation of the root key, which waits for hours between its stages, looks for what is under the old one"
 	return []grants.Rare{
 		of("auditchain", "dynamodb:ConditionCheckItem", "table", "it takes off records that the stream tells of once more, and leaves the chain's end as it is"),
 		of("gateway", "dynamodb:PutItem", "table", "an instance gives back what it has leased and not spent for 30 s, when it is asked for something else then"),
 		of("gateway", "dynamodb:Query", "table", "it reads an account's client CAs when a client has shown a certificate, which needs a custom domain of API Gateway"),
 		of("tunnels", "dynamodb:UpdateItem", "table", "it notes the day on which an account key was used, where no other function has before"),
+		of("operations", "dynamodb:Scan", "table", rotates),
+		of("operations", "s3:GetObject", "bucket/artifacts/*", rotates),
 		of("operations", "s3:GetObject", "bucket/uploads/*", unfinished),
 		of("operations", "s3:DeleteObject", "bucket/uploads/*", unfinished),
 		of("operations", "s3:PutObject", "bucket/sources/*", unfinished),

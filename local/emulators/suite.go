@@ -61,6 +61,7 @@ type step struct {
 // run deploys the installation and tests it.
 func (s *suite) run(ctx context.Context) error {
 	return s.deployed(ctx,
+		step{"limits of the account", s.limits},
 		step{"removals", s.removals},
 		step{"warm requests", s.warm},
 		step{"scenario suite and schedules", s.tests},
@@ -216,6 +217,26 @@ func (s *suite) account(ctx context.Context) error {
 	}
 	if s.key == "" || len(listed.Keys) != 2 || revoked.ID != second.ID {
 		return fmt.Errorf("of two keys %v are listed, and %q is revoked in place of %q", listed.Keys, revoked.ID, second.ID)
+	}
+	return nil
+}
+
+// limits has the function that makes accounts set a limit of one, and take it back.
+func (s *suite) limits(ctx context.Context) error {
+	for _, value := range []int{7, 0} {
+		type limit struct {
+			Name  string
+			Value int
+			Own   bool
+		}
+		var out struct{ Limits []limit }
+		if err := s.invoke(ctx, fmt.Sprintf(`{"do":"set-limit","name":"demo","limit":"projects","value":%d}`, value), &out); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(out.Limits, func(l limit) bool { return l.Name == "projects" })
+		if i < 0 || out.Limits[i].Own != (value > 0) || value > 0 && out.Limits[i].Value != value {
+			return fmt.Errorf("with the value %d the limits are %v", value, out.Limits)
+		}
 	}
 	return nil
 }

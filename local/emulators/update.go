@@ -134,12 +134,12 @@ func (s *suite) remember(resources map[string]resource) error {
 	if err != nil {
 		return fmt.Errorf("write the names of the last release's resources: %w", err)
 	}
-	return os.WriteFile(s.names(), text, 0o600)
+	return os.WriteFile(s.names(), text, 0o600) //nolint:gosec // G703: a folder of ours
 }
 
 // remembered gives those of some resources that the last release has.
 func (s *suite) remembered(resources map[string]resource) (map[string]resource, error) {
-	text, err := os.ReadFile(s.names())
+	text, err := os.ReadFile(s.names()) //nolint:gosec // G703: a folder of ours
 	if err != nil {
 		return nil, fmt.Errorf("read the names of the last release's resources: %w", err)
 	}
