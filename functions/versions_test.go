@@ -30,12 +30,22 @@ import (
 // whatever stands within one.
 const later = "laterRelease"
 
-// structured finds the attributes whose values are structs, lists of them or maps of
-// them, by their names in the sources: in those of others, such as tags, the names are
-// data. One that is both is left out.
-func structured(t *testing.T) map[string]bool {
+// stored are the types in the sources of what is stored, as far as the tests want them: structs
+// with attributes, words (types of text that there are constants of), and the types of each attribute, by its name.
+type stored struct {
+	structs, texts, constants map[string]bool
+	attributes                map[string][]ast.Expr
+}
+
+// word reports whether an attribute's value is a word, or a list of them.
+func (s stored) word(attribute string) bool {
+	return slices.ContainsFunc(s.attributes[attribute], func(e ast.Expr) bool { return s.texts[elementOf(e)] && s.constants[elementOf(e)] })
+}
+
+// whatIsStored reads the sources.
+func whatIsStored(t *testing.T) stored {
 	t.Helper()
-	structs, fields := map[string]bool{}, map[string][]ast.Expr{}
+	out := stored{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Expr{}}
 	root := os.DirFS("../shared")
 	err := fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata") {
@@ -50,28 +60,17 @@ func structured(t *testing.T) map[string]bool {
 			return err
 		}
 		for n := range ast.Preorder(file) {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			its, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
-			for _, f := range its.Fields.List {
-				if f.Tag == nil {
-					continue
-				}
-				tag, err := strconv.Unquote(f.Tag.Value)
-				if err != nil {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if err := out.add(n); err != nil {
 					return err
 				}
-				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("dynamodbav"), ",")
-				if name == "" || name == "-" {
-					continue
+			case *ast.GenDecl:
+				for _, spec := range n.Specs {
+					if of, ok := spec.(*ast.ValueSpec); ok && n.Tok == token.CONST && of.Type != nil {
+						out.constants[elementOf(of.Type)] = true
+					}
 				}
-				structs[spec.Name.Name] = true
-				fields[name] = append(fields[name], f.Type)
 			}
 		}
 		return nil
@@ -79,9 +78,44 @@ func structured(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
+
+func (s stored) add(spec *ast.TypeSpec) error {
+	if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "string" {
+		s.texts[spec.Name.Name] = true
+	}
+	its, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return nil
+	}
+	for _, f := range its.Fields.List {
+		if f.Tag == nil {
+			continue
+		}
+		tag, err := strconv.Unquote(f.Tag.Value)
+		if err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(reflect.StructTag(tag).Get("dynamodbav"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		s.structs[spec.Name.Name] = true
+		s.attributes[name] = append(s.attributes[name], f.Type)
+	}
+	return nil
+}
+
+// structured finds the attributes whose values are structs, lists of them or maps of
+// them, by their names: in those of others, such as tags, the names are
+// data. One that is both is left out.
+func structured(t *testing.T) map[string]bool {
+	t.Helper()
+	in := whatIsStored(t)
 	out := map[string]bool{}
-	for name, all := range fields {
-		if !slices.ContainsFunc(all, func(e ast.Expr) bool { return !structs[elementOf(e)] }) {
+	for name, all := range in.attributes {
+		if !slices.ContainsFunc(all, func(e ast.Expr) bool { return !in.structs[elementOf(e)] }) {
 			out[name] = true
 		}
 	}
