@@ -103,7 +103,7 @@ func (w word) demand() string {
 		}
 		return "is one of " + strings.Join(each, ", ")
 	case s.Minimum != nil && s.Maximum != nil:
-		return fmt.Sprintf("is a whole number between %g and %g", *s.Minimum, *s.Maximum)
+		return fmt.Sprintf("is a whole number between %.0f and %.0f", *s.Minimum, *s.Maximum)
 	case s.Type == huma.TypeBoolean:
 		return "is true or false"
 	case s.Type == huma.TypeArray:
