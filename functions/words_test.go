@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/store"
@@ -78,15 +76,10 @@ func newerWords(t *testing.T, w *functionstest.World, name string, inside func(s
 	next := memory.New()
 	for key, item := range w.Items.Items() {
 		storetest.Parts(item, inside, func(_ string, part store.Item) {
-			switch was := part[name].(type) {
-			case *types.AttributeValueMemberS:
-				part[name] = storetest.Text(laterWord)
-			case *types.AttributeValueMemberL:
-				part[name] = &types.AttributeValueMemberL{Value: append(slices.Clone(was.Value), storetest.Text(laterWord))}
-			default:
-				return
+			if v := storetest.WithWord(part[name], laterWord); v != nil {
+				part[name] = v
+				changed++
 			}
-			changed++
 		})
 		if err := next.Transact(t.Context(), "newer "+key.PK+" "+key.SK, []store.Write{{Kind: store.PutKind, Key: key, Item: item}}); err != nil {
 			t.Fatal(err)
@@ -100,9 +93,7 @@ func newerWords(t *testing.T, w *functionstest.World, name string, inside func(s
 // wordsOf are the words of an item's attributes of the name.
 func wordsOf(item store.Item, name string, inside func(string) bool) (out []string) {
 	storetest.Parts(item, inside, func(_ string, part store.Item) {
-		if word, ok := part[name].(*types.AttributeValueMemberS); ok {
-			out = append(out, word.Value)
-		}
+		out = append(out, storetest.Words(part[name])...)
 	})
 	return out
 }

@@ -3,6 +3,7 @@ package house
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -10,19 +11,34 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	makeHelp   = regexp.MustCompile(`(?m)^([a-z][a-z-]*):.*## \S`)
 	makeCall   = regexp.MustCompile(`\bmake ([a-z][a-z-]*)\b`)
+	// makeSays is a call with what it says, such as STAGE=dev, each in one of the groups.
+	makeSays = regexp.MustCompile(`\bmake [a-z][a-z-]*((?: +[A-Z][A-Z_]*=(?:'[^']*'|"[^"]*"|[^\s'"` + "`" + `]*))+)`)
+	said     = regexp.MustCompile(`(?:^| )([A-Z][A-Z_]*)=`)
+	makeUses = regexp.MustCompile(`\$[({](?:value )?([A-Z][A-Z_]*)\b`)
+	indented = regexp.MustCompile(`(?m)^ {4,}make .*$`)
 )
 
 // MakeTargets asks every `make target` in a document's code for a target of
-// the Makefile, and every target for the line that `make help` shows.
+// the Makefile, every variable that it says for one that the Makefile uses, and every target for the line that
+// `make help` shows. What begins with AWS is for programs that targets run.
 func MakeTargets(t *Tree) (found []Finding) {
 	targets, helped := names(makeTarget, t.Texts["Makefile"]), names(makeHelp, t.Texts["Makefile"])
+	used := names(makeUses, t.Texts["Makefile"])
 	for target := range targets {
 		if !helped[target] {
 			found = append(found, Finding{Path: "Makefile", Text: target + " has no help: target: … ## what it does"})
 		}
 	}
 	for name, text := range t.markdown() {
-		code := strings.Join(append(fence.FindAllString(text, -1), inlineCode.FindAllString(blank(fence, text), -1)...), "\n")
+		prose := blank(fence, text)
+		code := strings.Join(slices.Concat(fence.FindAllString(text, -1), inlineCode.FindAllString(prose, -1), indented.FindAllString(prose, -1)), "\n")
+		for _, call := range makeSays.FindAllStringSubmatch(code, -1) {
+			for variable := range names(said, call[1]) {
+				if !used[variable] && !strings.HasPrefix(variable, "AWS_") {
+					found = append(found, Finding{Path: name, Text: call[0] + ": the Makefile uses no " + variable})
+				}
+			}
+		}
 		for call := range names(makeCall, code) {
 			if !targets[call] {
 				found = append(found, Finding{Path: name, Text: "make " + call + ": the Makefile has no such target"})

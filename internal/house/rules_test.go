@@ -133,6 +133,7 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a record without a number", Decisions, map[string]string{"docs/decisions/a.md": record(decisionParts...)}, []string{"is no NNNN-title.md"}},
 
 		{"a target that is gone", MakeTargets, map[string]string{"Makefile": "run: ## run it\n", "a.md": "`make run` and `make test`\n\n```sh\nmake fmt\n```\n"}, []string{"make test", "make fmt"}},
+		{"a variable that nothing reads", MakeTargets, map[string]string{"Makefile": "run: ## run it\n\tgo run . $(PORT) $${DIR:-.} $(value FILE)\n", "a.md": "`make run PORT=1 FILE=b NAME='a b'`\n\n1. Run it:\n\n        make run STAGE=\"a\" DIR=b AWS_REGION=c\n"}, []string{"uses no NAME", "uses no STAGE"}},
 		{"a target without help", MakeTargets, map[string]string{"Makefile": "run:\n\tgo run .\n"}, []string{"run has no help"}},
 		{"a sentence with make", MakeTargets, map[string]string{"Makefile": "run: ## run it\n", "a.md": "They make sense."}, nil},
 

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/shared/store"
@@ -32,4 +34,28 @@ func parts(at string, item store.Item, inside func(string) bool, visit func(stri
 		}
 	}
 	visit(at, item)
+}
+
+// Words are the texts of a value that is a text or a list of them, none of any other.
+func Words(v store.Value) (out []string) {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return []string{v.Value}
+	case *types.AttributeValueMemberL:
+		for _, each := range v.Value {
+			out = append(out, Words(each)...)
+		}
+	}
+	return out
+}
+
+// WithWord is a value with another word: in place of a text, behind those of a list. It is nil for any other value.
+func WithWord(v store.Value, word string) store.Value {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return Text(word)
+	case *types.AttributeValueMemberL:
+		return &types.AttributeValueMemberL{Value: append(slices.Clone(v.Value), Text(word))}
+	}
+	return nil
 }
