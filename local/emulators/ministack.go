@@ -54,7 +54,9 @@ func onMiniStack(ctx context.Context, do func(*suite, context.Context) error) er
 		return err
 	}
 	defer emulator.Stop()
-	err = do(newSuite(miniStack, endpoint), ctx)
+	installation := newSuite(miniStack, endpoint)
+	installation.programs = filepath.Dir(python)
+	err = do(installation, ctx)
 	if err != nil && !errors.Is(err, errGrants) {
 		tail(filepath.Join(data, "log"))
 	}

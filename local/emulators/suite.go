@@ -31,6 +31,8 @@ type suite struct {
 	key                string   // of the first account
 	// apart says that functions run where this machine's loopback is not theirs.
 	apart bool
+	// programs is a folder with AWS's command line, "" where none is installed here.
+	programs string
 	// relay is the origin of the relay beside the emulator, "" for none.
 	relay string
 	// reserved keeps relay's port from others, such as what an emulator starts by and by, until
@@ -62,6 +64,7 @@ type step struct {
 func (s *suite) run(ctx context.Context) error {
 	return s.deployed(ctx,
 		step{"limits of the account", s.limits},
+		step{"commands of docs/aws.md", s.operate},
 		step{"removals", s.removals},
 		step{"warm requests", s.warm},
 		step{"scenario suite and schedules", s.tests},
@@ -85,6 +88,11 @@ func (s *suite) measure(ctx context.Context) error {
 // recover deploys the installation, and restores it alone.
 func (s *suite) recover(ctx context.Context) error {
 	return s.deployed(ctx, step{"restore", s.restores})
+}
+
+// operated deploys the installation, and types operators' commands alone.
+func (s *suite) operated(ctx context.Context) error {
+	return s.deployed(ctx, step{"commands of docs/aws.md", s.operate})
 }
 
 // deployed deploys the installation, and does then what is asked.
