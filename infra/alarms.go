@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -56,7 +57,7 @@ const nearlyAll = 0.8
 // newConcurrencyAlarm tells that what functions without a reservation run at once comes near to what is left for them.
 // What the others may is told by their throttles.
 func newConcurrencyAlarm(scope constructs.Construct, s Settings, fs []declared) {
-	if s.Concurrency == 0 {
+	if s.Concurrency == 0 || !slices.ContainsFunc(fs, func(f declared) bool { return s.reserved(f) == 0 }) {
 		return
 	}
 	left := s.unreserved(fs)

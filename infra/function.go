@@ -65,11 +65,15 @@ func declaredFunctions(s Settings) []declared {
 		out = append(out, d)
 	}
 	for _, t := range functions.Triggered() {
+		serves := slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.HTTP })
+		if serves && !s.byFunction() {
+			continue
+		}
 		d := declared{name: t.Name, does: t.Does, uses: t.Uses, reach: t.Reach, timeout: t.Timeout, on: t.On, retries: t.Retries, memory: s.MemoryMB}
 		switch {
 		case t.Heavy:
 			d.memory = s.BuilderMemoryMB
-		case slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.HTTP }):
+		case serves:
 			d.memory = s.GatewayMemoryMB
 			if s.Streaming {
 				d.timeout = streamTimeout

@@ -95,7 +95,7 @@ func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[stri
 	return rest
 }
 
-// gatewayRoutes routes everything to the function that serves deployments.
+// gatewayRoutes routes everything to the function that serves deployments, nil where there is none.
 func gatewayRoutes(declarations []declared) []route {
 	for _, f := range declarations {
 		for _, e := range f.on {
@@ -118,6 +118,9 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 			address = jsii.String("https://" + domain)
 		}
 		output(exported(name)+"Address", "Where it is", address)
+	}
+	if apis[gateway] == nil && s.byProcess() {
+		output(exported(gateway)+"Address", "Where it is", jsii.String("https://"+s.domain(gateway)))
 	}
 	output("TableName", "The table", d.table.Ref())
 	if s.TableStream != "" {

@@ -37,8 +37,11 @@ func declaredServices(s Settings) []deployment {
 		if declared.Beside {
 			of.domain, of.memoryMB, of.memoryWord = s.domain(declared.Name), s.GatewayTaskMemoryMB, "gatewayTaskMemory"
 			of.Copies = s.GatewayTasks
+			if !s.byProcess() {
+				continue
+			}
 		}
-		if of.domain != "" && of.Copies > 0 {
+		if of.domain != "" {
 			out = append(out, of)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // serving is needed with every service.
 func serving(more map[string]string) map[string]string {
-	out := needed(map[string]string{"relayDomain": "relay.example.com", "gatewayTasks": "2", "gatewayConnectionsPerAddress": "500"})
+	out := needed(map[string]string{"relayDomain": "relay.example.com", "gateway": "both", "gatewayConnectionsPerAddress": "500"})
 	maps.Copy(out, more)
 	return out
 }
@@ -328,53 +328,6 @@ func TestWhereAServiceIsIsTold(t *testing.T) {
 	for output, stack := range map[string]string{"RelayTarget": "Relay", "GatewayProcessTarget": "GatewayProcess"} {
 		if got := render(outputs[output].Value); !strings.Contains(got, stack+"NestedStack") || !strings.Contains(got, "Balancer") || !strings.Contains(got, "DNSName") {
 			t.Errorf("%s leads to %s", output, got)
-		}
-	}
-}
-
-// TestGatewaysAreWhatTheContextSays: none without a number, as large as it says, beside the
-// function, whose API stays.
-func TestGatewaysAreWhatTheContextSays(t *testing.T) {
-	tasks := func(context map[string]string) (out []string) {
-		a := synthesise(t, needed(context))
-		for _, s := range a.all("AWS::ECS::Service") {
-			out = append(out, fmt.Sprint(s.Properties["ServiceName"], " ", s.Properties["DesiredCount"]))
-		}
-		for _, s := range a.all("AWS::ECS::TaskDefinition") {
-			out = append(out, fmt.Sprint(s.Properties["Cpu"], " ", s.Properties["Memory"]))
-		}
-		if len(a.all("AWS::ApiGateway::RestApi")) != 2 {
-			t.Errorf("with %v the function has no API", context)
-		}
-		return out
-	}
-	if got := tasks(nil); got != nil {
-		t.Errorf("nobody has asked for %v", got)
-	}
-	if got := tasks(map[string]string{"gatewayTasks": "4", "gatewayTaskMemory": "2048"}); !slices.Equal(got, []string{"gateway 4", "1024 2048"}) {
-		t.Errorf("there is %v", got)
-	}
-}
-
-// TestContextsThatNoServiceCanHaveAreRefused, before anything is deployed.
-func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
-	for word, context := range map[string]map[string]string{
-		"gatewayTasks is a whole number between 0 and 50": needed(map[string]string{"gatewayTasks": "51"}),
-		"not for emulators":           needed(map[string]string{"gatewayTasks": "2", "emulator": miniStack}),
-		"needs -c gatewayDomain":      {"gatewayTasks": "2", "gatewayUrl": "https://{deployment}.example.com"},
-		"-c gatewayTaskMemory is one": needed(map[string]string{"gatewayTaskMemory": "600"}),
-		"-c gatewayTasks is a whole":  needed(map[string]string{"gatewayTasks": "two"}),
-		"-c gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number": needed(map[string]string{"gatewayTasks": "2", "gatewayConnectionsPerAddress": "many"}),
-		"which this context does not have":                                                 needed(map[string]string{"gatewayConnectionsPerAddress": "100"}),
-	} {
-		_, err := settingsOf(func(name string) any {
-			if v, ok := context[name]; ok {
-				return v
-			}
-			return nil
-		})
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%v: %v, want a word about it: %s", context, err, word)
 		}
 	}
 }

@@ -53,10 +53,13 @@ type Settings struct {
 	// RelayMemoryMB and GatewayTaskMemoryMB are the memory of each task; half as many CPU units
 	// come with them, of which a processor has 1024.
 	RelayMemoryMB int `json:"relayMemory" default:"512" enum:"512,1024,2048,4096,8192" doc:"megabytes of each relay; processors come with them: a quarter of one with 512"`
-	// GatewayTasks is how many gateways run as processes beside the function, 0 for none: they cost money while nobody asks. 50 are
-	// far below the 1,000 tasks that ECS takes of a service: a mistyped number costs no more.
-	GatewayTasks        int `json:"gatewayTasks" default:"0" minimum:"0" maximum:"50" doc:"how many [gateways run as processes](#gateways-as-processes) beside the function; they cost money while nobody asks them"`
-	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them"`
+	// Gateway says what serves deployments: the function behind an API of its own, processes behind a load balancer, or both, between
+	// which clients can be moved. Processes cost money while nobody asks.
+	Gateway string `json:"gateway" default:"lambda" enum:"lambda,container,both" doc:"what serves deployments: a function behind API Gateway, [processes](#gateways-as-processes) behind a load balancer, or both; processes cost money while nobody asks them"`
+	// GatewayTasks is how many gateways run as processes. 50 are far below the 1,000 tasks that ECS takes of a service: a mistyped
+	// number costs no more.
+	GatewayTasks        int `json:"gatewayTasks" default:"2" minimum:"1" maximum:"50" doc:"how many [gateways run as processes](#gateways-as-processes)"`
+	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them; processors come with them: half of one with 1024"`
 	// MemoryMB is each function's memory; gateway and builder have their own: the builder's is a whole processor. ComputeMemoryMB is
 	// that of functions that compute (api.Group.Computes), three fifths of a processor.
 	MemoryMB        int `json:"memory" default:"256" minimum:"128" maximum:"10240" doc:"megabytes of each function; processors come with them"`
@@ -165,9 +168,7 @@ func settle(given words, wrong []error) (Settings, error) {
 	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
 	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")
 	check(s.RelayDomain == "" || s.Emulator == "", "-c relayDomain is not for emulators: relayUrl leads to a relay beside them")
-	check(s.GatewayTasks == 0 || s.Emulator == "", "-c gatewayTasks is not for emulators: the function serves there")
-	check(s.GatewayTasks == 0 || s.GatewayDomain != "", "-c gatewayTasks needs -c gatewayDomain, whose certificate the processes have")
-	check((s.APIDomain == "" && s.GatewayDomain == "") || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
+	check((s.APIDomain == "" && (s.GatewayDomain == "" || !s.byFunction())) || s.CertificateARN != "", "-c certificateArn is needed with apiDomain or gatewayDomain")
 	check(!slices.ContainsFunc(s.Origins, func(o string) bool { return !origin.Is(o) }), "-c origins are origins such as https://inspector.example.com, with spaces between")
 	check(s.DocsEmbeddings == "" || config.IsEmbeddingModel(s.DocsEmbeddings), "-c docsEmbeddings is one of %s", strings.Join(config.EmbeddingModels(), ", "))
 	check(s.DocsAnswers == "" || config.IsModel(s.DocsAnswers), "-c docsAnswers is the id of a model of Bedrock such as amazon.nova-lite-v1:0, or of an inference profile such as eu.amazon.nova-lite-v1:0")
@@ -176,7 +177,7 @@ func settle(given words, wrong []error) (Settings, error) {
 	_, err = limits.Parse(s.Limits)
 	check(err == nil, "-c limits: %w", err)
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
-	return s, errors.Join(append(wrong, s.readBounds(given), s.checkFences())...)
+	return s, errors.Join(append(wrong, s.checkGateway(given), s.readBounds(given), s.checkFences())...)
 }
 
 // readBounds reads the bounds that services declare, by what they read them with themselves. One of a service that there is not

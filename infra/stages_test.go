@@ -45,7 +45,7 @@ const (
 
 func TestStageIsWhatItsFileSays(t *testing.T) {
 	s, err := stage(`{"$schema": "schema.json", "table": "global", "multiRegionKey": true, "gatewayDomain": "apis.example.com", "certificateArn": "`+arn+`", "memory": 512,
-		"origins": ["https://a.example.com", "https://b.example.com"], "canary": false, "waf": true, "gatewayTasks": 2, "gatewayConnectionsPerAddress": 500}`, map[string]string{"logDays": "90", "waf": "true"})
+		"origins": ["https://a.example.com", "https://b.example.com"], "canary": false, "waf": true, "gateway": "both", "gatewayTasks": 2, "gatewayConnectionsPerAddress": 500}`, map[string]string{"logDays": "90", "waf": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,11 @@ func TestWrongStageFileIsToldInALineEach(t *testing.T) {
 		"no such stage":               {`{}`, map[string]string{"stage": "taem"}, []string{`there is no infra/stages/taem.json: write it, beginning from infra/stages/dev.json or infra/stages/production.json, or name a stage that has one by STAGE=other|team`}},
 		"the schema is no stage":      {`{}`, map[string]string{"stage": "schema"}, []string{`there is no infra/stages/schema.json`}},
 		"a file of another folder":    {`{}`, map[string]string{"stage": "../team"}, []string{`-c stage has 1 to 16 lower-case letters`}},
+		"tasks of no processes":       {`{` + said + `, "gatewayTasks": 2}`, nil, []string{`infra/stages/team.json or the context: gatewayTasks is for gateways as processes, and gateway=lambda has none: say gateway=both to have them beside the function, gateway=container to have them in its place, or leave gatewayTasks out`}},
+		"memory of no function":       {`{` + said + `, "gateway": "container", "gatewayMemory": 1024}`, nil, []string{`infra/stages/team.json or the context: gatewayMemory is for the gateway's function, and gateway=container has none: leave gatewayMemory out`}},
+		"another way to serve":        {`{` + said + `, "gateway": "containers"}`, nil, []string{`infra/stages/team.json: gateway is one of lambda, container, both`}},
 		"a bound of no such service":  {`{` + said + `, "gatewayConnectionsPerAddress": 500}`, nil, []string{`gatewayConnectionsPerAddress is for the service gateway, which this context does not have`}},
-		"a bound that is no number":   {`{` + said + `, "gatewayTasks": 2, "gatewayConnectionsPerAddress": "many"}`, nil, []string{`gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number`}},
+		"a bound that is no number":   {`{` + said + `, "gateway": "both", "gatewayConnectionsPerAddress": "many"}`, nil, []string{`gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number`}},
 		"a line's end within a value": {"{" + said + `, "docsAnswers": "a\nb"}`, nil, []string{`docsAnswers is the id of a model`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,8 @@
 // It compares the templates of two stacks, with those nested in them: Deployed reads the one that AWS has, Planned the one that the CDK has made, and Of
 // tells the difference. What it is not: a list of all that changes (`make diff` is), or a guard against somebody who changes AWS by hand.
 //
-// Read removals.go first, then rules.go, which says what is told of each type of resource, and stacks.go, where stacks are read.
+// Read removals.go first, then rules.go, which says what is told of each type of resource, serving.go, which says it of what serves deployments, and stacks.go,
+// where stacks are read.
 package removals
 
 import (
@@ -22,6 +23,8 @@ type Removal struct {
 	Lost string
 	// Final removals are none that AWS does: it refuses the update, or makes another thing beside the one that is there. Nobody can want them.
 	Final bool
+	// While says why it may not go yet, whoever wants it, and First is the word that is to be deployed before; both "" for what may.
+	While, First string
 }
 
 // Stack is a stack with those that are nested in it.
@@ -75,6 +78,7 @@ func Of(before, after Stack) []Removal {
 			}
 		}
 	}
+	out = whatServes(before, after, out)
 	if stream, is := before.Templates[""].Outputs[adopted]; is && !same(stream.Value, after.Templates[""].Outputs[adopted].Value) {
 		out = append(out, Removal{Name: "tableStream", Lost: fmt.Sprintf("the restored table of %v, with all data,", stream.Value)})
 	}
@@ -102,6 +106,8 @@ func Refused(all []Removal, wanted []string, file string) (lines []string) {
 		switch {
 		case r.Final:
 			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say %s in %s as it was made, or make another stage and move there (docs/aws.md)", r.Lost, r.Name, file))
+		case r.First != "":
+			lines = append(lines, fmt.Sprintf("%s would be removed while %s: say %s in %s and deploy that first, and remove it when nobody calls it any more", r.Lost, r.While, r.First, file))
 		case !slices.Contains(wanted, r.Name):
 			lines = append(lines, fmt.Sprintf("%s would be removed: leave %s in %s as it was, or say REMOVE=%s to have it removed", r.Lost, r.Name, file, r.Name))
 		}

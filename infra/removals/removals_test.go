@@ -275,3 +275,43 @@ func TestPlannedStackThatCannotBeReadIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatServesDeploymentsGoesLast: not while it is alone, nor while names lead to it, whatever is wanted.
+func TestWhatServesDeploymentsGoesLast(t *testing.T) {
+	const (
+		api      = `"GatewayRest1": {"Type": "AWS::ApiGateway::RestApi"}, "GatewayDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "*.apis.example.com"}}`
+		tasks    = `"GatewayProcessNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}`
+		records  = `"A": {"Type": "AWS::Route53::RecordSet", "Properties": {"SetIdentifier": "function", "Weight": %d}}, "B": {"Type": "AWS::Route53::RecordSet", "Properties": {"SetIdentifier": "process", "Weight": %d}}`
+		function = `"F": {"Type": "AWS::Lambda::Function"}`
+	)
+	stack := func(at string, parts ...string) removals.Stack {
+		return planned(t, `{"Resources": {`+strings.Join(append(parts, function), ", ")+`}, "Outputs": {"GatewayAddress": {"Value": "https://*.`+at+`"}}}`, relay, false)
+	}
+	led := func(byFunction, byProcess int) string { return fmt.Sprintf(records, byFunction, byProcess) }
+	const at = "apis.example.com"
+	for name, tt := range map[string]struct {
+		before, after  removals.Stack
+		want, ifWanted []string // a text of each line
+	}{
+		"processes are added":            {stack(at, api), stack(at, api, tasks), nil, nil},
+		"a function is added":            {stack(at, tasks), stack(at, api, tasks), nil, nil},
+		"at once to processes":           {stack(at, api), stack(at, tasks), []string{"an API with its address would be removed while nothing else serves deployments: say gateway=both in infra/stages/dev.json and deploy that first, and remove it when nobody calls it any more"}, []string{"nothing else serves"}},
+		"at once to the function":        {stack(at, tasks), stack(at, api), []string{"a load balancer whose name clients connect to would be removed while nothing else"}, []string{"nothing else serves"}},
+		"the function at last":           {stack(at, api, tasks), stack(at, tasks), []string{"or say REMOVE=gateway to"}, nil},
+		"the processes at last":          {stack(at, api, tasks), stack(at, api), []string{"or say REMOVE=gateway to"}, nil},
+		"a function that is asked":       {stack(at, api, tasks, led(10, 90)), stack(at, tasks, led(0, 100)), []string{"while 10 of 100 clients are led there: say gatewayContainerWeight=100"}, []string{"10 of 100"}},
+		"processes that are asked":       {stack(at, api, tasks, led(99, 1)), stack(at, api, led(100, 0)), []string{"while 1 of 100 clients are led there: say gatewayContainerWeight=0 "}, []string{"1 of 100"}},
+		"a function that is asked none":  {stack(at, api, tasks, led(0, 100)), stack(at, tasks, led(0, 100)), []string{"or say REMOVE=gateway to"}, nil},
+		"a name that is another":         {stack(at, tasks), stack("b.example.com", tasks), []string{"the domain name *.apis.example.com by which clients call would be removed: leave gatewayDomain"}, nil},
+		"a name that is another as well": {stack(at, api, tasks), stack("b.example.com", tasks), []string{"or say REMOVE=gateway to", "leave gatewayDomain"}, nil},
+		"both at once":                   {stack(at, api, tasks), stack(at), []string{"a load balancer whose name clients connect to would be removed while nothing else", "an API with its address would be removed while nothing else"}, []string{"nothing else serves", "nothing else serves"}},
+	} {
+		all := removals.Of(tt.before, tt.after)
+		if got := removals.Refused(all, nil, "infra/stages/dev.json"); !slices.EqualFunc(got, tt.want, strings.Contains) {
+			t.Errorf("%s: it says %q, want %q", name, got, tt.want)
+		}
+		if got := removals.Refused(all, []string{"gateway", "gatewayDomain"}, "infra/stages/dev.json"); !slices.EqualFunc(got, tt.ifWanted, strings.Contains) {
+			t.Errorf("%s: with all of it wanted it says %q, want %q", name, got, tt.ifWanted)
+		}
+	}
+}

@@ -58,10 +58,10 @@ func ruleOf(kind string) (rule, bool) {
 	case "AWS::SQS::Queue":
 		return rule{name: logicalID, lost: text("a queue of what failed for good with what is in it"), fixed: []string{"QueueName"}}, true
 	case "AWS::ApiGateway::RestApi":
-		return rule{name: logicalID, lost: text("an API with its address")}, true
+		return rule{name: apiWord, lost: text("an API with its address")}, true
 	case "AWS::ApiGateway::DomainName":
 		return rule{name: domainWord, lost: func(r Resource) string {
-			return fmt.Sprintf("the domain name %v by which clients call", r.Properties["DomainName"])
+			return domainLost(r.Properties["DomainName"])
 		}, fixed: []string{"DomainName"}}, true
 	case "AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation":
 		return rule{name: always("waf"), lost: text("the web ACL that stops floods")}, true
@@ -69,6 +69,14 @@ func ruleOf(kind string) (rule, bool) {
 		return rule{name: serviceWord, lost: text("a load balancer whose name clients connect to"), fixed: []string{"Name", "Scheme", "Type"}}, true
 	}
 	return rule{}, false
+}
+
+// apiWord is the word of the stage's file that has an API removed: the management API is always there.
+func apiWord(path, id string, _ Resource) string {
+	if servesDeployments(path, id) {
+		return servedBy
+	}
+	return id
 }
 
 // domainWord is the word of the stage's file that gives an API its domain name: deployments are labels before theirs.
@@ -84,7 +92,7 @@ func serviceWord(path, _ string, _ Resource) string {
 	if strings.HasPrefix(path, "Relay") {
 		return "relayDomain"
 	}
-	return "gatewayTasks"
+	return servedBy
 }
 
 // removalsOf gives what is lost of one resource by what becomes of it; of no type is one that is not there any more.

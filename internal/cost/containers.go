@@ -3,7 +3,7 @@ package cost
 import "fmt"
 
 // gateways is what gateways as processes cost a month, as an installation with
-// -c gatewayTasks=2 has them, with one unit of the load balancer's capacity: whatever
+// -c gateway=both has them, with one unit of the load balancer's capacity: whatever
 // they serve within it.
 func gateways(m measured) []item {
 	return append(serviceOf(m, "gateway"), item{

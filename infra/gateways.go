@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What serves deployments, as Settings.Gateway says it: processes alone or beside the function.
+const (
+	gatewayProcesses = "container"
+	gatewayBoth      = "both"
+)
+
+// byFunction and byProcess say by what deployments are served.
+func (s Settings) byFunction() bool { return s.Gateway != gatewayProcesses }
+
+func (s Settings) byProcess() bool { return s.Gateway == gatewayProcesses || s.Gateway == gatewayBoth }
+
+// Words that mean nothing to an installation without processes, or without the function, that serve
+// deployments: whoever says one there believes that it does something.
+var (
+	wordsOfProcesses = []string{"gatewayTasks", "gatewayTaskMemory"}
+	wordsOfFunction  = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
+)
+
+// checkGateway says what is wrong with the words about what serves deployments, a line each.
+func (s Settings) checkGateway(given words) error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if !s.byProcess() {
+		for _, name := range wordsOfProcesses {
+			if given[name] != nil {
+				say("-c %[1]s is for gateways as processes, and gateway=%[2]s has none: say gateway=both to have them beside the function, gateway=container to have them in its place, or leave %[1]s out", name, s.Gateway)
+			}
+		}
+		return errors.Join(wrong...)
+	}
+	if s.Emulator != "" {
+		say("-c gateway=%s is not for emulators: the function serves there", s.Gateway)
+	}
+	if s.GatewayDomain == "" {
+		say("-c gateway=%s needs -c gatewayDomain, whose certificate the processes have", s.Gateway)
+	}
+	for _, name := range wordsOfFunction {
+		if given[name] != nil && !s.byFunction() {
+			say("-c %[1]s is for the gateway's function, and gateway=%[2]s has none: leave %[1]s out", name, s.Gateway)
+		}
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/infra/removals"
+)
+
+// servesBy is what of an installation serves deployments.
+type servesBy struct {
+	apis, functions, services, domains int
+}
+
+func (a assembly) servesBy() (out servesBy) {
+	for _, r := range a.all("AWS::ApiGateway::RestApi") {
+		if r.Properties["Name"] == "gatewright-dev-"+gateway {
+			out.apis++
+		}
+	}
+	for _, r := range a.all("AWS::Lambda::Function") {
+		if r.Properties["FunctionName"] == "gatewright-dev-"+gateway {
+			out.functions++
+		}
+	}
+	for _, r := range a.all("AWS::ECS::Service") {
+		if r.Properties["ServiceName"] == gateway {
+			out.services++
+		}
+	}
+	for _, r := range a.all("AWS::ApiGateway::DomainName") {
+		if r.Properties["DomainName"] == "*.apis.example.com" {
+			out.domains++
+		}
+	}
+	return out
+}
+
+// TestDeploymentsAreServedByWhatTheContextSays, and by nothing else: neither costs money or may do anything where the other does the work.
+func TestDeploymentsAreServedByWhatTheContextSays(t *testing.T) {
+	for mode, want := range map[string]servesBy{
+		"": {1, 1, 0, 1}, "lambda": {1, 1, 0, 1}, "both": {1, 1, 1, 1}, "container": {0, 0, 1, 0},
+	} {
+		context := map[string]string{}
+		if mode != "" {
+			context["gateway"] = mode
+		}
+		a := synthesise(t, needed(context))
+		if got := a.servesBy(); got != want {
+			t.Errorf("gateway=%s: there are %+v, want %+v", mode, got, want)
+		}
+		root := a.stacks["gatewright-dev.template.json"]
+		if got := root.Outputs["GatewayAddress"].Value; got != "https://*.apis.example.com" {
+			t.Errorf("gateway=%s: the outputs say that deployments are at %v", mode, got)
+		}
+		if _, ok := root.Resources["ConcurrencyNearlyUsed"]; ok {
+			t.Error("the alarm is in another stack")
+		}
+		if told := a.find("ConcurrencyNearlyUsed").Type != ""; told != (want.functions > 0) {
+			t.Errorf("gateway=%s: calls at once of a function that reserves none are told of: %v", mode, told)
+		}
+	}
+}
+
+// TestWithoutTheFunctionNothingOfItIsLeft: no role, log, alarm, route or release of it.
+func TestWithoutTheFunctionNothingOfItIsLeft(t *testing.T) {
+	a := synthesise(t, needed(map[string]string{"gateway": "container"}))
+	for file, stack := range a.stacks {
+		if strings.Contains(file, "GatewayProcess") {
+			continue
+		}
+		for id, r := range stack.Resources {
+			of := strings.TrimPrefix(id, "Gateway")
+			if of == id || strings.HasPrefix(of, "Process") || strings.HasPrefix(of, "Faults") {
+				continue // faults are told by what processes write
+			}
+			t.Errorf("%s, an %s, is left of it in %s", id, r.Type, file)
+		}
+		if strings.Contains(string(a.raw[file]), "gatewright-dev-gateway\"") {
+			t.Errorf("%s names the function or its API", file)
+		}
+	}
+}
+
+// TestTheContextSaysHowManyGatewaysThereAre, and how large each is.
+func TestTheContextSaysHowManyGatewaysThereAre(t *testing.T) {
+	for _, tt := range []struct {
+		context map[string]string
+		want    []any
+	}{
+		{map[string]string{"gateway": "both"}, []any{2.0, "512", "1024"}},
+		{map[string]string{"gateway": "container", "gatewayTasks": "4", "gatewayTaskMemory": "2048"}, []any{4.0, "1024", "2048"}},
+	} {
+		a := synthesise(t, needed(tt.context))
+		task := a.only(t, "AWS::ECS::TaskDefinition").Properties
+		if got := []any{a.only(t, "AWS::ECS::Service").Properties["DesiredCount"], task["Cpu"], task["Memory"]}; !slices.Equal(got, tt.want) {
+			t.Errorf("with %v there are %v, want %v", tt.context, got, tt.want)
+		}
+	}
+}
+
+// TestContextsThatNoServiceCanHaveAreRefused, before anything is deployed, with a line each that says what to do.
+func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
+	both := func(more map[string]string) map[string]string {
+		out := needed(map[string]string{"gateway": "both"})
+		maps.Copy(out, more)
+		return out
+	}
+	for name, tt := range map[string]struct {
+		context map[string]string
+		want    string
+	}{
+		"too many tasks":             {both(map[string]string{"gatewayTasks": "51"}), "-c gatewayTasks is a whole number between 1 and 50"},
+		"no tasks":                   {both(map[string]string{"gatewayTasks": "0"}), "-c gatewayTasks is a whole number between 1 and 50"},
+		"a word for a number":        {both(map[string]string{"gatewayTasks": "two"}), "-c gatewayTasks is a whole"},
+		"an emulator":                {both(map[string]string{"emulator": miniStack}), "-c gateway=both is not for emulators"},
+		"no domain":                  {map[string]string{"gateway": "both", "gatewayUrl": "https://{deployment}.example.com"}, "-c gateway=both needs -c gatewayDomain"},
+		"a memory that is none":      {both(map[string]string{"gatewayTaskMemory": "600"}), "-c gatewayTaskMemory is one"},
+		"a bound that is no number":  {both(map[string]string{"gatewayConnectionsPerAddress": "many"}), "-c gatewayConnectionsPerAddress: GATEWRIGHT_CONNECTIONS_PER_ADDRESS is no number"},
+		"a bound of no process":      {needed(map[string]string{"gatewayConnectionsPerAddress": "100"}), "which this context does not have"},
+		"tasks of a function":        {needed(map[string]string{"gatewayTasks": "2"}), "-c gatewayTasks is for gateways as processes, and gateway=lambda has none: say gateway=both"},
+		"their memory":               {needed(map[string]string{"gateway": "lambda", "gatewayTaskMemory": "512"}), "-c gatewayTaskMemory is for gateways as processes"},
+		"streams of no function":     {needed(map[string]string{"gateway": "container", "streaming": "true"}), "-c streaming is for the gateway's function, and gateway=container has none: leave streaming out"},
+		"a throttle of no function":  {needed(map[string]string{"gateway": "container", "gatewayRate": "10"}), "-c gatewayRate is for the gateway's function"},
+		"a mode that there is not":   {needed(map[string]string{"gateway": "ec2"}), "-c gateway is one of lambda, container, both"},
+		"no certificate of the API":  {map[string]string{"gateway": "container", "gatewayDomain": "apis.example.com", "apiDomain": "api.example.com"}, "-c certificateArn is needed"},
+		"none for what ends TLS not": {map[string]string{"gateway": "both", "gatewayDomain": "apis.example.com"}, "-c certificateArn is needed"},
+	} {
+		_, err := settingsFrom(tt.context)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want one line about it: %s", name, err, tt.want)
+		}
+	}
+	if _, err := settingsFrom(map[string]string{"gateway": "container", "gatewayDomain": "apis.example.com"}); err != nil {
+		t.Errorf("processes, which have a certificate of their own, need one of ACM: %v", err)
+	}
+}
+
+// settingsFrom reads a context.
+func settingsFrom(context map[string]string) (Settings, error) {
+	return settingsOf(func(name string) any {
+		if v, ok := context[name]; ok {
+			return v
+		}
+		return nil
+	})
+}
+
+// stackOfContext is what `make deploy` compares of an installation of this context.
+func stackOfContext(t *testing.T, context map[string]string) removals.Stack {
+	t.Helper()
+	a := synthesise(t, needed(context))
+	names := a.stackOf()
+	out := removals.Stack{Templates: map[string]removals.Template{}, Protected: true}
+	for file, raw := range a.raw {
+		var one removals.Template
+		if err := json.Unmarshal(raw, &one); err != nil {
+			t.Fatal(err)
+		}
+		out.Templates[names[file]] = one
+	}
+	return out
+}
+
+// TestMovingGoesThroughBoth: what serves deployments is never taken away before something else serves them, nor while clients are
+// led to it. These are the templates that a deployment compares.
+func TestMovingGoesThroughBoth(t *testing.T) {
+	const first, gone = "say gateway=both in infra/stages/dev.json and deploy that first", "or say REMOVE=gateway"
+	for _, tt := range []struct {
+		from, to map[string]string
+		want     []string // a text of each line
+	}{
+		{map[string]string{"gateway": "lambda"}, map[string]string{"gateway": "both"}, nil},
+		{map[string]string{"gateway": "container"}, map[string]string{"gateway": "both"}, nil},
+		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "both", "gatewayTasks": "3"}, nil},
+		{map[string]string{"gateway": "lambda"}, map[string]string{"gateway": "container"}, []string{first}},
+		{map[string]string{"gateway": "container"}, map[string]string{"gateway": "lambda"}, []string{first}},
+		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "container"}, []string{gone}},
+		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "lambda"}, []string{gone}},
+		{map[string]string{"gateway": "container"}, map[string]string{"gateway": "container", "gatewayDomain": "others.example.com"}, []string{"*.apis.example.com by which clients call would be removed: leave gatewayDomain"}},
+	} {
+		lines := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), nil, "infra/stages/dev.json")
+		if !slices.EqualFunc(lines, tt.want, strings.Contains) {
+			t.Errorf("from %v to %v it says %q, want %q", tt.from, tt.to, lines, tt.want)
+		}
+		wanted := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), []string{"gateway", "gatewayDomain"}, "infra/stages/dev.json")
+		if stays := len(tt.want) > 0 && tt.want[0] == first; stays != (len(wanted) > 0) {
+			t.Errorf("from %v to %v with all of it wanted it says %q", tt.from, tt.to, wanted)
+		}
+	}
+}

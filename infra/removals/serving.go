@@ -1,0 +1,90 @@
+package removals
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// servedBy is the word of the stage's file that says what serves deployments: an API with a function behind it, a load balancer
+// with processes behind it, or both.
+const servedBy = "gateway"
+
+// servesDeployments reports whether a resource of the installation's own stack is of the API of deployments.
+func servesDeployments(path, id string) bool { return path == "" && strings.HasPrefix(id, "Gateway") }
+
+// address is the output with where deployments are, the same whatever serves them.
+const address = "GatewayAddress"
+
+// Identifiers of the weighted DNS records of what serves deployments.
+const (
+	ByFunction = "function" // the API's
+	ByProcess  = "process"  // the load balancer's
+)
+
+// serving is what serves deployments in a stack.
+type serving struct {
+	byFunction, byProcess bool
+	// weights are how many of a hundred clients are led there by records of the stack, by their identifiers.
+	weights map[string]float64
+}
+
+func (s Stack) serving() serving {
+	out := serving{weights: map[string]float64{}}
+	for path, template := range s.Templates {
+		for id, r := range template.Resources {
+			switch r.Type {
+			case "AWS::ApiGateway::RestApi":
+				out.byFunction = out.byFunction || servesDeployments(path, id)
+			case "AWS::ElasticLoadBalancingV2::LoadBalancer":
+				out.byProcess = out.byProcess || serviceWord(path, id, r) == servedBy
+			case "AWS::Route53::RecordSet":
+				identifier, _ := r.Properties["SetIdentifier"].(string)
+				out.weights[identifier], _ = r.Properties["Weight"].(float64)
+			}
+		}
+	}
+	return out
+}
+
+// whatServes adds to removals what is lost when something else serves deployments. The last that serves them may not go, nor what names still
+// lead to: CloudFormation removes it a moment after the names lead elsewhere, and clients believe a record for a minute and more.
+func whatServes(before, after Stack, all []Removal) []Removal {
+	was, is := before.serving(), after.serving()
+	was.guard(all, is)
+	from, named := before.Templates[""].Outputs[address].Value.(string)
+	to, _ := after.Templates[""].Outputs[address].Value.(string)
+	name, own := strings.CutPrefix(from, "https://*.")
+	switch {
+	case !named || !own:
+	case from != to && (is.byFunction || is.byProcess):
+		all = append(all, Removal{Name: "gatewayDomain", Lost: domainLost("*." + name)})
+	case was.byFunction && !is.byFunction: // it goes with the API, and clients' name stays
+		all = slices.DeleteFunc(all, func(r Removal) bool { return r.Name == "gatewayDomain" })
+	}
+	return all
+}
+
+// guard says of what serves deployments and goes why it may not go yet.
+func (s serving) guard(all []Removal, next serving) {
+	for i := range all {
+		r := &all[i]
+		if r.Name != servedBy {
+			continue
+		}
+		goes, stays, by, weight := s.byProcess && !next.byProcess, s.byFunction && next.byFunction, ByProcess, "0"
+		if s.byFunction && !next.byFunction {
+			goes, stays, by, weight = true, s.byProcess && next.byProcess, ByFunction, "100"
+		}
+		switch {
+		case goes && !stays:
+			r.While, r.First = "nothing else serves deployments", servedBy+"=both"
+		case goes && s.weights[by] > 0:
+			r.While, r.First = fmt.Sprintf("%g of 100 clients are led there", s.weights[by]), "gatewayContainerWeight="+weight
+		}
+	}
+}
+
+func domainLost(name any) string {
+	return fmt.Sprintf("the domain name %v by which clients call", name)
+}
