@@ -41,7 +41,7 @@ const (
 
 // newNetwork makes the network of a service, in which nothing but its port is open:
 // to everybody at the load balancer, to the load balancer and other tasks at a task.
-func newNetwork(scope constructs.Construct, name string, s Settings, of service.Service) network {
+func newNetwork(scope constructs.Construct, name string, s Settings, d data, of service.Service) network {
 	n := network{vpc: awsec2.NewCfnVPC(scope, jsii.String("Network"), &awsec2.CfnVPCProps{
 		CidrBlock: &addresses, EnableDnsSupport: jsii.Bool(true), EnableDnsHostnames: jsii.Bool(true), Tags: named(name),
 	})}
@@ -68,6 +68,7 @@ func newNetwork(scope constructs.Construct, name string, s Settings, of service.
 		})
 		n.subnets = append(n.subnets, subnet.Ref())
 	}
+	newEndpoints(scope, name, d, of, n.vpc, table)
 	n.open(scope, name, s, of)
 	return n
 }

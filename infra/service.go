@@ -75,7 +75,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 		Description: jsii.Sprintf("The service %s: %s", of.Name, of.Does),
 	})
 	name := fmt.Sprintf("gatewright-%s-%s", s.Stage, of.Name)
-	n := newNetwork(scope, name, s, of.Service)
+	n := newNetwork(scope, name, s, d, of.Service)
 	out := &deployedService{deployment: of, balancer: newBalancer(scope, of.Service, n)}
 	logs := awslogs.NewCfnLogGroup(scope, jsii.String("Logs"), &awslogs.CfnLogGroupProps{
 		LogGroupName: jsii.String("/aws/ecs/" + name), RetentionInDays: jsii.Number(s.LogDays),

@@ -211,6 +211,42 @@ func TestTasksAreReachedByTheirBalancerAndEachOther(t *testing.T) {
 	}
 }
 
+// TestEndpointsLetThroughWhatIsDeclared: a service that calls nothing for projects reaches the installation's table and bucket by them, as its
+// role may, and the layers of its image. What projects call is anybody's.
+func TestEndpointsLetThroughWhatIsDeclared(t *testing.T) {
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
+		a := synthesise(t, serving(nil)).of(t, s)
+		got := map[string][]string{}
+		for id, e := range a.all("AWS::EC2::VPCEndpoint") {
+			p := e.Properties
+			if p["VpcEndpointType"] != "Gateway" || len(texts(p["RouteTableIds"])) != 1 || render(p["VpcId"]) != "${Network}" {
+				t.Errorf("%s of %s is %v", id, s.Name, p)
+			}
+			name := strings.TrimPrefix(render(p["ServiceName"]), "com.amazonaws.${AWS::Region}.")
+			statements, _ := get(p, "PolicyDocument", "Statement").([]any)
+			for _, one := range statements {
+				for _, action := range texts(get(one, "Action")) {
+					for _, on := range texts(get(one, "Resource")) {
+						got[name] = append(got[name], fmt.Sprintf("%v %s on %s if of %s", get(one, "Effect"), action, on, render(get(one, "Condition", "StringEquals", "aws:PrincipalAccount"))))
+					}
+				}
+			}
+			slices.Sort(got[name])
+		}
+		const ours = " on ${Table.Arn} if of ${AWS::AccountId}"
+		want := map[string]map[string][]string{
+			"relay": {
+				"dynamodb": {"Allow dynamodb:GetItem" + ours, "Allow dynamodb:PutItem" + ours, "Allow dynamodb:Query" + ours},
+				"s3":       {"Allow s3:GetObject on arn:${AWS::Partition}:s3:::prod-${AWS::Region}-starport-layer-bucket/* if of null"},
+			},
+			"gateway": {"dynamodb": {"Allow * on * if of null"}, "s3": {"Allow * on * if of null"}},
+		}[s.Name]
+		if !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("the endpoints of %s let through %q, want %q", s.Name, got, want)
+		}
+	}
+}
+
 // TestAServiceTellsItsSpansWhereTheContextSays: its way out has the collector's port.
 func TestAServiceTellsItsSpansWhereTheContextSays(t *testing.T) {
 	for collector, want := range map[string]string{
@@ -358,7 +394,7 @@ func TestRelayIsWhereTheContextSays(t *testing.T) {
 						if !deployed {
 							t.Errorf("%s (%s) is for a relay that is none", id, r.Type)
 						}
-						if strings.Contains(r.Type, "NatGateway") || strings.Contains(r.Type, "VPCEndpoint") || strings.Contains(r.Type, "EIP") {
+						if strings.Contains(r.Type, "NatGateway") || strings.Contains(r.Type, "VPCEndpoint") && r.Properties["VpcEndpointType"] != "Gateway" || strings.Contains(r.Type, "EIP") {
 							t.Errorf("%s (%s) costs money while nobody asks: docs/decisions/0040-relays-in-public-subnets.md", id, r.Type)
 						}
 					}
