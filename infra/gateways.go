@@ -19,7 +19,7 @@ func (s Settings) byProcess() bool { return s.Gateway == gatewayProcesses || s.G
 // Words that mean nothing to an installation without processes, or without the function, that serve
 // deployments: whoever says one there believes that it does something.
 var (
-	wordsOfProcesses = []string{"gatewayTasks", "gatewayTaskMemory"}
+	wordsOfProcesses = []string{"gatewayTasks", "gatewayTasksMost", "gatewayTaskMemory"}
 	wordsOfFunction  = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
 )
 
@@ -40,6 +40,9 @@ func (s Settings) checkGateway(given words) error {
 	}
 	if s.GatewayDomain == "" {
 		say("-c gateway=%s needs -c gatewayDomain, whose certificate the processes have", s.Gateway)
+	}
+	if s.GatewayTasks > s.GatewayTasksMost {
+		say("-c gatewayTasks=%d is the fewest, and gatewayTasksMost=%d the most: say gatewayTasksMost=%[1]d or more", s.GatewayTasks, s.GatewayTasksMost)
 	}
 	for _, name := range wordsOfFunction {
 		if given[name] != nil && !s.byFunction() {

@@ -91,13 +91,37 @@ func TestTheContextSaysHowManyGatewaysThereAre(t *testing.T) {
 		context map[string]string
 		want    []any
 	}{
-		{map[string]string{"gateway": "both"}, []any{2.0, "512", "1024"}},
-		{map[string]string{"gateway": "container", "gatewayTasks": "4", "gatewayTaskMemory": "2048"}, []any{4.0, "1024", "2048"}},
+		{map[string]string{"gateway": "both"}, []any{nil, 2.0, 10.0, "512", "1024"}},
+		{map[string]string{"gateway": "container", "gatewayTasks": "4", "gatewayTasksMost": "4", "gatewayTaskMemory": "2048"}, []any{nil, 4.0, 4.0, "1024", "2048"}},
 	} {
 		a := synthesise(t, needed(tt.context))
-		task := a.only(t, "AWS::ECS::TaskDefinition").Properties
-		if got := []any{a.only(t, "AWS::ECS::Service").Properties["DesiredCount"], task["Cpu"], task["Memory"]}; !slices.Equal(got, tt.want) {
+		task, target := a.only(t, "AWS::ECS::TaskDefinition").Properties, a.only(t, "AWS::ApplicationAutoScaling::ScalableTarget").Properties
+		if got := []any{a.only(t, "AWS::ECS::Service").Properties["DesiredCount"], target["MinCapacity"], target["MaxCapacity"], task["Cpu"], task["Memory"]}; !slices.Equal(got, tt.want) {
 			t.Errorf("with %v there are %v, want %v", tt.context, got, tt.want)
+		}
+	}
+}
+
+// TestGatewaysGrowByTheirProcessors, and the relay does not grow. One is taken away only when the one before has left: as long as the load
+// balancer and the process take for it.
+func TestGatewaysGrowByTheirProcessors(t *testing.T) {
+	a := synthesise(t, serving(nil))
+	target := a.only(t, "AWS::ApplicationAutoScaling::ScalableTarget").Properties
+	if target["ServiceNamespace"] != "ecs" || target["ScalableDimension"] != "ecs:service:DesiredCount" || render(target["ResourceId"]) != "service/${Cluster}/${Service.Name}" {
+		t.Errorf("what grows is %v", target)
+	}
+	policy := a.only(t, "AWS::ApplicationAutoScaling::ScalingPolicy").Properties
+	by := policy["TargetTrackingScalingPolicyConfiguration"]
+	if render(policy["ScalingTargetId"]) != "${Scaling}" || get(by, "TargetValue") != 60.0 || get(by, "PredefinedMetricSpecification", "PredefinedMetricType") != "ECSServiceAverageCPUUtilization" {
+		t.Errorf("it grows by %v", policy)
+	}
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
+		if s.grows() != (s.Name == gateway) {
+			t.Errorf("%s grows: %v", s.Name, s.grows())
+		}
+		leaves := leavingFirst + (s.Announce + s.Drain).Seconds()
+		if in, _ := get(by, "ScaleInCooldown").(float64); s.grows() && in <= leaves {
+			t.Errorf("one more task is taken away after %v s, and one takes %v s to leave", in, leaves)
 		}
 	}
 }
@@ -116,6 +140,8 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"too many tasks":             {both(map[string]string{"gatewayTasks": "51"}), "-c gatewayTasks is a whole number between 1 and 50"},
 		"no tasks":                   {both(map[string]string{"gatewayTasks": "0"}), "-c gatewayTasks is a whole number between 1 and 50"},
 		"a word for a number":        {both(map[string]string{"gatewayTasks": "two"}), "-c gatewayTasks is a whole"},
+		"fewest above the most":      {both(map[string]string{"gatewayTasks": "12"}), "-c gatewayTasks=12 is the fewest, and gatewayTasksMost=10 the most: say gatewayTasksMost=12 or more"},
+		"the most of a function":     {needed(map[string]string{"gatewayTasksMost": "3"}), "-c gatewayTasksMost is for gateways as processes"},
 		"an emulator":                {both(map[string]string{"emulator": miniStack}), "-c gateway=both is not for emulators"},
 		"no domain":                  {map[string]string{"gateway": "both", "gatewayUrl": "https://{deployment}.example.com"}, "-c gateway=both needs -c gatewayDomain"},
 		"a memory that is none":      {both(map[string]string{"gatewayTaskMemory": "600"}), "-c gatewayTaskMemory is one"},

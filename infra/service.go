@@ -26,7 +26,12 @@ type deployment struct {
 	// memoryMB is each task's, memoryWord the word of the context that sets it.
 	memoryMB   int
 	memoryWord string
+	// most is how many copies there are at most, 0 for one that has as many as it is declared to have.
+	most int
 }
+
+// grows says that it has as many copies as its work asks for, from Copies on.
+func (d deployment) grows() bool { return d.most > 0 }
 
 // declaredServices are the services of an installation: none that its context does not
 // ask for, since they cost money while nobody asks.
@@ -36,7 +41,7 @@ func declaredServices(s Settings) []deployment {
 		of := deployment{Service: declared.Service, domain: s.RelayDomain, memoryMB: s.RelayMemoryMB, memoryWord: "relayMemory"}
 		if declared.Beside {
 			of.domain, of.memoryMB, of.memoryWord = s.domain(declared.Name), s.GatewayTaskMemoryMB, "gatewayTaskMemory"
-			of.Copies = s.GatewayTasks
+			of.Copies, of.most = s.GatewayTasks, s.GatewayTasksMost
 			if !s.byProcess() {
 				continue
 			}
@@ -67,9 +72,9 @@ type deployedService struct {
 // newService makes a service's network, its load balancer, its role and its tasks, in
 // a nested stack of its own: another context removes all of it.
 //
-// It scales by nothing. What a relay holds are connections that stay: those that are there
+// A relay scales by nothing. What it holds are connections that stay: those that are there
 // do not move to a task that is added, and have to when one is taken away. A service
-// that has too much to do has an alarm, and larger tasks are a setting, as more gateways are.
+// that has too much to do has an alarm, and larger tasks are a setting; gateways grow (newScaling).
 func newService(root constructs.Construct, s Settings, d data, of deployment) (*deployedService, error) {
 	scope := awscdk.NewNestedStack(root, jsii.String(of.stack()), &awscdk.NestedStackProps{
 		Description: jsii.Sprintf("The service %s: %s", of.Name, of.Does),
@@ -104,7 +109,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 	out.cluster = awsecs.NewCfnCluster(scope, jsii.String("Cluster"), &awsecs.CfnClusterProps{ClusterName: &name})
 	out.resource = awsecs.NewCfnService(scope, jsii.String("Service"), &awsecs.CfnServiceProps{
 		Cluster: out.cluster.Ref(), ServiceName: &of.Name, TaskDefinition: task.Ref(),
-		LaunchType: jsii.String("FARGATE"), DesiredCount: jsii.Number(of.Copies),
+		LaunchType: jsii.String("FARGATE"), DesiredCount: of.count(),
 		AvailabilityZoneRebalancing: jsii.String("ENABLED"),
 		DeploymentConfiguration: &awsecs.CfnService_DeploymentConfigurationProperty{
 			// All that there were go on until as many new ones answer.
@@ -129,11 +134,21 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 	for _, first := range []awscdk.CfnResource{startMay, may, out.balancer.listener, n.gate} {
 		out.resource.AddDependency(first)
 	}
+	newScaling(scope, out)
 	newServiceAlarms(scope, out)
 	awscdk.NewCfnOutput(root, jsii.String(of.stack()+"Target"), &awscdk.CfnOutputProps{
 		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", of.domain), Value: out.balancer.resource.AttrDnsName(),
 	})
 	return out, nil
+}
+
+// count is what the template says of how many there are: nothing of a service that grows, whose number an update
+// would set back otherwise. Without it CloudFormation leaves the number as it is, and makes a service with one.
+func (d deployment) count() *float64 {
+	if d.grows() {
+		return nil
+	}
+	return jsii.Number(d.Copies)
 }
 
 // stopTimeout is the longest that Fargate waits between SIGTERM and SIGKILL.

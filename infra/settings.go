@@ -56,9 +56,10 @@ type Settings struct {
 	// Gateway says what serves deployments: the function behind an API of its own, processes behind a load balancer, or both, between
 	// which clients can be moved. Processes cost money while nobody asks.
 	Gateway string `json:"gateway" default:"lambda" enum:"lambda,container,both" doc:"what serves deployments: a function behind API Gateway, [processes](#gateways-as-processes) behind a load balancer, or both; processes cost money while nobody asks them"`
-	// GatewayTasks is how many gateways run as processes. 50 are far below the 1,000 tasks that ECS takes of a service: a mistyped
-	// number costs no more.
-	GatewayTasks        int `json:"gatewayTasks" default:"2" minimum:"1" maximum:"50" doc:"how many [gateways run as processes](#gateways-as-processes)"`
+	// GatewayTasks and GatewayTasksMost are how many gateways run as processes, as their work asks for. 50 are far below the 1,000 tasks
+	// that ECS takes of a service: a mistyped number costs no more.
+	GatewayTasks        int `json:"gatewayTasks" default:"2" minimum:"1" maximum:"50" doc:"the fewest [gateways that run as processes](#gateways-as-processes)"`
+	GatewayTasksMost    int `json:"gatewayTasksMost" default:"10" minimum:"1" maximum:"50" doc:"the most of them: as many run as their processors ask for"`
 	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them; processors come with them: half of one with 1024"`
 	// MemoryMB is each function's memory; gateway and builder have their own: the builder's is a whole processor. ComputeMemoryMB is
 	// that of functions that compute (api.Group.Computes), three fifths of a processor.

@@ -112,7 +112,11 @@ func newServiceAlarms(scope constructs.Construct, s *deployedService) {
 	newLowAlarm(scope, "Missing", fmt.Sprintf("Of %s fewer than %d tasks answer: look at its log, and at the events of its service", s.Name, s.Copies),
 		metric{"AWS/NetworkELB", "HealthyHostCount", s.balancer.dimensions(), "Minimum"}, float64(s.Copies), time.Minute, 10)
 	for name, what := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
-		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: give it more by -c %s", s.Name, what, s.memoryWord),
+		by := s.memoryWord
+		if s.grows() && what == "processors" {
+			by += ", or say -c gatewayTasksMost=" + fmt.Sprint(2*s.most) + " if there are " + fmt.Sprint(s.most)
+		}
+		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: give it more by -c %s", s.Name, what, by),
 			metric{"AWS/ECS", name, s.dimensions(), "Average"}, 80, 5*time.Minute, 3)
 	}
 }

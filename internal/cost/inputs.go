@@ -57,7 +57,7 @@ type measured struct {
 	services map[string]running
 }
 
-// running is a service: tasks, each with thousandths of a processor (of which AWS has
+// running is a service: the fewest tasks that it has, each with thousandths of a processor (of which AWS has
 // 1024) and megabytes, and what else is there for it alone.
 type running struct {
 	tasks, cpuUnits, memoryMB float64
@@ -115,7 +115,7 @@ func read(root fs.FS) (measured, error) {
 	}
 	for _, summary := range services {
 		of := running{resources: map[string]float64{}}
-		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+) tasks, (\d+) CPU units, (\d+) MB`, func(groups []string, n []float64) {
+		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+)(?: to \d+)? tasks, (\d+) CPU units, (\d+) MB`, func(groups []string, n []float64) {
 			of.tasks, of.cpuUnits, of.memoryMB = n[1], n[2], n[3]
 			m.services[strings.ToLower(groups[0])] = of
 		})
