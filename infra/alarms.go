@@ -28,15 +28,16 @@ const upstreamBound = 100
 
 // newGatewayAlarms tells our faults from upstreams': API Gateway counts both as 5xx, the gateway's lines say whose each
 // was, of its function and of its processes alike. A function that died or took too long writes no line: that is told
-// by its Errors.
-func newGatewayAlarms(scope constructs.Construct, d data) {
+// by its Errors. It gives the one of our own, which ends a release of processes.
+func newGatewayAlarms(scope constructs.Construct, d data) awscloudwatch.CfnAlarm {
 	of := func(name string) metric {
 		return metric{telemetry.Namespace, name, map[string]*string{"table": d.table.Ref()}, "Sum"}
 	}
-	newAlarm(scope, "GatewayFaults", "The gateway answers 5xx through a fault of its own: look for gatewayFaults in its log, and for the line with the same requestId",
+	faults := newAlarm(scope, "GatewayFaults", "The gateway answers 5xx through a fault of its own: look for gatewayFaults in its log, and for the line with the same requestId",
 		of(telemetry.GatewayFaults), 0, time.Minute, 3)
 	newAlarm(scope, "UpstreamFaults", fmt.Sprintf("Upstreams fail more than %d requests in five minutes: look for upstreamFaults in the gateway's log, by deployment, and tell the project's owner", upstreamBound),
 		of(telemetry.UpstreamFaults), upstreamBound, 5*time.Minute, 3)
+	return faults
 }
 
 // newIndexAlarms watches the table's indexes, whose throttles the table's own metrics do not tell.

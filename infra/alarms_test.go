@@ -145,6 +145,14 @@ func rings(p map[string]any) string {
 	if p["ComparisonOperator"] == "LessThanThreshold" {
 		by = "less"
 	}
+	list, _ := p["Metrics"].([]any)
+	for _, m := range list { // of a sum, what is looked at
+		if get(m, "ReturnData") == true {
+			name = fmt.Sprint(get(m, "Label"))
+		} else {
+			period = get(m, "MetricStat", "Period")
+		}
+	}
 	minutes, _ := period.(float64)
 	times, _ := p["EvaluationPeriods"].(float64)
 	statistic := p["Statistic"]

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +216,93 @@ func TestMovingGoesThroughBoth(t *testing.T) {
 		wanted := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), []string{"gateway", "gatewayDomain"}, "infra/stages/dev.json")
 		if stays := len(tt.want) > 0 && tt.want[0] == first; stays != (len(wanted) > 0) {
 			t.Errorf("from %v to %v with all of it wanted it says %q", tt.from, tt.to, wanted)
+		}
+	}
+}
+
+// TestGatewaysAreReleasedAsCanaries: a tenth of the new connections for five minutes, all then, and back by what tells of our own faults. The
+// context can do without the canary; ECS leads connections by the same two groups then, since they change places at each release.
+func TestGatewaysAreReleasedAsCanaries(t *testing.T) {
+	stack := func(canary string) (assembly, map[string]any) {
+		context := serving(map[string]string{"canary": canary})
+		for _, s := range declaredServices(settingsFor(t, context)) {
+			if s.Name == gateway {
+				a := synthesise(t, context).of(t, s)
+				return a, a.only(t, "AWS::ECS::Service").Properties
+			}
+		}
+		t.Fatal("no gateways")
+		return assembly{}, nil
+	}
+	with, runs := stack("true")
+	without, at := stack("false")
+	for name, tt := range map[string]struct {
+		deployed any
+		want     []any // strategy, percent, minutes of the canary and after it
+	}{
+		"a canary":      {runs["DeploymentConfiguration"], []any{"CANARY", 10.0, 5.0, 5.0}},
+		"all at a time": {at["DeploymentConfiguration"], []any{"BLUE_GREEN", nil, nil, 0.0}},
+	} {
+		d := tt.deployed
+		got := []any{get(d, "Strategy"), get(d, "CanaryConfiguration", "CanaryPercent"), get(d, "CanaryConfiguration", "CanaryBakeTimeInMinutes"), get(d, "BakeTimeInMinutes")}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: ECS deploys by %v, want %v", name, got, tt.want)
+		}
+		if get(d, "Alarms", "Enable") != true || get(d, "Alarms", "Rollback") != true || !slices.Equal(texts(get(d, "Alarms", "AlarmNames")), []string{"${GatewayFaults}"}) {
+			t.Errorf("%s: the alarms are %v", name, get(d, "Alarms"))
+		}
+		if get(d, "DeploymentCircuitBreaker", "Enable") != true || get(d, "DeploymentCircuitBreaker", "Rollback") != true {
+			t.Errorf("%s: tasks that do not start end nothing: %v", name, d)
+		}
+	}
+	// What ECS leads elsewhere is the same resource with the same properties, whatever the context says.
+	for _, kind := range []string{"AWS::ElasticLoadBalancingV2::Listener", "AWS::ElasticLoadBalancingV2::TargetGroup"} {
+		if !reflect.DeepEqual(with.all(kind), without.all(kind)) {
+			t.Errorf("without a canary there is another %s", kind)
+		}
+	}
+	leads := get(runs, "LoadBalancers", 0)
+	targets, others := with.find("Targets"), with.find("OtherTargets")
+	if !reflect.DeepEqual(targets.Properties, others.Properties) {
+		t.Errorf("tasks are asked for their health by %v and then by %v", targets.Properties, others.Properties)
+	}
+	by := []string{render(get(leads, "TargetGroupArn")), render(get(leads, "AdvancedConfiguration", "AlternateTargetGroupArn")), render(get(leads, "AdvancedConfiguration", "ProductionListenerRule")), render(get(leads, "AdvancedConfiguration", "RoleArn"))}
+	if want := []string{"${Targets}", "${OtherTargets}", "${Listener}", "${ShiftRole.Arn}"}; !slices.Equal(by, want) {
+		t.Errorf("ECS leads connections by %v, want %v", by, want)
+	}
+	var may []string
+	for _, s := range with.grants()["${ShiftRole}"] {
+		may = append(may, strings.Join(s.actions, " ")+" on "+strings.Join(s.resources, " "))
+	}
+	slices.Sort(may)
+	want := []string{
+		"elasticloadbalancing:DeregisterTargets elasticloadbalancing:RegisterTargets on ${Targets} ${OtherTargets}",
+		"elasticloadbalancing:DescribeListeners elasticloadbalancing:DescribeRules elasticloadbalancing:DescribeTargetGroups elasticloadbalancing:DescribeTargetHealth on *",
+		"elasticloadbalancing:ModifyListener on ${Listener}",
+	}
+	if !slices.Equal(may, want) {
+		t.Errorf("ECS may %q, want %q", may, want)
+	}
+}
+
+// TestMissingTasksAreCountedInBothGroups: after each other release the first group is empty.
+func TestMissingTasksAreCountedInBothGroups(t *testing.T) {
+	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
+		p := synthesise(t, serving(nil)).of(t, s).find("Missing").Properties
+		var groups []string
+		list, _ := p["Metrics"].([]any)
+		for _, m := range list {
+			dimensions, _ := get(m, "MetricStat", "Metric", "Dimensions").([]any)
+			for _, d := range dimensions {
+				if get(d, "Name") == "TargetGroup" {
+					groups = append(groups, render(get(d, "Value")))
+				}
+			}
+		}
+		slices.Sort(groups)
+		want := map[string][]string{gateway: {"${OtherTargets.TargetGroupFullName}", "${Targets.TargetGroupFullName}"}}[s.Name]
+		if !slices.Equal(groups, want) || p["Threshold"] != 2.0 || p["TreatMissingData"] != "breaching" || p["ComparisonOperator"] != "LessThanThreshold" {
+			t.Errorf("of %s tasks are missed by %v", s.Name, p)
 		}
 	}
 }

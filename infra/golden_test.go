@@ -315,7 +315,7 @@ func spacesOf(s any) (out []string) {
 }
 
 // withoutResources are actions for which the service knows no resources.
-var withoutResources = []string{"dynamodb:ListStreams", "ecr:GetAuthorizationToken", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+var withoutResources = []string{"dynamodb:ListStreams", "ecr:GetAuthorizationToken", "elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeRules", "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
 
 func TestNoGrantIsWiderThanItsUse(t *testing.T) {
 	for role, statements := range synthesise(t, serving(nil)).grants() {

@@ -54,11 +54,11 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before
 	}
 	newTableAlarms(alarms, d)
-	newGatewayAlarms(alarms, d)
+	faults := newGatewayAlarms(alarms, d)
 	newConcurrencyAlarm(alarms, s, declarations)
 	var running []*deployedService
 	for _, of := range services {
-		deployed, err := newService(stack, s, d, of)
+		deployed, err := newService(stack, s, d, of, faults)
 		if err != nil {
 			panic(fmt.Sprintf("infra: %v", err)) // make build has not built it
 		}

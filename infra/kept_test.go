@@ -55,7 +55,9 @@ var replaced = map[string][]string{
 	"AWS::ECS::Service":                         {"Cluster", "Role", "SchedulingStrategy", "ServiceName", "LaunchType"},
 	"AWS::ElasticLoadBalancingV2::LoadBalancer": {"Name", "Type", "Scheme"},
 	"AWS::ElasticLoadBalancingV2::TargetGroup":  {"Name", "TargetType", "Protocol", "ProtocolVersion", "Port", "VpcId", "IpAddressType"},
-	"AWS::Route53::RecordSet":                   {"HostedZoneId", "HostedZoneName", "Name", "SetIdentifier", "Type"},
+	// ECS leads it elsewhere at each release: CloudFormation leads it back with whatever it changes of it.
+	"AWS::ElasticLoadBalancingV2::Listener": {"LoadBalancerArn", "Port", "Protocol", "DefaultActions", "ListenerAttributes"},
+	"AWS::Route53::RecordSet":               {"HostedZoneId", "HostedZoneName", "Name", "SetIdentifier", "Type"},
 }
 
 // remade are the types of resources with which nothing is lost: each release has others, or another one does the same.
@@ -64,7 +66,7 @@ var remade = []string{
 	"AWS::Lambda::Version", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig",
 	"AWS::ApiGateway::Deployment", "AWS::ApiGateway::Method", "AWS::ApiGateway::Resource", "AWS::ApiGateway::GatewayResponse",
 	"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy",
-	"AWS::WAFv2::WebACLAssociation", "AWS::ECS::TaskDefinition", "AWS::ElasticLoadBalancingV2::Listener",
+	"AWS::WAFv2::WebACLAssociation", "AWS::ECS::TaskDefinition",
 	"AWS::EC2::InternetGateway", "AWS::EC2::Route", "AWS::EC2::RouteTable", "AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupEgress", "AWS::EC2::SecurityGroupIngress",
 	"AWS::EC2::SubnetRouteTableAssociation", "AWS::EC2::VPCEndpoint", "AWS::EC2::VPCGatewayAttachment",
 	"AWS::ApplicationAutoScaling::ScalableTarget", "AWS::ApplicationAutoScaling::ScalingPolicy",

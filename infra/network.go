@@ -152,8 +152,10 @@ func named(name string) *[]*awscdk.CfnTag {
 // balancer is what is before a service's tasks.
 type balancer struct {
 	resource awselasticloadbalancingv2.CfnLoadBalancer
-	targets  awselasticloadbalancingv2.CfnTargetGroup
-	listener awselasticloadbalancingv2.CfnListener
+	// targets are its tasks, or those of before where others, nil for a service that does without, are those
+	// that ECS leads connections to: after each release they change places.
+	targets, others awselasticloadbalancingv2.CfnTargetGroup
+	listener        awselasticloadbalancingv2.CfnListener
 }
 
 // Times of the load balancer, in seconds.
@@ -180,17 +182,7 @@ func adminPort(of service.Service) int {
 // A service that copies of itself do not reach sees its clients' own addresses: limits and
 // audit are by these. Where they do, a task that asked for itself by the load balancer would
 // get its answers from nowhere, so these come from the load balancer's address.
-func newBalancer(scope constructs.Construct, s service.Service, n network) balancer {
-	attribute := func(key, value string) *awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty {
-		return &awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty{Key: &key, Value: &value}
-	}
-	health, path, port := "HTTP", s.Health, "traffic-port"
-	if s.Port.Protocol == service.TLS {
-		health = "HTTPS" // whose certificate it does not look at
-	}
-	if s.Admin.Listen != "" { // by names alone is anything served at the other port, and a health check has none
-		health, path, port = "HTTP", admin.Ready, strconv.Itoa(adminPort(s))
-	}
+func newBalancer(scope constructs.Construct, s deployment, n network) balancer {
 	var subnets []any
 	for _, subnet := range n.subnets {
 		subnets = append(subnets, subnet)
@@ -205,7 +197,37 @@ func newBalancer(scope constructs.Construct, s service.Service, n network) balan
 		}},
 	})
 	b.resource.AddDependency(n.gate)
-	b.targets = awselasticloadbalancingv2.NewCfnTargetGroup(scope, jsii.String("Targets"), &awselasticloadbalancingv2.CfnTargetGroupProps{
+	b.targets = newTargets(scope, "Targets", s.Service, n)
+	if s.shifts() {
+		b.others = newTargets(scope, "OtherTargets", s.Service, n)
+	}
+	// ECS changes where it leads to. An update that changes anything of the listener sets that back, to a group
+	// that may be empty: testdata/kept.txt holds it as it is.
+	b.listener = awselasticloadbalancingv2.NewCfnListener(scope, jsii.String("Listener"), &awselasticloadbalancingv2.CfnListenerProps{
+		LoadBalancerArn: b.resource.Ref(), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Public),
+		DefaultActions: &[]any{&awselasticloadbalancingv2.CfnListener_ActionProperty{
+			Type: jsii.String("forward"), TargetGroupArn: b.targets.Ref(),
+		}},
+		ListenerAttributes: &[]any{&awselasticloadbalancingv2.CfnListener_ListenerAttributeProperty{
+			Key: jsii.String("tcp.idle_timeout.seconds"), Value: jsii.String(strconv.Itoa(idleAfter)),
+		}},
+	})
+	return b
+}
+
+// newTargets makes a group of a service's tasks.
+func newTargets(scope constructs.Construct, id string, s service.Service, n network) awselasticloadbalancingv2.CfnTargetGroup {
+	attribute := func(key, value string) *awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty {
+		return &awselasticloadbalancingv2.CfnTargetGroup_TargetGroupAttributeProperty{Key: &key, Value: &value}
+	}
+	health, path, port := "HTTP", s.Health, "traffic-port"
+	if s.Port.Protocol == service.TLS {
+		health = "HTTPS" // whose certificate it does not look at
+	}
+	if s.Admin.Listen != "" { // by names alone is anything served at the other port, and a health check has none
+		health, path, port = "HTTP", admin.Ready, strconv.Itoa(adminPort(s))
+	}
+	return awselasticloadbalancingv2.NewCfnTargetGroup(scope, &id, &awselasticloadbalancingv2.CfnTargetGroupProps{
 		VpcId: n.vpc.Ref(), TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listens),
 		HealthCheckEnabled: jsii.Bool(true), HealthCheckProtocol: &health, HealthCheckPath: &path, HealthCheckPort: &port,
 		Matcher:                    &awselasticloadbalancingv2.CfnTargetGroup_MatcherProperty{HttpCode: jsii.String("200")},
@@ -222,14 +244,4 @@ func newBalancer(scope constructs.Construct, s service.Service, n network) balan
 			attribute("proxy_protocol_v2.enabled", "false"),
 		},
 	})
-	b.listener = awselasticloadbalancingv2.NewCfnListener(scope, jsii.String("Listener"), &awselasticloadbalancingv2.CfnListenerProps{
-		LoadBalancerArn: b.resource.Ref(), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Public),
-		DefaultActions: &[]any{&awselasticloadbalancingv2.CfnListener_ActionProperty{
-			Type: jsii.String("forward"), TargetGroupArn: b.targets.Ref(),
-		}},
-		ListenerAttributes: &[]any{&awselasticloadbalancingv2.CfnListener_ListenerAttributeProperty{
-			Key: jsii.String("tcp.idle_timeout.seconds"), Value: jsii.String(strconv.Itoa(idleAfter)),
-		}},
-	})
-	return b
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -70,18 +71,18 @@ type deployedService struct {
 }
 
 // newService makes a service's network, its load balancer, its role and its tasks, in
-// a nested stack of its own: another context removes all of it.
+// a nested stack of its own: another context removes all of it. faults tells of the gateway's own.
 //
 // A relay scales by nothing. What it holds are connections that stay: those that are there
 // do not move to a task that is added, and have to when one is taken away. A service
 // that has too much to do has an alarm, and larger tasks are a setting; gateways grow (newScaling).
-func newService(root constructs.Construct, s Settings, d data, of deployment) (*deployedService, error) {
+func newService(root constructs.Construct, s Settings, d data, of deployment, faults awscloudwatch.CfnAlarm) (*deployedService, error) {
 	scope := awscdk.NewNestedStack(root, jsii.String(of.stack()), &awscdk.NestedStackProps{
 		Description: jsii.Sprintf("The service %s: %s", of.Name, of.Does),
 	})
 	name := fmt.Sprintf("gatewright-%s-%s", s.Stage, of.Name)
 	n := newNetwork(scope, name, s, d, of.Service)
-	out := &deployedService{deployment: of, balancer: newBalancer(scope, of.Service, n)}
+	out := &deployedService{deployment: of, balancer: newBalancer(scope, of, n)}
 	logs := awslogs.NewCfnLogGroup(scope, jsii.String("Logs"), &awslogs.CfnLogGroupProps{
 		LogGroupName: jsii.String("/aws/ecs/" + name), RetentionInDays: jsii.Number(s.LogDays),
 	})
@@ -106,23 +107,25 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 		ExecutionRoleArn: starts.AttrArn(), TaskRoleArn: role.AttrArn(),
 		ContainerDefinitions: &[]any{s.containerOf(of.Service, d, logs, imageName(digest.String()))},
 	})
+	leads := &awsecs.CfnService_LoadBalancerProperty{
+		ContainerName: &of.Name, ContainerPort: jsii.Number(of.Port.Listens), TargetGroupArn: out.balancer.targets.Ref(),
+	}
+	before := []awscdk.CfnResource{startMay, may, out.balancer.listener, n.gate}
+	if shifter, shiftMay := newShifter(scope, name, of, out.balancer); shifter != nil {
+		leads.AdvancedConfiguration = shifter
+		before = append(before, shiftMay)
+	}
 	out.cluster = awsecs.NewCfnCluster(scope, jsii.String("Cluster"), &awsecs.CfnClusterProps{ClusterName: &name})
 	out.resource = awsecs.NewCfnService(scope, jsii.String("Service"), &awsecs.CfnServiceProps{
 		Cluster: out.cluster.Ref(), ServiceName: &of.Name, TaskDefinition: task.Ref(),
 		LaunchType: jsii.String("FARGATE"), DesiredCount: of.count(),
-		AvailabilityZoneRebalancing: jsii.String("ENABLED"),
-		DeploymentConfiguration: &awsecs.CfnService_DeploymentConfigurationProperty{
-			// All that there were go on until as many new ones answer.
-			MinimumHealthyPercent: jsii.Number(100), MaximumPercent: jsii.Number(200),
-			DeploymentCircuitBreaker: &awsecs.CfnService_DeploymentCircuitBreakerProperty{Enable: jsii.Bool(true), Rollback: jsii.Bool(true)},
-		},
+		AvailabilityZoneRebalancing:   jsii.String("ENABLED"),
+		DeploymentConfiguration:       of.deployed(s, faults),
 		HealthCheckGracePeriodSeconds: jsii.Number(time.Minute.Seconds()),
 		EnableExecuteCommand:          jsii.Bool(false),
 		EnableEcsManagedTags:          jsii.Bool(true),
 		PropagateTags:                 jsii.String("SERVICE"),
-		LoadBalancers: &[]any{&awsecs.CfnService_LoadBalancerProperty{
-			ContainerName: &of.Name, ContainerPort: jsii.Number(of.Port.Listens), TargetGroupArn: out.balancer.targets.Ref(),
-		}},
+		LoadBalancers:                 &[]any{leads},
 		NetworkConfiguration: &awsecs.CfnService_NetworkConfigurationProperty{
 			AwsvpcConfiguration: &awsecs.CfnService_AwsVpcConfigurationProperty{
 				Subnets: &n.subnets, SecurityGroups: &[]*string{n.tasks.AttrGroupId()},
@@ -131,7 +134,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment) (*
 			},
 		},
 	})
-	for _, first := range []awscdk.CfnResource{startMay, may, out.balancer.listener, n.gate} {
+	for _, first := range before {
 		out.resource.AddDependency(first)
 	}
 	newScaling(scope, out)

@@ -105,11 +105,32 @@ func (a assembly) describeService(t *testing.T, s deployment) string {
 		}
 	}
 	all := func(string) bool { return true }
-	out.WriteString("\nalarms\n")
+	fmt.Fprintf(&out, "\nalarms, by %d metrics\n", a.alarmMetrics())
 	a.listAlarms(&out, all, nil)
 	out.WriteString("\nresources\n")
 	a.countResources(&out, all, nil)
 	return out.String()
+}
+
+// alarmMetrics is how many metrics the alarms look at, by which they are billed.
+func (a assembly) alarmMetrics() (n int) {
+	for _, stack := range a.stacks { // services' alarms have the same names
+		for _, r := range stack.Resources {
+			if r.Type != "AWS::CloudWatch::Alarm" {
+				continue
+			}
+			list, _ := r.Properties["Metrics"].([]any)
+			for _, m := range list {
+				if get(m, "MetricStat") != nil {
+					n++
+				}
+			}
+			if list == nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // rules lists what security groups let through, sorted.
@@ -278,27 +299,33 @@ func TestWhatATaskDrainsIsNotCut(t *testing.T) {
 		if stopped, _ := a.container(t)["StopTimeout"].(float64); stopped <= (s.Announce+s.Drain).Seconds() || stopped > 120 {
 			t.Errorf("%s drains for %s and is killed after %v s; Fargate takes 120 at most", s.Name, s.Drain, stopped)
 		}
-		targets := a.only(t, "AWS::ElasticLoadBalancingV2::TargetGroup").Properties
-		attributes := map[string]any{}
-		list, _ := targets["TargetGroupAttributes"].([]any)
-		for _, one := range list {
-			attributes[get(one, "Key").(string)] = get(one, "Value")
+		groups := a.all("AWS::ElasticLoadBalancingV2::TargetGroup")
+		if want := map[string]int{"relay": 1, "gateway": 2}[s.Name]; len(groups) != want {
+			t.Errorf("%s has %d groups of targets, want %d", s.Name, len(groups), want)
 		}
-		for _, name := range []string{"deregistration_delay.connection_termination.enabled", "target_health_state.unhealthy.connection_termination.enabled"} {
-			if attributes[name] != "false" {
-				t.Errorf("%s is %v", name, attributes[name])
+		for _, group := range groups {
+			targets := group.Properties
+			attributes := map[string]any{}
+			list, _ := targets["TargetGroupAttributes"].([]any)
+			for _, one := range list {
+				attributes[get(one, "Key").(string)] = get(one, "Value")
 			}
-		}
-		asked := []any{targets["HealthCheckProtocol"], targets["HealthCheckPort"], targets["HealthCheckPath"]}
-		if want := map[string][]any{"relay": {"HTTPS", "traffic-port", "/health"}, "gateway": {"HTTP", "8081", "/readyz"}}[s.Name]; !slices.Equal(asked, want) {
-			t.Errorf("%s is asked for its health by %v, want %v", s.Name, asked, want)
-		}
-		if targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
-			t.Errorf("its targets are %v", targets)
-		}
-		// What relays know of each other's addresses they ask by, so that these have the load balancer's.
-		if want := map[string]any{"relay": "false", "gateway": "true"}[s.Name]; attributes["preserve_client_ip.enabled"] != want {
-			t.Errorf("%s sees its clients' addresses: %v, want %v", s.Name, attributes["preserve_client_ip.enabled"], want)
+			for _, name := range []string{"deregistration_delay.connection_termination.enabled", "target_health_state.unhealthy.connection_termination.enabled"} {
+				if attributes[name] != "false" {
+					t.Errorf("%s is %v", name, attributes[name])
+				}
+			}
+			asked := []any{targets["HealthCheckProtocol"], targets["HealthCheckPort"], targets["HealthCheckPath"]}
+			if want := map[string][]any{"relay": {"HTTPS", "traffic-port", "/health"}, "gateway": {"HTTP", "8081", "/readyz"}}[s.Name]; !slices.Equal(asked, want) {
+				t.Errorf("%s is asked for its health by %v, want %v", s.Name, asked, want)
+			}
+			if targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
+				t.Errorf("its targets are %v", targets)
+			}
+			// What relays know of each other's addresses they ask by, so that these have the load balancer's.
+			if want := map[string]any{"relay": "false", "gateway": "true"}[s.Name]; attributes["preserve_client_ip.enabled"] != want {
+				t.Errorf("%s sees its clients' addresses: %v, want %v", s.Name, attributes["preserve_client_ip.enabled"], want)
+			}
 		}
 		listener := a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties
 		if listener["Protocol"] != "TCP" || listener["Port"] != float64(s.Port.Public) || listener["Certificates"] != nil {

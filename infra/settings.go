@@ -70,8 +70,8 @@ type Settings struct {
 	// LogDays is how long logs are kept, one of the numbers that the log service takes.
 	LogDays int `json:"logDays" default:"30" enum:"1,3,5,7,14,30,60,90,120,150,180,365,400,545,731" doc:"how many days logs are kept"`
 	// Canary has another version of a function take a tenth of its calls first, and none where an
-	// alarm is on; without it the version takes all at once.
-	Canary bool `json:"canary" default:"true" doc:"has another version of a function take a tenth of its calls first, and none where an alarm is on; false releases at once, whatever alarms say"`
+	// alarm is on, and other tasks of gateways a tenth of their connections; without it the version takes all at once.
+	Canary bool `json:"canary" default:"true" doc:"has another version of a function take a tenth of its calls first, and none where an alarm is on, and [other tasks of gateways](#gateways-as-processes) a tenth of the connections; false releases at once, functions whatever alarms say"`
 	// WAF puts a web ACL with rate limits before the management API.
 	WAF bool `json:"waf" default:"false" doc:"a web ACL before the management API that stops floods from one address"`
 	// Concurrency is how many calls at once Lambda runs for this installation: the account's quota, or the installation's part of it.

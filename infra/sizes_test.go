@@ -77,7 +77,7 @@ func sizesOf(t *testing.T, a assembly, fs []declared) []size {
 		{"calls at once that they reserve, of 1,000", float64(1000 - settingsFor(t, needed(nil)).unreserved(fs)), 900, ""},
 		{"characters of a role's policies", float64(role), 10_240, ""},
 		{"characters of a function's policy", float64(calledMost), 20_480, ""},
-		{"alarms", count("AWS::CloudWatch::Alarm"), 5000, fmt.Sprintf("$%.2f a month", alarmPrice*count("AWS::CloudWatch::Alarm"))},
+		{"alarms", count("AWS::CloudWatch::Alarm"), 5000, fmt.Sprintf("$%.2f a month", alarmPrice*float64(a.alarmMetrics()))},
 		{"log groups", count("AWS::Logs::LogGroup"), 1_000_000, ""},
 		{"metrics, if all operations are used", float64(operations*operationMetrics + len(metrics)), 0, fmt.Sprintf("$%.2f a month", metricPrice*float64(operations*operationMetrics+len(metrics)))},
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awselasticloadbalancingv2"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
@@ -109,20 +110,48 @@ func newTableAlarms(scope constructs.Construct, d data) {
 
 // newServiceAlarms watches a service by what is left of it and of what it has.
 func newServiceAlarms(scope constructs.Construct, s *deployedService) {
-	newLowAlarm(scope, "Missing", fmt.Sprintf("Of %s fewer than %d tasks answer: look at its log, and at the events of its service", s.Name, s.Copies),
-		metric{"AWS/NetworkELB", "HealthyHostCount", s.balancer.dimensions(), "Minimum"}, float64(s.Copies), time.Minute, 10)
+	newMissingAlarm(scope, s)
 	for name, what := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
 		by := s.memoryWord
 		if s.grows() && what == "processors" {
-			by += ", or say -c gatewayTasksMost=" + fmt.Sprint(2*s.most) + " if there are " + fmt.Sprint(s.most)
+			by += fmt.Sprintf(", or raise -c gatewayTasksMost if there are %d", s.most)
 		}
 		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: give it more by -c %s", s.Name, what, by),
 			metric{"AWS/ECS", name, s.dimensions(), "Average"}, 80, 5*time.Minute, 3)
 	}
 }
 
-func (b balancer) dimensions() map[string]*string {
-	return map[string]*string{"LoadBalancer": b.resource.AttrLoadBalancerFullName(), "TargetGroup": b.targets.AttrTargetGroupFullName()}
+// newMissingAlarm tells that fewer tasks answer than there are to be, of both groups of targets together where there are two.
+func newMissingAlarm(scope constructs.Construct, s *deployedService) {
+	of := func(targets awselasticloadbalancingv2.CfnTargetGroup) metric {
+		return metric{"AWS/NetworkELB", "HealthyHostCount", map[string]*string{
+			"LoadBalancer": s.balancer.resource.AttrLoadBalancerFullName(), "TargetGroup": targets.AttrTargetGroupFullName(),
+		}, "Minimum"}
+	}
+	why := fmt.Sprintf("Of %s fewer than %d tasks answer: look at its log, and at the events of its service", s.Name, s.Copies)
+	const periods = 10
+	if s.balancer.others == nil {
+		newLowAlarm(scope, "Missing", why, of(s.balancer.targets), float64(s.Copies), time.Minute, periods)
+		return
+	}
+	var all []any
+	for id, targets := range map[string]awselasticloadbalancingv2.CfnTargetGroup{"targets": s.balancer.targets, "others": s.balancer.others} {
+		m := of(targets)
+		all = append(all, &awscloudwatch.CfnAlarm_MetricDataQueryProperty{
+			Id: jsii.String(id), ReturnData: jsii.Bool(false), MetricStat: &awscloudwatch.CfnAlarm_MetricStatProperty{
+				Metric: &awscloudwatch.CfnAlarm_MetricProperty{Namespace: &m.namespace, MetricName: &m.name, Dimensions: dimensionsOf(m)},
+				Period: jsii.Number(time.Minute.Seconds()), Stat: &m.statistic,
+			},
+		})
+	}
+	// Of a group without targets there is no number.
+	all = append(all, &awscloudwatch.CfnAlarm_MetricDataQueryProperty{
+		Id: jsii.String("answering"), Expression: jsii.String("FILL(targets, 0) + FILL(others, 0)"), Label: jsii.String("HealthyHostCount of both groups"), ReturnData: jsii.Bool(true),
+	})
+	awscloudwatch.NewCfnAlarm(scope, jsii.String("Missing"), &awscloudwatch.CfnAlarmProps{
+		AlarmDescription: &why, Metrics: &all, EvaluationPeriods: jsii.Number(periods),
+		ComparisonOperator: jsii.String("LessThanThreshold"), Threshold: jsii.Number(s.Copies), TreatMissingData: jsii.String("breaching"),
+	})
 }
 
 func (s *deployedService) dimensions() map[string]*string {

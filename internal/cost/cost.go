@@ -74,7 +74,7 @@ func prices() []price {
 		{kmsKey, "KMS: a key", 1.00, 1, "key-month"},
 		{kmsRequest, "KMS: requests", 0.03, 10_000, "requests"},
 		{logIntake, "CloudWatch Logs: intake", 0.50, 1, "GB"},
-		{alarm, "CloudWatch: an alarm", 0.10, 1, "alarm-month"},
+		{alarm, "CloudWatch: an alarm, for each metric", 0.10, 1, "alarm-month"},
 		{dashboard, "CloudWatch: a dashboard", 3.00, 1, "dashboard-month"},
 		{metricMonth, "CloudWatch: a metric beyond the basic ones", 0.30, 1, "metric-month"},
 		{trace, "X-Ray: traces recorded", 5.00, million, "traces"},

@@ -71,10 +71,10 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 	}{
 		{"a million gateway requests", gateway.perMillion(), 4.75417},
 		{"of them what only Lambda costs", functionPerMillion(gateway), 4.31667},
-		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + 3 × 0.10
-		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.30},
-		// 64.54 / 4.31667 = 14.9513 million a month, of 2,628,000 seconds
-		{"where they break even", breakEven(two, gateway), 5.68924},
+		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + 4 × 0.10
+		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.40},
+		// 64.64 / 4.31667 = 14.9745 million a month, of 2,628,000 seconds
+		{"where they break even", breakEven(two, gateway), 5.69806},
 		{"traces of rare requests", sampled(0.25), 0.25},
 		{"traces of 41 requests a second", sampled(41), 3},
 		{"a gigabyte-second", lambdaTime(1000, 1000, 1024), 0.0133334},
@@ -93,8 +93,8 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 		installationSummary:                    file("alarms\n\nresources\n       2 AWS::KMS::Key\n"),
 		"infra/testdata/functions/gateway.txt": file("GatewayFunction provided.al2023 arm64, 512 MB, 29 s, tracing Active\n\nresources\n" +
 			"      30 AWS::KMS::Key\n"),
-		"infra/testdata/services/relay.txt": file("RelayService 2 tasks, 256 CPU units, 512 MB, ARM64, stopped after 120 s\n\nresources\n" +
-			"       3 AWS::CloudWatch::Alarm\n       2 AWS::EC2::Subnet\n       1 AWS::ElasticLoadBalancingV2::LoadBalancer\n"),
+		"infra/testdata/services/relay.txt": file("RelayService 2 tasks, 256 CPU units, 512 MB, ARM64, stopped after 120 s\n\nalarms, by 3 metrics\n\nresources\n" +
+			"       2 AWS::EC2::Subnet\n       1 AWS::ElasticLoadBalancingV2::LoadBalancer\n"),
 	})
 	if err != nil {
 		t.Fatal(err)

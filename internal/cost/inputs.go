@@ -62,6 +62,8 @@ type measured struct {
 type running struct {
 	tasks, cpuUnits, memoryMB float64
 	resources                 map[string]float64
+	// alarmMetrics is how many metrics its alarms look at: one that adds up two costs as two.
+	alarmMetrics float64
 }
 
 // The goldens, from the root of the repository.
@@ -114,17 +116,20 @@ func read(root fs.FS) (measured, error) {
 		return m, fmt.Errorf("list %s: %w", serviceSummaries, err)
 	}
 	for _, summary := range services {
-		of := running{resources: map[string]float64{}}
+		of, name := running{resources: map[string]float64{}}, ""
 		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+)(?: to \d+)? tasks, (\d+) CPU units, (\d+) MB`, func(groups []string, n []float64) {
-			of.tasks, of.cpuUnits, of.memoryMB = n[1], n[2], n[3]
-			m.services[strings.ToLower(groups[0])] = of
+			name, of.tasks, of.cpuUnits, of.memoryMB = strings.ToLower(groups[0]), n[1], n[2], n[3]
 		})
 		if err != nil {
+			return m, err
+		}
+		if err := eachMatch(root, summary, `^alarms, by (\d+) metrics$`, func(_ []string, n []float64) { of.alarmMetrics = n[0] }); err != nil {
 			return m, err
 		}
 		if err := countResources(root, summary, of.resources); err != nil {
 			return m, err
 		}
+		m.services[name] = of
 	}
 	return m, nil
 }

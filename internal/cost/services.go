@@ -7,7 +7,7 @@ func serviceOf(m measured, name string) []item {
 	of := m.services[name]
 	hours := of.tasks * hoursPerMonth
 	processors, memory := of.cpuUnits/1024, of.memoryMB/1024
-	balancers, alarms := of.resources["AWS::ElasticLoadBalancingV2::LoadBalancer"], of.resources["AWS::CloudWatch::Alarm"]
+	balancers := of.resources["AWS::ElasticLoadBalancingV2::LoadBalancer"]
 	// A load balancer has an address in each subnet, a task one of its own.
 	numbers := balancers*of.resources["AWS::EC2::Subnet"] + of.tasks
 	return []item{
@@ -17,6 +17,6 @@ func serviceOf(m measured, name string) []item {
 		},
 		{"the load balancer", fmt.Sprintf("%g × %d hours", balancers, hoursPerMonth), dollars(networkHour, balancers*hoursPerMonth)},
 		{"public IPv4 addresses", fmt.Sprintf("%g: %g of the load balancer, one of each task", numbers, numbers-of.tasks), dollars(addressHour, numbers*hoursPerMonth)},
-		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
+		{"alarms", fmt.Sprintf("%g metrics × $%g", of.alarmMetrics, dollars(alarm, 1)), dollars(alarm, of.alarmMetrics)},
 	}
 }
