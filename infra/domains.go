@@ -19,12 +19,12 @@ func (s Settings) domain(api string) string {
 	return ""
 }
 
-// newDomain gives an API its domain name. Its DNS record is for who owns the
-// zone: the target is an output of the stack.
-func newDomain(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi) {
+// newDomain gives an API its domain name, nil for an API without. Its DNS record is for who owns the
+// zone, unless that is named (newNames): the target is an output of the stack.
+func newDomain(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi) awsapigateway.CfnDomainName {
 	domain := s.domain(name)
 	if domain == "" || s.Emulator != "" {
-		return
+		return nil
 	}
 	d := awsapigateway.NewCfnDomainName(scope, jsii.String("Domain"), &awsapigateway.CfnDomainNameProps{
 		DomainName: &domain, RegionalCertificateArn: &s.CertificateARN,
@@ -36,8 +36,9 @@ func newDomain(scope constructs.Construct, s Settings, name string, rest awsapig
 	})
 	mapping.Node().AddDependency(scope.Node().FindChild(jsii.String("Stage")))
 	awscdk.NewCfnOutput(scope, jsii.String("DomainTarget"), &awscdk.CfnOutputProps{
-		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", domain), Value: d.AttrRegionalDomainName(),
+		Description: s.ledBy(domain), Value: d.AttrRegionalDomainName(),
 	})
+	return d
 }
 
 // requestsPer5Minutes of one address that the web ACL lets pass. The product's

@@ -27,6 +27,12 @@ var (
 func (s Settings) checkGateway(given words) error {
 	var wrong []error
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if s.HostedZone != "" && (s.GatewayDomain == "" || s.Emulator != "") {
+		say("-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators")
+	}
+	if given["gatewayContainerWeight"] != nil && (s.Gateway != gatewayBoth || s.HostedZone == "") {
+		say("-c gatewayContainerWeight is for hostedZone and gateway=both, which have two places to lead clients to: say both, or leave it out")
+	}
 	if !s.byProcess() {
 		for _, name := range wordsOfProcesses {
 			if given[name] != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -143,6 +144,11 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"a word for a number":        {both(map[string]string{"gatewayTasks": "two"}), "-c gatewayTasks is a whole"},
 		"fewest above the most":      {both(map[string]string{"gatewayTasks": "12"}), "-c gatewayTasks=12 is the fewest, and gatewayTasksMost=10 the most: say gatewayTasksMost=12 or more"},
 		"the most of a function":     {needed(map[string]string{"gatewayTasksMost": "3"}), "-c gatewayTasksMost is for gateways as processes"},
+		"a zone that is none":        {needed(map[string]string{"hostedZone": "example.com"}), "-c hostedZone is the id of a hosted zone of Route 53"},
+		"a zone for no names":        {map[string]string{"hostedZone": "Z1", "gatewayUrl": "https://{deployment}.example.com"}, "-c hostedZone needs -c gatewayDomain"},
+		"a weight in no zone":        {both(map[string]string{"gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},
+		"a weight of one":            {needed(map[string]string{"gateway": "container", "hostedZone": "Z1", "gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},
+		"a weight above all":         {both(map[string]string{"hostedZone": "Z1", "gatewayContainerWeight": "101"}), "-c gatewayContainerWeight is a whole number between 0 and 100"},
 		"an emulator":                {both(map[string]string{"emulator": miniStack}), "-c gateway=both is not for emulators"},
 		"no domain":                  {map[string]string{"gateway": "both", "gatewayUrl": "https://{deployment}.example.com"}, "-c gateway=both needs -c gatewayDomain"},
 		"a memory that is none":      {both(map[string]string{"gatewayTaskMemory": "600"}), "-c gatewayTaskMemory is one"},
@@ -207,14 +213,21 @@ func TestMovingGoesThroughBoth(t *testing.T) {
 		{map[string]string{"gateway": "container"}, map[string]string{"gateway": "lambda"}, []string{first}},
 		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "container"}, []string{gone}},
 		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "lambda"}, []string{gone}},
+		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "90"}, map[string]string{"gateway": "container", "hostedZone": "Z1"}, []string{"10 of 100 clients are led there: say gatewayContainerWeight=100"}},
+		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "90"}, map[string]string{"gateway": "lambda", "hostedZone": "Z1"}, []string{"90 of 100 clients are led there: say gatewayContainerWeight=0"}},
+		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"}, map[string]string{"gateway": "container", "hostedZone": "Z1"}, []string{gone}},
+		{map[string]string{"gateway": "both", "hostedZone": "Z1"}, map[string]string{"gateway": "lambda", "hostedZone": "Z1"}, []string{gone}},
+		{map[string]string{"hostedZone": "Z1"}, nil, []string{"the records of Z1 by which clients find deployments would be removed: leave hostedZone"}},
+		{map[string]string{"hostedZone": "Z1"}, map[string]string{"hostedZone": "Z2"}, []string{"leave hostedZone"}},
+		{nil, map[string]string{"hostedZone": "Z1"}, nil},
 		{map[string]string{"gateway": "container"}, map[string]string{"gateway": "container", "gatewayDomain": "others.example.com"}, []string{"*.apis.example.com by which clients call would be removed: leave gatewayDomain"}},
 	} {
 		lines := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), nil, "infra/stages/dev.json")
 		if !slices.EqualFunc(lines, tt.want, strings.Contains) {
 			t.Errorf("from %v to %v it says %q, want %q", tt.from, tt.to, lines, tt.want)
 		}
-		wanted := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), []string{"gateway", "gatewayDomain"}, "infra/stages/dev.json")
-		if stays := len(tt.want) > 0 && tt.want[0] == first; stays != (len(wanted) > 0) {
+		wanted := removals.Refused(removals.Of(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), []string{"gateway", "gatewayDomain", "hostedZone"}, "infra/stages/dev.json")
+		if stays := len(tt.want) > 0 && strings.Contains(tt.want[0], "say gateway"); stays != (len(wanted) > 0) {
 			t.Errorf("from %v to %v with all of it wanted it says %q", tt.from, tt.to, wanted)
 		}
 	}
@@ -303,6 +316,37 @@ func TestMissingTasksAreCountedInBothGroups(t *testing.T) {
 		want := map[string][]string{gateway: {"${OtherTargets.TargetGroupFullName}", "${Targets.TargetGroupFullName}"}}[s.Name]
 		if !slices.Equal(groups, want) || p["Threshold"] != 2.0 || p["TreatMissingData"] != "breaching" || p["ComparisonOperator"] != "LessThanThreshold" {
 			t.Errorf("of %s tasks are missed by %v", s.Name, p)
+		}
+	}
+}
+
+// TestNamesAreLedByWeightedRecords in every mode, so that a move changes weights and adds or removes one, and never meets a record that is none of
+// them. Each resource is the same one whatever the mode.
+func TestNamesAreLedByWeightedRecords(t *testing.T) {
+	const toFunction, toProcess = "FunctionName function %d ${GatewayDomain", "ProcessName process %d ${"
+	for name, tt := range map[string]struct {
+		context map[string]string
+		want    []string // id, identifier, weight and where it leads
+	}{
+		"no zone":            {map[string]string{"gateway": "both"}, nil},
+		"the function":       {map[string]string{"hostedZone": "Z1"}, []string{fmt.Sprintf(toFunction, 100)}},
+		"both, as they come": {map[string]string{"hostedZone": "Z1", "gateway": "both"}, []string{fmt.Sprintf(toFunction, 100), fmt.Sprintf(toProcess, 0)}},
+		"both":               {map[string]string{"hostedZone": "Z1", "gateway": "both", "gatewayContainerWeight": "30"}, []string{fmt.Sprintf(toFunction, 70), fmt.Sprintf(toProcess, 30)}},
+		"both at the end":    {map[string]string{"hostedZone": "Z1", "gateway": "both", "gatewayContainerWeight": "100"}, []string{fmt.Sprintf(toFunction, 0), fmt.Sprintf(toProcess, 100)}},
+		"the processes":      {map[string]string{"hostedZone": "Z1", "gateway": "container"}, []string{fmt.Sprintf(toProcess, 100)}},
+	} {
+		a := synthesise(t, needed(tt.context))
+		var got []string
+		for id, r := range a.all("AWS::Route53::RecordSet") {
+			p := r.Properties
+			got = append(got, fmt.Sprintf("%s %v %v %s", id, p["SetIdentifier"], p["Weight"], render(get(p, "AliasTarget", "DNSName"))))
+			if p["HostedZoneId"] != "Z1" || p["Name"] != "*.apis.example.com" || p["Type"] != "A" || get(p, "AliasTarget", "EvaluateTargetHealth") != false || render(get(p, "AliasTarget", "HostedZoneId")) == "null" {
+				t.Errorf("%s: %s is %v", name, id, p)
+			}
+		}
+		slices.Sort(got)
+		if !slices.EqualFunc(got, tt.want, strings.HasPrefix) {
+			t.Errorf("%s: names are led by %q, want %q", name, got, tt.want)
 		}
 	}
 }

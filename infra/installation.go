@@ -73,26 +73,28 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		// responses say, so a function answers that.
 		routes = append(routes, route{method: anyMethod, path: "/" + greedy, function: routes[0].function})
 	}
-	apis := map[string]awsapigateway.CfnRestApi{management: newAPIWithAll(frontDoor, s, management, routes, byName)}
+	apis := map[string]awsapigateway.CfnRestApi{management: frontDoor.rest}
+	newAPIWithAll(frontDoor, s, management, routes, byName)
+	var domain awsapigateway.CfnDomainName
 	if served := gatewayRoutes(declarations); served != nil {
 		deployments := newFront(stack, s, gateway)
-		apis[gateway] = newAPIWithAll(deployments, s, gateway, served, byName)
+		apis[gateway], domain = deployments.rest, newAPIWithAll(deployments, s, gateway, served, byName)
 	}
+	newNames(stack, s, domain, running)
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 	newReleaseNotice(stack, s)
 	s.addressAlarms(stack)
 }
 
-// newAPIWithAll gives an API its routes, its domain and its web ACL.
-func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnRestApi {
+// newAPIWithAll gives an API its routes, its web ACL and its domain, which it returns.
+func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnDomainName {
 	scope, rest := f.scope, f.rest
 	addRoutes(f, s, name, routes, fs)
-	newDomain(scope, s, name, rest)
 	if name == management {
 		newWAF(scope, s, rest)
 	}
-	return rest
+	return newDomain(scope, s, name, rest)
 }
 
 // gatewayRoutes routes everything to the function that serves deployments, nil where there is none.

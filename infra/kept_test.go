@@ -99,7 +99,7 @@ func (k keeper) compare(other keeper) int {
 
 // everything is the context of an installation that has all that one can have.
 func everything() map[string]string {
-	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com"})
+	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com", "hostedZone": "Z0123456789ABCDEFGHIJ", "gatewayContainerWeight": "10"})
 }
 
 // TestKeepersAreUpdatedInPlace that an installation would miss: each resource that holds something is where it was, and is called as

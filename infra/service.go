@@ -140,7 +140,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 	newScaling(scope, out)
 	newServiceAlarms(scope, out)
 	awscdk.NewCfnOutput(root, jsii.String(of.stack()+"Target"), &awscdk.CfnOutputProps{
-		Description: jsii.Sprintf("Point %s here (a CNAME or an alias record)", of.domain), Value: out.balancer.resource.AttrDnsName(),
+		Description: s.ledBy(of.domain), Value: out.balancer.resource.AttrDnsName(),
 	})
 	return out, nil
 }

@@ -61,6 +61,10 @@ type Settings struct {
 	GatewayTasks        int `json:"gatewayTasks" default:"2" minimum:"1" maximum:"50" doc:"the fewest [gateways that run as processes](#gateways-as-processes)"`
 	GatewayTasksMost    int `json:"gatewayTasksMost" default:"10" minimum:"1" maximum:"50" doc:"the most of them: as many run as their processors ask for"`
 	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them; processors come with them: half of one with 1024"`
+	// HostedZone is the Route 53 zone in which the installation leads GatewayDomain's names to what serves them, "" for one
+	// whose owner does; GatewayContainerWeight is how many of a hundred clients it leads to processes where the function serves too.
+	HostedZone             string `json:"hostedZone" pattern:"^Z[A-Z0-9]{1,31}$" is:"is the id of a hosted zone of Route 53, such as Z0123456789ABCDEFGHIJ" doc:"the zone of Route 53, by its id, in which [names of deployments](#lead-the-names) are led to what serves them; without it you lead them"`
+	GatewayContainerWeight int    `json:"gatewayContainerWeight" default:"0" minimum:"0" maximum:"100" doc:"how many of a hundred clients the zone leads to processes, with gateway both"`
 	// MemoryMB is each function's memory; gateway and builder have their own: the builder's is a whole processor. ComputeMemoryMB is
 	// that of functions that compute (api.Group.Computes), three fifths of a processor.
 	MemoryMB        int `json:"memory" default:"256" minimum:"128" maximum:"10240" doc:"megabytes of each function; processors come with them"`

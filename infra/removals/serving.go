@@ -25,8 +25,10 @@ const (
 // serving is what serves deployments in a stack.
 type serving struct {
 	byFunction, byProcess bool
-	// weights are how many of a hundred clients are led there by records of the stack, by their identifiers.
+	// weights are how many of a hundred clients are led there by records of the stack, by their identifiers; zone is where
+	// these are, "" for a stack without.
 	weights map[string]float64
+	zone    string
 }
 
 func (s Stack) serving() serving {
@@ -41,6 +43,7 @@ func (s Stack) serving() serving {
 			case "AWS::Route53::RecordSet":
 				identifier, _ := r.Properties["SetIdentifier"].(string)
 				out.weights[identifier], _ = r.Properties["Weight"].(float64)
+				out.zone, _ = r.Properties["HostedZoneId"].(string)
 			}
 		}
 	}
@@ -52,6 +55,9 @@ func (s Stack) serving() serving {
 func whatServes(before, after Stack, all []Removal) []Removal {
 	was, is := before.serving(), after.serving()
 	was.guard(all, is)
+	if was.zone != "" && is.zone != was.zone {
+		all = append(all, Removal{Name: "hostedZone", Lost: "the records of " + was.zone + " by which clients find deployments"})
+	}
 	from, named := before.Templates[""].Outputs[address].Value.(string)
 	to, _ := after.Templates[""].Outputs[address].Value.(string)
 	name, own := strings.CutPrefix(from, "https://*.")
