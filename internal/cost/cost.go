@@ -28,6 +28,9 @@ func (p price) each() float64 { return p.dollars / p.per }
 // The names of the prices.
 const (
 	restRequest   = "rest"
+	restSecond    = "rest-2"
+	restThird     = "rest-3"
+	restLast      = "rest-4"
 	lambdaRequest = "lambda"
 	lambdaSecond  = "lambda-second"
 	readUnit      = "read"
@@ -40,6 +43,8 @@ const (
 	kmsKey        = "key"
 	kmsRequest    = "kms"
 	logIntake     = "log"
+	logSecond     = "log-2"
+	logThird      = "log-3"
 	alarm         = "alarm"
 	dashboard     = "dashboard"
 	metricMonth   = "metric"
@@ -58,10 +63,13 @@ const (
 
 const million = 1e6
 
-// prices are AWS's of us-east-1 in the first tier, without free tiers.
+// prices are AWS's of us-east-1 in the first tier, without free tiers; of what is most of a busy gateway's bill, in later ones too.
 func prices() []price {
 	return []price{
 		{restRequest, "API Gateway, REST: requests", 3.50, million, "requests"},
+		{restSecond, "the same beyond 333 million of a month", 2.80, million, "requests"},
+		{restThird, "the same beyond 1,000 million", 2.38, million, "requests"},
+		{restLast, "the same beyond 20,000 million", 1.51, million, "requests"},
 		{lambdaRequest, "Lambda: requests", 0.20, million, "requests"},
 		{lambdaSecond, "Lambda, arm64: time", 13.3334, million, "GB-seconds"},
 		{readUnit, "DynamoDB on demand: read request units", 0.125, million, "units"},
@@ -74,6 +82,8 @@ func prices() []price {
 		{kmsKey, "KMS: a key", 1.00, 1, "key-month"},
 		{kmsRequest, "KMS: requests", 0.03, 10_000, "requests"},
 		{logIntake, "CloudWatch Logs: intake", 0.50, 1, "GB"},
+		{logSecond, "the same of Lambda's logs beyond 10,000 GB of a month", 0.25, 1, "GB"},
+		{logThird, "the same of Lambda's logs beyond 30,000 GB", 0.10, 1, "GB"},
 		{alarm, "CloudWatch: an alarm, for each metric", 0.10, 1, "alarm-month"},
 		{dashboard, "CloudWatch: a dashboard", 3.00, 1, "dashboard-month"},
 		{metricMonth, "CloudWatch: a metric beyond the basic ones", 0.30, 1, "metric-month"},

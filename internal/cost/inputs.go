@@ -12,22 +12,26 @@ import (
 
 // Assumptions: nothing here was measured in AWS. docs/cost.md states each.
 const (
-	upstreamMS       = 50 // how long an upstream takes to answer
-	gatewayMS        = 5  // what the gateway adds to it
-	readMS           = 15 // a management request that reads
-	changeMS         = 30 // one that changes something
-	sweepMS          = 20
-	resetMS          = 200  // a cold start each time, and 16 queries one after the other
-	buildMS          = 3000 // one second of it waits for the gateways
-	platformLog      = 500  // bytes: what Lambda itself logs of a call
-	scheduleLog      = 850  // with our line, which has a metric in it
-	managementLog    = 1400 // with our line, which has metrics in it
-	gatewayLog       = 900  // with our line
-	buildReads       = 20   // units
-	buildWrites      = 50
-	buildPuts        = 3
-	buildGets        = 3
-	admittedPerWrite = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
+	upstreamMS          = 50 // how long an upstream takes to answer
+	gatewayMS           = 5  // what the gateway adds to it
+	readMS              = 15 // a management request that reads
+	changeMS            = 30 // one that changes something
+	sweepMS             = 20
+	resetMS             = 200  // a cold start each time, and 16 queries one after the other
+	buildMS             = 3000 // one second of it waits for the gateways
+	platformLog         = 500  // bytes: what Lambda itself logs of a call
+	scheduleLog         = 850  // with our line, which has a metric in it
+	managementLog       = 1400 // with our line, which has metrics in it
+	gatewayLog          = 900  // with our line
+	requestCPUus        = 200  // of a task's processor, for a request by TLS: three times and more what is measured here
+	busyShare           = 0.6  // of its processors that a task is kept at: docs/decisions/0064-gateways-follow-their-processors.md
+	requestKB           = 3    // a request and its answer, as the load balancer passes them on
+	buildReads          = 20   // units
+	buildWrites         = 50
+	buildPuts           = 3
+	buildGets           = 3
+	requestsAConnection = 10
+	admittedPerWrite    = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
 	// A deployment's record is read by a gateway process once in half a second,
 	// so before each request when requests are rare: the dearest case.
 	deploymentReads  = 1.0
