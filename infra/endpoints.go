@@ -16,7 +16,7 @@ const layers = "arn:${AWS::Partition}:s3:::prod-${AWS::Region}-starport-layer-bu
 
 // newEndpoints leads a network's tasks to S3 and DynamoDB within AWS. Endpoints of this kind cost
 // nothing, neither by the hour nor by the gigabyte, and those two services alone have them.
-func newEndpoints(scope constructs.Construct, name string, d data, of service.Service, vpc awsec2.CfnVPC, routes awsec2.CfnRouteTable) {
+func newEndpoints(scope constructs.Construct, name string, d data, of service.Service, vpc *string, routes awsec2.CfnRouteTable) {
 	for _, to := range []struct {
 		id, service string
 		statements  []any
@@ -31,7 +31,7 @@ func newEndpoints(scope constructs.Construct, name string, d data, of service.Se
 			to.statements = []any{anybody(nil, allow([]any{"*"}, "*"))}
 		}
 		awsec2.NewCfnVPCEndpoint(scope, &to.id, &awsec2.CfnVPCEndpointProps{
-			VpcId: vpc.Ref(), VpcEndpointType: jsii.String("Gateway"), RouteTableIds: &[]any{routes.Ref()},
+			VpcId: vpc, VpcEndpointType: jsii.String("Gateway"), RouteTableIds: &[]any{routes.Ref()},
 			ServiceName:    awscdk.Fn_Sub(jsii.String("com.amazonaws.${AWS::Region}."+to.service), nil),
 			PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": to.statements},
 			Tags:           named(name),

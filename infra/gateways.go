@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 )
 
 // What serves deployments, as Settings.Gateway says it: processes alone or beside the function.
@@ -19,7 +21,7 @@ func (s Settings) byProcess() bool { return s.Gateway == gatewayProcesses || s.G
 // Words that mean nothing to an installation without processes, or without the function, that serve
 // deployments: whoever says one there believes that it does something.
 var (
-	wordsOfProcesses = []string{"gatewayTasks", "gatewayTasksMost", "gatewayTaskMemory"}
+	wordsOfProcesses = []string{"gatewayTasks", "gatewayTasksMost", "gatewayTaskMemory", "vpc", "subnets", "balancerSubnets"}
 	wordsOfFunction  = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
 )
 
@@ -53,6 +55,28 @@ func (s Settings) checkGateway(given words) error {
 	for _, name := range wordsOfFunction {
 		if given[name] != nil && !s.byFunction() {
 			say("-c %[1]s is for the gateway's function, and gateway=%[2]s has none: leave %[1]s out", name, s.Gateway)
+		}
+	}
+	return errors.Join(append(wrong, s.checkNetwork())...)
+}
+
+var subnetID = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
+
+// checkNetwork says what is wrong with a network of the operator's, a line each. Whether its subnets are in two zones, and public
+// or not, AWS alone knows.
+func (s Settings) checkNetwork() error {
+	var wrong []error
+	if (s.VPC == "") != (len(s.Subnets) == 0) || s.VPC == "" && len(s.BalancerSubnets) > 0 {
+		wrong = append(wrong, errors.New("-c vpc and subnets are said together, and balancerSubnets beside them where those are private"))
+	}
+	for _, of := range []struct {
+		name string
+		ids  []string
+	}{{"subnets", s.Subnets}, {"balancerSubnets", s.BalancerSubnets}} {
+		distinct := slices.Compact(slices.Sorted(slices.Values(of.ids)))
+		isNone := func(id string) bool { return !subnetID.MatchString(id) }
+		if len(of.ids) > 0 && (len(distinct) < 2 || len(distinct) < len(of.ids) || slices.ContainsFunc(of.ids, isNone)) {
+			wrong = append(wrong, fmt.Errorf("-c %s are two or more subnets of the vpc, each once and in zones of their own, such as subnet-0123456789abcdef0", of.name))
 		}
 	}
 	return errors.Join(wrong...)

@@ -144,6 +144,14 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"a word for a number":        {both(map[string]string{"gatewayTasks": "two"}), "-c gatewayTasks is a whole"},
 		"fewest above the most":      {both(map[string]string{"gatewayTasks": "12"}), "-c gatewayTasks=12 is the fewest, and gatewayTasksMost=10 the most: say gatewayTasksMost=12 or more"},
 		"the most of a function":     {needed(map[string]string{"gatewayTasksMost": "3"}), "-c gatewayTasksMost is for gateways as processes"},
+		"a network of no processes":  {needed(map[string]string{"vpc": "vpc-01234567"}), "-c vpc is for gateways as processes"},
+		"a network that is none":     {both(map[string]string{"vpc": "mine"}), "-c vpc is the id of a VPC"},
+		"a network without subnets":  {both(map[string]string{"vpc": "vpc-01234567"}), "-c vpc and subnets are said together"},
+		"subnets of no network":      {both(map[string]string{"subnets": "subnet-00000001 subnet-00000002"}), "-c vpc and subnets are said together"},
+		"one subnet":                 {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001"}), "-c subnets are two or more subnets of the vpc"},
+		"one subnet twice":           {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000001"}), "-c subnets are two or more"},
+		"a subnet that is none":      {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 10.0.0.0/24"}), "-c subnets are two or more"},
+		"one for the load balancer":  {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000002", "balancerSubnets": "subnet-00000003"}), "-c balancerSubnets are two or more"},
 		"a zone that is none":        {needed(map[string]string{"hostedZone": "example.com"}), "-c hostedZone is the id of a hosted zone of Route 53"},
 		"a zone for no names":        {map[string]string{"hostedZone": "Z1", "gatewayUrl": "https://{deployment}.example.com"}, "-c hostedZone needs -c gatewayDomain"},
 		"a weight in no zone":        {both(map[string]string{"gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},
@@ -217,6 +225,7 @@ func TestMovingGoesThroughBoth(t *testing.T) {
 		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "90"}, map[string]string{"gateway": "lambda", "hostedZone": "Z1"}, []string{"90 of 100 clients are led there: say gatewayContainerWeight=0"}},
 		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"}, map[string]string{"gateway": "container", "hostedZone": "Z1"}, []string{gone}},
 		{map[string]string{"gateway": "both", "hostedZone": "Z1"}, map[string]string{"gateway": "lambda", "hostedZone": "Z1"}, []string{gone}},
+		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "both", "vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000002"}, []string{"while AWS moves none to another: say gateway=lambda in infra/stages/dev.json and deploy that first"}},
 		{map[string]string{"hostedZone": "Z1"}, nil, []string{"the records of Z1 by which clients find deployments would be removed: leave hostedZone"}},
 		{map[string]string{"hostedZone": "Z1"}, map[string]string{"hostedZone": "Z2"}, []string{"leave hostedZone"}},
 		{nil, map[string]string{"hostedZone": "Z1"}, nil},
@@ -347,6 +356,63 @@ func TestNamesAreLedByWeightedRecords(t *testing.T) {
 		slices.Sort(got)
 		if !slices.EqualFunc(got, tt.want, strings.HasPrefix) {
 			t.Errorf("%s: names are led by %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestGatewaysRunInTheOperatorsNetwork where the context names one: nothing of it is changed, tasks have public addresses in public subnets alone,
+// and the relay stays in a network of its own.
+func TestGatewaysRunInTheOperatorsNetwork(t *testing.T) {
+	const tasks, fronts = "subnet-00000001 subnet-00000002", "subnet-00000003 subnet-00000004"
+	for name, tt := range map[string]struct {
+		more   map[string]string
+		fronts string
+		public any
+	}{
+		"public subnets":  {nil, tasks, "ENABLED"},
+		"private subnets": {map[string]string{"balancerSubnets": fronts}, fronts, "DISABLED"},
+	} {
+		context := serving(map[string]string{"vpc": "vpc-01234567", "subnets": tasks, "privateUpstreams": "true"})
+		maps.Copy(context, tt.more)
+		for _, s := range declaredServices(settingsFor(t, context)) {
+			a := synthesise(t, context).of(t, s)
+			made := 0
+			for _, stack := range a.stacks {
+				for _, r := range stack.Resources {
+					if strings.HasPrefix(r.Type, "AWS::EC2::") && !strings.HasPrefix(r.Type, "AWS::EC2::SecurityGroup") {
+						made++
+					}
+				}
+			}
+			if (made > 0) != (s.Name != gateway) {
+				t.Errorf("%s: %d parts of a network are made for %s", name, made, s.Name)
+			}
+			if s.Name != gateway {
+				continue
+			}
+			network := get(a.only(t, "AWS::ECS::Service").Properties, "NetworkConfiguration", "AwsvpcConfiguration")
+			at := a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties
+			if got := strings.Join(texts(get(network, "Subnets")), " "); got != tasks || get(network, "AssignPublicIp") != tt.public {
+				t.Errorf("%s: tasks are in %s, with addresses of their own: %v", name, got, get(network, "AssignPublicIp"))
+			}
+			if got := strings.Join(texts(at["Subnets"]), " "); got != tt.fronts {
+				t.Errorf("%s: the load balancer is in %s", name, got)
+			}
+			for _, kind := range []string{"AWS::EC2::SecurityGroup", "AWS::ElasticLoadBalancingV2::TargetGroup"} {
+				for id, r := range a.all(kind) {
+					if r.Properties["VpcId"] != "vpc-01234567" {
+						t.Errorf("%s: %s is in %v", name, id, r.Properties["VpcId"])
+					}
+				}
+			}
+			told := map[string]string{}
+			list, _ := a.container(t)["Environment"].([]any)
+			for _, v := range list {
+				told[get(v, "Name").(string)] = render(get(v, "Value"))
+			}
+			if told["GATEWRIGHT_PRIVATE_UPSTREAMS"] != "true" {
+				t.Errorf("%s: private addresses are told to be %s", name, told["GATEWRIGHT_PRIVATE_UPSTREAMS"])
+			}
 		}
 	}
 }

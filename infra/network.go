@@ -16,17 +16,20 @@ import (
 )
 
 // network is where a service's tasks run: two public subnets in two zones, and
-// nothing else. Why public: docs/decisions/0040-relays-in-public-subnets.md.
+// nothing else. Why public: docs/decisions/0040-relays-in-public-subnets.md. Or it is the operator's own.
 type network struct {
-	vpc     awsec2.CfnVPC
-	subnets []*string
-	// gate is there once the subnets reach the internet.
+	vpc *string // its id
+	// subnets are those of tasks, and fronts those of the load balancer.
+	subnets, fronts []*string
+	// public says that tasks have addresses of their own as their way out.
+	public bool
+	// gate is there once the subnets reach the internet, nil for a network that was there before.
 	gate awscdk.CfnResource
 	// balancers and tasks are the security groups of the two.
 	balancers, tasks awsec2.CfnSecurityGroup
 }
 
-// Addresses of the network. No other network is ever joined to it, so that they may
+// Addresses of a network of ours. No other network is ever joined to it, so that they may
 // be anybody's else too.
 var (
 	addresses       = "10.0.0.0/24"
@@ -42,14 +45,18 @@ const (
 // newNetwork makes the network of a service, in which nothing but its port is open:
 // to everybody at the load balancer, to the load balancer and other tasks at a task.
 func newNetwork(scope constructs.Construct, name string, s Settings, d data, of service.Service) network {
-	n := network{vpc: awsec2.NewCfnVPC(scope, jsii.String("Network"), &awsec2.CfnVPCProps{
+	if s.VPC != "" && of.Beside {
+		return joinNetwork(scope, name, s, of)
+	}
+	vpc := awsec2.NewCfnVPC(scope, jsii.String("Network"), &awsec2.CfnVPCProps{
 		CidrBlock: &addresses, EnableDnsSupport: jsii.Bool(true), EnableDnsHostnames: jsii.Bool(true), Tags: named(name),
-	})}
+	})
+	n := network{vpc: vpc.Ref(), public: true}
 	internet := awsec2.NewCfnInternetGateway(scope, jsii.String("Internet"), &awsec2.CfnInternetGatewayProps{Tags: named(name)})
 	attached := awsec2.NewCfnVPCGatewayAttachment(scope, jsii.String("InternetAttachment"), &awsec2.CfnVPCGatewayAttachmentProps{
-		VpcId: n.vpc.Ref(), InternetGatewayId: internet.Ref(),
+		VpcId: n.vpc, InternetGatewayId: internet.Ref(),
 	})
-	table := awsec2.NewCfnRouteTable(scope, jsii.String("Routes"), &awsec2.CfnRouteTableProps{VpcId: n.vpc.Ref(), Tags: named(name)})
+	table := awsec2.NewCfnRouteTable(scope, jsii.String("Routes"), &awsec2.CfnRouteTableProps{VpcId: n.vpc, Tags: named(name)})
 	route := awsec2.NewCfnRoute(scope, jsii.String("RouteToInternet"), &awsec2.CfnRouteProps{
 		RouteTableId: table.Ref(), DestinationCidrBlock: jsii.String(everywhere), GatewayId: internet.Ref(),
 	})
@@ -58,7 +65,7 @@ func newNetwork(scope constructs.Construct, name string, s Settings, d data, of 
 	for i, cidr := range subnetAddresses {
 		zone := string(rune('A' + i))
 		subnet := awsec2.NewCfnSubnet(scope, jsii.String("Subnet"+zone), &awsec2.CfnSubnetProps{
-			VpcId: n.vpc.Ref(), CidrBlock: &cidr, Tags: named(name),
+			VpcId: n.vpc, CidrBlock: &cidr, Tags: named(name),
 			AvailabilityZone: awscdk.Fn_Select(jsii.Number(i), awscdk.Fn_GetAzs(nil)),
 			// Whoever needs an address asks for one: the tasks do.
 			MapPublicIpOnLaunch: jsii.Bool(false),
@@ -68,7 +75,20 @@ func newNetwork(scope constructs.Construct, name string, s Settings, d data, of 
 		})
 		n.subnets = append(n.subnets, subnet.Ref())
 	}
+	n.fronts = n.subnets
 	newEndpoints(scope, name, d, of, n.vpc, table)
+	n.open(scope, name, s, of)
+	return n
+}
+
+// joinNetwork puts a service into a network that is there, in which nothing is made but its security groups: routes, and ways out, are their
+// owner's. Tasks in the same subnets as the load balancer, which clients reach from everywhere, have addresses of their own; those in others have none.
+func joinNetwork(scope constructs.Construct, name string, s Settings, of service.Service) network {
+	n := network{vpc: &s.VPC, subnets: *jsii.Strings(s.Subnets...), public: len(s.BalancerSubnets) == 0}
+	n.fronts = n.subnets
+	if !n.public {
+		n.fronts = *jsii.Strings(s.BalancerSubnets...)
+	}
 	n.open(scope, name, s, of)
 	return n
 }
@@ -78,7 +98,7 @@ func newNetwork(scope constructs.Construct, name string, s Settings, d data, of 
 func (n *network) open(scope constructs.Construct, name string, s Settings, of service.Service) {
 	group := func(id, what string) awsec2.CfnSecurityGroup {
 		return awsec2.NewCfnSecurityGroup(scope, &id, &awsec2.CfnSecurityGroupProps{
-			VpcId: n.vpc.Ref(), GroupDescription: jsii.String(what), Tags: named(name),
+			VpcId: n.vpc, GroupDescription: jsii.String(what), Tags: named(name),
 			// Without one the service writes a rule that lets everything out.
 			SecurityGroupEgress: &[]any{nothing()},
 		})
@@ -184,7 +204,7 @@ func adminPort(of service.Service) int {
 // get its answers from nowhere, so these come from the load balancer's address.
 func newBalancer(scope constructs.Construct, s deployment, n network) balancer {
 	var subnets []any
-	for _, subnet := range n.subnets {
+	for _, subnet := range n.fronts {
 		subnets = append(subnets, subnet)
 	}
 	var b balancer
@@ -196,7 +216,9 @@ func newBalancer(scope constructs.Construct, s deployment, n network) balancer {
 			Key: jsii.String("load_balancing.cross_zone.enabled"), Value: jsii.String("true"),
 		}},
 	})
-	b.resource.AddDependency(n.gate)
+	if n.gate != nil {
+		b.resource.AddDependency(n.gate)
+	}
 	b.targets = newTargets(scope, "Targets", s.Service, n)
 	if s.shifts() {
 		b.others = newTargets(scope, "OtherTargets", s.Service, n)
@@ -228,7 +250,7 @@ func newTargets(scope constructs.Construct, id string, s service.Service, n netw
 		health, path, port = "HTTP", admin.Ready, strconv.Itoa(adminPort(s))
 	}
 	return awselasticloadbalancingv2.NewCfnTargetGroup(scope, &id, &awselasticloadbalancingv2.CfnTargetGroupProps{
-		VpcId: n.vpc.Ref(), TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listens),
+		VpcId: n.vpc, TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listens),
 		HealthCheckEnabled: jsii.Bool(true), HealthCheckProtocol: &health, HealthCheckPath: &path, HealthCheckPort: &port,
 		Matcher:                    &awselasticloadbalancingv2.CfnTargetGroup_MatcherProperty{HttpCode: jsii.String("200")},
 		HealthCheckIntervalSeconds: jsii.Number(healthEvery), HealthCheckTimeoutSeconds: jsii.Number(healthEvery / 2),

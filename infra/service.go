@@ -110,7 +110,10 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 	leads := &awsecs.CfnService_LoadBalancerProperty{
 		ContainerName: &of.Name, ContainerPort: jsii.Number(of.Port.Listens), TargetGroupArn: out.balancer.targets.Ref(),
 	}
-	before := []awscdk.CfnResource{startMay, may, out.balancer.listener, n.gate}
+	before := []awscdk.CfnResource{startMay, may, out.balancer.listener}
+	if n.gate != nil {
+		before = append(before, n.gate)
+	}
 	if shifter, shiftMay := newShifter(scope, name, of, out.balancer); shifter != nil {
 		leads.AdvancedConfiguration = shifter
 		before = append(before, shiftMay)
@@ -130,7 +133,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 			AwsvpcConfiguration: &awsecs.CfnService_AwsVpcConfigurationProperty{
 				Subnets: &n.subnets, SecurityGroups: &[]*string{n.tasks.AttrGroupId()},
 				// The way out; nothing comes in that the security group does not let.
-				AssignPublicIp: jsii.String("ENABLED"),
+				AssignPublicIp: jsii.String(map[bool]string{true: "ENABLED", false: "DISABLED"}[n.public]),
 			},
 		},
 	})

@@ -61,6 +61,11 @@ type Settings struct {
 	GatewayTasks        int `json:"gatewayTasks" default:"2" minimum:"1" maximum:"50" doc:"the fewest [gateways that run as processes](#gateways-as-processes)"`
 	GatewayTasksMost    int `json:"gatewayTasksMost" default:"10" minimum:"1" maximum:"50" doc:"the most of them: as many run as their processors ask for"`
 	GatewayTaskMemoryMB int `json:"gatewayTaskMemory" default:"1024" enum:"512,1024,2048,4096,8192" doc:"megabytes of each of them; processors come with them: half of one with 1024"`
+	// VPC is a network of the operator's in which gateways run as processes, "" for one of their own; Subnets are where the tasks are, and
+	// BalancerSubnets where the load balancer is, nil for the same: which are public then.
+	VPC             string   `json:"vpc" pattern:"^vpc-[0-9a-f]{8,17}$" is:"is the id of a VPC, such as vpc-0123456789abcdef0" doc:"[your network](#upstreams-in-your-vpc) in which gateways run as processes; without it they have one of their own"`
+	Subnets         []string `json:"subnets" maxItems:"16" doc:"where they run in it, two or more by their ids, with spaces between in the context: public ones, or private ones with a way out, with balancerSubnets"`
+	BalancerSubnets []string `json:"balancerSubnets" maxItems:"16" doc:"public subnets of it for the load balancer, where the others are private"`
 	// HostedZone is the Route 53 zone in which the installation leads GatewayDomain's names to what serves them, "" for one
 	// whose owner does; GatewayContainerWeight is how many of a hundred clients it leads to processes where the function serves too.
 	HostedZone             string `json:"hostedZone" pattern:"^Z[A-Z0-9]{1,31}$" is:"is the id of a hosted zone of Route 53, such as Z0123456789ABCDEFGHIJ" doc:"the zone of Route 53, by its id, in which [names of deployments](#lead-the-names) are led to what serves them; without it you lead them"`
@@ -101,7 +106,7 @@ type Settings struct {
 	// such as https://collector.example.com:4318; "" for no traces.
 	OTLPEndpoint string `json:"otlpEndpoint" doc:"a collector that spans are sent to, see [observability](observability.md#traces)"`
 	// PrivateUpstreams allows the gateway to call private addresses.
-	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses: only when all who deploy are trusted"`
+	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses, [which processes in your network reach](#upstreams-in-your-vpc): only when all who deploy are trusted"`
 	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
 	HeaderUnderscores bool `json:"headerUnderscores" default:"false" doc:"passes header fields with an underscore in their names on: [why they are dropped](projects.md#handlers)"`
 	// Limits are what bounds each account, as config.VarLimits has them.

@@ -29,6 +29,8 @@ type serving struct {
 	// these are, "" for a stack without.
 	weights map[string]float64
 	zone    string
+	// network is the one that processes are in.
+	network string
 }
 
 func (s Stack) serving() serving {
@@ -40,6 +42,10 @@ func (s Stack) serving() serving {
 				out.byFunction = out.byFunction || servesDeployments(path, id)
 			case "AWS::ElasticLoadBalancingV2::LoadBalancer":
 				out.byProcess = out.byProcess || serviceWord(path, id, r) == servedBy
+			case "AWS::ElasticLoadBalancingV2::TargetGroup":
+				if serviceWord(path, id, r) == servedBy {
+					out.network = fmt.Sprint(r.Properties["VpcId"]) // which sorts maps
+				}
 			case "AWS::Route53::RecordSet":
 				identifier, _ := r.Properties["SetIdentifier"].(string)
 				out.weights[identifier], _ = r.Properties["Weight"].(float64)
@@ -55,6 +61,12 @@ func (s Stack) serving() serving {
 func whatServes(before, after Stack, all []Removal) []Removal {
 	was, is := before.serving(), after.serving()
 	was.guard(all, is)
+	if was.byProcess && is.byProcess && was.network != is.network {
+		all = append(all, Removal{
+			Name: "vpc", Lost: "the load balancer of deployments in its network",
+			While: "AWS moves none to another", First: servedBy + "=lambda",
+		})
+	}
 	if was.zone != "" && is.zone != was.zone {
 		all = append(all, Removal{Name: "hostedZone", Lost: "the records of " + was.zone + " by which clients find deployments"})
 	}
