@@ -170,6 +170,13 @@ func (b *recordedBucket) Put(ctx context.Context, key string, body io.ReadSeeker
 	return b.Bucket.Put(ctx, key, body)
 }
 
+// Replace implements installation.Bucket: it reads the object that it compares.
+func (b *recordedBucket) Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error {
+	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
+	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
+	return b.Bucket.Replace(ctx, key, etag, body)
+}
+
 // Get implements installation.Bucket.
 func (b *recordedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
 	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))

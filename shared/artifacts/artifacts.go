@@ -156,7 +156,7 @@ func Prefix() string { return blob.ArtifactKey("") }
 // that no root key opens, which stays as it is.
 func Renew(ctx context.Context, bucket installation.Bucket, sealer Renewer, key string, needed func(ctx context.Context, name string) (bool, error)) (renewed, ok bool, err error) {
 	name := strings.TrimPrefix(key, Prefix())
-	r, _, err := bucket.Get(ctx, key, "", maxBytes)
+	r, o, err := bucket.Get(ctx, key, "", maxBytes)
 	if errors.Is(err, blob.ErrNotFound) {
 		return false, true, nil
 	}
@@ -174,7 +174,11 @@ func Renew(ctx context.Context, bucket installation.Bucket, sealer Renewer, key 
 	case err != nil, !other:
 		return false, true, err
 	}
-	if err := bucket.Put(ctx, key, bytes.NewReader(again)); err != nil {
+	// Put leaves what is there: an artifact's name is of its content, which stays.
+	switch err := bucket.Replace(ctx, key, o.ETag, bytes.NewReader(again)); {
+	case errors.Is(err, blob.ErrNotFound):
+		return false, true, nil
+	case err != nil: // of one that was changed meanwhile as well: the step is repeated
 		return false, false, fmt.Errorf("store an artifact: %w", err)
 	}
 	if still, err := needed(ctx, name); err != nil || still {

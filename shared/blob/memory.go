@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // G501: S3's ETag is an MD5, nothing rests on it
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -85,6 +86,27 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 	if _, ok := m.objects[key]; !ok {
 		m.store(key, content)
 	}
+	return nil
+}
+
+// Replace is Bucket.Replace.
+func (m *Memory) Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error {
+	if err := errors.Join(Refuse(ctx), ctx.Err()); err != nil {
+		return err
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return fmt.Errorf("replace an object: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch o, ok := m.objects[key]; {
+	case !ok:
+		return ErrNotFound
+	case o.ETag != etag:
+		return ErrChanged
+	}
+	m.store(key, content)
 	return nil
 }
 

@@ -93,6 +93,21 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 	return nil
 }
 
+// Replace stores body in place of the object at key that has the etag: another form of the same content, such as one that is sealed
+// anew. It answers ErrNotFound where the object is gone, and ErrChanged where it is another one.
+func (b *Bucket) Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error {
+	if err := Refuse(ctx); err != nil {
+		return err
+	}
+	_, err := b.client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &b.name, Key: &key, Body: body, IfMatch: aws.String(`"` + etag + `"`),
+	})
+	if err != nil {
+		return explained("replace an object", err)
+	}
+	return nil
+}
+
 // Get opens the object at key for reading; the caller closes the reader. With
 // an etag it answers ErrChanged for any other object. An object over limit
 // bytes is ErrTooLarge, at the latest from the reader, which never gives more.

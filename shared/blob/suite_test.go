@@ -30,6 +30,7 @@ import (
 // bucket is what both implementations answer alike.
 type bucket interface {
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error
 	Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error)
 	Head(ctx context.Context, key string) (blob.Object, error)
 	Delete(ctx context.Context, key string) error
@@ -157,6 +158,42 @@ func TestObjectIsWrittenOnce(t *testing.T) {
 		head, err := b.Head(t.Context(), key)
 		if err != nil || head.Size != 5 || head.ETag == "" || head.ETag != o.ETag || head.Key != key || time.Since(head.Modified) > time.Minute {
 			t.Errorf("head says %+v, %v; get said %+v", head, err, o)
+		}
+	})
+}
+
+// TestObjectIsReplacedByWhoHasSeenIt, and by nobody else: another one, and one that is gone, stay what they are.
+func TestObjectIsReplacedByWhoHasSeenIt(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b subject) {
+		key := blob.ArtifactKey("abc")
+		if err := b.Put(t.Context(), key, strings.NewReader("first")); err != nil {
+			t.Fatal(err)
+		}
+		_, first := read(t, b, key, "")
+		for range 2 { // the second time another one is there
+			err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("second"))
+			content, now := read(t, b, key, "")
+			if content != "second" || now.ETag == first.ETag || now.Size != 6 {
+				t.Errorf("the object holds %q, %+v", content, now)
+			}
+			if err != nil && !errors.Is(err, blob.ErrChanged) {
+				t.Error(err)
+			}
+		}
+		if err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("third")); !errors.Is(err, blob.ErrChanged) {
+			t.Errorf("who has seen another one is answered %v", err)
+		}
+		if content, _ := read(t, b, key, ""); content != "second" {
+			t.Errorf("the object holds %q", content)
+		}
+		if err := b.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("third")); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("of one that is gone is answered %v", err)
+		}
+		if _, err := b.Head(t.Context(), key); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("it is there again: %v", err)
 		}
 	})
 }

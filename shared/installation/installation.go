@@ -81,6 +81,7 @@ var _ Resolver = (*net.Resolver)(nil)
 // Bucket is the bucket of uploads, sources and artifacts.
 type Bucket interface {
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error
 	Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error)
 	Head(ctx context.Context, key string) (blob.Object, error)
 	Delete(ctx context.Context, key string) error

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -9,13 +10,17 @@ import (
 // order of in.
 //
 // Up to keysPerTransaction keys are one transaction. More are a large change, of
-// the type bulk.
+// the type bulk, and so are fewer whose texts take more writes than one transaction has: chosen ones, while the root key is
+// rotated.
 func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	if err := checkBulk(in); err != nil {
 		return nil, err
 	}
 	if len(in) <= keysPerTransaction {
-		return s.createInOneTransaction(ctx, at, in)
+		out, err := s.createInOneTransaction(ctx, at, in)
+		if !errors.Is(err, errTooLarge) {
+			return out, err
+		}
 	}
 	var out []Key
 	err := s.retryTextInUse(ctx, in, func() (err error) {

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -157,7 +158,10 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key,
 	return out[0], nil
 }
 
-// createInOneTransaction makes at most keysPerTransaction keys.
+// errTooLarge is what createInOneTransaction answers where the keys take more writes than a transaction has.
+var errTooLarge = errors.New("keys: one transaction does not have so many keys")
+
+// createInOneTransaction makes at most keysPerTransaction keys, or answers errTooLarge and makes none.
 func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	var out []Key
 	change := func(ctx context.Context) error {
@@ -168,6 +172,9 @@ func (s *Service) createInOneTransaction(ctx context.Context, at ConsumerAt, in 
 		made, err := s.makeKeys(ctx, v, in, v.consumer.Version+1)
 		if err != nil {
 			return err
+		}
+		if len(made) > perTransaction(made) {
+			return errTooLarge
 		}
 		out = out[:0]
 		resources := []audit.Resource{v.consumer.resource()}

@@ -41,6 +41,8 @@ type world struct {
 	path     string
 	now      time.Time
 	requests atomic.Int64
+	// processes counts them.
+	processes int
 	// kept has to hold in processes that have not heard of a stage.
 	kept *kept
 }
@@ -85,7 +87,8 @@ func (u *unsteady) Transact(ctx context.Context, token string, writes []store.Wr
 func (w *world) process() installation.Parts {
 	clock := func() time.Time { return w.now }
 	table := storetest.Over(w, w.backend, storetest.Clock(clock))
-	random := storetest.Random(w)
+	w.processes++
+	random := rand.NewChaCha8([32]byte{byte(w.processes), byte(w.processes >> 8)}) // which no other process has
 	return installation.Parts{
 		Config: config.Config{Relay: "https://relay.test"}, Table: table, Bucket: w.objects, Key: rootkey.InFile(w.path, table, clock, nil),
 		Random: random, Now: clock, IDs: ids.NewSource(random, clock), Log: slog.New(slog.DiscardHandler),

@@ -176,31 +176,14 @@ var errThere = errors.New("files: there is an object at the key")
 // store writes content, makes it that of o's key, and sets the other notes with
 // it. It is errThere, or nil without notes of its own, where the key has an object.
 func (b *Bucket) store(ctx context.Context, o blob.Object, body io.Reader, notes map[string][]byte) (blob.Object, error) {
-	file, err := os.CreateTemp(filepath.Join(b.o.Dir, unfinished), "")
-	if err != nil {
-		return blob.Object{}, fmt.Errorf("put an object: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	digest := sha256.New()
-	size, err := io.Copy(io.MultiWriter(file, digest), body)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = ctx.Err()
+	written, n, raw, err := b.write(ctx, o, body)
+	if written != "" {
+		defer func() { _ = os.Remove(written) }()
 	}
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
 	}
 	key := o.Key
-	n := note{hex.EncodeToString(digest.Sum(nil)), size, o.Modified.UTC().Truncate(time.Second), o.ETag}
-	raw, err := json.Marshal(n)
-	if err != nil {
-		return blob.Object{}, fmt.Errorf("put an object: %w", err)
-	}
 	set := map[string][]byte{objectNote + key: raw, contentNote + n.Digest + "/" + key: {}}
 	for name, value := range notes {
 		set[name] = value
@@ -219,10 +202,35 @@ func (b *Bucket) store(ctx context.Context, o blob.Object, body io.Reader, notes
 			return blob.Object{}, errThere
 		}
 	}
-	if err := b.place(filepath.Base(file.Name()), n.Digest); err != nil {
+	if err := b.place(filepath.Base(written), n.Digest); err != nil {
 		return blob.Object{}, fmt.Errorf("put an object: %w", err)
 	}
 	return n.object(key), b.o.Notes.SetNotes(set)
+}
+
+// write writes content to a file that has no place yet, and makes the note of an object with it. The file is to be
+// removed where it is named.
+func (b *Bucket) write(ctx context.Context, o blob.Object, body io.Reader) (written string, n note, raw []byte, err error) {
+	file, err := os.CreateTemp(filepath.Join(b.o.Dir, unfinished), "")
+	if err != nil {
+		return "", n, nil, err
+	}
+	digest := sha256.New()
+	size, err := io.Copy(io.MultiWriter(file, digest), body)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	n = note{hex.EncodeToString(digest.Sum(nil)), size, o.Modified.UTC().Truncate(time.Second), o.ETag}
+	if err == nil {
+		raw, err = json.Marshal(n)
+	}
+	return file.Name(), n, raw, err
 }
 
 // place moves a written file to where its digest says, so that a power cut

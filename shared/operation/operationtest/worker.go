@@ -3,6 +3,7 @@ package operationtest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -143,7 +144,10 @@ type handle struct {
 	inner store.Backend
 }
 
-var _ store.Backend = handle{}
+var (
+	_ store.Backend = handle{}
+	_ store.Pager   = handle{}
+)
 
 func (h handle) Read(ctx context.Context, keys []store.Key) (items []store.Item, err error) {
 	names, own := make([]string, len(keys)), true
@@ -177,6 +181,19 @@ func (h handle) Query(ctx context.Context, q store.Query) (items []store.Item, n
 		return err
 	})
 	return items, next, err
+}
+
+// Page implements store.Pager, over a table that does.
+func (h handle) Page(ctx context.Context, behind store.Key, limit int) (items []store.Item, last store.Key, err error) {
+	pager, ok := h.inner.(store.Pager)
+	if !ok {
+		return nil, store.Key{}, errors.New("operationtest: the table gives no pages")
+	}
+	err = h.w.ask(ctx, "page behind "+behind.PK, false, func() (err error) {
+		items, last, err = pager.Page(ctx, behind, limit)
+		return err
+	})
+	return items, last, err
 }
 
 func (h handle) Transact(ctx context.Context, token string, writes []store.Write) error {
