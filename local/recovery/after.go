@@ -137,7 +137,7 @@ func (w *work) verify(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	t := trail.Open(w.parts(p))
+	t := trail.Open(w.parts(p.stack, p.target))
 	broken := 0
 	for _, a := range s.accounts {
 		r, err := t.Verify(ctx, a.ID, trail.Commitment{})

@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
@@ -46,9 +47,49 @@ func (w *work) revivedIn(restored, before survey, moment time.Time) (out []crede
 	return out
 }
 
+// errApart is what alike answers for tables whose hashes cannot be compared.
+var errApart = errors.New("the root keys of both tables were rotated apart, so that nobody knows which keys were revoked since: they open what they opened then. REVIVED=keep goes on with that")
+
+// alike has what the credentials of both tables are known by be the same for the same: a rotation of the root key between the moment and now has
+// given each another hash.
+func alike(ctx context.Context, restored, before installation.Parts, all ...survey) error {
+	from, err := ringOf(ctx, restored)
+	if errors.Is(err, rootkey.ErrNone) {
+		return nil // nobody is known by a hash
+	}
+	if err != nil {
+		return fmt.Errorf("open the root key of the restored table: %w", err)
+	}
+	to, err := ringOf(ctx, before)
+	switch {
+	case errors.Is(err, rootkey.ErrNone):
+		return errApart
+	case err != nil:
+		return fmt.Errorf("open the root key of the table of before: %w", err)
+	}
+	later := before
+	descends, err := to.Writing().Descends(from.Writing())
+	if err == nil && !descends {
+		later = restored
+		descends, err = from.Writing().Descends(to.Writing())
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("compare the root keys: %w", err)
+	case !descends:
+		return errApart
+	}
+	for _, s := range all {
+		if err := s.under(ctx, later); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settleRevived says which credentials come alive, and does what was said about them. Until that is
 // said the restore does not go on.
-func (w *work) settleRevived(ctx context.Context, p plan, restored survey, moment time.Time, parts installation.Parts) error {
+func (w *work) settleRevived(ctx context.Context, p plan, restored survey, moment time.Time) error {
 	if p.ended {
 		return nil // the backup is of the table's end
 	}
@@ -60,6 +101,13 @@ func (w *work) settleRevived(ctx context.Context, p plan, restored survey, momen
 	}
 	before, err := w.survey(ctx, p.source)
 	if err != nil {
+		return err
+	}
+	parts := w.parts(p.stack, p.target)
+	switch err := alike(ctx, parts, w.parts(p.stack, p.source), restored, before); {
+	case errors.Is(err, errApart) && w.revived == keep:
+		return nil
+	case err != nil:
 		return err
 	}
 	found := w.revivedIn(restored, before, moment)

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -15,41 +17,70 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/store/rootkey/rootkeytest"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 	"github.com/gatewright/gatewright/shared/tunnels"
 )
-
-type rootOf struct{}
-
-func (rootOf) Root(context.Context) ([]byte, error) {
-	return bytes.Repeat([]byte{7}, seal.KeyBytes), nil
-}
 
 // story is an installation as it was at a moment, and as it is now.
 type story struct {
 	then, now *memory.Backend
 	ends      time.Time
 	moment    time.Time
+	// keys are the KMS keys of all tables.
+	keys *rootkeytest.KMS
 }
 
-func partsOver(t *testing.T, b *memory.Backend, now func() time.Time) installation.Parts {
-	return installation.Parts{Table: storetest.Over(t, b, storetest.Clock(now)), Key: rootOf{}, IDs: ids.NewSource(storetest.Random(t), now), Now: now}
+func partsOver(t *testing.T, b *memory.Backend, of *rootkeytest.KMS, now func() time.Time) installation.Parts {
+	table := storetest.Over(t, b, storetest.Clock(now))
+	return installation.Parts{
+		Config: config.Config{Relay: "https://relay.test"}, Table: table, Bucket: blob.NewMemory(now), Key: rootkey.New(of, "key", table, now),
+		Random: rand.Reader, IDs: ids.NewSource(rand.Reader, now), Now: now, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// rotated has the root key of a table be rotated, up to a stage, "" for its end.
+func rotated(t *testing.T, b *memory.Backend, of *rootkeytest.KMS, until string) {
+	t.Helper()
+	now := time.Now()
+	parts := func() installation.Parts { return partsOver(t, b, of, func() time.Time { return now }) }
+	its, err := durable.Rotation(parts()).Start(t.Context())
+	for n := 0; err == nil && its.EndedOn == nil && (until == "" || its.Stage != until); n++ {
+		if n > 100 {
+			t.Fatalf("it does not come to %q: %+v", until, its)
+		}
+		now = now.Add(time.Hour)
+		var engine *operation.Engine
+		if engine, err = durable.Engine(parts()); err == nil {
+			err = engine.Sweep(t.Context())
+		}
+		if err == nil {
+			its, err = durable.Rotation(parts()).Status(t.Context())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // later is when the restore is.
 func later() time.Time { return time.Now().Add(time.Minute) }
 
-// tell makes one: since the moment a key of each kind was revoked, one made to end sooner, one made, and one stays.
-func tell(t *testing.T) story {
+// tell makes one, whose root key was rotated up to these stages before the moment: since the moment a key of each kind was revoked, one made to end sooner, one made, and one stays.
+func tell(t *testing.T, before ...string) story {
 	t.Helper()
-	s := story{now: memory.New(), ends: store.Instant(time.Now().Add(time.Hour))}
-	p := partsOver(t, s.now, time.Now)
+	s := story{now: memory.New(), ends: store.Instant(time.Now().Add(time.Hour)), keys: rootkeytest.New("key")}
+	p := partsOver(t, s.now, s.keys, time.Now)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -80,6 +111,10 @@ func tell(t *testing.T) story {
 	_, err = tunnels.Open(p).Create(as("tunnel.create"), owner, "stays")
 	must(err)
 
+	for _, until := range before {
+		rotated(t, s.now, s.keys, until)
+		p = partsOver(t, s.now, s.keys, time.Now)
+	}
 	s.then, s.moment = s.now.Clone(), time.Now()
 
 	must(accounts.Open(p).RevokeKey(t.Context(), "demo", leaver.ID, false))
@@ -96,8 +131,10 @@ func tell(t *testing.T) story {
 // over is the command over the two tables of a story.
 func (s story) over(t *testing.T, out io.Writer, revived string) *work {
 	w := &work{request: request{revived: revived}, console: console{strings.NewReader(""), out, io.Discard}, now: later}
+	backends := map[string]*memory.Backend{"restored": s.then, "spoilt": s.now}
+	w.over = func(table string) installation.Parts { return partsOver(t, backends[table], s.keys, later) }
 	w.each = func(_ context.Context, table string, visit func(store.Item) error) error {
-		for _, item := range map[string]*memory.Backend{"restored": s.then, "spoilt": s.now}[table].Items() {
+		for _, item := range backends[table].Items() {
 			if err := visit(item); err != nil {
 				return err
 			}
@@ -116,7 +153,7 @@ func (s story) settled(t *testing.T, p plan, revived string) (out string, err er
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.settleRevived(t.Context(), p, restored, s.moment, partsOver(t, s.then, later))
+	err = w.settleRevived(t.Context(), p, restored, s.moment)
 	return b.String(), err
 }
 
@@ -146,6 +183,49 @@ func TestWhoComesAliveIsListedAndNobodyGoesOnUnasked(t *testing.T) {
 	if want := []string{"account key", "deleted", "rolled", "tunnel"}; !slices.Equal(kinds, want) {
 		t.Errorf("it lists %q, want %q", kinds, want)
 	}
+}
+
+// TestRotationBetweenRevivesNobody: after one each key is known by another hash, which is none that was revoked; nor is it where the
+// moment, or the end, is in the middle of one. Of root keys that went on apart nobody knows.
+func TestRotationBetweenRevivesNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, since []string // the stages up to which it is rotated before the moment and since then
+	}{
+		"since then":                   {since: []string{""}},
+		"twice since then":             {since: []string{"", ""}},
+		"one goes on":                  {since: []string{"hold"}},
+		"the moment is in one":         {before: []string{"renew"}},
+		"the moment is at one's end":   {before: []string{"settle"}},
+		"before the moment, and since": {before: []string{""}, since: []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, c.before...)
+			for _, until := range c.since {
+				rotated(t, s.now, s.keys, until)
+			}
+			out, err := s.settled(t, planned(), "")
+			if err == nil || !strings.Contains(err.Error(), "4 keys and tokens") {
+				t.Errorf("it answers %v and lists\n%s", err, out)
+			}
+			if _, err := s.settled(t, planned(), revoke); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := s.settled(t, planned(), ""); err != nil || out != "" {
+				t.Errorf("afterwards it answers %v and lists %q", err, out)
+			}
+		})
+	}
+	t.Run("apart", func(t *testing.T) {
+		s := tell(t)
+		rotated(t, s.now, s.keys, "")
+		rotated(t, s.then, s.keys, "")
+		for revived, ok := range map[string]bool{"": false, revoke: false, keep: true} {
+			out, err := s.settled(t, planned(), revived)
+			if (err == nil) != ok || out != "" || err != nil && (!strings.Contains(err.Error(), "rotated apart") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("REVIVED=%s is answered with %v and %q", revived, err, out)
+			}
+		}
+	})
 }
 
 // TestWhatHadEndedEndsAgain once it is told so: as it had ended, recorded in the account's audit log, and a second time nothing is left to do.

@@ -14,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
@@ -26,6 +27,10 @@ type work struct {
 	now func() time.Time
 	// each visits the items of a table, nil for DynamoDB's.
 	each func(ctx context.Context, table string, visit func(store.Item) error) error
+	// over gives the installation over a table, nil for that in AWS.
+	over func(table string) installation.Parts
+	// versions are those of objects, nil for S3's.
+	versions versioned
 }
 
 // eachItem visits the items of a table that have not expired.
@@ -80,7 +85,7 @@ func (w *work) giveUp(ctx context.Context, s stack) error {
 		return err
 	}
 	w.say("%d functions that a restore had stopped are open again; tables are as they were", n)
-	return nil
+	return w.takeBack(ctx, s)
 }
 
 // before is the work until the stack is deployed with the restored table.
@@ -98,7 +103,7 @@ func (w *work) before(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	parts := w.parts(p)
+	parts := w.parts(p.stack, p.target)
 	// Nothing else is of use without it.
 	if err := w.opens(ctx, p); err != nil {
 		return err
@@ -113,9 +118,12 @@ func (w *work) before(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	w.say("%d objects that were deleted since came back", back)
+	w.say("%d objects that were deleted since came back", back.deleted)
+	if err := w.matches(ctx, parts, p.stack.bucket, back, there); err != nil {
+		return err
+	}
 	w.lost(restored, there)
-	if err := w.settleRevived(ctx, p, restored, to, parts); err != nil {
+	if err := w.settleRevived(ctx, p, restored, to); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w.out, "Deploy with the restored table now, and run this command again then. The stage's file says, for as long as the installation has this table,\n"+
@@ -152,32 +160,49 @@ func sortedNames[V any](m map[string]V) (names []string) {
 	return names
 }
 
-// parts are the installation over the restored table, as far as revoking and verifying need it.
-func (w *work) parts(p plan) installation.Parts {
-	table := w.opened(p)
+// parts are the installation over a table, as far as comparing, revoking and verifying need it.
+func (w *work) parts(s stack, name string) installation.Parts {
+	if w.over != nil {
+		return w.over(name)
+	}
+	table := store.New(store.NewDynamoDB(w.tables, name), store.Options{Random: rand.Reader, Now: w.now})
 	return installation.Parts{
-		Table: table, Key: rootkey.New(w.keys, p.stack.key, table, w.now), Random: rand.Reader, Now: w.now,
+		Table: table, Key: rootkey.New(w.keys, s.key, table, w.now), Random: rand.Reader, Now: w.now,
 		IDs: ids.NewSource(rand.Reader, w.now), Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-func (w *work) opened(p plan) *store.Table {
-	return store.New(store.NewDynamoDB(w.tables, p.target), store.Options{Random: rand.Reader, Now: w.now})
+// rings are root keys of a table; *rootkey.Source are such.
+type rings interface {
+	// Existing gives them, and never makes one.
+	Existing(ctx context.Context) (*seal.Ring, error)
 }
 
-// opens tries the root key of the restored table.
+// ringOf gives the root keys of a table, two while they were rotated, or rootkey.ErrNone.
+func ringOf(ctx context.Context, p installation.Parts) (*seal.Ring, error) {
+	its, ok := p.Key.(rings)
+	if !ok {
+		return nil, rootkey.ErrNone
+	}
+	return its.Existing(ctx)
+}
+
+// opens tries the root key of the restored table: both of them, where the moment is one of a rotation.
 func (w *work) opens(ctx context.Context, p plan) error {
-	_, err := rootkey.Existing(ctx, w.keys, p.stack.key, w.opened(p))
+	ring, err := ringOf(ctx, w.parts(p.stack, p.target))
 	switch c := code(err); {
 	case errors.Is(err, rootkey.ErrNone):
 		w.say("the table has no root key yet: nothing was ever sealed")
 		return nil
 	case c == "IncorrectKeyException" || c == "InvalidCiphertextException":
-		return fmt.Errorf("the root key of %s is wrapped by another KMS key than %s in %s: a table of another region, or of another installation, is moved by export-data (docs/aws.md, \"Move to another region\")",
-			p.target, p.stack.key, w.region)
+		return fmt.Errorf("the root key of %s is wrapped by another KMS key than %s in %s: where that was the installation's then, have this one wrap it too (rewrap-root-key --table %s --kms-key THEN --to %s) and run this again; "+
+			"a table of another region, or of another installation, is moved by export-data (docs/aws.md, \"Move to another region\")",
+			p.target, p.stack.key, w.region, p.target, p.stack.key)
 	case err != nil:
 		return fmt.Errorf("open the root key of %s: %w", p.target, err)
 	}
-	w.say("its root key opens")
+	if w.say("its root key opens"); ring.Turning() {
+		w.say("it was being rotated at that moment, which goes on when the installation is open")
+	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
@@ -95,6 +97,27 @@ func (s *survey) add(item store.Item) (err error) {
 	}
 	if err != nil {
 		return fmt.Errorf("read the item %q: %w", key.PK, err)
+	}
+	return nil
+}
+
+// under has what credentials are known by be what the root key of an installation that writes makes of it.
+func (s survey) under(ctx context.Context, p installation.Parts) error {
+	for at, c := range maps.Clone(s.credentials) {
+		to, err := at, error(nil)
+		switch c.kind {
+		case consumerKey:
+			to, err = keys.CredentialUnder(ctx, p, at)
+		case tunnelToken:
+			to, err = tunnels.CredentialUnder(ctx, p, at)
+		}
+		if err != nil {
+			return err
+		}
+		if to != at {
+			delete(s.credentials, at)
+			s.credentials[to] = c
+		}
 	}
 	return nil
 }

@@ -187,4 +187,19 @@ func Renew(ctx context.Context, bucket installation.Bucket, sealer Renewer, key 
 	return true, true, bucket.Delete(ctx, key)
 }
 
+// Opens reports whether what an object at a key of the bucket holds opens under a root key of the sealer's.
+func Opens(ctx context.Context, sealer Sealer, key string, object io.Reader) (bool, error) {
+	sealed, err := io.ReadAll(io.LimitReader(object, maxBytes+1))
+	if err != nil {
+		return false, fmt.Errorf("load an artifact: %w", err)
+	}
+	switch _, err := sealer.Open(ctx, sealed, sealContext(strings.TrimPrefix(key, Prefix()))); {
+	case errors.Is(err, seal.ErrSealed):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("open an artifact: %w", err)
+	}
+	return true, nil
+}
+
 func sealContext(name string) string { return "artifact/" + name }

@@ -23,6 +23,20 @@ func Kept(p installation.Parts) []rotation.Kept {
 	}
 }
 
+// CredentialUnder gives where an API key whose record IsCredential has told would be known under the root key of p that writes: one key of
+// a bucket is known by another hash after each rotation.
+func CredentialUnder(ctx context.Context, p installation.Parts, at store.Key) (store.Key, error) {
+	hash, ok := keyHashSpace.PartOf(at)
+	if !ok {
+		return at, nil
+	}
+	renewed, _, err := p.Hasher(hashPurpose).Renew(ctx, hash)
+	if err != nil {
+		return at, fmt.Errorf("renew the hash of an API key: %w", err)
+	}
+	return keyHashKey(renewed), nil
+}
+
 // renewer renews API keys: the sealed text, and the hash by which the gateway finds the key, which needs no text.
 type renewer struct {
 	table  *store.Table

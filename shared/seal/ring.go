@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,24 @@ func NewRing(writing int, roots ...Root) (*Ring, error) {
 
 // Writing is the root key that seals and hashes.
 func (r *Ring) Writing() Root { return *r.writing }
+
+// Descends reports whether r is the root key earlier, or came after it by rotations: of two tables with the same past one may have gone
+// on for longer, or both on ways of their own.
+func (r Root) Descends(earlier Root) (bool, error) {
+	if r.Number == earlier.Number {
+		return subtle.ConstantTimeCompare(r.Key, earlier.Key) == 1, nil
+	}
+	for purpose, fate := range purposes {
+		if fate != Chained {
+			continue
+		}
+		key, err := subkey(earlier.Key, hashing+purpose)
+		if err != nil || subtle.ConstantTimeCompare(r.Lineage[purpose][earlier.Number], key) != 1 {
+			return false, err
+		}
+	}
+	return true, nil
+}
 
 // Turning reports whether there are two root keys.
 func (r *Ring) Turning() bool { return len(r.roots) > 1 }

@@ -15,6 +15,19 @@ func Kept(p installation.Parts) []rotation.Kept {
 	return []rotation.Kept{{Space: tunnelSpace, Attributes: []string{"sealed"}, Renew: Open(p).renew}}
 }
 
+// CredentialUnder gives where a token whose record IsCredential has told would be known under the root key of p that writes.
+func CredentialUnder(ctx context.Context, p installation.Parts, at store.Key) (store.Key, error) {
+	hash, ok := tokenSpace.PartOf(at)
+	if !ok {
+		return at, nil
+	}
+	renewed, _, err := p.Hasher(tokenPurpose).Renew(ctx, hash)
+	if err != nil {
+		return at, fmt.Errorf("renew the hash of a tunnel's token: %w", err)
+	}
+	return tokenKey(renewed), nil
+}
+
 func (s *Service) renew(ctx context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 	for _, item := range items {
 		var r record

@@ -79,6 +79,9 @@ func Existing(ctx context.Context, client Mover, keyID string, table *store.Tabl
 		return Moved{}, ErrTurning
 	}
 	key, err := wrapper{client, keyID}.Unwrap(ctx, r.Wrapped)
+	if err != nil && r.Also != nil { // the installation goes over to this KMS key
+		key, err = wrapper{client, keyID}.Unwrap(ctx, r.Also)
+	}
 	return Moved{Number: max(1, r.Number), Lineage: r.Lineage, Key: key}, err
 }
 

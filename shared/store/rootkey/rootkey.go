@@ -65,6 +65,17 @@ func InFile(path string, table *store.Table, now func() time.Time, settled func(
 	return &Source{Wrapped: seal.NewWrapped(files, keys, maxFileAge, now), keys: keys, files: files, settled: settled}
 }
 
+// Existing gives the root keys that there are, two while they are rotated, and never makes one: it answers ErrNone where there is none.
+func (s *Source) Existing(ctx context.Context) (*seal.Ring, error) {
+	switch _, there, err := s.keys.record(ctx); {
+	case err != nil:
+		return nil, fmt.Errorf("read the root key's record: %w", err)
+	case !there && s.keys.first == nil:
+		return nil, ErrNone
+	}
+	return s.Ring(ctx)
+}
+
 // wrapper is a seal.Wrapper over KMS.
 type wrapper struct {
 	client Client
