@@ -60,6 +60,29 @@ type unsteady struct {
 	*memory.Backend
 	chance *rand.Rand // nil for never
 	reads  atomic.Int64
+	// odd has pages that DynamoDB may answer: empty ones with others behind them, small ones, and items of the page before.
+	odd bool
+	n   int
+}
+
+func (u *unsteady) Page(ctx context.Context, behind store.Key, limit int) ([]store.Item, store.Key, error) {
+	if !u.odd {
+		return u.Backend.Page(ctx, behind, limit)
+	}
+	const kinds = 4
+	switch u.n++; u.n % kinds {
+	case 0:
+		if behind != (store.Key{}) {
+			return nil, behind, nil // none, and more behind it
+		}
+	case 1:
+		limit = 1
+	case 2:
+		items, last, err := u.Backend.Page(ctx, behind, limit)
+		again, _, _ := u.Backend.Page(ctx, store.Key{}, 3)
+		return append(items, again...), last, err
+	}
+	return u.Backend.Page(ctx, behind, min(limit, 7))
 }
 
 var errKilled = errors.New("the process was killed")

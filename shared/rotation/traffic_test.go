@@ -2,6 +2,7 @@ package rotation_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,4 +103,25 @@ func TestAllRequestsAboutKeysAreAnsweredWhileRotated(t *testing.T) {
 	if _, _, _, err := keys.Open(w.process()).ListKeys(w.request(), at("bucket"), store.Page{Limit: 5}, keys.Visible); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRotationReadsWhateverPagesThereAre: empty ones that are not the end, of one item, and with items that were on the page before. What
+// is left of the old root key at the end is nothing.
+func TestRotationReadsWhateverPagesThereAre(t *testing.T) {
+	w := newWorld(t)
+	k := w.filled(60)
+	w.backend.odd = true
+	before := sealedIn(w)
+	w.rotated(nil)
+	for value, where := range sealedIn(w) {
+		if before[value] != "" {
+			t.Errorf("%s is sealed as it was", where)
+		}
+	}
+	for key := range w.items.Items() {
+		if hash, ok := strings.CutPrefix(key.PK, "key-hash#"); ok && !strings.HasPrefix(hash, "2.") {
+			t.Errorf("a key is known by %s", hash)
+		}
+	}
+	w.holds(w.process(), k, usual, "after")
 }

@@ -20,6 +20,10 @@ var errGoingOver = fault.New(fault.Conflict, "The installation is going over to 
 // WrapAlso has a second KMS key wrap the root key beside the first. It may be repeated. Conflict is the fault where
 // a rotation goes on, or another second key is there.
 func WrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table) error {
+	return table.Again(ctx, func(ctx context.Context) error { return wrapAlso(apart(ctx), client, keyID, toID, table) })
+}
+
+func wrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table) error {
 	r, err := wrapping(ctx, table)
 	if err != nil {
 		return err
@@ -44,6 +48,10 @@ func WrapAlso(ctx context.Context, client Mover, keyID, toID string, table *stor
 // WrapOnly leaves the root key wrapped by the second KMS key alone. It may be repeated. Processes that run with the first
 // one know no root key from their next look on, within an hour: deploy them with the second one before.
 func WrapOnly(ctx context.Context, client Mover, toID string, table *store.Table) error {
+	return table.Again(ctx, func(ctx context.Context) error { return wrapOnly(apart(ctx), client, toID, table) })
+}
+
+func wrapOnly(ctx context.Context, client Mover, toID string, table *store.Table) error {
 	r, err := wrapping(ctx, table)
 	if err != nil {
 		return err
