@@ -324,7 +324,7 @@ operations: ## list the durable operations of an installation that have not ende
 
 rotate-root-key: ## replace the root key of an installation, which takes a day and more, or tell how far that is: [STATUS=true] [STAGE=dev]
 	$(call asks_aws,go run ./local rotate-root-key)
-	@{ failed=$$(printf '{"do":"%s"}' "$(if $(filter true,$(STATUS)),root-key,rotate-root-key)" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
+	@{ by=$$(aws sts get-caller-identity --query Arn --output text) && failed=$$(printf '{"do":"%s","by":"%s"}' "$(if $(filter true,$(STATUS)),root-key,rotate-root-key)" "$$by" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]

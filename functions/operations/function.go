@@ -73,7 +73,7 @@ func Open(p installation.Parts) (any, error) {
 // Rotation rotates the root key.
 type Rotation interface {
 	// Start begins a rotation.
-	Start(ctx context.Context) (rotation.Status, error)
+	Start(ctx context.Context, by string) (rotation.Status, error)
 	// Status says how far one is.
 	Status(ctx context.Context) (rotation.Status, error)
 }
@@ -105,6 +105,8 @@ type event struct {
 	// an older format than this release writes; rotate-root-key, or root-key, how far that is.
 	Do string `json:"do"`
 	ID string `json:"id"`
+	// By is who wants it, as they say.
+	By string `json:"by"`
 }
 
 // listed is the answer to who invokes the function.
@@ -144,7 +146,7 @@ func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, rebui
 			}
 			return summaries(e.List(ctx))
 		case in.Do == "rotate-root-key":
-			return told(keys.Start(ctx))
+			return told(keys.Start(ctx, in.By))
 		case in.Do == "root-key":
 			return told(keys.Status(ctx))
 		}

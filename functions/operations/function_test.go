@@ -69,9 +69,13 @@ func (e *engine) Sweep(context.Context) error {
 }
 
 // rotating answers as a rotation does, or as one that goes on.
-type rotating struct{ refused error }
+type rotating struct {
+	refused error
+	by      string
+}
 
-func (r *rotating) Start(context.Context) (rotation.Status, error) {
+func (r *rotating) Start(_ context.Context, by string) (rotation.Status, error) {
+	r.by = by
 	return rotation.Status{Number: 1, Other: 2, Stage: "announce"}, r.refused
 }
 
@@ -86,8 +90,11 @@ func TestWhoInvokesItRotatesTheRootKey(t *testing.T) {
 	if answer, _, err := call(t, &engine{}, []byte(`{"do":"root-key"}`)); err != nil || answer != `{"rootKey":2}` {
 		t.Errorf("its status is %s, %v", answer, err)
 	}
-	goesOn := &rotating{fault.New(fault.Conflict, "One goes on.").Because(errors.New("the cause"))}
-	_, err := operations.Handler(&engine{}, goesOn, nil, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key"}`))
+	goesOn := &rotating{refused: fault.New(fault.Conflict, "One goes on.").Because(errors.New("the cause"))}
+	_, err := operations.Handler(&engine{}, goesOn, nil, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key","by":"arn:aws:iam::0:user/auditor"}`))
+	if goesOn.by != "arn:aws:iam::0:user/auditor" {
+		t.Errorf("who asks for it is %q", goesOn.by)
+	}
 	if err == nil || err.Error() != "One goes on." {
 		t.Errorf("a refusal is %v", err)
 	}

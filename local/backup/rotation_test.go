@@ -25,9 +25,9 @@ func TestBackupOfARotationHasBothKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin, err := source.Begin(t.Context(), "op")
+	begin, err := source.Begin(t.Context(), "op", "auditor")
 	if err == nil {
-		err = i.table.Commit(t.Context(), begin)
+		err = i.table.Commit(t.Context(), begin...)
 	}
 	var writes []store.Write
 	if err == nil {

@@ -1,10 +1,12 @@
 package product
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -32,7 +34,7 @@ The first start of the product after it, or the product that runs, does the work
 				return errors.New("the table is elsewhere: rotate where its root key is, and see docs/aws.md for an installation in AWS")
 			}
 			s := durable.Rotation(d.parts())
-			do := s.Start
+			do := func(ctx context.Context) (rotation.Status, error) { return s.Start(ctx, operator()) }
 			if status {
 				do = s.Status
 			}
@@ -59,6 +61,34 @@ func printRotation(out io.Writer, s rotation.Status) {
 	default:
 		say("A rotation of the root key is under way since %s: root key %d writes, and %d is read too.", moment(s.BeganOn), s.Number, s.Other)
 		say("Stage: %s, which goes on at %s. %s", s.Stage, moment(s.Next), s.Message)
+	}
+	printHistory(say, s.History)
+}
+
+// operator is who has a command done, as the history of the root key names them.
+func operator() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}
+
+// printHistory says for people what became of the root key, the newest first.
+func printHistory(say func(format string, args ...any), history []rootkey.Event) {
+	for _, e := range history {
+		switch e.Kind {
+		case rootkey.Rotated:
+			say("%s  rotated to root key %d (%s, from %s) by %s: new one writes %s, old one taken away %s, ended %s; %d records, %d objects, %d unreadable",
+				moment(&e.BeganOn), e.Number, e.To, e.From, e.By, moment(e.SwitchedOn), moment(e.RetiredOn), moment(e.EndedOn), e.Renewed, e.Objects, e.Unreadable)
+		case rootkey.Wrapped:
+			say("%s  the KMS key %s wraps root key %d beside %s, by %s", moment(&e.BeganOn), e.To, e.Number, e.From, e.By)
+		default:
+			say("%s  the KMS key %s alone wraps root key %d, by %s", moment(&e.BeganOn), e.To, e.Number, e.By)
+		}
 	}
 }
 
@@ -98,12 +128,13 @@ functions with the new one. Then --finish leaves the new one alone. Give the key
 			if err := errors.Join(rootkey.OfRegion(of.kmsKey, sdk.Region), rootkey.OfRegion(to, sdk.Region)); err != nil {
 				return err
 			}
+			by := rootkey.Asked{By: operator(), On: time.Now()}
 			client, said := kms.NewFromConfig(sdk), "Both KMS keys unwrap the root key. Deploy with %s, and then finish with --finish.\n"
 			if finish {
 				said = "The KMS key %s alone unwraps the root key.\n"
-				err = rootkey.WrapOnly(cmd.Context(), client, to, p.table)
+				err = rootkey.WrapOnly(cmd.Context(), client, to, p.table, by)
 			} else {
-				err = rootkey.WrapAlso(cmd.Context(), client, of.kmsKey, to, p.table)
+				err = rootkey.WrapAlso(cmd.Context(), client, of.kmsKey, to, p.table, by)
 			}
 			if err != nil {
 				return plain(err)

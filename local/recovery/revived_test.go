@@ -54,7 +54,7 @@ func rotated(t *testing.T, b *memory.Backend, of *rootkeytest.KMS, until string)
 	t.Helper()
 	now := time.Now()
 	parts := func() installation.Parts { return partsOver(t, b, of, func() time.Time { return now }) }
-	its, err := durable.Rotation(parts()).Start(t.Context())
+	its, err := durable.Rotation(parts()).Start(t.Context(), "auditor")
 	for n := 0; err == nil && its.EndedOn == nil && (until == "" || its.Stage != until); n++ {
 		if n > 100 {
 			t.Fatalf("it does not come to %q: %+v", until, its)

@@ -197,7 +197,7 @@ func (b *bench) rotate(ctx context.Context) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := rotation.Start(ctx); err != nil {
+	if _, err := rotation.Start(ctx, "the benchmark"); err != nil {
 		return 0, err
 	}
 	for {

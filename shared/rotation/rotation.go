@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,10 +58,10 @@ type Keys interface {
 	MaxAge() time.Duration
 	Forget()
 	Status(ctx context.Context) (rootkey.Status, error)
-	Begin(ctx context.Context, operation string) (store.Write, error)
+	Begin(ctx context.Context, operation, by string) ([]store.Write, error)
 	Switch(ctx context.Context, operation string) ([]store.Write, error)
 	Retire(ctx context.Context, operation string) ([]store.Write, error)
-	Settle(ctx context.Context, operation string) ([]store.Write, error)
+	Settle(ctx context.Context, operation string, of rootkey.Counts) ([]store.Write, error)
 }
 
 var _ Keys = (*rootkey.Source)(nil)
@@ -90,8 +91,8 @@ func (s *Service) Kept() []Kept { return s.kept }
 
 var errNotHere = fault.New(fault.Conflict, "The root key of this installation is not kept where it could be rotated. Ask for it where the installation is operated.")
 
-// Start begins a rotation. Conflict is the fault where one goes on.
-func (s *Service) Start(ctx context.Context) (Status, error) {
+// Start begins a rotation, and its entry in the history: by is who asks for it, "" for nobody knows. Conflict is the fault where one goes on.
+func (s *Service) Start(ctx context.Context, by string) (Status, error) {
 	if s.keys == nil {
 		return Status{}, errNotHere
 	}
@@ -102,11 +103,11 @@ func (s *Service) Start(ctx context.Context) (Status, error) {
 			return err
 		}
 		id := Kind + "-" + strconv.Itoa(max(1, its.Number)+1)
-		begin, err := s.keys.Begin(ctx, id)
+		begin, err := s.keys.Begin(ctx, id, by)
 		if err != nil {
 			return err
 		}
-		return s.parts.Table.Commit(ctx, begin, operation.Begin(operation.Start{ID: id, Kind: Kind, Subject: "the root key"}, s.parts.Now()))
+		return s.parts.Table.Commit(ctx, append(begin, operation.Begin(operation.Start{ID: id, Kind: Kind, Subject: "the root key"}, s.parts.Now()))...)
 	})
 	if err != nil {
 		return Status{}, err
@@ -128,6 +129,8 @@ type Status struct {
 	Stage   string     `json:"stage,omitempty"`
 	Message string     `json:"message,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
+	// History is what became of the root key so far, the newest first.
+	History []rootkey.Event `json:"history,omitempty"`
 }
 
 // Status reads how far a rotation is.
@@ -140,6 +143,9 @@ func (s *Service) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	out := Status{Number: its.Number, Other: its.Other, Operation: its.Operation, EndedOn: its.EndedOn}
+	if out.History, err = rootkey.History(ctx, s.parts.Table); err != nil {
+		return Status{}, err
+	}
 	if its.Operation == "" {
 		return out, nil
 	}
@@ -181,11 +187,27 @@ func (s *Service) Definitions() []operation.Definition {
 // heard is after how long no process is left that goes by what was before.
 func (s *Service) heard() time.Duration { return s.keys.MaxAge() + atWork }
 
+// tell logs how far a rotation is, for the operator: of which root keys, and who has asked for it.
+func (s *Service) tell(ctx context.Context, what string, step operation.Step, more ...any) error {
+	all, err := rootkey.History(ctx, s.parts.Table)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(e rootkey.Event) bool { return e.Kind == rootkey.Rotated })
+	if i >= 0 {
+		more = append(more, "from", all[i].From, "to", all[i].To, "rootKey", all[i].Number, "by", all[i].By)
+	}
+	s.parts.Log.InfoContext(ctx, "a rotation of the root key", append(more, "stage", what, "operation", step.ID)...)
+	return nil
+}
+
 func (s *Service) announce(ctx context.Context, step operation.Step) (operation.Result, error) {
 	if s.keys == nil {
 		return operation.Result{}, errNotHere
 	}
-	s.parts.Log.InfoContext(ctx, "a rotation of the root key has begun", "operation", step.ID)
+	if err := s.tell(ctx, "begins", step); err != nil {
+		return operation.Result{}, err
+	}
 	return operation.Result{After: s.heard(), Message: "Every process learns of the new root key."}, nil
 }
 
@@ -194,6 +216,9 @@ func (s *Service) change(ctx context.Context, step operation.Step) (operation.Re
 		return operation.Result{}, errNotHere
 	}
 	writes, err := s.keys.Switch(ctx, step.ID)
+	if err == nil {
+		err = s.tell(ctx, "the new root key writes", step)
+	}
 	return operation.Result{Writes: writes, After: s.heard(), Message: "Every process begins to write with the new root key."}, err
 }
 
@@ -210,6 +235,9 @@ func (s *Service) retire(ctx context.Context, step operation.Step) (operation.Re
 		return operation.Result{}, errNotHere
 	}
 	writes, err := s.keys.Retire(ctx, step.ID)
+	if err == nil {
+		err = s.tell(ctx, "the old root key is taken away", step)
+	}
 	return operation.Result{Writes: writes, After: s.heard()}, err
 }
 
@@ -221,9 +249,10 @@ func (s *Service) settle(ctx context.Context, step operation.Step) (operation.Re
 	if err := step.Data(&p); err != nil {
 		return operation.Result{}, err
 	}
-	writes, err := s.keys.Settle(ctx, step.ID)
+	of := rootkey.Counts{Renewed: p.Renewed, Objects: p.Objects, Unreadable: p.Unreadable + p.UnreadableObjects}
+	writes, err := s.keys.Settle(ctx, step.ID, of)
 	if err == nil {
-		s.parts.Log.InfoContext(ctx, "a rotation of the root key has ended", "operation", step.ID, "renewed", p.Renewed, "objects", p.Objects, "unreadable", p.Unreadable)
+		err = s.tell(ctx, "has ended", step, "renewed", of.Renewed, "objects", of.Objects, "unreadable", of.Unreadable)
 	}
 	return operation.Result{Writes: writes, Message: p.String()}, err
 }

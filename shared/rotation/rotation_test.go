@@ -229,7 +229,7 @@ func (w *world) status() rotation.Status {
 func (w *world) rotated(during func(rotation.Status)) {
 	w.Helper()
 	number := w.status().Number
-	must(durable.Rotation(w.process()).Start(w.Context()))(w)
+	must(durable.Rotation(w.process()).Start(w.Context(), "auditor"))(w)
 	for turns := 0; ; turns++ {
 		its := w.status()
 		if during != nil {
@@ -360,10 +360,10 @@ func sealedIn(w *world) map[string]string {
 func TestRotationIsBegunOnce(t *testing.T) {
 	w := newWorld(t)
 	s := durable.Rotation(w.process())
-	must(s.Start(t.Context()))(t)
+	must(s.Start(t.Context(), "auditor"))(t)
 	before := w.items.Items()
 	for range 2 {
-		_, err := durable.Rotation(w.process()).Start(t.Context())
+		_, err := durable.Rotation(w.process()).Start(t.Context(), "auditor")
 		f, ok := errors.AsType[*fault.Fault](err)
 		if !ok || f.Kind != fault.Conflict || !strings.Contains(f.Public, "under way since "+storetest.Epoch.Format(time.RFC3339)) || strings.Contains(f.Public, "\n") {
 			t.Errorf("a second one is answered with %v", err)
@@ -372,7 +372,7 @@ func TestRotationIsBegunOnce(t *testing.T) {
 	if after := w.items.Items(); len(after) != len(before) || !store.EqualItems(after[store.Space("root-key").Key()], before[store.Space("root-key").Key()]) {
 		t.Error("it has changed something")
 	}
-	if _, err := durable.Rotation(installation.Parts{Table: w.process().Table, Now: time.Now}).Start(t.Context()); !fault.Is(err, fault.Conflict) {
+	if _, err := durable.Rotation(installation.Parts{Table: w.process().Table, Now: time.Now}).Start(t.Context(), "auditor"); !fault.Is(err, fault.Conflict) {
 		t.Errorf("where there is no such root key it is answered with %v", err)
 	}
 }

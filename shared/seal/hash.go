@@ -208,7 +208,10 @@ func (l *link) hash(text string) string {
 	return base64.RawURLEncoding.EncodeToString(state.Sum(sum[:0]))
 }
 
+// checked is what Check and Root.Fingerprint hash.
+const checked = "the key of this data"
+
 // Check is a text that tells the source's root key from others and gives nothing of it away.
 func Check(ctx context.Context, source KeySource) (string, error) {
-	return NewHasher(source, checkPurpose).Hash(ctx, "the key of this data")
+	return NewHasher(source, checkPurpose).Hash(ctx, checked)
 }

@@ -83,6 +83,16 @@ func (r Root) Descends(earlier Root) (bool, error) {
 	return true, nil
 }
 
+// Fingerprint tells a root key from others for who reads it, and gives nothing of it away.
+func (r Root) Fingerprint() (string, error) {
+	key, err := subkey(r.Key, hashing+checkPurpose)
+	if err != nil {
+		return "", err
+	}
+	const characters = 16
+	return newLink(r.Number, key).hash(checked)[:characters], nil
+}
+
 // Turning reports whether there are two root keys.
 func (r *Ring) Turning() bool { return len(r.roots) > 1 }
 

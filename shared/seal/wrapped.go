@@ -122,26 +122,27 @@ func (w *Wrapped) Forget() {
 }
 
 // Successor makes the root key that follows the one that writes, with its lineage. It is
-// stored nowhere yet; a key that cannot be unwrapped again is an error.
-func (w *Wrapped) Successor(ctx context.Context) (StoredRoot, error) {
+// stored nowhere yet; a key that cannot be unwrapped again is an error. its and before are both without their wrapping.
+func (w *Wrapped) Successor(ctx context.Context) (next StoredRoot, its, before Root, err error) {
 	r, err := w.Ring(ctx)
 	if err != nil {
-		return StoredRoot{}, err
+		return next, its, before, err
 	}
-	before := r.Writing()
-	next := StoredRoot{Number: before.Number + 1}
+	before = r.Writing()
+	next.Number = before.Number + 1
 	if next.Wrapped, err = w.wrapper.Generate(ctx); err != nil {
-		return StoredRoot{}, fmt.Errorf("make a root key: %w", err)
+		return next, its, before, fmt.Errorf("make a root key: %w", err)
 	}
 	key, err := w.wrapper.Unwrap(ctx, next.Wrapped)
 	if err != nil {
-		return StoredRoot{}, fmt.Errorf("unwrap the new root key: %w", err)
+		return next, its, before, fmt.Errorf("unwrap the new root key: %w", err)
 	}
 	if bytes.Equal(key, before.Key) {
-		return StoredRoot{}, errors.New("seal: the new root key is the old one")
+		return next, its, before, errors.New("seal: the new root key is the old one")
 	}
-	next.Lineage, err = before.Bequeath(Root{Number: next.Number, Key: key})
-	return next, err
+	its = Root{Number: next.Number, Key: key}
+	next.Lineage, err = before.Bequeath(its)
+	return next, its, before, err
 }
 
 // Bequeath gives the lineage that heir, which has none yet, has after r, sealed under heir.

@@ -122,11 +122,11 @@ func Adopt(ctx context.Context, client Mover, keyID string, table *store.Table, 
 	if err != nil {
 		return w, false, err
 	}
-	record := root.record(wrapped, now)
+	record := root.record(wrapped, now).kept()
 	if !there {
 		return store.Create(space.Key(), record), false, nil
 	}
-	return store.Put(space.Key(), record).If(store.Equal(store.At("wrapped"), r.Wrapped)), true, nil
+	return r.asRead(store.Put(space.Key(), record)), true, nil
 }
 
 // AdoptInFile is Adopt for a root key that lies in a file: the writes by which the table has what of it the file has not,
@@ -139,7 +139,7 @@ func AdoptInFile(ctx context.Context, path string, root Moved, now func() time.T
 	if err != nil {
 		return nil, err
 	}
-	return []store.Write{store.Put(space.Key(), root.record([]byte(check), now))}, nil
+	return []store.Write{store.Put(space.Key(), root.record([]byte(check), now).kept())}, nil
 }
 
 // wrap has a KMS key wrap a root key. One that cannot be unwrapped must not be stored: all that it sealed would be lost.

@@ -126,8 +126,10 @@ var _ seal.KeyStore = keyStore{}
 type rootKeyRecord struct {
 	store.Rest
 
-	// Wrapped is the root key that writes.
+	// Wrapped is the root key that writes. In the table a later one than the first is in another place, where releases that know one
+	// root key do not find it: they fail, in place of refusing every key and of keeping what no other process finds.
 	Wrapped   []byte    `dynamodbav:"wrapped"`
+	Later     []byte    `dynamodbav:"wrappedLater,omitempty"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 	// Also is the same key wrapped by another KMS key, while the installation goes over to that one.
 	Also []byte `dynamodbav:"also,omitempty"`
@@ -183,9 +185,28 @@ func lasting(ctx context.Context) context.Context {
 	return dryrun.Outside(ctx, "the root key is the installation's, and of no change")
 }
 
+// kept is the record as the table has it.
+func (r rootKeyRecord) kept() rootKeyRecord {
+	if r.Number > 1 {
+		r.Wrapped, r.Later = nil, r.Wrapped
+	}
+	return r
+}
+
+// asRead is the condition that the table has the root key that was read.
+func (r rootKeyRecord) asRead(w store.Write) store.Write {
+	if r.Number > 1 {
+		return w.If(store.Equal(store.At("wrappedLater"), r.Wrapped))
+	}
+	return w.If(store.Equal(store.At("wrapped"), r.Wrapped))
+}
+
 // record reads the record, and whether there is one.
 func (s keyStore) record(ctx context.Context) (r rootKeyRecord, there bool, err error) {
 	err = s.table.Get(apart(ctx), space.Key(), &r)
+	if r.Later != nil {
+		r.Wrapped, r.Later = r.Later, nil
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return r, false, nil
 	}

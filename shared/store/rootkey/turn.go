@@ -46,49 +46,61 @@ func (r rootKeyRecord) status() Status {
 }
 
 // Begin makes the root key that follows, and gives the write after which every process learns of it and still writes with
-// the one that is. Conflict is the fault where a rotation goes on.
-func (s *Source) Begin(ctx context.Context, operation string) (store.Write, error) {
+// the one that is, with its entry in the history: by is who has asked for it. Conflict is the fault where a rotation goes on.
+func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write, error) {
 	if _, err := s.Ring(ctx); err != nil { // which makes the first, where there is none
-		return store.Write{}, err
+		return nil, err
 	}
 	r, there, err := s.keys.record(ctx)
 	if err != nil {
-		return store.Write{}, fmt.Errorf("read the root key's record: %w", err)
+		return nil, fmt.Errorf("read the root key's record: %w", err)
 	}
 	if its := r.status(); its.Rotating() {
-		return store.Write{}, fault.New(fault.Conflict, "A rotation of the root key is under way since %s (%s), and nothing was changed. Its status says how far it is; begin another one when it has ended.",
+		return nil, fault.New(fault.Conflict, "A rotation of the root key is under way since %s (%s), and nothing was changed. Its status says how far it is; begin another one when it has ended.",
 			its.BeganOn.UTC().Format(time.RFC3339), its.Operation)
 	}
 	if r.Also != nil {
-		return store.Write{}, errGoingOver
+		return nil, errGoingOver
 	}
 	s.Forget() // the successor is that of the root key that is in the table now
-	next, err := s.Successor(ctx)
+	next, its, before, err := s.Successor(ctx)
 	if err != nil {
-		return store.Write{}, err
+		return nil, err
 	}
 	now := store.Instant(s.keys.now())
+	e := Event{Kind: Rotated, By: asked(by), Number: next.Number, BeganOn: now}
+	if e.From, err = before.Fingerprint(); err == nil {
+		e.To, err = its.Fingerprint()
+	}
+	if err != nil {
+		return nil, err
+	}
 	after := r
 	if !there {
 		if after.Wrapped, err = s.keys.first(ctx); err != nil {
-			return store.Write{}, err
+			return nil, err
 		}
 		after.CreatedOn = now
 	}
 	after.Other = &otherRecord{Wrapped: next.Wrapped, CreatedOn: now, Number: next.Number, Lineage: next.Lineage}
 	after.Rotation = &rotationRecord{Operation: operation, BeganOn: now}
-	return r.becomes(after, there), nil
+	return []store.Write{r.becomes(after, there), store.Create(e.at(operation), e)}, nil
+}
+
+// entry is the write of what has become of the rotation that goes on, in the history.
+func (r rootKeyRecord) entry(changes ...store.Change) store.Write {
+	return store.Upsert(Event{BeganOn: r.Rotation.BeganOn}.at(r.Rotation.Operation), changes...)
 }
 
 // becomes is the write of a changed record, which holds for what was read.
 func (r rootKeyRecord) becomes(after rootKeyRecord, there bool) store.Write {
 	after.Turns = r.Turns + 1
-	w := store.Put(space.Key(), after).Else(store.ErrStale)
+	w := store.Put(space.Key(), after.kept()).Else(store.ErrStale)
 	switch {
 	case !there:
 		return w.If(store.Absent())
 	case r.Turns == 0:
-		return w.If(store.Lacks(store.At("turns"))).If(store.Equal(store.At("wrapped"), r.Wrapped))
+		return r.asRead(w.If(store.Lacks(store.At("turns"))))
 	}
 	return w.If(store.Equal(store.At("turns"), r.Turns))
 }
@@ -119,7 +131,7 @@ func (s *Source) Switch(ctx context.Context, operation string) ([]store.Write, e
 	after := r
 	after.Wrapped, after.CreatedOn, after.Number, after.Lineage = o.Wrapped, o.CreatedOn, o.Number, o.Lineage
 	after.Other = &otherRecord{Wrapped: r.Wrapped, CreatedOn: r.CreatedOn, Number: max(1, r.Number), Lineage: r.Lineage}
-	return []store.Write{r.becomes(after, true)}, nil
+	return []store.Write{r.becomes(after, true), r.entry(store.Set(store.At("switchedOn"), store.Instant(s.keys.now())))}, nil
 }
 
 // Retire gives the writes after which the old root key is known to no process, as soon as it learns of it: none where that
@@ -134,11 +146,11 @@ func (s *Source) Retire(ctx context.Context, operation string) ([]store.Write, e
 	}
 	after := r
 	after.Other = nil
-	return []store.Write{r.becomes(after, true)}, nil
+	return []store.Write{r.becomes(after, true), r.entry(store.Set(store.At("retiredOn"), store.Instant(s.keys.now())))}, nil
 }
 
-// Settle puts the key file in its place, where there is one, and gives the write by which the rotation has ended.
-func (s *Source) Settle(ctx context.Context, operation string) ([]store.Write, error) {
+// Settle puts the key file in its place, where there is one, and gives the writes by which the rotation has ended, having renewed so much.
+func (s *Source) Settle(ctx context.Context, operation string, of Counts) ([]store.Write, error) {
 	r, err := s.of(ctx, operation)
 	switch {
 	case err != nil:
@@ -159,5 +171,6 @@ func (s *Source) Settle(ctx context.Context, operation string) ([]store.Write, e
 	after, rotation := r, *r.Rotation
 	rotation.EndedOn = new(store.Instant(s.keys.now()))
 	after.Rotation = &rotation
-	return []store.Write{r.becomes(after, true)}, nil
+	return []store.Write{r.becomes(after, true), r.entry(store.Set(store.At("endedOn"), *rotation.EndedOn), store.Set(store.At("renewed"), of.Renewed),
+		store.Set(store.At("objects"), of.Objects), store.Set(store.At("unreadable"), of.Unreadable))}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
@@ -18,12 +19,24 @@ import (
 var errGoingOver = fault.New(fault.Conflict, "The installation is going over to another KMS key, and nothing was changed. Finish that first (rewrap-root-key --finish), then rotate.")
 
 // WrapAlso has a second KMS key wrap the root key beside the first. It may be repeated. Conflict is the fault where
-// a rotation goes on, or another second key is there.
-func WrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table) error {
-	return table.Again(ctx, func(ctx context.Context) error { return wrapAlso(apart(ctx), client, keyID, toID, table) })
+// a rotation goes on, or another second key is there. The history says who asked for it, and when.
+func WrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table, by Asked) error {
+	return table.Again(ctx, func(ctx context.Context) error { return wrapAlso(apart(ctx), client, keyID, toID, table, by) })
 }
 
-func wrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table) error {
+// Asked is who has something done to the root key, and when.
+type Asked struct {
+	By string
+	On time.Time
+}
+
+// event is what the history has of it.
+func (a Asked) event(kind string, number int, from, to string) store.Write {
+	e := Event{Kind: kind, By: asked(a.By), Number: max(1, number), From: from, To: to, BeganOn: store.Instant(a.On)}
+	return store.Put(e.at(kind), e)
+}
+
+func wrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table, by Asked) error {
 	r, err := wrapping(ctx, table)
 	if err != nil {
 		return err
@@ -42,16 +55,16 @@ func wrapAlso(ctx context.Context, client Mover, keyID, toID string, table *stor
 	if after.Also, err = wrap(ctx, client, toID, key); err != nil {
 		return err
 	}
-	return table.Commit(ctx, r.becomes(after, true))
+	return table.Commit(ctx, r.becomes(after, true), by.event(Wrapped, r.Number, keyID, toID))
 }
 
 // WrapOnly leaves the root key wrapped by the second KMS key alone. It may be repeated. Processes that run with the first
 // one know no root key from their next look on, within an hour: deploy them with the second one before.
-func WrapOnly(ctx context.Context, client Mover, toID string, table *store.Table) error {
-	return table.Again(ctx, func(ctx context.Context) error { return wrapOnly(apart(ctx), client, toID, table) })
+func WrapOnly(ctx context.Context, client Mover, toID string, table *store.Table, by Asked) error {
+	return table.Again(ctx, func(ctx context.Context) error { return wrapOnly(apart(ctx), client, toID, table, by) })
 }
 
-func wrapOnly(ctx context.Context, client Mover, toID string, table *store.Table) error {
+func wrapOnly(ctx context.Context, client Mover, toID string, table *store.Table, by Asked) error {
 	r, err := wrapping(ctx, table)
 	if err != nil {
 		return err
@@ -68,7 +81,7 @@ func wrapOnly(ctx context.Context, client Mover, toID string, table *store.Table
 	}
 	after := r
 	after.Wrapped, after.Also = r.Also, nil
-	return table.Commit(ctx, r.becomes(after, true))
+	return table.Commit(ctx, r.becomes(after, true), by.event(Unwrapped, r.Number, "", toID))
 }
 
 // wrapping reads the record of an installation whose root key is not rotated.

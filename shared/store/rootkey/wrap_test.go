@@ -18,6 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
+func asked() rootkey.Asked { return rootkey.Asked{By: "auditor", On: time.Now()} }
+
 // opens reports whether a process that has just started with a KMS key comes to the root key.
 func opens(t *testing.T, k *rootkeytest.KMS, id string, table *store.Table, root []byte) bool {
 	t.Helper()
@@ -32,18 +34,18 @@ func opens(t *testing.T, k *rootkeytest.KMS, id string, table *store.Table, root
 // stays what it is, and after them the new one alone does.
 func TestInstallationGoesOverToAnotherKMSKey(t *testing.T) {
 	k, table := rootkeytest.New("old", "new", "third"), storetest.New(t)
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table); !errors.Is(err, rootkey.ErrNone) {
+	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, asked()); !errors.Is(err, rootkey.ErrNone) {
 		t.Errorf("a table without a root key is answered %v", err)
 	}
 	root, err := rootkey.New(k, "old", table, time.Now).Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "new", table); err == nil || !strings.Contains(err.Error(), "nothing was changed: begin with rewrap-root-key") {
+	if err := rootkey.WrapOnly(t.Context(), k, "new", table, asked()); err == nil || !strings.Contains(err.Error(), "nothing was changed: begin with rewrap-root-key") {
 		t.Errorf("a finish of nothing is answered %v", err)
 	}
 	for range 2 {
-		if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table); err != nil {
+		if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, asked()); err != nil {
 			t.Fatal(err)
 		}
 		if !opens(t, k, "old", table, root) || !opens(t, k, "new", table, root) || opens(t, k, "third", table, root) {
@@ -53,27 +55,31 @@ func TestInstallationGoesOverToAnotherKMSKey(t *testing.T) {
 	if got, err := rootkey.Existing(t.Context(), k, "new", table); err != nil || !bytes.Equal(got.Key, root) {
 		t.Errorf("an export by the new one is answered %v", err)
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "third", table); !fault.Is(err, fault.Conflict) {
+	if err := rootkey.WrapAlso(t.Context(), k, "old", "third", table, asked()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a third one is answered %v", err)
 	}
-	if _, err := rootkey.New(k, "old", table, time.Now).Begin(t.Context(), "op"); !fault.Is(err, fault.Conflict) {
+	if _, err := rootkey.New(k, "old", table, time.Now).Begin(t.Context(), "op", "auditor"); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a rotation meanwhile is answered %v", err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "third", table); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+	if err := rootkey.WrapOnly(t.Context(), k, "third", table, asked()); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("a finish with another one is answered %v", err)
 	}
 	for range 2 {
-		if err := rootkey.WrapOnly(t.Context(), k, "new", table); err != nil {
+		if err := rootkey.WrapOnly(t.Context(), k, "new", table, asked()); err != nil {
 			t.Fatal(err)
 		}
 		if opens(t, k, "old", table, root) || !opens(t, k, "new", table, root) {
 			t.Fatal("the new KMS key alone has to unwrap it")
 		}
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table); err == nil {
+	h, err := rootkey.History(t.Context(), table)
+	if err != nil || len(h) != 2 || h[0].Kind != rootkey.Unwrapped || h[0].To != "new" || h[1].Kind != rootkey.Wrapped || h[1].From != "old" || h[1].To != "new" || h[1].By != "auditor" || h[1].Number != 1 {
+		t.Errorf("the history is %+v, %v", h, err)
+	}
+	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, asked()); err == nil {
 		t.Error("the old one, which unwraps nothing, begins again")
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "new", "old", table); err != nil || !opens(t, k, "old", table, root) {
+	if err := rootkey.WrapAlso(t.Context(), k, "new", "old", table, asked()); err != nil || !opens(t, k, "old", table, root) {
 		t.Errorf("the way back is answered %v", err)
 	}
 }
@@ -88,11 +94,11 @@ func TestRootKeyThatAnotherKMSKeyDoesNotUnwrapStays(t *testing.T) {
 	k.Disable("disabled")
 	before := items.Items()[store.Space("root-key").Key()]
 	for _, to := range []string{"disabled", "arn:aws:kms:eu-west-1:000000000000:key/elsewhere"} {
-		if err := rootkey.WrapAlso(t.Context(), k, "old", to, table); err == nil {
+		if err := rootkey.WrapAlso(t.Context(), k, "old", to, table, asked()); err == nil {
 			t.Errorf("%s wraps it", to)
 		}
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "disabled", "old", table); err == nil || strings.Contains(err.Error(), "\n") {
+	if err := rootkey.WrapAlso(t.Context(), k, "disabled", "old", table, asked()); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a KMS key that unwraps nothing is answered %v", err)
 	}
 	if !store.EqualItems(before, items.Items()[store.Space("root-key").Key()]) {
@@ -133,8 +139,8 @@ func TestGoingOverSurvivesAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := []func() error{
-			func() error { return rootkey.WrapAlso(t.Context(), k, "old", "new", table) },
-			func() error { return rootkey.WrapOnly(t.Context(), k, "new", table) },
+			func() error { return rootkey.WrapAlso(t.Context(), k, "old", "new", table, asked()) },
+			func() error { return rootkey.WrapOnly(t.Context(), k, "new", table, asked()) },
 		}
 		for i, step := range steps {
 			if c.finish == (i == 1) {
@@ -168,15 +174,15 @@ func TestRotationAndAnotherKMSKeyDoNotMeet(t *testing.T) {
 		var all sync.WaitGroup
 		over, begun := make([]error, 2), make([]error, 2)
 		for i := range 2 {
-			all.Go(func() { over[i] = rootkey.WrapAlso(t.Context(), k, "old", "new", table) })
+			all.Go(func() { over[i] = rootkey.WrapAlso(t.Context(), k, "old", "new", table, asked()) })
 			all.Go(func() {
 				begun[i] = table.Again(t.Context(), func(ctx context.Context) error {
 					ctx = store.Undecided(ctx, "a test")
-					w, err := rootkey.New(k, "old", table, time.Now).Begin(ctx, fmt.Sprint("op-", i))
+					begin, err := rootkey.New(k, "old", table, time.Now).Begin(ctx, fmt.Sprint("op-", i), "auditor")
 					if err != nil {
 						return err
 					}
-					return table.Commit(ctx, w)
+					return table.Commit(ctx, begin...)
 				})
 			})
 		}
