@@ -55,7 +55,7 @@ type declared struct {
 func declaredFunctions(s Settings) []declared {
 	var out []declared
 	for _, g := range functions.Groups() {
-		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), timeout: requestTimeout, memory: s.MemoryMB, models: g.Models}
+		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), reach: g.Reached(), timeout: requestTimeout, memory: s.MemoryMB, models: g.Models}
 		if g.Computes {
 			d.memory = s.ComputeMemoryMB
 		}

@@ -100,8 +100,8 @@ func union(uses []api.Use) []grant {
 	})
 }
 
-// policy returns the statements of grants, one for each resource, and of the table one for each kind of call where it is
-// held to a reach.
+// policy returns the statements of grants, one for each resource, and of the table one for each kind of call, held to
+// a reach: nothing is granted all items that lists no space.
 func (d data) policy(grants []grant, reach store.Reach) []any {
 	var out []any
 	for i := 0; i < len(grants); {
@@ -110,7 +110,7 @@ func (d data) policy(grants []grant, reach store.Reach) []any {
 		for ; i < len(grants) && grants[i].on == on; i++ {
 			actions = append(actions, grants[i].action)
 		}
-		if on == theTable && len(reach.Reads)+len(reach.Writes) > 0 {
+		if on == theTable {
 			out = append(out, within(actions, reach, d.arn(on))...)
 			continue
 		}

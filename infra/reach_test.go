@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -20,67 +21,142 @@ func serves(t *testing.T) functions.Function {
 	return all[i]
 }
 
-// TestTheGatewaysRoleIsHeldToItsReach, that of the function and that of the tasks: every statement about items of the table has the
-// condition, and none has more than is declared.
-func TestTheGatewaysRoleIsHeldToItsReach(t *testing.T) {
-	a := synthesise(t, serving(nil))
-	reach := serves(t).Reach
-	held := 0
-	policies := map[string]resource{"GatewayPolicy": a.find("GatewayPolicy")}
-	for file, stack := range a.stacks {
-		if strings.Contains(file, "GatewayProcess") {
-			policies["TaskPolicy"] = stack.Resources["TaskPolicy"]
-		}
+// reaches are what each role is held to, by the policy's name: those of functions, and those of services by the stack's.
+func reaches(s Settings) map[string]store.Reach {
+	out := map[string]store.Reach{}
+	for _, f := range declaredFunctions(s) {
+		out[exported(f.name)+"Policy"] = f.reach
 	}
-	for id, p := range policies {
-		list, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
-		for _, s := range list {
-			if !slices.Contains(texts(get(s, "Resource")), "${Table.Arn}") {
+	for _, of := range functions.Services() {
+		out[of.Name+" TaskPolicy"] = of.Reach
+	}
+	return out
+}
+
+// TestEveryRoleIsHeldToItsReach, those of functions and those of tasks: every statement about items of the table has the
+// condition, with the patterns of what is declared and no others, and what reads all of the table is declared to.
+func TestEveryRoleIsHeldToItsReach(t *testing.T) {
+	a := synthesise(t, serving(nil))
+	declared := reaches(settingsFor(t, serving(nil)))
+	held := map[string]int{}
+	for file, stack := range a.stacks {
+		for id, p := range stack.Resources {
+			if p.Type != "AWS::IAM::Policy" {
 				continue
 			}
-			patterns := texts(get(s, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys"))
-			held++
-			want := reach.Reads
-			if slices.Contains(texts(get(s, "Action")), "dynamodb:PutItem") {
-				want = reach.Writes
-			}
-			if len(patterns) != 2*len(want) {
-				t.Errorf("%s holds %v to %q", id, get(s, "Action"), patterns)
-			}
-			for _, space := range want {
-				for _, pattern := range space.Leading() {
-					if !slices.Contains(patterns, pattern) {
-						t.Errorf("%s does not allow %s of %s", id, get(s, "Action"), pattern)
+			if id == "TaskPolicy" {
+				for _, of := range functions.Services() {
+					if strings.Contains(file, stackOf(of)) {
+						id = of.Name + " TaskPolicy"
 					}
 				}
 			}
+			list, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
+			for _, statement := range list {
+				if !slices.Contains(texts(get(statement, "Resource")), "${Table.Arn}") {
+					continue
+				}
+				reach, known := declared[id]
+				if !known {
+					t.Errorf("%s of %s may do something with items of the table, and no declaration is known of it", id, file)
+				}
+				held[id]++
+				heldTo(t, id, statement, reach)
+			}
 		}
 	}
-	if held != 4 { // what is read, and what is written, of both
-		t.Errorf("%d statements of the gateway's roles are held to spaces", held)
+	for id, reach := range declared {
+		if n := len(reach.Reads) + len(reach.Writes); (n > 0) != (held[id] > 0) {
+			t.Errorf("%s reaches %d spaces, and has %d statements about items", id, n, held[id])
+		}
 	}
-	for _, space := range reach.Writes {
+	for _, space := range serves(t).Reach.Writes {
 		if slices.Contains([]store.Space{"key-hash", "buckets", "consumers", "deployment", "account", "credential", "account-keys"}, space) {
 			t.Errorf("the gateway may write %s, which accounts have made", space)
 		}
 	}
 }
 
-// TestWhoIsHeldToSpacesScansNothing: IAM knows no partition of a Scan, and a condition on it would be true.
-func TestWhoIsHeldToSpacesScansNothing(t *testing.T) {
-	for _, use := range serves(t).Uses {
-		for _, g := range grantsOf(use) {
-			if g.on == theTable && !slices.Contains(append(slices.Clone(readActions), writeActions...), any(g.action)) {
-				t.Errorf("%q needs %s, of which IAM knows no partition", use, g.action)
+// stackOf is what the nested stack of a service has in its name.
+func stackOf(of functions.Service) string {
+	if of.Beside {
+		return exported(of.Name) + "Process"
+	}
+	return exported(of.Name)
+}
+
+// heldTo compares a statement about items with what is declared.
+func heldTo(t *testing.T, id string, statement any, reach store.Reach) {
+	t.Helper()
+	actions := texts(get(statement, "Action"))
+	if slices.Equal(actions, []string{"dynamodb:Scan"}) {
+		if !reach.Scans {
+			t.Errorf("%s may scan, and does not declare it", id)
+		}
+		return
+	}
+	spaces, kind := reach.Reads, readActions
+	if !slices.Contains(kind, any(actions[0])) {
+		spaces, kind = reach.Writes, writeActions
+	}
+	for _, a := range actions {
+		if !slices.Contains(kind, any(a)) {
+			t.Errorf("%s may %v, of which some read and some write, or IAM knows no partition", id, actions)
+		}
+	}
+	var want []string
+	for _, space := range spaces {
+		want = append(want, space.Leading()...)
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(texts(get(statement, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys")))); !slices.Equal(got, want) {
+		t.Errorf("%s may %v of %q, and reaches %q", id, actions, got, want)
+	}
+}
+
+// TestWhoScansDeclaresIt: IAM knows no partition of a Scan, so that a condition on it would be true, or nobody could.
+func TestWhoScansDeclaresIt(t *testing.T) {
+	for _, f := range declaredFunctions(settingsFor(t, serving(nil))) {
+		if scans := slices.Contains(f.uses, api.ScanTable); scans != f.reach.Scans {
+			t.Errorf("%s uses a scan: %v, and reaches all: %v", f.name, scans, f.reach.Scans)
+		}
+		for _, use := range f.uses {
+			for _, g := range grantsOf(use) {
+				if g.on == theTable && use != api.ScanTable && !slices.Contains(append(slices.Clone(readActions), writeActions...), any(g.action)) {
+					t.Errorf("%q needs %s, of which IAM knows no partition", use, g.action)
+				}
 			}
 		}
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a Scan is held to spaces")
+	for _, of := range functions.Services() {
+		if of.Reach.Scans {
+			t.Errorf("the service %s reads all of the table", of.Name)
 		}
-	}()
-	within([]any{"dynamodb:Scan"}, serves(t).Reach, "table")
+	}
+}
+
+// TestNothingIsGrantedAllItems: what a role would be held to is listed, or there is no template.
+func TestNothingIsGrantedAllItems(t *testing.T) {
+	some := store.Reach{Reads: []store.Space{"a"}, Writes: []store.Space{"a"}}
+	for name, test := range map[string]struct {
+		actions []any
+		reach   store.Reach
+	}{
+		"a read by who lists nothing":              {[]any{"dynamodb:GetItem"}, store.Reach{}},
+		"a write by who lists what it reads alone": {[]any{"dynamodb:PutItem"}, store.Reach{Reads: []store.Space{"a"}}},
+		"a scan that is not declared":              {[]any{"dynamodb:Scan"}, some},
+		"an action that nobody knows":              {[]any{"dynamodb:PartiQLSelect"}, some},
+		"one beside a scan":                        {[]any{"dynamodb:DeleteTable", "dynamodb:Scan"}, some.And(store.Reach{Scans: true})},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s is granted", name)
+				}
+			}()
+			within(test.actions, test.reach, "table")
+		}()
+	}
 }
 
 // TestPoliciesFitARole: IAM takes 10,240 characters of a role's own policies, without white space.

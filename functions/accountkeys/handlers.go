@@ -11,6 +11,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{accounts.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create), remove.To(h.remove)}
 }

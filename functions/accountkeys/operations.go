@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -18,7 +19,11 @@ var Group = api.Group{
 	Name:        "accountkeys",
 	Title:       "Account keys",
 	Description: "Keys that open this API. A key never changes: make another one, and revoke it.",
-	Operations:  []api.Declared{list, create, remove},
+	Reach: store.Reach{
+		Reads:  []store.Space{"account-keys"},
+		Writes: []store.Space{"account-limits"},
+	},
+	Operations: []api.Declared{list, create, remove},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -26,15 +26,20 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits/counts"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // Function declares what calls this function.
 var Function = trigger.Function{
-	Name:    "accounts",
-	Does:    "Makes accounts, makes, lists and revokes their keys, and sets their limits, for who runs the installation.",
-	On:      []trigger.Event{{Invoked: true}},
-	Uses:    []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
+	Name: "accounts",
+	Does: "Makes accounts, makes, lists and revokes their keys, and sets their limits, for who runs the installation.",
+	On:   []trigger.Event{{Invoked: true}},
+	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
+	Reach: store.Reach{
+		Reads:  []store.Space{"account-keys", "account-limits", "account-name", "root-key"},
+		Writes: []store.Space{"account", "account-keys", "account-limits", "account-name", "audit-new", "credential", "root-key"},
+	},
 	Timeout: 15 * time.Second,
 }
 
@@ -131,7 +136,10 @@ type Key interface {
 }
 
 // Open makes the function's handler, as lambda.Start takes it.
-func Open(p installation.Parts) (any, error) { return Handler(accounts.Open(p), p.Key, p.Log), nil }
+func Open(p installation.Parts) (any, error) {
+	p.Table = p.Table.Within(Function.Reach)
+	return Handler(accounts.Open(p), p.Key, p.Log), nil
+}
 
 // Handler makes the function's handler. A key goes to the caller alone: what is
 // logged of a call is ids.

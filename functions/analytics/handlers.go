@@ -17,6 +17,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{deployments.Open(p), counts.NewReader(p.Table, p.Now)}
 	return []api.Route{
 		recentCalls.To(h.recentCalls), statsByStatusCode.To(h.statsByStatusCode), graphqlOperations.To(h.graphqlOperations),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Group is what this function answers.
@@ -12,7 +13,10 @@ var Group = api.Group{
 	Name:        "analytics",
 	Title:       "Analytics",
 	Description: "How a deployment is called: what gateways have counted, seen within 20 seconds and kept for three months.",
-	Operations:  []api.Declared{recentCalls, statsByStatusCode, graphqlOperations},
+	Reach: store.Reach{
+		Reads: []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new", "deployment"},
+	},
+	Operations: []api.Declared{recentCalls, statsByStatusCode, graphqlOperations},
 }
 
 const deploymentPath = "/v1/deployments/{deploymentName}"

@@ -14,6 +14,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{trail.Open(p), api.OpenCursors(p)}
 	return []api.Route{list.To(h.list)}
 }

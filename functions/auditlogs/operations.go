@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Group is what this function answers.
@@ -16,7 +17,10 @@ var Group = api.Group{
 	Name:        "auditlogs",
 	Title:       "Audit logs",
 	Description: "Who changed what, and when. A record is never changed, and kept for 90 days.",
-	Operations:  []api.Declared{list},
+	Reach: store.Reach{
+		Reads: []store.Space{"audit", "audit-count", "audit-head", "audit-new"},
+	},
+	Operations: []api.Declared{list},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -29,6 +30,10 @@ var Function = trigger.Function{
 		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,
 	},
+	Reach: store.Reach{
+		Reads:  []store.Space{"buckets", "deployment", "metering-bucket", "operation", "root-key", "upload", "variables"},
+		Writes: []store.Space{"deployment", "operation", "upload"},
+	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
 	// Nothing else tells of an upload.
@@ -37,6 +42,7 @@ var Function = trigger.Function{
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
+	p.Table = p.Table.Within(Function.Reach)
 	engine, err := durable.Engine(p)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -17,7 +18,11 @@ var Group = api.Group{
 	Name:        "certificates",
 	Title:       "Client mTLS CA certificates",
 	Description: "The CAs that sign the certificates of an account's clients: routes with the policy mtls-auth-inbound let these clients in.",
-	Operations:  []api.Declared{list, create, update, remove},
+	Reach: store.Reach{
+		Reads:  []store.Space{"client-ca"},
+		Writes: []store.Space{"client-ca", "client-ca-fingerprint", "client-ca-name", "client-ca-set", "operation"},
+	},
+	Operations: []api.Declared{list, create, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -20,6 +21,15 @@ var Group = api.Group{
 	Name:        "consumers",
 	Title:       "Consumers",
 	Description: "Who calls an API: consumers with their API keys and the people who manage them.",
+	Reach: store.Reach{
+		Reads: []store.Space{
+			"bucket-id", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys", "consumers", "key-hash",
+		},
+		Writes: []store.Space{
+			"account-limits", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys", "consumers", "key-batch",
+			"key-hash", "operation",
+		},
+	},
 	Operations: []api.Declared{
 		list, create, read, update, remove, roll,
 		listKeys, createKey, createKeys, readKey, updateKey, removeKey,

@@ -14,6 +14,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{customdomains.Open(p), p.Config}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove), read.To(h.read), verify.To(h.verify),

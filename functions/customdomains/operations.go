@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -17,7 +18,14 @@ var Group = api.Group{
 	Name:        "customdomains",
 	Title:       "Custom domains",
 	Description: "Hostnames of an account's own, at which its deployments are served.",
-	Operations:  []api.Declared{list, create, update, remove, read, verify, upload, removeCertificate},
+	Reach: store.Reach{
+		Reads: []store.Space{"custom-domain", "deployment"},
+		Writes: []store.Space{
+			"custom-domain", "custom-domain-count", "custom-domain-host", "custom-domain-index", "custom-domain-versions",
+			"deployment", "operation", "projects",
+		},
+	},
+	Operations: []api.Declared{list, create, update, remove, read, verify, upload, removeCertificate},
 }
 
 var list = api.Operation[listIn, listOut]{

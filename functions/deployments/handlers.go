@@ -14,6 +14,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{deployments.Open(p), mtlscertificates.Open(p, nil)}
 	return []api.Route{
 		sources.To(h.sources), sourceURL.To(h.sourceURL), projectSources.To(h.projectSources), status.To(h.status),

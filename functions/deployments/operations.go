@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const projectPath = "/v1/accounts/{accountName}/projects/{projectName}"
@@ -14,6 +15,12 @@ var Group = api.Group{
 	Name:        "deployments",
 	Title:       "Deployments",
 	Description: "Sources are uploaded, built and served; a deployment is what the gateway serves for a branch.",
+	Reach: store.Reach{
+		Reads: []store.Space{"buckets", "deployment", "environments", "operation", "projects", "upload"},
+		Writes: []store.Space{
+			"account-limits", "bucket-id", "buckets", "deployment", "environments", "operation", "projects", "upload",
+		},
+	},
 	Operations: []api.Declared{
 		sources, sourceURL, projectSources, status, list, read, remove, removeFromProject, redeploy, rollback, history,
 	},

@@ -17,6 +17,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{deployments.Open(p), variables.Open(p)}
 	return []api.Route{
 		list.To(h.list), create.To(h.create),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const path = "/v1/environments"
@@ -16,7 +17,11 @@ var Group = api.Group{
 	Name:        "environments",
 	Title:       "Environments",
 	Description: "What a project has for each branch, and what a developer's machine takes from it.",
-	Operations:  []api.Declared{list, create, configurations, localConfigurations, read},
+	Reach: store.Reach{
+		Reads:  []store.Space{"deployment", "environments", "projects", "variables"},
+		Writes: []store.Space{"account-limits", "deployment", "environments", "projects"},
+	},
+	Operations: []api.Declared{list, create, configurations, localConfigurations, read},
 }
 
 const nameNote = "It is named by its own name, which is its deployment's, or by its branch. A branch that several projects have is a 409 " +

@@ -25,6 +25,8 @@ type Uses struct {
 	done map[api.Use]int
 	// now is what the running call has done, nil outside of one.
 	now map[api.Use]int
+	// reached are the spaces that were asked for.
+	reached store.Reach
 	// Reads, Queries and Commits count calls of the table.
 	Reads, Queries, Commits int
 }
@@ -34,6 +36,20 @@ func (u *Uses) Clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.done, u.Reads, u.Queries, u.Commits = nil, 0, 0, 0
+	u.reached = store.Reach{}
+}
+
+// Reached gives the spaces of the table that were asked for, each once, sorted.
+func (u *Uses) Reached() store.Reach {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.reached
+}
+
+func (u *Uses) reach(r store.Reach) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reached = u.reached.And(r)
 }
 
 // Done lists what was done, each once, sorted.
@@ -93,6 +109,9 @@ func (t *recordedTable) Read(ctx context.Context, keys []store.Key) ([]store.Ite
 	} else {
 		t.uses.add(api.BatchGetItem)
 	}
+	for _, k := range keys {
+		t.uses.reach(store.Reach{Reads: []store.Space{store.SpaceOf(k.PK)}})
+	}
 	return t.Backend.Read(ctx, keys)
 }
 
@@ -103,6 +122,7 @@ func (t *recordedTable) Query(ctx context.Context, q store.Query) ([]store.Item,
 		t.uses.add(api.QueryDue)
 	} else {
 		t.uses.add(api.Query)
+		t.uses.reach(store.Reach{Reads: []store.Space{store.SpaceOf(q.PK)}})
 	}
 	return t.Backend.Query(ctx, q)
 }
@@ -114,6 +134,7 @@ func (t *recordedTable) Transact(ctx context.Context, token string, writes []sto
 		t.uses.add(neverRecordedApart)
 	}
 	for _, w := range writes {
+		t.uses.reach(store.Reach{Writes: []store.Space{store.SpaceOf(w.Key.PK)}})
 		switch w.Kind {
 		case store.PutKind:
 			t.uses.add(api.PutItem)
@@ -136,6 +157,7 @@ type recordedKey struct {
 // Root returns the root key.
 func (k *recordedKey) Root(ctx context.Context) ([]byte, error) {
 	k.uses.add(api.RootKey)
+	k.uses.reach(store.Reach{Reads: []store.Space{"root-key"}}) // where it is in the table
 	return k.rootKey.Root(ctx)
 }
 

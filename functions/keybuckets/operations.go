@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -17,7 +18,12 @@ var Group = api.Group{
 	Name:        "keybuckets",
 	Title:       "Key buckets",
 	Description: "Groups of consumers. Each project has one for each kind of environment.",
-	Operations:  []api.Declared{list, create, read, update, remove},
+	Reach: store.Reach{
+		Reads:  []store.Space{"bucket-id", "buckets"},
+		Writes: []store.Space{"account-limits", "bucket-id", "buckets", "operation"},
+		Tries:  []store.Space{"consumers"},
+	},
+	Operations: []api.Declared{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/mcp/endpoint"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Path is where the server is.
@@ -16,19 +17,24 @@ const Path = "/mcp"
 // routes: it does whatever these do.
 func Over(others []api.Group, routes func(installation.Parts) []api.Route) (api.Group, func(installation.Parts) []api.Route) {
 	ask := developerAPI
+	var reach store.Reach
 	for _, g := range others {
+		reach = reach.And(g.Reached().Tried()) // it makes dry runs
 		for _, d := range g.Declarations() {
 			ask.Uses = append(ask.Uses, d.Uses...)
 		}
 	}
 	slices.Sort(ask.Uses)
 	ask.Uses = slices.Compact(ask.Uses)
-	return api.Group{
+	group := api.Group{
 		Name:        "mcp",
 		Title:       "MCP",
 		Description: "The MCP server that has every operation of this API as a tool.",
+		Reach:       reach,
 		Operations:  []api.Declared{ask, noStream, noSession, preflight},
-	}, binder(ask, routes)
+	}
+	bind := binder(ask, routes)
+	return group, func(p installation.Parts) []api.Route { return bind(group.Held(p)) }
 }
 
 var developerAPI = api.Operation[messageIn, endpoint.Answer]{

@@ -49,6 +49,7 @@ func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Model
 
 // BindWith is Bind with models that are asked first. Their vectors are those beside the binary unless it has others.
 func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
+	p = Group.Held(p)
 	if models.Vectors == nil {
 		models.Vectors = beside(VectorsFile)
 	}

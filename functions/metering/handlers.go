@@ -13,6 +13,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{metering.Open(p)}
 	return []api.Route{
 		listBuckets.To(h.listBuckets), createBucket.To(h.createBucket), readBucket.To(h.readBucket), removeBucket.To(h.removeBucket),

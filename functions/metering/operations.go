@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -17,6 +18,15 @@ var Group = api.Group{
 	Name:        "metering",
 	Title:       "Metering",
 	Description: "What an account sells by the unit: plans with quotas, and the subscriptions of its customers to them.",
+	Reach: store.Reach{
+		Reads: []store.Space{
+			"metering-bucket", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
+		},
+		Writes: []store.Space{
+			"metering-bucket", "metering-bucket-count", "metering-customer", "metering-plan", "metering-plan-external",
+			"metering-subscription", "metering-subscription-external", "operation",
+		},
+	},
 	Operations: []api.Declared{
 		listBuckets, createBucket, readBucket, removeBucket,
 		listPlans, createPlan, readPlan, updatePlan, removePlan,

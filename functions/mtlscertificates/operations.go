@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -17,7 +18,11 @@ var Group = api.Group{
 	Name:        "mtlscertificates",
 	Title:       "mTLS certificates",
 	Description: "Client certificates of a project, which its handlers show to upstreams that demand one.",
-	Operations:  []api.Declared{list, create, read, update, remove},
+	Reach: store.Reach{
+		Reads:  []store.Space{"deployment", "environments", "mtls-certificate", "projects"},
+		Writes: []store.Space{"mtls-certificate", "mtls-certificate-count", "mtls-certificate-name", "projects"},
+	},
+	Operations: []api.Declared{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{

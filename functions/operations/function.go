@@ -47,6 +47,10 @@ var Function = trigger.Function{
 		api.WriteTruststore, api.DeleteTruststore,
 		api.ScanTable, api.MakeRootKey, api.ReadArtifact, // a rotation of the root key
 	},
+	// What the tasks reach, and what gives back what was leased and notes the format of artifacts.
+	Reach: durable.Reach().And(store.Reach{
+		Reads: []store.Space{"allowance-journal", "artifact-format"}, Writes: []store.Space{"allowance-journal", "artifact-format"},
+	}),
 	// Several slices of an engine, and the longest step.
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
@@ -59,6 +63,7 @@ const unowned = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},"New
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
+	p.Table = p.Table.Within(Function.Reach)
 	engine, err := durable.Engine(p)
 	if err != nil {
 		return nil, err

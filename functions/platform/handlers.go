@@ -25,6 +25,7 @@ var description []byte
 
 // Bind returns the group's routes. They need nothing but the caller and the installation's address.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	d := describer{inYAML: sync.OnceValues(toYAML)}
 	site := library{pages.New(docs.Guides, description)}
 	found := discovery{address: p.Config.APIURL}

@@ -13,6 +13,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{deployments.Open(p), tally.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), remove.To(h.remove), deletion.To(h.deletion)}
 }

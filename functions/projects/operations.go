@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Group is what this function answers.
@@ -12,7 +13,12 @@ var Group = api.Group{
 	Name:        "projects",
 	Title:       "Projects",
 	Description: "What is deployed: a project has one environment for each branch.",
-	Operations:  []api.Declared{list, create, read, remove, deletion},
+	Reach: store.Reach{
+		Reads:  []store.Space{"buckets", "operation", "projects"},
+		Writes: []store.Space{"account-limits", "bucket-id", "buckets", "operation", "projects"},
+		Tries:  []store.Space{"consumers", "deployment", "environments", "mtls-certificate", "variable-count", "variables"},
+	},
+	Operations: []api.Declared{list, create, read, remove, deletion},
 }
 
 var list = api.Operation[listIn, listOut]{

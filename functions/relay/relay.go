@@ -20,19 +20,24 @@ import (
 	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/service/health"
+	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/tunnels"
 )
 
 // Service declares the relay.
 var Service = service.Service{
-	Name:        "relay",
-	Does:        "Carries requests to services behind tunnels.",
-	Port:        service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
-	Health:      "/health",
-	Copies:      2,
-	Peers:       true,
-	Drain:       110 * time.Second,
-	Uses:        []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
+	Name:   "relay",
+	Does:   "Carries requests to services behind tunnels.",
+	Port:   service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
+	Health: "/health",
+	Copies: 2,
+	Peers:  true,
+	Drain:  110 * time.Second,
+	Uses:   []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
+	Reach: store.Reach{
+		Reads:  []store.Space{"root-key", "tunnel", "tunnel-configuration", "tunnel-relay", "tunnel-service", "tunnel-token"},
+		Writes: []store.Space{"tunnel-relay"},
+	},
 	Listen:      config.VarRelayAddr,
 	Certificate: config.VarRelayCertificate,
 }
@@ -52,6 +57,7 @@ func Open(p installation.Parts, address string) (service.Process, error) { retur
 // absolute URL without a path, "" where there are none. Copies are known by the name in
 // their certificate, which is that of the installation's relay (config.Relay).
 func New(p installation.Parts, address string) *Process {
+	p.Table = p.Table.Within(Service.Reach)
 	o := relay.Options{
 		Directory: tunnels.OpenDirectory(p), Table: p.Table, Key: p.Key,
 		Address: address, Now: p.Now, Random: p.Random, Log: p.Log,

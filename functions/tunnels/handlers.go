@@ -12,6 +12,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{tunnels.Open(p)}
 	return []api.Route{
 		list.To(h.list), create.To(h.create), read.To(h.read), remove.To(h.remove), rotate.To(h.rotate),

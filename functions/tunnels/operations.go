@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
@@ -18,7 +19,12 @@ var Group = api.Group{
 	Name:        "tunnels",
 	Title:       "Tunnels",
 	Description: "Ways to services that only an account's own machines reach: their tokens, their services, and who may call those.",
-	Operations:  []api.Declared{list, create, read, remove, rotate, teardown, provisioning, configured, configure},
+	Reach: store.Reach{
+		Reads:  []store.Space{"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register"},
+		Writes: []store.Space{"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register", "tunnel-token"},
+		Tries:  []store.Space{"tunnel-service"},
+	},
+	Operations: []api.Declared{list, create, read, remove, rotate, teardown, provisioning, configured, configure},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -11,6 +11,7 @@ import (
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
 	h := handlers{variables.Open(p)}
 	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove)}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 const path = "/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables"
@@ -14,7 +15,11 @@ var Group = api.Group{
 	Name:        "variables",
 	Title:       "Variables",
 	Description: "Named values of a project's branch, which its builds put into its configuration.",
-	Operations:  []api.Declared{list, create, read, update, remove},
+	Reach: store.Reach{
+		Reads:  []store.Space{"projects", "variables"},
+		Writes: []store.Space{"projects", "variable-count", "variables"},
+	},
+	Operations: []api.Declared{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{

@@ -29,6 +29,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // Operation declares one operation of the API. In is a struct with path, query
@@ -362,6 +363,8 @@ type Group struct {
 	// Models says that its function may ask models of Bedrock: in AWS it is told those that the installation's context names, and granted
 	// them and no others.
 	Models bool
+	// Reach is which spaces of the table its operations ask for, beside what this package does for each of them (Reached).
+	Reach store.Reach
 	// Operations in the order in which a reader wants them.
 	Operations []Declared
 }

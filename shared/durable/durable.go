@@ -30,8 +30,40 @@ import (
 	"github.com/gatewright/gatewright/shared/variables"
 )
 
+// Reach is what the tasks of all kinds ask of the table: of what accounts have made nearly everything, since one deletes what a project has and
+// another puts it under the next root key. They ask for no account, none of its keys, no audit record and no figure of analytics.
+func Reach() store.Reach {
+	return store.Reach{
+		Reads: []store.Space{
+			"account-limits", "acme-account", "allowance", "buckets", "client-ca", "client-ca-set", "consumer-count",
+			"consumer-keys", "consumers", "custom-domain", "custom-domain-challenge", "custom-domain-orders", "deployment",
+			"environments", "key-batch", "key-hash", "metering-bucket", "metering-history", "metering-plan", "metering-subscription",
+			"mtls-certificate", "operation", "root-key", "tunnel-configuration", "tunnel-service", "variable-count", "variables",
+		},
+		Writes: []store.Space{
+			"acme-account", "allowance", "bucket-id", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys",
+			"consumers", "custom-domain", "custom-domain-challenge", "custom-domain-count", "custom-domain-host",
+			"custom-domain-index", "custom-domain-orders", "custom-domain-versions", "deployment", "environments", "key-batch",
+			"key-hash", "metering-customer", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
+			"metering-subscription-external", "mtls-certificate", "mtls-certificate-count", "mtls-certificate-name", "operation",
+			"projects", "root-key", "tunnel", "tunnel-configuration", "tunnel-service", "tunnel-token", "variable-count",
+			"variables",
+		},
+		Scans: true, // a rotation finds what is under the old root key
+	}
+}
+
+// held are the parts with the table held to what the tasks reach.
+func held(p installation.Parts) installation.Parts {
+	if p.Table != nil { // there is none where somebody wants to know the kinds alone
+		p.Table = p.Table.Within(Reach())
+	}
+	return p
+}
+
 // Engine makes the engine of an installation.
 func Engine(p installation.Parts) (*operation.Engine, error) {
+	p = held(p)
 	o := operation.Options{Now: p.Now, Random: p.Random, Log: p.Log}
 	if p.Telemetry.Metrics {
 		o.Metrics = p.Config.Table
@@ -41,6 +73,7 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 
 // Rotation makes what rotates the root key of an installation: of all that is declared to have something of it.
 func Rotation(p installation.Parts) *rotation.Service {
+	p = held(p)
 	kept := slices.Concat(
 		keys.Kept(p), tunnels.Kept(p), variables.Kept(p), mtlscertificates.Kept(p), customdomains.Kept(p), issuance.Kept(p), api.Kept(),
 	)

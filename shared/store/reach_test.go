@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -72,5 +74,54 @@ func TestATableIsHeldToItsReach(t *testing.T) {
 	var r record
 	if err := all.Get(ctx, store.Space("hidden").Key("secret"), &r); err != nil || r.Text != "text" {
 		t.Errorf("beyond the reach there is %q, %v", r.Text, err)
+	}
+}
+
+// TestADryRunReadsWhatItsChangeWouldWrite, and what is declared for it besides, which no request does.
+func TestADryRunReadsWhatItsChangeWouldWrite(t *testing.T) {
+	all := storetest.New(t)
+	held := all.Within(store.Reach{Reads: []store.Space{"seen"}, Writes: []store.Space{"kept"}, Tries: []store.Space{"counted"}})
+	tried, _, _ := store.Try(t.Context())
+	for space, within := range map[store.Space]struct{ request, dryRun bool }{
+		"seen": {true, true}, "kept": {false, true}, "counted": {false, true}, "hidden": {false, false},
+	} {
+		for ctx, want := range map[context.Context]bool{t.Context(): within.request, tried: within.dryRun} {
+			err := held.Get(ctx, space.Key("x"), &struct{ store.Rest }{})
+			if refused := !errors.Is(err, store.ErrNotFound); refused == want {
+				t.Errorf("%s: in a dry run %v: %v", space, ctx == tried, err)
+			}
+			_, err = held.Keys(ctx, store.Query{PK: space.Partition("x")})
+			if (err == nil) != want {
+				t.Errorf("a query of %s: in a dry run %v: %v", space, ctx == tried, err)
+			}
+		}
+	}
+}
+
+// TestWhoDeclaresItReadsAllOfTheTable, whatever holds it besides, and nobody else.
+func TestWhoDeclaresItReadsAllOfTheTable(t *testing.T) {
+	all := storetest.New(t)
+	if err := all.Commit(t.Context(), store.Put(store.Space("hidden").Key("x"), struct{ store.Rest }{})); err != nil {
+		t.Fatal(err)
+	}
+	scans := store.Reach{Reads: []store.Space{"seen"}, Scans: true}
+	for name, test := range map[string]struct {
+		held *store.Table
+		want bool
+	}{
+		"who declares it":                    {all.Within(scans), true},
+		"who does so within another's":       {all.Within(scans).Within(scans), true},
+		"who does not":                       {all.Within(store.Reach{Reads: []store.Space{"seen"}}), false},
+		"who does not, within one that does": {all.Within(scans).Within(store.Reach{Reads: []store.Space{"seen"}}), false},
+		"who does within one that does not":  {all.Within(store.Reach{Reads: []store.Space{"seen"}}).Within(scans), false},
+		"who lists every space and no more":  {all.Within(store.Reach{Reads: []store.Space{"seen", "hidden"}}), false},
+	} {
+		items, _, err := test.held.Page(t.Context(), store.Key{}, 10)
+		if got := err == nil && len(items) == 1; got != test.want {
+			t.Errorf("%s: %d items, %v", name, len(items), err)
+		}
+		if err := test.held.Get(t.Context(), store.Space("seen").Key("x"), &struct{ store.Rest }{}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s reads no longer what it may: %v", name, err)
+		}
 	}
 }
