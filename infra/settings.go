@@ -33,7 +33,7 @@ type Settings struct {
 	// served at <deployment>.GatewayDomain.
 	GatewayDomain string `json:"gatewayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as apis.example.com, in lower case" doc:"what follows a deployment's name: deployments are told apart by their host names"`
 	// GatewayURL is the origin of deployments with {deployment} in place of the name; derived from GatewayDomain unless it is given.
-	GatewayURL string `json:"gatewayUrl" doc:"the origin of deployments with {deployment} in it, where another name than gatewayDomain leads to them"`
+	GatewayURL string `json:"gatewayUrl" pattern:"^https?://\\{deployment\\}(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+(:[0-9]{1,5})?$" is:"is an origin with {deployment} for a first label, such as https://{deployment}.apis.example.com" doc:"the origin of deployments with {deployment} in it, where another name than gatewayDomain leads to them"`
 	APIDomain  string `json:"apiDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as api.example.com, in lower case" without:"the platform's" doc:"the management API's name"`
 	// APIURL is the management API's public address, which cards of its MCP servers name; derived from APIDomain, or else the
 	// platform's, unless it is given: that of what stands before it.
@@ -46,7 +46,7 @@ type Settings struct {
 	DocsAnswers     string `json:"docsAnswers" doc:"one by which questions about it are answered"`
 	DocsAnswersADay int    `json:"docsAnswersADay" default:"200" minimum:"1" maximum:"100000" doc:"how many questions of a day each process puts to the latter"`
 	// CertificateARN is of a certificate for both domains (the gateway's with a wildcard).
-	CertificateARN string `json:"certificateArn" pattern:"^arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/.+$" is:"is the ARN of a certificate of ACM, such as arn:aws:acm:REGION:ACCOUNT:certificate/ID" doc:"a certificate for these names, by its ARN"`
+	CertificateARN string `json:"certificateArn" pattern:"^arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[^\\s${}]+$" is:"is the ARN of a certificate of ACM, such as arn:aws:acm:REGION:ACCOUNT:certificate/ID" doc:"a certificate for these names, by its ARN"`
 	// RelayDomain is the relay's domain name, to which agents of tunnels connect, "" for none: without it an installation has no
 	// relay, since one costs some 46 dollars a month while nobody uses it (docs/cost.md).
 	RelayDomain string `json:"relayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as relay.example.com, in lower case" doc:"the name of [a relay for tunnels](#a-relay-for-tunnels); without it there is none, since it costs money while nobody asks it"`
@@ -104,7 +104,7 @@ type Settings struct {
 	Streaming bool `json:"streaming" default:"false" doc:"passes answers of deployments on as they come, in regions whose API Gateway can: past 6 MB and 29 s, and server-sent events. Not tried in AWS yet"`
 	// OTLPEndpoint is the base address of a collector that spans are sent to,
 	// such as https://collector.example.com:4318; "" for no traces.
-	OTLPEndpoint string `json:"otlpEndpoint" doc:"a collector that spans are sent to, see [observability](observability.md#traces)"`
+	OTLPEndpoint string `json:"otlpEndpoint" pattern:"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$" is:"is an address such as https://collector.example.com:4318" doc:"a collector that spans are sent to, see [observability](observability.md#traces)"`
 	// PrivateUpstreams allows the gateway to call private addresses.
 	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses, [which processes in your network reach](#upstreams-in-your-vpc): only when all who deploy are trusted"`
 	// HeaderUnderscores lets header fields with "_" in their names pass upstream.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -78,21 +79,42 @@ func inFile(file string, err error) error {
 	return errors.New(strings.Join(out, "\n"))
 }
 
+// readBounded reads a file of at most so many bytes. What is no file, such as a pipe, is neither waited for nor read.
+func readBounded(files fs.FS, name string, most int64) ([]byte, error) {
+	is, err := fs.Stat(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("look for it: %w", err)
+	}
+	if !is.Mode().IsRegular() {
+		return nil, errors.New("it is no file: write the stage's words into one")
+	}
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open it: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read it: %w", err)
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("it has more than %d bytes, and no such file needs as many", most)
+	}
+	return text, nil
+}
+
 // mostStageBytes is far beyond a file with every word.
 const mostStageBytes = 64 << 10
 
 // readStage reads the file of a stage. Its error says everything that is wrong with it, a line each.
 func readStage(stages fs.FS, folder, stage string) (words, error) {
 	file := path.Join(folder, stage+".json")
-	text, err := fs.ReadFile(stages, stage+".json")
+	text, err := readBounded(stages, stage+".json", mostStageBytes)
 	if errors.Is(err, fs.ErrNotExist) || stage+".json" == schemaFile {
 		return nil, fmt.Errorf("there is no %s: write it, beginning from infra/stages/dev.json or infra/stages/production.json, or name a stage that has one by STAGE=%s", file, strings.Join(stageNames(stages), "|"))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the settings of the stage: %w", err)
-	}
-	if len(text) > mostStageBytes {
-		return nil, fmt.Errorf("%s has %d bytes, and no such file needs more than %d", file, len(text), mostStageBytes)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	var said words
 	if err := json.Unmarshal(text, &said); err != nil { // which refuses a word that is said twice
@@ -123,8 +145,14 @@ func readStage(stages fs.FS, folder, stage string) (words, error) {
 			}
 		}
 	}
+	if more := len(wrong) - mostWrong; more > 0 {
+		wrong = append(wrong[:mostWrong], fmt.Errorf("%s: and %d more", file, more))
+	}
 	return said, errors.Join(wrong...)
 }
+
+// mostWrong is how many lines are told of a file.
+const mostWrong = 12
 
 // stageNames are the stages that have a file.
 func stageNames(stages fs.FS) (out []string) {

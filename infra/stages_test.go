@@ -83,7 +83,7 @@ func TestWrongStageFileIsToldInALineEach(t *testing.T) {
 		"nothing":                     {``, nil, []string{`infra/stages/team.json is no JSON of one object`}},
 		"null":                        {`null`, nil, []string{`infra/stages/team.json is no JSON of one object`}},
 		"half of it":                  {`{"protected": false`, nil, []string{`infra/stages/team.json is no JSON of one object`}},
-		"a lot":                       {`{` + said + `}` + strings.Repeat(" ", mostStageBytes), nil, []string{`no such file needs more than`}},
+		"a lot":                       {`{` + said + `}` + strings.Repeat(" ", mostStageBytes), nil, []string{`infra/stages/team.json: it has more than 65536 bytes, and no such file needs as many`}},
 		"nothing decided":             {`{}`, nil, []string{`say "table", which AWS cannot change afterwards: it is one of single, global`, `say "multiRegionKey", which AWS cannot change`}},
 		"half decided":                {`{"protected": true, "table": "global"}`, nil, []string{`say "multiRegionKey"`}},
 		"decided elsewhere":           {`{"table": "global", "gatewayDomain": "apis.example.com", "certificateArn": "` + arn + `"}`, map[string]string{"multiRegionKey": "true"}, []string{`say "multiRegionKey"`}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -28,8 +29,10 @@ type word struct {
 // words are what was said, by name: values as JSON has them.
 type words map[string]any
 
-// declaredWords are all words, in the order of Settings; those of the services' bounds come last.
-func declaredWords() (out []word) {
+// declaredWords are all words, in the order of Settings; those of the services' bounds come last. They are made once, and nobody changes them.
+var declaredWords = sync.OnceValue(makeWords)
+
+func makeWords() (out []word) {
 	of := reflect.TypeFor[Settings]()
 	for i := range of.NumField() {
 		field := of.Field(i)
@@ -75,9 +78,20 @@ func unknown(name string) error {
 	}
 	near, is := config.Nearest(name, names, max(len(name)/3, 2))
 	if !is && !strings.EqualFold(near, name) {
-		return fmt.Errorf("there is no word %q: docs/aws.md has those that there are", name)
+		return fmt.Errorf("there is no word %s: docs/aws.md has those that there are", shown(name))
 	}
-	return fmt.Errorf("there is no word %q: did you mean %s?", name, near)
+	return fmt.Errorf("there is no word %s: did you mean %s?", shown(name), near)
+}
+
+// mostShown is how many bytes of a text that nobody knows are told.
+const mostShown = 100
+
+// shown is a text of a stranger in quotes, on one line, of a length that is read, in characters that a terminal shows.
+func shown(text string) string {
+	if len(text) > mostShown {
+		return strconv.QuoteToASCII(text[:mostShown]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
 }
 
 // check says what a value of a file is to be; nil for a good one.
