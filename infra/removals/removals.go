@@ -39,6 +39,8 @@ type Stack struct {
 type Template struct {
 	Resources map[string]Resource `json:"Resources"`
 	Outputs   map[string]Output   `json:"Outputs"`
+	// Transform is what makes another template of this one.
+	Transform any `json:"Transform"`
 }
 
 // Output is one of a template.
@@ -51,10 +53,12 @@ const adopted = "TableStream"
 
 // Resource is one of a template.
 type Resource struct {
-	Type           string         `json:"Type"`
-	DeletionPolicy string         `json:"DeletionPolicy"`
-	Properties     map[string]any `json:"Properties"`
-	Metadata       map[string]any `json:"Metadata"`
+	Type           string `json:"Type"`
+	DeletionPolicy string `json:"DeletionPolicy"`
+	// Condition is a name of the template's own by which there is such a resource, or none.
+	Condition  string         `json:"Condition"`
+	Properties map[string]any `json:"Properties"`
+	Metadata   map[string]any `json:"Metadata"`
 }
 
 // Of gives what an update of one stack to another would remove, each once, in the order of their names. Moving a resource to another nested
@@ -69,6 +73,9 @@ func Of(before, after Stack) []Removal {
 		for _, id := range slices.Sorted(maps.Keys(before.Templates[path].Resources)) {
 			was := before.Templates[path].Resources[id]
 			is, there := after.Templates[path].Resources[id]
+			if there && (maybe(was, is) || after.nestsMaybe(before, path)) {
+				there = false
+			}
 			if !there {
 				is = Resource{} // of no type
 			}
@@ -87,6 +94,22 @@ func Of(before, after Stack) []Removal {
 	}
 	slices.SortFunc(out, func(a, b Removal) int { return strings.Compare(a.Name+" "+a.Lost, b.Name+" "+b.Lost) })
 	return slices.Compact(out)
+}
+
+// maybe reports whether a resource that there is for sure would be one by a condition, or by another one: what that comes to, AWS alone knows.
+func maybe(was, is Resource) bool { return is.Condition != "" && is.Condition != was.Condition }
+
+// nestsMaybe reports whether one of the stacks around the template at a path is one by a condition that it was not before.
+func (s Stack) nestsMaybe(before Stack, path string) bool {
+	around := ""
+	for path != "" {
+		id, rest, _ := strings.Cut(path, "/")
+		if maybe(before.Templates[around].Resources[id], s.Templates[around].Resources[id]) {
+			return true
+		}
+		around, path = below(around, id), rest
+	}
+	return false
 }
 
 // mostNamed is how many of many are named in a line.

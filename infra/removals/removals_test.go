@@ -129,6 +129,58 @@ func TestWhatAnUpdateWouldRemoveIsTold(t *testing.T) {
 	}
 }
 
+// TestHostileTemplateRemovesNothingUnseen: what is changed at once in several places, stays by its name alone, or is there by a condition.
+func TestHostileTemplateRemovesNothingUnseen(t *testing.T) {
+	const acl = `{"Resources": {"WebACL": {"Type": "AWS::WAFv2::WebACL", "Properties": {"Name": "a", "Scope": "REGIONAL", "Rules": [{"Name": "flood", "Action": {"Block": {}}}]}},
+		"Association": {"Type": "AWS::WAFv2::WebACLAssociation", "Properties": {"ResourceArn": "arn:one"}},
+		"Key": {"Type": "AWS::KMS::Key", "DeletionPolicy": "Retain", "Properties": {"EnableKeyRotation": true}},
+		"RelayNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}}}`
+	for name, tt := range map[string]struct {
+		before  string
+		changes []string // a text and what stands in its place
+		nested  string
+		want    []string
+	}{
+		"renamed and replaced at once":          {before: installed, changes: []string{`"ApiDomain": {`, `"NewDomain": {`, `"api.example.com"`, `"api2.example.com"`}, want: []string{"apiDomain: the domain name api.example.com"}},
+		"two that change their names":           {before: installed, changes: []string{`"ApiDomain"`, `"X"`, `"GatewayDomain"`, `"ApiDomain"`, `"X"`, `"GatewayDomain"`}, want: []string{"apiDomain: the domain name api", "gatewayDomain: the domain name *.apis"}},
+		"one name for another type":             {before: installed, changes: []string{`"ApiDomain": {"Type": "AWS::ApiGateway::DomainName"`, `"ApiDomain": {"Type": "AWS::ApiGateway::DomainNameV2"`}, want: []string{"apiDomain: the domain name"}},
+		"a domain by a condition":               {before: installed, changes: []string{`"ApiDomain": {`, `"ApiDomain": {"Condition": "Never", `}, want: []string{"apiDomain: the domain name"}},
+		"a table by a condition":                {before: installed, changes: []string{`"Table": {`, `"Table": {"Condition": "Never", `}, want: []string{"Table: the table with all data"}},
+		"a name by a condition":                 {before: installed, changes: []string{`"DomainName": "api.example.com"`, `"DomainName": {"Fn::If": ["A", "api.example.com", {"Ref": "AWS::NoValue"}]}`}, want: []string{"apiDomain: the domain name"}},
+		"a protection by a condition":           {before: global, changes: []string{`"DeletionProtectionEnabled": true`, `"DeletionProtectionEnabled": {"Fn::If": ["A", true, false]}`}, want: []string{"protected: the protection against deletion of Table"}},
+		"a nested stack by a condition":         {before: installed, changes: []string{`"RelayNestedStack": {`, `"RelayNestedStack": {"Condition": "Never", `}, want: []string{"relayDomain: a load balancer"}},
+		"a nested stack, whole":                 {before: installed, changes: []string{`"RelayNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}`, `"Other": {"Type": "AWS::SNS::Topic"}`}, want: []string{"relayDomain: a load balancer"}},
+		"a domain moved to a nested stack":      {before: installed, changes: []string{`"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}},`, ``}, nested: strings.Replace(relay, `"Service"`, `"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}}, "Service"`, 1), want: []string{"apiDomain: the domain name"}},
+		"a policy and the protection, one each": {before: installed, changes: []string{`"DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true`, `"Properties": {"DeletionProtectionEnabled": "false"`}, want: []string{"protected: the protection against deletion of Table"}},
+		"a policy of another word":              {before: installed, changes: []string{`"DeletionPolicy": "Retain"}`, `"DeletionPolicy": "Snapshot"}`}, want: []string{"protected: the protection against deletion of Logs"}},
+		"a key that is switched off":            {before: acl, changes: []string{`"EnableKeyRotation": true`, `"EnableKeyRotation": true, "Enabled": false`}, want: []string{"Key: the KMS key, which is switched off"}},
+		"a web ACL without its rule":            {before: acl, changes: []string{`{"Name": "flood", "Action": {"Block": {}}}`, ``}, want: []string{"waf: the rule flood"}},
+		"a rule that counts":                    {before: acl, changes: []string{`{"Block": {}}`, `{"Count": {}}`}, want: []string{"waf: the rule flood"}},
+		"a web ACL before something else":       {before: acl, changes: []string{`"arn:one"`, `"arn:two"`}, want: []string{"waf: the web ACL before an API"}},
+		"a web ACL of another scope":            {before: acl, changes: []string{`"REGIONAL"`, `"CLOUDFRONT"`}, want: []string{"waf: the web ACL that stops floods"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, nested := tt.before, relay
+			for change := range slices.Chunk(tt.changes, 2) {
+				if !strings.Contains(after, change[0]) {
+					t.Fatalf("%q is not there", change[0])
+				}
+				after = strings.ReplaceAll(after, change[0], change[1])
+			}
+			if tt.nested != "" {
+				nested = tt.nested
+			}
+			var got []string
+			for _, r := range removals.Of(planned(t, tt.before, relay, true), planned(t, after, nested, true)) {
+				got = append(got, r.Name+": "+r.Lost)
+			}
+			if !slices.EqualFunc(got, tt.want, strings.HasPrefix) {
+				t.Errorf("it would remove %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestWhatIsAddedRemovesNothing: all of an installation, beside nothing.
 func TestWhatIsAddedRemovesNothing(t *testing.T) {
 	for _, before := range []removals.Stack{{}, planned(t, `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}}}`, relay, false)} {
@@ -265,10 +317,11 @@ func TestStacksThatAreNotThereHaveNothingToLose(t *testing.T) {
 
 func TestPlannedStackThatCannotBeReadIsAnError(t *testing.T) {
 	for name, files := range map[string]fstest.MapFS{
-		"nothing":        {},
-		"no such stack":  {"manifest.json": {Data: []byte(`{"artifacts": {}}`)}},
-		"no template":    {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}},
-		"an unnamed one": {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}, "x.json": {Data: []byte(`{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack"}}}`)}},
+		"nothing":                 {},
+		"no such stack":           {"manifest.json": {Data: []byte(`{"artifacts": {}}`)}},
+		"no template":             {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}},
+		"one that is transformed": {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}, "x.json": {Data: []byte(`{"Transform": "AWS::Serverless-2016-10-31", "Resources": {"N": {"Type": "AWS::SNS::Topic"}}}`)}},
+		"an unnamed one":          {"manifest.json": {Data: []byte(`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "x.json"}}}}`)}, "x.json": {Data: []byte(`{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack"}}}`)}},
 	} {
 		if _, err := removals.Planned(files, "gatewright-dev"); err == nil {
 			t.Errorf("%s: it is read", name)

@@ -16,6 +16,8 @@ type rule struct {
 	fixed []string
 	// never are properties, and other types that stand for one, that AWS changes of no resource: the update fails. Each with the word that says it.
 	never map[string]string
+	// off are properties that are on unless they say false, each with what is lost then.
+	off map[string]string
 	// protections are properties that keep what there is, each with what it does; a path with dots in it.
 	protections map[string]string
 }
@@ -53,6 +55,7 @@ func ruleOf(kind string) (rule, bool) {
 	case "AWS::KMS::Key":
 		return rule{
 			name: logicalID, lost: text("the KMS key without which nothing sealed can be opened"), never: map[string]string{"MultiRegion": "multiRegionKey", "KeySpec": "", "KeyUsage": "", "Origin": ""},
+			off:         map[string]string{"Enabled": "the KMS key, which is switched off and without which nothing sealed can be opened,"},
 			protections: map[string]string{"EnableKeyRotation": "the yearly rotation of the KMS key"},
 		}, true
 	case "AWS::SQS::Queue":
@@ -63,8 +66,10 @@ func ruleOf(kind string) (rule, bool) {
 		return rule{name: domainWord, lost: func(r Resource) string {
 			return domainLost(r.Properties["DomainName"])
 		}, fixed: []string{"DomainName"}}, true
-	case "AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation":
-		return rule{name: always("waf"), lost: text("the web ACL that stops floods")}, true
+	case "AWS::WAFv2::WebACL":
+		return rule{name: always("waf"), lost: text("the web ACL that stops floods"), fixed: []string{"Name", "Scope"}}, true
+	case "AWS::WAFv2::WebACLAssociation":
+		return rule{name: always("waf"), lost: text("the web ACL before an API"), fixed: []string{"ResourceArn"}}, true
 	case "AWS::ElasticLoadBalancingV2::LoadBalancer":
 		return rule{name: serviceWord, lost: text("a load balancer whose name clients connect to"), fixed: []string{"Name", "Scheme", "Type"}}, true
 	}
@@ -121,6 +126,14 @@ func removalsOf(path, id string, was, is Resource) (out []Removal) {
 			out = append(out, Removal{Name: name, Lost: r.lost(was)})
 		}
 	}
+	for property, what := range r.off {
+		if !off(was.Properties[property]) && off(is.Properties[property]) {
+			out = append(out, Removal{Name: id, Lost: what})
+		}
+	}
+	if was.Type == "AWS::WAFv2::WebACL" {
+		out = append(out, weaker(was, is)...)
+	}
 	for property, what := range r.protections {
 		if what != "protected" && on(at(was.Properties, property)) && !on(at(is.Properties, property)) {
 			out = append(out, Removal{Name: id, Lost: what})
@@ -142,6 +155,28 @@ func same(a, b any) bool {
 
 // on reports whether a property is switched on.
 func on(v any) bool { return v == true || v == "true" || v == "Enabled" }
+
+// off reports whether a property is switched off.
+func off(v any) bool { return v == false || v == "false" }
+
+// weaker gives the rules of a web ACL that are there no more, or do something else with a request than before.
+func weaker(was, is Resource) (out []Removal) {
+	rules := func(r Resource) map[string]any {
+		all := map[string]any{}
+		list, _ := r.Properties["Rules"].([]any)
+		for _, rule := range list {
+			all[fmt.Sprint(at(rule, "Name"))] = at(rule, "Action")
+		}
+		return all
+	}
+	now := rules(is)
+	for name, does := range rules(was) {
+		if action, there := now[name]; !there || !same(does, action) {
+			out = append(out, Removal{Name: "waf", Lost: fmt.Sprintf("the rule %s of the web ACL, or what it does,", name)})
+		}
+	}
+	return out
+}
 
 // at is the value at a path of names and of places in lists.
 func at(v any, path string) any {

@@ -104,6 +104,9 @@ func parse(text string) (Template, error) {
 	if len(t.Resources) == 0 {
 		return t, errors.New("it has no resources")
 	}
+	if t.Transform != nil {
+		return t, errors.New("it has a Transform, so that nobody knows what becomes of it: the CDK writes none")
+	}
 	return t, nil
 }
 
