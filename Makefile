@@ -180,8 +180,8 @@ lint: $(GOLANGCI_LINT) ## check format, vet and every rule of .golangci.yml
 lint-infra: $(CDK) $(CFN_LINT) ## check the CloudFormation templates of an installation with everything that the context can ask for
 	@mkdir -p dist/lint/assets && for f in $(FUNCTIONS); do mkdir -p dist/lint/assets/$$f && touch dist/lint/assets/$$f/bootstrap; done
 	@for s in $(SERVICES); do mkdir -p dist/lint/assets/$$s && touch dist/lint/assets/$$s/container; done
-	$(CDK) synth --quiet --no-notices -o dist/lint/cdk.out -c assets=dist/lint/assets -c stages=infra/testdata/stages -c stage=everything
-	$(CFN_LINT) dist/lint/cdk.out/*.template.json
+	for s in everything private; do $(CDK) synth --quiet --no-notices -o dist/lint/cdk.out/$$s -c assets=dist/lint/assets -c stages=infra/testdata/stages -c stage=$$s || exit 1; done
+	$(CFN_LINT) dist/lint/cdk.out/*/*.template.json
 
 # Redocly's command asks for a newer self unless it is told not to.
 lint-openapi: export REDOCLY_SUPPRESS_UPDATE_NOTICE = true

@@ -66,10 +66,23 @@ func newConcurrencyAlarm(scope constructs.Construct, s Settings, fs []declared) 
 		metric{"AWS/Lambda", "UnreservedConcurrentExecutions", nil, "Maximum"}, float64(int(nearlyAll*float64(left))), time.Minute, 3)
 }
 
-// newReleaseNotice tells of a release that CodeDeploy has led back or given up: it has no metric of it, and so no alarm.
+// newReleaseNotice tells of a release that CodeDeploy has led back or given up, and of one of gateways as processes that
+// ECS has: neither has a metric of it, and so no alarm.
 func newReleaseNotice(scope constructs.Construct, s Settings) {
 	if s.AlarmTopic == "" || s.Emulator != "" {
 		return
+	}
+	if s.byProcess() {
+		awsevents.NewCfnRule(scope, jsii.String("GatewayReleaseFailed"), &awsevents.CfnRuleProps{
+			Description: jsii.String("Tells of gateways as processes whose release ECS has led back or given up"),
+			EventPattern: map[string]any{
+				"source": []any{"aws.ecs"}, "detail-type": []any{"ECS Deployment State Change"},
+				"detail": map[string]any{"eventName": []any{"SERVICE_DEPLOYMENT_FAILED"}},
+				// The service's ARN, which ends in the names of its cluster and its own.
+				"resources": []any{map[string]any{"suffix": fmt.Sprintf(":service/gatewright-%s-%s/%s", s.Stage, gateway, gateway)}},
+			},
+			Targets: &[]any{&awsevents.CfnRule_TargetProperty{Id: jsii.String("topic"), Arn: &s.AlarmTopic}},
+		})
 	}
 	awsevents.NewCfnRule(scope, jsii.String("ReleaseFailed"), &awsevents.CfnRuleProps{
 		Description: jsii.String("Tells of a version that CodeDeploy has led back or given up"),

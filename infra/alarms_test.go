@@ -34,13 +34,19 @@ func TestTheTopicHearsOfEachAlarm(t *testing.T) {
 			}
 		}
 		rules := a.all("AWS::Events::Rule")
-		if (len(rules) == 1) != (name != "") {
-			t.Errorf("%d rules tell of releases that failed", len(rules))
+		if want := map[bool]int{true: 2}[name != ""]; len(rules) != want {
+			t.Errorf("%d rules tell of releases that failed, want %d", len(rules), want)
 		}
+		of := map[string]any{}
 		for _, r := range rules {
-			if get(r.Properties, "Targets", 0, "Arn") != name || get(r.Properties, "EventPattern", "detail", "application", 0) != "gatewright-dev" {
+			if get(r.Properties, "Targets", 0, "Arn") != name {
 				t.Errorf("the rule is %v", r.Properties)
 			}
+			of[render(get(r.Properties, "EventPattern", "source", 0))] = get(r.Properties, "EventPattern")
+		}
+		if name != "" && (get(of["aws.codedeploy"], "detail", "application", 0) != "gatewright-dev" || get(of["aws.ecs"], "detail", "eventName", 0) != "SERVICE_DEPLOYMENT_FAILED" ||
+			get(of["aws.ecs"], "resources", 0, "suffix") != ":service/gatewright-dev-gateway/gateway") {
+			t.Errorf("the rules are of %v", of)
 		}
 		told := ""
 		for _, stack := range a.stacks {

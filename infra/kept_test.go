@@ -252,6 +252,7 @@ func TestEveryContextKeepsTheSame(t *testing.T) {
 	all := synthesise(t, everything()).keepers(t)
 	for name, context := range map[string]map[string]string{
 		"the least": needed(nil), "a web ACL": needed(map[string]string{"waf": "true"}), "no canary": needed(map[string]string{"canary": "false"}),
+		"processes beside the function": needed(map[string]string{"gateway": "both", "canary": "false"}), "processes alone": needed(map[string]string{"gateway": "container"}),
 	} {
 		for _, text := range lost(synthesise(t, context).keepers(t), all) {
 			t.Errorf("%s: %s", name, text)

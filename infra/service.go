@@ -110,13 +110,15 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 	leads := &awsecs.CfnService_LoadBalancerProperty{
 		ContainerName: &of.Name, ContainerPort: jsii.Number(of.Port.Listens), TargetGroupArn: out.balancer.targets.Ref(),
 	}
-	before := []awscdk.CfnResource{startMay, may, out.balancer.listener}
+	before := []awscdk.CfnResource{startMay, may}
 	if n.gate != nil {
 		before = append(before, n.gate)
 	}
 	if shifter, shiftMay := newShifter(scope, name, of, out.balancer); shifter != nil {
-		leads.AdvancedConfiguration = shifter
+		leads.AdvancedConfiguration = shifter // which names the listener
 		before = append(before, shiftMay)
+	} else {
+		before = append(before, out.balancer.listener)
 	}
 	out.cluster = awsecs.NewCfnCluster(scope, jsii.String("Cluster"), &awsecs.CfnClusterProps{ClusterName: &name})
 	out.resource = awsecs.NewCfnService(scope, jsii.String("Service"), &awsecs.CfnServiceProps{

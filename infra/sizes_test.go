@@ -137,7 +137,7 @@ func TestPricesOfSizesAreThoseOfTheCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := strings.Split(string(text), "\n")
-	for what, dollars := range map[string]float64{"an alarm": alarmPrice, "a metric beyond the basic ones": metricPrice} {
+	for what, dollars := range map[string]float64{"an alarm, for each metric": alarmPrice, "a metric beyond the basic ones": metricPrice} {
 		want := fmt.Sprintf("| CloudWatch: %s | %v | 1 ", what, dollars)
 		if !slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(row, want) }) {
 			t.Errorf("docs/cost.md has no row %q", want)

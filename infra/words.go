@@ -74,10 +74,13 @@ func wordNamed(name string) (word, bool) {
 func unknown(name string) error {
 	var names []string
 	for _, w := range declaredWords() {
+		if strings.EqualFold(w.name, name) {
+			return fmt.Errorf("there is no word %q: did you mean %s?", name, w.name)
+		}
 		names = append(names, w.name)
 	}
 	near, is := config.Nearest(name, names, max(len(name)/3, 2))
-	if !is && !strings.EqualFold(near, name) {
+	if !is {
 		return fmt.Errorf("there is no word %s: docs/aws.md has those that there are", shown(name))
 	}
 	return fmt.Errorf("there is no word %s: did you mean %s?", shown(name), near)
