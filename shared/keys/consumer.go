@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys/overlay"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -155,11 +156,12 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 	}
 	var out Consumer
 	err := s.table.Again(ctx, func(ctx context.Context) error {
-		v, err := s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, counts: in.Name})
+		tally := s.counts.Of(at.AccountID, limits.Consumers)
+		v, err := s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, counts: in.Name, consumers: tally})
 		if err != nil {
 			return err
 		}
-		room, err := s.countIn(ctx, v, in.Name)
+		room, err := s.countIn(ctx, v, tally, in.Name)
 		if err != nil {
 			return err
 		}

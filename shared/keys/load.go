@@ -25,8 +25,10 @@ type target struct {
 	// query runs at the same time as the load, with the consumer's name, and
 	// again when the bucket's generation was guessed wrong. It may be nil.
 	query func(ctx context.Context, g generation, consumer string) error
-	// counts is the name of a consumer that is to be made, whose shard of the count is read too; "" for none.
-	counts string
+	// counts is the name of a consumer that is to be made, whose shard of the count is read too; "" for none. consumers is
+	// then the account's limit of them.
+	counts    string
+	consumers *counts.Tally
 	// keys is the limit of a consumer's keys where some are to be made, nil otherwise.
 	keys *counts.Tally
 }
@@ -154,7 +156,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, numb
 	v := view{g: bucket.generation(number)}
 	wanted := []*store.Wanted{store.Want(bucketKey(bucket.accountID, bucket.name), &v.bucket).Unchecked(bucketUnchecked)}
 	if t.counts != "" {
-		wanted = append(wanted, store.Want(shardOf(v.g, t.counts), &v.shard).Unchecked("the write of what it counts asks for its room"))
+		wanted = append(wanted, t.consumers.Wanted(), store.Want(shardOf(v.g, t.counts), &v.shard).Unchecked("the write of what it counts asks for its room"))
 	}
 	if t.keys != nil {
 		wanted = append(wanted, t.keys.Wanted())

@@ -1,14 +1,15 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -54,32 +55,34 @@ func uncount(g generation, consumer string) store.Write {
 }
 
 // countIn counts a new consumer of the bucket in v. Where its shard has no room, the account gives it a portion in the
-// same transaction; where the account has none left either, it takes back what lies idle in others.
+// same transaction; where the account has none left either, it takes back what lies idle in others. Room of a shard is gone
+// by only as long as the account's bound is below its limit: one that was lowered ends what was given out before.
 // Fault: the refusal of limits.Consumers.
-func (s *Service) countIn(ctx context.Context, v view, consumer string) ([]store.Write, error) {
+func (s *Service) countIn(ctx context.Context, v view, t *counts.Tally, consumer string) ([]store.Write, error) {
 	shard, room := shardOf(v.g, consumer), store.At("room")
-	if v.shard.Room > 0 {
-		return []store.Write{store.Upsert(shard, counted(1)...).If(store.AtLeast(room, 1)).Else(store.ErrStale)}, nil
+	var portion int64
+	writes := []store.Write{store.Upsert(shard, counted(1)...).If(store.AtLeast(room, 1)).Else(store.ErrStale)}
+	switch {
+	case v.shard.Room > 0 && t.Holds():
+		return writes, nil
+	case v.shard.Room <= 0:
+		portion = min(max(t.Room()/portionShare, 1), maxPortion)
+		writes = []store.Write{store.Upsert(shard, store.Add(store.At("consumers"), 1), store.Add(room, portion-1)).
+			If(store.Or(store.Lacks(room), store.AtMost(room, 0))).Else(store.ErrStale)}
 	}
-	t, err := s.counts.Load(ctx, v.bucket.AccountID, limits.Consumers)
-	if err != nil {
-		return nil, err
-	}
-	var rows []idleRow
-	portion := min(max(t.Room()/portionShare, 1), maxPortion)
+	var idle []idleRow
+	var there int64
 	raised, err := t.Take(ctx, portion, func(ctx context.Context) (n int64, err error) {
-		rows, n, err = s.portions(ctx, v.bucket.AccountID)
-		return n, err
+		idle, there, err = s.portions(ctx, v.bucket.AccountID)
+		return there, err
 	})
 	if counts.IsRefusal(err) {
-		return nil, s.reclaim(ctx, t, rows, err)
+		return nil, s.reclaim(ctx, t, idle, there+portion-t.Most(), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	given := store.Upsert(shard, store.Add(store.At("consumers"), 1), store.Add(room, portion-1)).
-		If(store.Or(store.Lacks(room), store.AtMost(room, 0))).Else(store.ErrStale)
-	return []store.Write{given, raised}, nil
+	return append(writes, raised), nil
 }
 
 // idleRow is a shard with room.
@@ -88,26 +91,35 @@ type idleRow struct {
 	room int64
 }
 
-// reclaimed is how many shards give their room back in one transaction.
-const reclaimed = 90
+const (
+	// reclaimedAtOnce is how many shards give their room back in one transaction.
+	reclaimedAtOnce = 90
+	// reclaimedMost is how many do for one attempt of a creation.
+	reclaimedMost = 10 * reclaimedAtOnce
+)
 
-// reclaim takes back the room of shards, after which the creation is decided again. Where none has any, the account is full:
-// it answers refusal.
-func (s *Service) reclaim(ctx context.Context, t *counts.Tally, idle []idleRow, refusal error) error {
+// reclaim takes back the room of shards, as much as the account lacks, after which the creation is decided again. Where none
+// has any, the account is full: it answers refusal.
+func (s *Service) reclaim(ctx context.Context, t *counts.Tally, idle []idleRow, lacks int64, refusal error) error {
 	if len(idle) == 0 {
 		return refusal
 	}
-	idle = idle[:min(len(idle), reclaimed)]
-	var sum int64
-	var writes []store.Write
-	for _, row := range idle {
-		sum += row.room
-		writes = append(writes, store.Update(row.key, store.Set(store.At("room"), 0)).
-			If(store.Equal(store.At("room"), row.room)).Else(store.ErrStale))
-	}
+	slices.SortFunc(idle, func(a, b idleRow) int { return cmp.Compare(b.room, a.room) })
 	ctx = store.Undecided(ctx, "each write asks for what it takes back")
-	if err := s.table.Commit(ctx, append(writes, t.GiveBack(sum))...); err != nil {
-		return err
+	for rows := range slices.Chunk(idle[:min(len(idle), reclaimedMost)], reclaimedAtOnce) {
+		var sum int64
+		var writes []store.Write
+		for _, row := range rows {
+			sum += row.room
+			writes = append(writes, store.Update(row.key, store.Set(store.At("room"), 0)).
+				If(store.Equal(store.At("room"), row.room)).Else(store.ErrStale))
+		}
+		if err := s.table.Commit(ctx, append(writes, t.GiveBack(sum))...); err != nil {
+			return err
+		}
+		if lacks -= sum; lacks <= 0 {
+			break
+		}
 	}
 	return fmt.Errorf("room was taken back: %w", store.ErrStale)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
 // own gives the account a limit of its own.
@@ -131,5 +132,72 @@ func TestBucketsOfAnAccountAreExact(t *testing.T) {
 	must0(t, one("fourth"))
 	if err := one("second"); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("the deleted one again: %v", err)
+	}
+}
+
+// TestRoomIsTakenBackOnce: what a creation takes back from a shard is used there meanwhile, and both shall not have it.
+func TestRoomIsTakenBackOnce(t *testing.T) {
+	tr := &trouble{in: none}
+	w := worldOver(t, memory.New(), func(b store.Backend) store.Backend { tr.Backend = b; return tr })
+	w.own(t, limits.Consumers, 2)
+	w.bucket()
+	one, two, other := crowding()[0], crowding()[1], ""
+	for _, name := range crowding() { // of the other shard
+		if shardOf(name) != shardOf(one) {
+			other = name
+		}
+	}
+	for _, name := range crowding()[2:] {
+		if shardOf(name) == shardOf(one) {
+			two = name
+		}
+	}
+	w.consumer(one)
+	w.consumer(two)
+	must0(t, w.keys.DeleteConsumer(w.request(), of(one))) // its shard has room for one
+	tr.in, tr.before = 0, func() { must0(t, w.consumerIn(1, bucket, one)) }
+	if err := w.consumerIn(0, bucket, other); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("one more than two was made, %v", err)
+	}
+	must0(t, w.keys.DeleteConsumer(w.request(), of(two)))
+	must0(t, w.consumerIn(0, bucket, other))
+	if err := w.consumerIn(1, bucket, two); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("one more than two was made in the end, %v", err)
+	}
+}
+
+// TestLoweredLimitEndsWhatShardsWereGiven: they hold room for hundreds of consumers, and none is made of it beyond the new
+// limit, nor while there are more than that; from there on all of it can be had.
+func TestLoweredLimitEndsWhatShardsWereGiven(t *testing.T) {
+	w := newWorld(t)
+	w.own(t, limits.Consumers, 1_000_000)
+	buckets := []string{"limits-one", "limits-two"}
+	made := 0
+	one := func() error {
+		made++
+		return w.consumerIn(made%2, buckets[made%2], fmt.Sprintf("c-%d", made))
+	}
+	for _, b := range buckets {
+		must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: b}))
+	}
+	for range 60 {
+		must0(t, one())
+	}
+	w.own(t, limits.Consumers, 58)
+	for n := range 3 {
+		if err := one(); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("with %d of 58 one more is made: %v", 60-n, err)
+		}
+		must0(t, w.keys.DeleteConsumer(w.request(), keys.ConsumerAt{BucketAt: in(buckets[(n+1)%2]), Consumer: fmt.Sprintf("c-%d", n+1)}))
+	}
+	must0(t, one())
+	if err := one(); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("a 59th is made: %v", err)
+	}
+	w.own(t, limits.Consumers, 60)
+	must0(t, one())
+	must0(t, one())
+	if err := one(); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("a 61st is made: %v", err)
 	}
 }

@@ -118,10 +118,16 @@ func (t *Tally) Room() int64 {
 	return max(t.Most()-t.record.Bound, 0)
 }
 
+// Holds reports whether the account is known to have no more than its limit.
+func (t *Tally) Holds() bool { return t.known() && t.record.Bound <= t.Most() }
+
 // known reports whether the bound is one to go by.
 func (t *Tally) known() bool {
 	if t.limit.Kind == limits.Daily {
-		return !t.record.CountedOn.Before(t.day()) // it is tomorrow already by another clock
+		// It may be tomorrow already by another clock, but no later day: one that is years
+		// ahead would end an account's deployments for years.
+		ahead := t.record.CountedOn.Sub(t.day())
+		return ahead >= 0 && ahead <= 24*time.Hour
 	}
 	return !t.record.CountedOn.IsZero() && t.now.Sub(t.record.CountedOn).Abs() < believed
 }
@@ -139,7 +145,7 @@ func (t *Tally) Check(count, n int64) error {
 }
 
 // Take gives the write that goes with the making of n things, in their transaction, within
-// store.Table.Again. count says how many there are; it is asked only where the bound does not
+// store.Table.Again. With n of 0 nothing is made, and the account is refused where it has more than its limit. count says how many there are; it is asked only where the bound does not
 // tell, and nil for a Daily limit. Fault: the limit's refusal, where there is no room for n.
 func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Context) (int64, error)) (store.Write, error) {
 	bound, own := store.At("bound"), store.At("own")
@@ -158,7 +164,7 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 	countedOn := store.Instant(t.now)
 	if t.limit.Kind == limits.Daily {
 		if countedOn = t.day(); known {
-			there = t.record.Bound
+			there, countedOn = t.record.Bound, t.record.CountedOn
 		}
 	} else {
 		var err error
@@ -167,7 +173,7 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 		}
 	}
 	if there+n > t.Most() {
-		return store.Write{}, t.limit.Refusal(there, t.Most(), t.day().Add(24*time.Hour).Sub(t.now))
+		return store.Write{}, t.limit.Refusal(there, t.Most(), countedOn.Add(24*time.Hour).Sub(t.now))
 	}
 	nothingMade := store.Lacks(store.At("turn"))
 	if t.record.Turn > 0 {
@@ -178,8 +184,9 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 }
 
 // GiveBack is the write that goes with the return of n that were taken and not used. It
-// fails as stale where the bound was counted anew.
+// fails as stale where anything else has become of the bound, but for what this Tally has given back.
 func (t *Tally) GiveBack(n int64) store.Write {
+	defer func() { t.record.Turn++ }()
 	return store.Update(t.key, store.Add(store.At("bound"), -n), store.Add(store.At("turn"), 1)).
 		If(store.Equal(store.At("turn"), t.record.Turn)).Else(store.ErrStale)
 }
@@ -241,8 +248,11 @@ func (c *Counts) List(ctx context.Context, accountID string) ([]Status, error) {
 	}
 	for _, t := range tallies {
 		s := Status{Limit: t.limit, Value: t.Most(), Own: t.record.Own > 0, Bound: -1}
-		if t.known() {
+		switch {
+		case t.known():
 			s.Bound = t.record.Bound
+		case t.limit.Kind == limits.Daily:
+			s.Bound = 0 // of a day without any there is no record
 		}
 		out = append(out, s)
 	}

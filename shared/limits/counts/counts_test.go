@@ -212,6 +212,33 @@ func TestDayEndsAtMidnightUTC(t *testing.T) {
 	one(fault.Throttled)
 }
 
+// TestClockThatIsYearsAheadEndsNoAccountsDeployments: it had used up its day, which is years ahead; by a right clock today is
+// another, and who has used it up is told when tomorrow begins by the clock that counts.
+func TestClockThatIsYearsAheadEndsNoAccountsDeployments(t *testing.T) {
+	w := newWorld(t, 2)
+	now := time.Date(2026, 11, 20, 23, 59, 50, 0, time.UTC)
+	one := func(kind fault.Kind) error {
+		t.Helper()
+		w.counted++
+		err := w.make(t.Context(), 0, fmt.Sprint(w.counted), limits.Deployments, nil)
+		w.want(t, err, kind)
+		return err
+	}
+	for _, at := range []time.Time{now.AddDate(10, 0, 0), now} {
+		w.now = at
+		one(0)
+		one(0)
+		one(fault.Throttled)
+	}
+	w.now = now.Add(11 * time.Second)
+	one(0)
+	one(0)
+	w.now = now // a clock that is 11 s behind
+	if f, ok := errors.AsType[*fault.Fault](one(fault.Throttled)); !ok || f.RetryAfter != 24*time.Hour+10*time.Second {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestValueIsLearnedWithinHalfAMinute, and read no oftener.
 func TestValueIsLearnedWithinHalfAMinute(t *testing.T) {
 	w := newWorld(t, 2)
