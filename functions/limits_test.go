@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,4 +112,39 @@ func TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot(t *testing.T) {
 	w.Call(p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).
 		Want(http.StatusForbidden, "projects, and its limit projects is 1. Delete one that nobody uses any more")
 	w.Within(dry(w.Context()), p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).Want(http.StatusForbidden, "its limit projects is 1")
+}
+
+// TestEveryOperationOfAnAccountIsOfItsLimit: each is refused once the account has asked as often as it may in a second, by a
+// status that its description has, and when to ask again; it does nothing then and records nothing. What clients poll
+// takes no 429 for an answer. An account that has its own second is answered by all of them.
+func TestEveryOperationOfAnAccountIsOfItsLimit(t *testing.T) {
+	p := newPopulated(t)
+	each(t, private, func(t *testing.T, d api.Declaration) {
+		w := p.Copy(t).Asides()
+		w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+		w.Limit("acme", limits.Requests, 1)
+		path, body := target(t, d, p.book.Request(d), p.names)
+		if a := w.Call(p.key, d.Method, path, body); a.Status == http.StatusTooManyRequests {
+			t.Errorf("the first request of a second is answered %d %s", a.Status, a.Body)
+		}
+		w.Call(p.key, d.Method, path, body)
+		before := withoutRates(w.Items.Items())
+		want := http.StatusTooManyRequests
+		if d.Polled {
+			want = http.StatusInternalServerError
+		}
+		w.Call(p.key, d.Method, path, body).Want(want, "its limit requests is 1").WantHeader("Retry-After", "1")
+		if !slices.Contains(d.Errors, want) || d.Polled == slices.Contains(d.Errors, http.StatusTooManyRequests) {
+			t.Errorf("%s declares %v", d.ID, d.Errors)
+		}
+		unchanged(t, before, withoutRates(w.Items.Items()))
+		if records := recorded(w, before); len(records) > 0 {
+			t.Errorf("the refusal is recorded: %+v", records)
+		}
+		other := w.Account("initech")
+		w.Limit("initech", limits.Requests, 1)
+		if a := w.Call(other, d.Method, strings.Replace(path, "acme", "initech", 1), body); a.Status == http.StatusTooManyRequests {
+			t.Errorf("another account is answered %d %s", a.Status, a.Body)
+		}
+	})
 }

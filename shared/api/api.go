@@ -71,7 +71,7 @@ type Operation[In, Out any] struct {
 	// Resources are the types of what the record of a success names: always the
 	// first, the others where the change touched them too.
 	Resources []string
-	// Errors are statuses the operation may answer beside 400, 401, 403, 413
+	// Errors are statuses the operation may answer beside 400, 401, 403, 413, 429
 	// and 500.
 	Errors []int
 	// Limit is how often an account key may ask it, with the others of its limit.
@@ -276,7 +276,7 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	if o.conditional() {
 		all = append(all, http.StatusPreconditionFailed)
 	}
-	if o.Limit != (Limit{}) {
+	if !o.Public && !o.Polled { // its account has limits (package limits)
 		all = append(all, http.StatusTooManyRequests)
 	}
 	slices.Sort(all)

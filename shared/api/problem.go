@@ -134,10 +134,9 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 		return p, header
 	}
 	status := StatusOf(f.Kind)
-	if s := stateOf(ctx); status == http.StatusTooManyRequests && s != nil && s.operation != "" && !slices.Contains(s.declared, status) && (s.polled || !f.Limit) {
+	if s := stateOf(ctx); status == http.StatusTooManyRequests && s != nil && s.operation != "" && !slices.Contains(s.declared, status) {
 		// Its clients know no 429: one that polls a status takes it for the end,
-		// and asks again after a 500 (contract 3.2). What a caller has used up is no failure
-		// of ours, and is told to all that do not poll.
+		// and asks again after a 500 (contract 3.2).
 		status = http.StatusInternalServerError
 	}
 	p := newProblem(ctx, status, f.Public)

@@ -211,7 +211,7 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 			next(huma.WithContext(hc, auth.With(ctx, *st.principal)))
 			return
 		}
-		st.operation, st.route, st.declared, st.polled = d.ID, d.Path, d.Errors, d.Polled
+		st.operation, st.route, st.declared = d.ID, d.Path, d.Errors
 		st.span.Name(d.ID)
 		if err := s.letIn(d.Origins, w, r); err != nil {
 			writeProblem(ctx, w, err)

@@ -121,6 +121,7 @@ var (
 	}
 	projectThing = api.Operation[struct{}, api.NoContent]{
 		ID: "Things_project", Method: "GET", Path: "/v1/accounts/{accountName}/projects/{projectName}", Status: 204,
+		Polled: true,
 	}
 )
 
@@ -161,7 +162,7 @@ func newFixture(t *testing.T) *fixture {
 			return out, f.table.Commit(ctx, audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		bulkThings.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil }),
-		projectThing.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil }),
+		projectThing.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, f.fail }),
 	})
 	return f
 }
@@ -408,15 +409,25 @@ func TestFaultsBecomeTheirProblems(t *testing.T) {
 	}
 }
 
-// Clients of such an operation take a 429 for the end (contract 3.1).
-func TestRefusalThatAnOperationDoesNotDeclareIsA500(t *testing.T) {
+// TestRefusalOfAPolledOperationIsA500: its clients take a 429 for the end (contract 3.1), and all others are told it, with
+// when to repeat the request.
+func TestRefusalOfAPolledOperationIsA500(t *testing.T) {
 	f := newFixture(t)
 	f.fail = &fault.Fault{Kind: fault.Throttled, Public: "slow down", RetryAfter: 7 * time.Second}
-	r, body := f.do(t, "PATCH", thing+"x", goodKey, "{}")
-	if r.StatusCode != http.StatusInternalServerError || r.Header.Get("Retry-After") != "7" || !strings.Contains(body, "slow down") {
-		t.Errorf("answered %d %s", r.StatusCode, body)
+	for _, c := range []struct {
+		method, target, body string
+		want                 int
+	}{
+		{"GET", "/v1/accounts/acme/projects/shop", "", http.StatusInternalServerError},
+		{"GET", thing + "x", "", http.StatusTooManyRequests},
+		{"PATCH", thing + "x", "{}", http.StatusTooManyRequests},
+	} {
+		r, body := f.do(t, c.method, c.target, goodKey, c.body)
+		if r.StatusCode != c.want || r.Header.Get("Retry-After") != "7" || !strings.Contains(body, "slow down") {
+			t.Errorf("%s %s is answered %d %s", c.method, c.target, r.StatusCode, body)
+		}
+		checkProblem(t, r, body)
 	}
-	checkProblem(t, r, body)
 }
 
 func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {

@@ -31,7 +31,6 @@ type state struct {
 	operation string // its id, "" until a route matched
 	route     string // its path as declared, "" until then
 	declared  []int  // the errors it may answer
-	polled    bool   // whether clients ask it again and again, until something is there
 	principal *auth.Principal
 	change    *audit.Request // what a refusal is recorded as, nil for reads
 	problem   *Problem       // what was answered, nil for a success

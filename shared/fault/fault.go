@@ -69,8 +69,6 @@ type Fault struct {
 	// RetryAfter is how long a Throttled caller should wait, or one whose Conflict
 	// passes by itself: whole seconds, 0 for one that does not.
 	RetryAfter time.Duration
-	// Limit tells that a Throttled caller has used up what it may, which another try a little later may not change.
-	Limit bool
 
 	cause error
 }

@@ -288,7 +288,7 @@ func shardOf(consumer string) uint32 {
 
 // crowding are names of consumers that two shards of a bucket count: so they meet in the middle of each other's changes.
 func crowding() (names []string) {
-	for i := range 160 {
+	for i := range 400 {
 		if name := fmt.Sprint("c", i); shardOf(name) < 2 {
 			names = append(names, name)
 		}

@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -171,33 +172,36 @@ func TestRoomIsTakenBackOnce(t *testing.T) {
 func TestLoweredLimitEndsWhatShardsWereGiven(t *testing.T) {
 	w := newWorld(t)
 	w.own(t, limits.Consumers, 1_000_000)
-	buckets := []string{"limits-one", "limits-two"}
-	made := 0
+	w.bucket()
+	names := slices.DeleteFunc(crowding(), func(name string) bool { return shardOf(name) != 0 })
 	one := func() error {
-		made++
-		return w.consumerIn(made%2, buckets[made%2], fmt.Sprintf("c-%d", made))
+		err := w.consumerIn(0, bucket, names[0])
+		if err == nil {
+			names = names[1:]
+		}
+		return err
 	}
-	for _, b := range buckets {
-		must[keys.Bucket](t)(w.keys.CreateBucket(w.request(), owner, keys.NewBucket{Name: b}))
+	none := func(of int) {
+		t.Helper()
+		if err := one(); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("beyond the limit of %d one more is made: %v", of, err)
+		}
 	}
-	for range 60 {
+	made := slices.Clone(names[:5])
+	for range made {
 		must0(t, one())
 	}
-	w.own(t, limits.Consumers, 58)
-	for n := range 3 {
-		if err := one(); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("with %d of 58 one more is made: %v", 60-n, err)
-		}
-		must0(t, w.keys.DeleteConsumer(w.request(), keys.ConsumerAt{BucketAt: in(buckets[(n+1)%2]), Consumer: fmt.Sprintf("c-%d", n+1)}))
+	w.own(t, limits.Consumers, 3)
+	for _, name := range made[:2] {
+		none(3)
+		must0(t, w.keys.DeleteConsumer(w.request(), of(name)))
 	}
+	none(3)
+	must0(t, w.keys.DeleteConsumer(w.request(), of(made[2])))
 	must0(t, one())
-	if err := one(); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("a 59th is made: %v", err)
-	}
-	w.own(t, limits.Consumers, 60)
+	none(3)
+	w.own(t, limits.Consumers, 5)
 	must0(t, one())
 	must0(t, one())
-	if err := one(); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("a 61st is made: %v", err)
-	}
+	none(5)
 }

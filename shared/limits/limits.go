@@ -126,7 +126,7 @@ func (l Limit) Refusal(count, most int64, after time.Duration) *fault.Fault {
 		f = fault.New(fault.Throttled, "The %s has %d %s, and its limit %s is %d. Repeat the request after the time in Retry-After.",
 			l.Of, count, l.Things, l.Name, most)
 	}
-	f.RetryAfter, f.Limit = max(after, time.Second), true
+	f.RetryAfter = max(after, time.Second)
 	return f
 }
 
