@@ -304,16 +304,19 @@ account-keys: ## list the keys of an account of an installation, make one or rev
 		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
-account-limits: export ACCOUNT_NAME = $(NAME)
-account-limits: export ACCOUNT_LIMIT = $(LIMIT)
-account-limits: export LIMIT_VALUE = $(or $(VALUE:default=0),0)
+account-limits: export ACCOUNT_NAME = $(value NAME)
+account-limits: export ACCOUNT_LIMIT = $(value LIMIT)
+account-limits: export LIMIT_VALUE = $(value VALUE)
+account-limits: export LC_ALL = C
 account-limits: ## list the limits of an account of an installation, or give it one of its own: NAME=acme [LIMIT=projects VALUE=100|default] [STAGE=dev]
 	@test -n "$$ACCOUNT_NAME" || { echo "make account-limits needs NAME=, the account's name" >&2; exit 2; }
-	@test -z "$$ACCOUNT_LIMIT" || test -n "$(VALUE)" || { echo "make account-limits LIMIT=$$ACCOUNT_LIMIT needs VALUE=, a number, or default for the installation's" >&2; exit 2; }
-	@case "$$LIMIT_VALUE" in *[!0-9]*) echo "make account-limits takes VALUE=, a number, or default for the installation's" >&2; exit 2;; esac
+	@case "$$ACCOUNT_NAME$$ACCOUNT_LIMIT" in *[!a-z0-9_-]*) echo "make account-limits takes NAME= and LIMIT= of lower-case letters, digits, hyphens and underscores" >&2; exit 2;; esac
+	@case "$${ACCOUNT_LIMIT:+limit}=$$LIMIT_VALUE" in =|limit=default) ;; limit=|limit=0*|limit=*[!0-9]*|limit=???????????*) \
+		echo "make account-limits LIMIT= needs VALUE=, a number from 1 on, or default for the installation's" >&2; exit 2;; \
+		=*) echo "make account-limits VALUE= needs LIMIT=, a limit's name: make account-limits NAME=$$ACCOUNT_NAME lists them" >&2; exit 2;; esac
 	$(call asks_aws,go run ./local account limits NAME)
-	@{ do=$${ACCOUNT_LIMIT:+set-limit}; failed=$$(printf '{"do":"%s","name":"%s","limit":"%s","value":%s}' "$${do:-list-limits}" "$$ACCOUNT_NAME" "$$ACCOUNT_LIMIT" "$$LIMIT_VALUE" \
-		| aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
+	@{ case "$$ACCOUNT_LIMIT=$$LIMIT_VALUE" in =) do='"list-limits"';; *=default) do='"reset-limit"';; *) do="\"set-limit\",\"value\":$$LIMIT_VALUE";; esac; \
+		failed=$$(printf '{"do":%s,"name":"%s","limit":"%s"}' "$$do" "$$ACCOUNT_NAME" "$$ACCOUNT_LIMIT" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
 		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
 
 operations: export OPERATION_ID = $(RESUME)

@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
@@ -46,7 +47,7 @@ var Function = trigger.Function{
 // In is what the function is called with.
 type In struct {
 	// Do is what to do: "" makes an account, "create-key", "list-keys" and
-	// "revoke-key" are about the keys of one, "list-limits" and "set-limit" about its limits.
+	// "revoke-key" are about the keys of one, "list-limits", "set-limit" and "reset-limit" about its limits.
 	Do string `json:"do"`
 	// Name of the account, which is to be, or which there is: 2 to 63 lower-case
 	// letters, digits, hyphens and underscores.
@@ -68,9 +69,10 @@ type In struct {
 	ID    string `json:"id"`
 	Force bool   `json:"force"`
 
-	// Limit is the name of a limit (package limits), Value what it shall be for the account: 0 for what the installation has.
+	// Limit is the name of a limit (package limits), Value what it shall be for the account; "reset-limit" takes none, and
+	// has the account have what the installation has.
 	Limit string `json:"limit"`
-	Value int64  `json:"value"`
+	Value *int64 `json:"value"`
 }
 
 // Out is what it answers about an account or a key that it has made or revoked.
@@ -195,15 +197,19 @@ func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any,
 	case "list-limits":
 		found, err := s.Limits(ctx, in.Name)
 		return Limits{Limits: api.Each(found, limit)}, err
-	case "set-limit":
-		if err := s.SetLimit(ctx, in.Name, in.Limit, in.Value); err != nil {
+	case "set-limit", "reset-limit":
+		value, err := in.limitValue()
+		if err != nil {
 			return nil, err
 		}
-		log.InfoContext(ctx, "a limit of an account was set", "limit", in.Limit, "value", in.Value)
+		if err := s.SetLimit(ctx, in.Name, in.Limit, value); err != nil {
+			return nil, err
+		}
+		log.InfoContext(ctx, "a limit of an account was set", "limit", in.Limit, "value", value)
 		found, err := s.Limits(ctx, in.Name)
 		return Limits{Limits: api.Each(found, limit)}, err
 	}
-	return nil, fault.InvalidField("do", "is none of create-key, list-keys, revoke-key, list-limits and set-limit; leave it out to make an account")
+	return nil, fault.InvalidField("do", "is none of create-key, list-keys, revoke-key, list-limits, set-limit and reset-limit; leave it out to make an account")
 }
 
 // spec reads what a new key shall be. Fault: Invalid.
@@ -231,6 +237,24 @@ func (in In) spec() (accounts.Spec, error) {
 		}
 	}
 	return out, wrong.Err()
+}
+
+// limitValue is what a limit shall be, 0 for what the installation has: it is asked for in a word of its own, so that a value
+// that was forgotten, or none at all, ends no limit. Fault: Invalid.
+func (in In) limitValue() (int64, error) {
+	switch {
+	case in.Do == "reset-limit" && in.Value != nil:
+		return 0, fault.InvalidField("value", "is not for reset-limit, after which the installation's holds")
+	case in.Do == "reset-limit":
+		return 0, nil
+	case in.Value == nil:
+		return 0, fault.InvalidField("value", "is needed: what the limit shall be. reset-limit has the installation's hold again")
+	}
+	l, err := limits.Find(limits.Own(), in.Limit)
+	if err != nil {
+		return 0, err
+	}
+	return *in.Value, l.Check(*in.Value)
 }
 
 func limit(s counts.Status) Limit {

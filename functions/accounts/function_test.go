@@ -165,7 +165,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		`{"do":"create-key","name":"acme","scopes":"everything","projects":"A"}`: "scopes: ",
 		`{"do":"create-key","name":"nobody","scopes":"all"}`:                     "no account",
 		`{"do":"revoke-key","name":"acme","id":""}`:                              "account key",
-		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys, revoke-key, list-limits and set-limit",
+		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys, revoke-key, list-limits, set-limit and reset-limit",
 	} {
 		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", payload, err, want)
@@ -201,20 +201,32 @@ func TestLimitsAreListedAndSet(t *testing.T) {
 		t.Errorf("set to %+v", l)
 	}
 	for payload, want := range map[string]string{
+		`{"do":"set-limit","name":"acme","limit":"projects"}`:                   "value: is needed",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":null}`:      "value: is needed",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":0}`:         "projects can be 1 to",
+		`{"do":"reset-limit","name":"acme","limit":"projects","value":7}`:       "value: is not for reset-limit",
+		`{"do":"reset-limit","name":"acme","limit":"hunter2"}`:                  "limit: is none of account-keys, ",
+		`{"do":"reset-limit","name":"nobody","limit":"projects"}`:               "no account",
+		`{"do":"list-limits","name":"nobody"}`:                                  "no account",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":1.5}`:       "cannot unmarshal",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":"7"}`:       "cannot unmarshal",
+		`{"do":"set-limit","name":"acme","limit":"projects","value":1e30}`:      "cannot unmarshal",
+		`{"do":"set-limit","name":"acme","limit":"PROJECTS","value":7}`:         "limit: is none of account-keys, ",
+		`{"do":"set-limit","name":"acme","limit":"","value":7}`:                 "limit: is none of account-keys, ",
 		`{"do":"set-limit","name":"acme","limit":"projects","value":-1}`:        "projects can be 1 to",
 		`{"do":"set-limit","name":"acme","limit":"projects","value":10001}`:     "projects can be 1 to",
 		`{"do":"set-limit","name":"acme","limit":"hunter2","value":5}`:          "limit: is none of account-keys, ",
 		`{"do":"set-limit","name":"acme","limit":"gateway-requests","value":5}`: "limit: is none of account-keys, ",
 		`{"do":"set-limit","name":"nobody","limit":"projects","value":5}`:       "no account",
 	} {
-		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", payload, err, want)
 		}
 	}
 	if l := projects(ask(`{"do":"list-limits","name":"acme"}`)); l.Value != 5 {
 		t.Errorf("refused calls have made it %+v", l)
 	}
-	if l := projects(ask(`{"do":"set-limit","name":"acme","limit":"projects","value":0}`)); l.Own || l.Value != 1000 {
+	if l := projects(ask(`{"do":"reset-limit","name":"acme","limit":"projects"}`)); l.Own || l.Value != 1000 {
 		t.Errorf("back to %+v", l)
 	}
 }

@@ -48,7 +48,7 @@ The limits are ` + limitNames() + `.`,
 			}
 			l, err := limits.Find(limits.Own(), args[1])
 			if err != nil {
-				return fmt.Errorf("%s is no limit that an account has its own of: write one of %s", args[1], limitNames())
+				return fmt.Errorf("%q is no limit that an account has its own of: write one of %s", args[1], limitNames())
 			}
 			_, err = limitValue(l, args[2])
 			return err
@@ -81,7 +81,7 @@ func limitValue(l limits.Limit, text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || l.Check(n) != nil {
-		return 0, fmt.Errorf("%s is no value of %s: write 1 to %d, or %s for the installation's", text, l.Name, l.Most, inherited)
+		return 0, fmt.Errorf("%q is no value of %s: write 1 to %d, or %s for the installation's", text, l.Name, l.Most, inherited)
 	}
 	return n, nil
 }
