@@ -56,7 +56,7 @@ func ratesTable() string {
 // accountsTable lists the limits of accounts.
 func accountsTable() string {
 	status := map[limits.Kind]int{
-		limits.Kept: http.StatusForbidden, limits.Daily: http.StatusTooManyRequests,
+		limits.Kept: http.StatusForbidden, limits.UnderWay: http.StatusTooManyRequests, limits.Daily: http.StatusTooManyRequests,
 		limits.Second: http.StatusTooManyRequests, limits.AtOnce: http.StatusTooManyRequests,
 	}
 	var out strings.Builder

@@ -27,7 +27,7 @@ var Function = trigger.Function{
 	Does: "builds what was uploaded",
 	On:   []trigger.Event{{ObjectCreated: blob.UploadKey("")}},
 	Uses: []api.Use{
-		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey,
+		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,
 	},
 	Reach: store.Reach{

@@ -106,7 +106,7 @@ var redeploy = api.Operation[nameIn, redeployOut]{
 	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables take effect.",
 	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "deployment.redeploy", Replaces: true, Resources: []string{"deployment", "source"},
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem},
 }
 
 var rollback = api.Operation[rollbackIn, deploymentOut]{

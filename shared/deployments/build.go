@@ -207,6 +207,7 @@ func Serve(ctx context.Context, table *store.Table, in BuildInput, data BuildDat
 	return []store.Write{
 		r.ended(in, now, changes...).If(unchanged).If(store.Equal(store.At("ended"), r.Ended)),
 		r.cleanUp(in, now),
+		store.Delete(begunKey(in.AccountID, in.StatusID)),
 	}, nil
 }
 
@@ -217,7 +218,7 @@ func Superseded(ctx context.Context, table *store.Table, in BuildInput, now time
 	if err != nil {
 		return nil, err
 	}
-	return []store.Write{r.ended(in, now), r.cleanUp(in, now)}, nil
+	return []store.Write{r.ended(in, now), r.cleanUp(in, now), store.Delete(begunKey(in.AccountID, in.StatusID))}, nil
 }
 
 // Accept returns the writes that keep an archive as that of the newest build
@@ -252,15 +253,16 @@ func Fail(ctx context.Context, table *store.Table, in BuildInput, now time.Time)
 	r, err := Read(ctx, table, in.Deployment)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, nil // its deletion cleans up
+		return []store.Write{store.Delete(begunKey(in.AccountID, in.StatusID))}, nil // its deletion cleans up
 	case err != nil:
 		return nil, err
 	case r.Ended >= in.Number:
-		return []store.Write{r.ended(in, now), r.cleanUp(in, now)}, nil
+		return []store.Write{r.ended(in, now), r.cleanUp(in, now), store.Delete(begunKey(in.AccountID, in.StatusID))}, nil
 	}
 	return []store.Write{
 		r.ended(in, now, store.Set(store.At("ended"), in.Number)).If(store.Equal(store.At("ended"), r.Ended)),
 		r.cleanUp(in, now),
+		store.Delete(begunKey(in.AccountID, in.StatusID)),
 	}, nil
 }
 

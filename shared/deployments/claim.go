@@ -66,6 +66,7 @@ func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err
 			).If(store.Equal(store.At("state"), issued)).Else(store.ErrStale),
 			r.number(now),
 			beginBuild(r, u, now),
+			openUntil(u.AccountID, u.ID, now.Add(longestBuild)),
 		)
 	})
 	if err != nil {

@@ -299,27 +299,26 @@ func tombstone(name, accountID string, now time.Time, gone error) []store.Write 
 func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
 	err = s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		rooms := s.rooms(at.Owner)
-		r, err := find(ctx, s.parts.Table, at, rooms.deployments.Wanted())
+		r, err := find(ctx, s.parts.Table, at, rooms.deployments.Wanted(), rooms.builds.Wanted())
 		if err != nil {
 			return err
 		}
 		if r.Source == "" {
 			return fault.New(fault.Conflict, "There are no sources to deploy again yet. Upload them first.")
 		}
-		room, err := rooms.deployment(ctx)
-		if err != nil {
-			return err
-		}
 		now := s.now()
 		u := s.newUpload(at.Owner, r, now)
 		u.State, u.Number, u.Source, u.SHA = claimed, r.Latest+1, r.Source, r.SHA
-		if err := s.parts.Table.Commit(ctx,
+		room, err := rooms.build(ctx, u.ID, now.Add(longestBuild))
+		if err != nil {
+			return err
+		}
+		if err := s.parts.Table.Commit(ctx, append(room,
 			r.number(now).If(r.acceptedAsRead()),
 			store.Create(uploadKey(u.ID), u),
 			beginBuild(r, u, now),
-			room,
 			audit.Record(ctx, r.resource(), u.resource()),
-		); err != nil {
+		)...); err != nil {
 			return err
 		}
 		statusID = u.ID

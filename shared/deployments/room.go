@@ -3,6 +3,7 @@ package deployments
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,15 +15,15 @@ import (
 
 // rooms are what an account's limits leave for what an upload or its like makes: load Wanted, and take what is made.
 type rooms struct {
-	service                             *Service
-	accountID                           string
-	projects, environments, deployments *counts.Tally
+	service                                     *Service
+	accountID                                   string
+	projects, environments, deployments, builds *counts.Tally
 }
 
 func (s *Service) rooms(o auth.Owner) rooms {
 	return rooms{
 		s, o.AccountID,
-		s.counts.Of(o.AccountID, limits.Projects), s.counts.Of(o.AccountID, limits.Environments), s.counts.Of(o.AccountID, limits.Deployments),
+		s.counts.Of(o.AccountID, limits.Projects), s.counts.Of(o.AccountID, limits.Environments), s.counts.Of(o.AccountID, limits.Deployments), s.counts.Of(o.AccountID, limits.Builds),
 	}
 }
 
@@ -66,8 +67,33 @@ func (r rooms) environment(ctx context.Context) (store.Write, error) {
 	})
 }
 
-// deployment is the write that goes with an upload address or a build of what is there. Fault: the refusal of
-// limits.Deployments.
-func (r rooms) deployment(ctx context.Context) (store.Write, error) {
-	return r.deployments.Take(ctx, 1, nil)
+// begun is what an upload address or a build has while it may yet come to something (limits.Builds): its end removes it, and its TTL where there is none.
+type begun struct {
+	TTL int64 `dynamodbav:"ttl"`
+}
+
+// longestBuild is longer than a build takes that goes on after failures and deaths: one that is
+// counted for ever would be of nobody's use, and what is counted no more is still bounded by limits.Deployments.
+const longestBuild = time.Hour
+
+// build gives the writes that go with an upload address or a build of what is there, which is open until a moment. Faults:
+// the refusals of limits.Deployments and limits.Builds.
+func (r rooms) build(ctx context.Context, id string, until time.Time) ([]store.Write, error) {
+	today, err := r.deployments.Take(ctx, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	underWay, err := r.builds.Take(ctx, 1, func(ctx context.Context) (int64, error) {
+		n, err := r.service.parts.Table.Count(ctx, store.Query{PK: begunPartition(r.accountID), Unchecked: madeUnchecked})
+		return int64(n), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []store.Write{today, underWay, store.Create(begunKey(r.accountID, id), begun{TTL: until.Unix()})}, nil
+}
+
+// openUntil has a build counted until a moment at most, which is later than that of its address.
+func openUntil(accountID, id string, until time.Time) store.Write {
+	return store.Upsert(begunKey(accountID, id), store.Set(store.At(store.TTLAttribute), until.Unix()))
 }

@@ -16,6 +16,9 @@ const (
 	uploadSpace store.Space = "upload"
 	// formatSpace has the one record of the format of artifacts. The sweep reads it once a minute.
 	formatSpace store.Space = "artifact-format"
+	// begunSpace has the upload addresses and builds that have not ended (begun). Those of an account are a partition,
+	// by their statusIds, which is counted where the account has many.
+	begunSpace store.Space = "builds-begun"
 )
 
 func environmentPartition(accountID, project string) string {
@@ -34,3 +37,9 @@ func IsDeployment(key store.Key) bool { return deploymentSpace.PartsOf(key.PK) !
 func formatKey() store.Key            { return formatSpace.Key() }
 
 func uploadKey(statusID string) store.Key { return uploadSpace.Key(statusID) }
+
+func begunPartition(accountID string) string { return begunSpace.Partition(accountID) }
+
+func begunKey(accountID, statusID string) store.Key {
+	return store.In(begunPartition(accountID), statusID)
+}

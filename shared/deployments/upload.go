@@ -124,7 +124,7 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	var env environmentRecord
 	buckets, rooms := s.buckets(at.Owner, at.Project), s.rooms(at.Owner)
 	wanted := append(buckets.Wanted(),
-		rooms.projects.Wanted(), rooms.environments.Wanted(), rooms.deployments.Wanted(),
+		rooms.projects.Wanted(), rooms.environments.Wanted(), rooms.deployments.Wanted(), rooms.builds.Wanted(),
 		store.Want(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("a new environment asks for it, that of an old one's deployment is asked for, and a new one is created"),
 		store.Want(environmentKey(at.AccountID, at.Project, at.Branch), &env).Unchecked("its deployment is asked for, and a new one is created"))
 	if err := s.parts.Table.Load(ctx, wanted...); err != nil {
@@ -167,14 +167,13 @@ func (s *Service) issue(ctx context.Context, at UploadAt, kind environment.Kind)
 	}
 	u := s.newUpload(at.Owner, r, s.now())
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
-	room, err := rooms.deployment(ctx)
+	room, err := rooms.build(ctx, u.ID, u.ExpiresOn.Add(eventDelay+claimMargin))
 	if err != nil {
 		return upload{}, err
 	}
-	writes = append(writes,
+	writes = append(append(writes, room...),
 		store.Create(uploadKey(u.ID), u),
 		audit.Record(ctx, append(resources, u.resource())...),
-		room,
 	)
 	err = s.parts.Table.Commit(ctx, writes...)
 	if fault.Is(err, fault.Conflict) { // another first upload made the buckets

@@ -28,6 +28,8 @@ type Kind int
 const (
 	// Kept things are counted exactly, in the transaction that makes one.
 	Kept Kind = iota
+	// UnderWay things are counted as Kept ones are, and end by themselves.
+	UnderWay
 	// Daily things are counted exactly from midnight to midnight, UTC.
 	Daily
 	// Second is a rate: so many in a second, over all processes.
@@ -64,7 +66,7 @@ var (
 	Projects     = Limit{Name: "projects", Default: 1_000, Most: 10_000, Things: "projects", Of: "account", Cure: cure}
 	Environments = Limit{
 		Name: "environments", Default: 10_000, Most: 100_000, Things: "environments", Of: "account",
-		Cure: "Delete the deployment of a branch that is gone",
+		Cure: "Delete the deployment of a branch that is gone, or a project that nobody uses any more",
 	}
 	KeyBuckets = Limit{Name: "key-buckets", Default: 5_000, Most: 50_000, Things: "key buckets", Of: "account", Cure: cure}
 	// Consumers are those of all buckets of an account.
@@ -77,6 +79,9 @@ var (
 	// Deployments are upload addresses given out, each of which may become a build, and builds
 	// of sources that are there.
 	Deployments = Limit{Name: "deployments", Kind: Daily, Default: 5_000, Most: 1_000_000, Things: "deployments a day", Of: "account"}
+	// Builds are what has begun and not ended: upload addresses that may yet become a build, which is for 21 minutes, and
+	// builds. So nobody has addresses given out over hours become builds in one minute.
+	Builds = Limit{Name: "builds", Kind: UnderWay, Default: 100, Most: 1_000, Things: "builds and open upload addresses", Of: "account"}
 	// Requests are those to the management API.
 	Requests = Limit{Name: "requests", Kind: Second, Default: 1_000, Most: 100_000, Things: "requests a second to the management API", Of: "account"}
 	// GatewayRequests are those that deployments of an account have under way, from a request's
@@ -89,7 +94,7 @@ var (
 
 // All are the limits, in the order of docs/limits.md.
 func All() []Limit {
-	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, Deployments, Requests, GatewayRequests}
+	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, Deployments, Builds, Requests, GatewayRequests}
 }
 
 // Own are those that an account may have a value of its own of.
@@ -114,7 +119,7 @@ func (l Limit) Check(value int64) error {
 }
 
 // Refusal is the fault of a request that would go beyond the limit, of which the value is most, where the account has count.
-// That of a Kept thing is Forbidden, all others are Throttled for as long as after says, rounded up to seconds: the Retry-After.
+// That of a Kept thing is Forbidden, all others are Throttled for as long as after says, a second at least, rounded up to seconds: the Retry-After.
 func (l Limit) Refusal(count, most int64, after time.Duration) *fault.Fault {
 	if l.Kind == Kept {
 		return fault.New(fault.Forbidden, "The %s has %d %s, and its limit %s is %d. %s, or ask whoever runs the installation for more.",
@@ -122,9 +127,11 @@ func (l Limit) Refusal(count, most int64, after time.Duration) *fault.Fault {
 	}
 	f := fault.New(fault.Throttled, "The %s has had %d %s, and its limit %s is %d. Repeat the request after the time in Retry-After, or ask whoever runs the installation for more.",
 		l.Of, count, l.Things, l.Name, most)
-	if l.Kind == AtOnce {
+	switch l.Kind {
+	case AtOnce, UnderWay:
 		f = fault.New(fault.Throttled, "The %s has %d %s, and its limit %s is %d. Repeat the request after the time in Retry-After.",
 			l.Of, count, l.Things, l.Name, most)
+	case Kept, Daily, Second:
 	}
 	f.RetryAfter = max(after, time.Second)
 	return f

@@ -57,6 +57,9 @@ type record struct {
 // without limits runs beside this one.
 const believed = 24 * time.Hour
 
+// soon is how long it takes about until something UnderWay has ended.
+const soon = 10 * time.Second
+
 // Counts are the limits of an installation's accounts. It is safe for concurrent use.
 type Counts struct {
 	table  *store.Table
@@ -173,7 +176,11 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 		}
 	}
 	if there+n > t.Most() {
-		return store.Write{}, t.limit.Refusal(there, t.Most(), countedOn.Add(24*time.Hour).Sub(t.now))
+		after := countedOn.Add(24 * time.Hour).Sub(t.now)
+		if t.limit.Kind == limits.UnderWay {
+			after = soon
+		}
+		return store.Write{}, t.limit.Refusal(there, t.Most(), after)
 	}
 	nothingMade := store.Lacks(store.At("turn"))
 	if t.record.Turn > 0 {
