@@ -141,6 +141,13 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./local/emulators", "measure", "ministack"},
 		},
 		{
+			title: "The limit of requests of an account",
+			intro: "A request to the management API that reads one item from a table in memory, of an account with a limit of requests, against the same request of a\n" +
+				"server without one, in turns: the ratio of the medians, and the items that it reads and writes beside, a request. The account asks one process so often\n" +
+				"in each second of a clock of the benchmark's own. The first request of a second is free, further ones share leases ([0062](decisions/0062-bounds-are-counted-anew.md)).",
+			command: []string{"bash", "-o", "pipefail", "-c", `go test -run - -bench LimitOfAnAccountsRequests -benchtime 20000x ./shared/api | sed -En 's/^BenchmarkLimitOf[^\/]*\/([0-9]+)_a_second.*ns\/op[[:space:]]+([0-9.e-]+) reads\/op[[:space:]]+([0-9.]+) times[[:space:]]+([0-9.e-]+) writes\/op.*/| \1 | \3 | \2 | \4 |/p' | sed '1i | requests a second | times | reads | writes |\n|--:|--:|--:|--:|'`},
+		},
+		{
 			title: "The embedded engine",
 			intro: "What `make run` keeps its table with, and the product over it. Beside it is dynoxide, the DynamoDB emulator that had the table before,\n" +
 				"in the same run and in turns. A commit is four conditional writes of 600 bytes, answered once it is on disk.",
