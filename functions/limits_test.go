@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
@@ -147,4 +148,70 @@ func TestEveryOperationOfAnAccountIsOfItsLimit(t *testing.T) {
 			t.Errorf("another account is answered %d %s", a.Status, a.Body)
 		}
 	})
+}
+
+// makes is the operation that makes one of each limit's things.
+func makes(l limits.Limit) string {
+	return map[string]string{
+		limits.AccountKeys.Name: "AccountKeysService_create", limits.Projects.Name: "ProjectsService_create",
+		limits.Environments.Name: "EnvironmentsService_create", limits.KeyBuckets.Name: "ApiKeyBucketsService_create",
+		limits.Consumers.Name: "ApiKeyConsumersService_create", limits.ConsumerKeys.Name: "ApiKeyKeysService_create",
+		limits.CustomDomains.Name: "CustomDomainsService_create", limits.ClientCAs.Name: "ClientMtlsCaCertificatesService_create",
+		limits.Tunnels.Name: "TunnelService_create", limits.MeteringBuckets.Name: "MeteringBucketsService_create",
+		limits.Deployments.Name: "DeployService_sources", limits.Builds.Name: "DeployService_sources",
+	}[l.Name]
+}
+
+// TestEachLimitIsAnAccountsOwn: at its own limit an account is refused one more of the things, by a problem that names the
+// limit and what it is, after which nothing is another than before; one that has no limit of its own is answered
+// meanwhile, and so is this one when its limit is gone.
+func TestEachLimitIsAnAccountsOwn(t *testing.T) {
+	p := newPopulated(t)
+	declared := map[string]api.Declaration{}
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			declared[d.ID] = d
+		}
+	}
+	group := only(t)
+	for _, l := range limits.Own() {
+		if l.Kind == limits.Second || l.Name == limits.TunnelServices.Name {
+			continue // TestEveryOperationOfAnAccountIsOfItsLimit, TestAccountOverItsLimitTakesServicesAway
+		}
+		d, there := declared[makes(l)]
+		if !there {
+			t.Errorf("no operation makes %s", l.Things)
+			continue
+		}
+		if group != "" {
+			continue
+		}
+		t.Run(l.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := p.Copy(t)
+				path, body := target(t, d, p.book.Request(d), p.names)
+				w.Limit("acme", l, 1)
+				status := http.StatusForbidden
+				if l.Kind != limits.Kept {
+					status = http.StatusTooManyRequests
+					w.Call(p.key, d.Method, path, body) // one is there
+				}
+				before := w.Items.Items()
+				a := w.Call(p.key, d.Method, path, body).Want(status, "and its limit "+l.Name+" is 1.")
+				if after := a.Header.Get("Retry-After"); (status == http.StatusTooManyRequests) != (after != "") {
+					t.Errorf("Retry-After is %q", after)
+				}
+				unchanged(t, before, w.Items.Items())
+				if !slices.Contains(d.Errors, status) {
+					t.Errorf("%s declares %v", d.ID, d.Errors)
+				}
+				other := strings.NewReplacer("acme", "initech").Replace
+				if a := w.Call(w.Account("initech"), d.Method, other(path), other(body)); a.Status == status {
+					t.Errorf("another account is answered %d %s", a.Status, a.Body)
+				}
+				w.Limit("acme", l, l.Most)
+				w.Call(p.key, d.Method, path, body).Want(d.Status)
+			})
+		})
+	}
 }

@@ -42,7 +42,7 @@ var create = api.Operation[createIn, caOut]{
 	Scope: auth.CACertificates.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Audit: "client-mtls-ca-certificate.create", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.PutItem, api.UpdateItem},
+	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
 }
 
 var update = api.Operation[updateIn, caOut]{

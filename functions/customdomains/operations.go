@@ -46,7 +46,7 @@ var create = api.Operation[createIn, mutationOut]{
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "custom-domain.create", Resources: []string{"custom-domain"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
+	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var update = api.Operation[updateIn, mutationOut]{

@@ -55,7 +55,7 @@ var createBucket = api.Operation[createBucketIn, bucketOut]{
 	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "metering-bucket.create", Resources: []string{"metering-bucket"},
 	Errors: absent,
-	Uses:   []api.Use{api.PutItem, api.UpdateItem},
+	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
 }
 
 var readBucket = api.Operation[bucketIn, bucketOut]{

@@ -43,7 +43,7 @@ var create = api.Operation[createIn, tunnelOut]{
 	Scope: auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "tunnel.create", Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
-	Uses:   []api.Use{api.GetItem, api.PutItem, api.RootKey},
+	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.RootKey},
 }
 
 var read = api.Operation[tunnelIn, tunnelOut]{

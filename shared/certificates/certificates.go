@@ -26,18 +26,15 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-const (
-	// MaxCAs is how many CAs an account has at most. A gateway reads them whole, 100
-	// in some 30 read units, when one has changed.
-	MaxCAs = 100
-	// MaxNameChars bounds a name (contract 1.4).
-	MaxNameChars = 120
-)
+// MaxNameChars bounds a name (contract 1.4).
+const MaxNameChars = 120
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct{ parts installation.Parts }
@@ -88,7 +85,6 @@ var (
 	errNoCA      = fault.Missing("client mTLS CA certificate")
 	errNameInUse = fault.New(fault.Conflict, "A client mTLS CA certificate of this name exists in the account. Choose another name.")
 	errUploaded  = fault.New(fault.Conflict, "The account has this certificate already, maybe encoded in another way. Rename that one, or delete it first.")
-	errTooMany   = fault.New(fault.Invalid, "The account has %d client mTLS CA certificates, which is the most it can have. Delete one that no client needs any more.", MaxCAs)
 	errLimited   = fault.New(fault.Forbidden, "This account key is limited to some projects or environments, and a CA lets clients into all of them. Use a key without such limits.")
 )
 
@@ -104,8 +100,8 @@ type New struct {
 	Certificate string
 }
 
-// Create makes a CA. It answers Invalid faults for a bad name or certificate and for
-// an account that has MaxCAs, Conflict for a name in use and for a certificate that is
+// Create makes a CA. It answers Invalid faults for a bad name or certificate, the
+// refusal of limits.ClientCAs, Conflict for a name in use and for a certificate that is
 // there, however it is encoded, and Forbidden to a caller with limits.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (CA, error) {
 	var wrong fault.Fields
@@ -127,13 +123,15 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (CA, erro
 		ID: s.parts.IDs.New("mtlsca", 24), Name: n.Name, Certificate: c.Raw, Fingerprint: pki.Fingerprint(c),
 		CreatedOn: now, UpdatedOn: now,
 	}
-	count := store.At("count")
+	room, err := counts.Open(s.parts).Beside(ctx, owner.AccountID, limits.ClientCAs, setKey(owner.AccountID))
+	if err != nil {
+		return CA{}, err
+	}
 	if err := s.parts.Table.Commit(ctx,
 		store.Create(key(owner.AccountID, r.ID), r),
 		store.Create(fingerprintKey(owner.AccountID, r.Fingerprint), pointer{ID: r.ID}).Else(errUploaded),
 		store.Create(nameKey(owner.AccountID, r.Name), pointer{ID: r.ID}).Else(errNameInUse),
-		store.Upsert(setKey(owner.AccountID), store.Add(count, 1), store.Add(store.At("version"), 1)).
-			If(store.Or(store.Lacks(count), store.Less(count, MaxCAs))).Else(errTooMany),
+		store.Upsert(setKey(owner.AccountID), store.Add(store.At("count"), 1), store.Add(store.At("version"), 1)).If(room.If).Else(room.Else),
 		s.publish(owner, now),
 		audit.Record(ctx, r.resource()),
 	); err != nil {

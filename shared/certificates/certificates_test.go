@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -159,7 +160,7 @@ func TestWhatIsNotThereIsMissing(t *testing.T) {
 
 func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 	w := newWorld(t)
-	texts := make([]string, certificates.MaxCAs+5)
+	texts := make([]string, int(limits.ClientCAs.Default)+5)
 	for i := range texts {
 		texts[i] = pkitest.CA(t, fmt.Sprint("CA ", i), w.now).PEM()
 	}
@@ -172,7 +173,7 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 				switch {
 				case err == nil:
 					made.Add(1)
-				case fault.Is(err, fault.Invalid):
+				case fault.Is(err, fault.Forbidden):
 					refused.Add(1)
 				default:
 					t.Error(err)
@@ -181,11 +182,11 @@ func TestHundredIsTheMostHoweverManyAreMadeAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if made.Load() != certificates.MaxCAs || refused.Load() != 5 {
+	if made.Load() != limits.ClientCAs.Default || refused.Load() != 5 {
 		t.Errorf("%d were made and %d refused", made.Load(), refused.Load())
 	}
 	list, err := w.List(w.Context(), owner())
-	if err != nil || len(list) != certificates.MaxCAs {
+	if err != nil || len(list) != int(limits.ClientCAs.Default) {
 		t.Fatalf("%d are listed, %v", len(list), err)
 	}
 	if err := w.Delete(w.request(), owner(), list[0].ID); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/certificates"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/handshake"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -219,7 +220,7 @@ func TestStrangersChooseNoKeysToBeTried(t *testing.T) {
 		t.Errorf("%d intermediates of a stranger, %d signatures left", vouched, left)
 	}
 	// An account's own CAs of one name are as many as it likes.
-	many := slices.Repeat([]*x509.Certificate{ca.Certificate}, certificates.MaxCAs)
+	many := slices.Repeat([]*x509.Certificate{ca.Certificate}, int(limits.ClientCAs.Default))
 	if vouched, left = certificates.Vouched(many, pile); vouched > 0 || left != 0 {
 		t.Errorf("%d intermediates of a stranger, %d signatures left", vouched, left)
 	}

@@ -24,14 +24,13 @@ import (
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
 const (
-	// MaxDomains is how many custom domains an account has at most, claims included. A list
-	// reads them whole.
-	MaxDomains = 1000
 	// MaxDeployments is how many deployments a custom domain leads to at most.
 	MaxDeployments = 10
 )
@@ -143,7 +142,6 @@ var (
 	errNoDomain = fault.Missing("custom domain")
 	errInUse    = fault.New(fault.Conflict, "The account has a custom domain of this hostname. Update that one, or name a deployment that it does not lead to yet.")
 	errTaken    = fault.New(fault.Conflict, "Another account of this installation has proven that the hostname is its own. It has to delete its custom domain first.")
-	errTooMany  = fault.New(fault.Invalid, "The account has %d custom domains, which is the most it can have. Delete one that nobody uses any more.", MaxDomains)
 	errLimited  = fault.New(fault.NotFound, "This account key is limited to some projects or environments, and sees no custom domains, which are the whole account's. Use a key without such limits.")
 	errKind     = fault.New(fault.Conflict, "The custom domain has another stage, or is an alias where this one is none. Neither can change: delete it, and create it anew.")
 )
@@ -165,8 +163,8 @@ type New struct {
 }
 
 // Create makes a custom domain, or has one that is there lead to a further deployment. It
-// answers Invalid faults for a bad hostname, a deployment of a working copy, and for an account that
-// has MaxDomains; NotFound for a deployment that is not there and to a caller with limits;
+// answers Invalid faults for a bad hostname and a deployment of a working copy; the refusal of limits.CustomDomains;
+// NotFound for a deployment that is not there and to a caller with limits;
 // and Conflict where the account has the hostname already and leads to the deployment or to none
 // more. Whether another account has it, only who proves that it is theirs is told.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, n New) (Domain, error) {
@@ -226,11 +224,13 @@ func (s *Service) change(ctx context.Context, before record, after *record) erro
 			writes = append(writes, after.touched(s.parts.IDs.Digits(changeDigits))...)
 		}
 	} else {
-		count := store.At("count")
+		room, err := counts.Open(s.parts).Beside(ctx, after.AccountID, limits.CustomDomains, countKey(after.AccountID))
+		if err != nil {
+			return err
+		}
 		writes = append(writes,
 			store.Create(key(after.AccountID, after.Hostname), *after).Else(store.ErrStale),
-			store.Upsert(countKey(after.AccountID), store.Add(count, 1)).
-				If(store.Or(store.Lacks(count), store.Less(count, MaxDomains))).Else(errTooMany),
+			store.Upsert(countKey(after.AccountID), store.Add(store.At("count"), 1)).If(room.If).Else(room.Else),
 			s.beginVerification(*after),
 		)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -432,10 +433,10 @@ func TestDomainHoldsItsDeploymentAndProject(t *testing.T) {
 
 func TestAccountHasAtMostThousandDomains(t *testing.T) {
 	w := newWorld(t)
-	w.put(store.Key{PK: "custom-domain-count#a-1", SK: "."}, map[string]int{"count": customdomains.MaxDomains - 1})
+	w.put(store.Key{PK: "custom-domain-count#a-1", SK: "."}, map[string]int{"count": int(limits.CustomDomains.Default) - 1})
 	w.create(acme, customdomains.New{Hostname: api})
 	_, err := w.Create(w.request(), acme, customdomains.New{Hostname: "b.example.com"})
-	faulttest.Want(t, err, fault.Invalid, "1000 custom domains")
+	faulttest.Want(t, err, fault.Forbidden, "its limit custom-domains is 1000")
 	if err := w.Delete(w.request(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@
 // have one of its own, which whoever runs the installation gives it (package counts). An account that has more than a
 // lowered limit keeps what it has, and makes no more.
 //
-// What it is not: bounds of a single request, a name or a document, which stand where those are checked, nor of what has
-// its own fixed number beside its records (tunnels, custom domains, certificates, variables, metering buckets). It imports no
+// What it is not: bounds of a single request, a name or a document, which stand where those are checked, nor of what is
+// smaller than an account (a project's mTLS certificates, a branch's variables, a metering bucket's plans). It imports no
 // store: package counts below it keeps the numbers. Read All.
 package limits
 
@@ -71,6 +71,19 @@ var (
 	KeyBuckets = Limit{Name: "key-buckets", Default: 5_000, Most: 50_000, Things: "key buckets", Of: "account", Cure: cure}
 	// Consumers are those of all buckets of an account.
 	Consumers = Limit{Name: "consumers", Default: 10_000_000, Most: 1_000_000_000, Things: "consumers", Of: "account", Cure: cure}
+	// CustomDomains include claims; a list reads them whole, as gateways do ClientCAs: 100 in some 30 read units, when one has changed.
+	CustomDomains = Limit{Name: "custom-domains", Default: 1_000, Most: 1_000, Things: "custom domains", Of: "account", Cure: cure}
+	ClientCAs     = Limit{
+		Name: "client-cas", Default: 100, Most: 100, Things: "client mTLS CA certificates", Of: "account",
+		Cure: "Delete one that no client needs any more",
+	}
+	// The names of all Tunnels and of their TunnelServices stand in one item.
+	Tunnels        = Limit{Name: "tunnels", Default: 100, Most: 100, Things: "tunnels", Of: "account", Cure: cure}
+	TunnelServices = Limit{
+		Name: "tunnel-services", Default: 1_000, Most: 1_000, Things: "services behind tunnels", Of: "account",
+		Cure: "Remove some that nobody calls",
+	}
+	MeteringBuckets = Limit{Name: "metering-buckets", Default: 100, Most: 100, Things: "metering buckets", Of: "account", Cure: cure}
 	// ConsumerKeys are those of one consumer: with Consumers they bound all keys of an account.
 	ConsumerKeys = Limit{
 		Name: "consumer-keys", Default: 100_000, Most: 1_000_000, Things: "API keys", Of: "consumer",
@@ -94,7 +107,7 @@ var (
 
 // All are the limits, in the order of docs/limits.md.
 func All() []Limit {
-	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, Deployments, Builds, Requests, GatewayRequests}
+	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, CustomDomains, ClientCAs, Tunnels, TunnelServices, MeteringBuckets, Deployments, Builds, Requests, GatewayRequests}
 }
 
 // Own are those that an account may have a value of its own of.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -74,11 +75,11 @@ func TestBucketThatTwoDeleteIsDeletedOnce(t *testing.T) {
 		w.must(w.DeleteBucket(w.request(), at))
 	}
 	faulttest.Want(t, w.DeleteBucket(w.request(), at), fault.NotFound, "metering bucket")
-	for range metering.MaxBuckets {
+	for range limits.MeteringBuckets.Default {
 		w.bucket(acme)
 	}
 	_, err := w.CreateBucket(w.request(), acme)
-	faulttest.Want(t, err, fault.Invalid, "100 metering buckets")
+	faulttest.Want(t, err, fault.Forbidden, "its limit metering-buckets is 100")
 }
 
 // TestPlanThatGoesLeavesItsPlace and its name to another.

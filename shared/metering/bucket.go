@@ -9,6 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -52,23 +54,22 @@ func (b bucketRecord) count(attribute string, n int64, most int) store.Write {
 	return w.Else(store.ErrStale)
 }
 
-var (
-	errNoBucket       = fault.Missing("metering bucket")
-	errTooManyBuckets = fault.New(fault.Invalid, "The account has %d metering buckets, which is the most it can have. Delete one that nobody uses any more.", MaxBuckets)
-)
+var errNoBucket = fault.Missing("metering bucket")
 
-// CreateBucket makes a bucket. It answers Invalid for an account that has MaxBuckets, and NotFound
+// CreateBucket makes a bucket. It answers the refusal of limits.MeteringBuckets, and NotFound
 // to a caller with limits.
 func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner) (Bucket, error) {
 	if !visible(owner) {
 		return Bucket{}, errLimited
 	}
 	b := bucketRecord{ID: s.parts.IDs.Ordered("mtr", 24), AccountID: owner.AccountID, Account: owner.Account, CreatedOn: s.now()}
-	count := store.At("count")
-	err := s.parts.Table.Commit(ctx,
+	room, err := counts.Open(s.parts).Beside(ctx, owner.AccountID, limits.MeteringBuckets, bucketCountKey(owner.AccountID))
+	if err != nil {
+		return Bucket{}, err
+	}
+	err = s.parts.Table.Commit(ctx,
 		store.Create(bucketKey(owner.AccountID, b.ID), b),
-		store.Upsert(bucketCountKey(owner.AccountID), store.Add(count, 1)).
-			If(store.Or(store.Lacks(count), store.Less(count, MaxBuckets))).Else(errTooManyBuckets),
+		store.Upsert(bucketCountKey(owner.AccountID), store.Add(store.At("count"), 1)).If(room.If).Else(room.Else),
 		audit.Record(ctx, b.resource()),
 	)
 	return b.bucket(), err

@@ -23,10 +23,9 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// The bounds of what an account has. A list of buckets, or of plans, is read whole; subscriptions
+// The bounds of what a bucket has, of which an account has limits.MeteringBuckets. A list of plans is read whole; subscriptions
 // are read by the page.
 const (
-	MaxBuckets       = 100
 	MaxPlans         = 100
 	MaxSubscriptions = 1_000_000
 )

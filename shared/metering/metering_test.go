@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -244,11 +245,11 @@ func TestSubscriptionsAreListedInPages(t *testing.T) {
 func TestBoundsOfAnAccount(t *testing.T) {
 	w := newWorld(t)
 	var last metering.BucketAt
-	for range metering.MaxBuckets {
+	for range limits.MeteringBuckets.Default {
 		last = w.bucket(acme)
 	}
 	_, err := w.CreateBucket(w.request(), acme)
-	faulttest.Want(t, err, fault.Invalid, "100 metering buckets")
+	faulttest.Want(t, err, fault.Forbidden, "its limit metering-buckets is 100")
 	w.must(w.DeleteBucket(w.request(), last))
 	at := w.bucket(acme)
 	for i := range metering.MaxPlans {

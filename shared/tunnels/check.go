@@ -14,10 +14,8 @@ import (
 
 // Bounds of a configuration. Together they keep one below the 400 KB of an item.
 const (
-	// MaxServices is how many services a tunnel has at most, MaxOfAccount how many all
-	// tunnels of an account have.
-	MaxServices  = 100
-	MaxOfAccount = 1000
+	// MaxServices is how many services a tunnel has at most.
+	MaxServices = 100
 	// MaxProjects is how many projects a configuration names at most: each is looked at in
 	// the transaction that puts it.
 	MaxProjects = 50

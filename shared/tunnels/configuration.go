@@ -12,6 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -88,8 +90,8 @@ func (s *Service) Configured(ctx context.Context, owner auth.Owner, id string) (
 // Configure has a tunnel's services become those that are given, by a durable operation.
 // Their names are the tunnel's when this returns, those of services that are left out are
 // free, and whatever is wrong is told before anything is begun: Invalid faults for what is in
-// itself, for a project that is not there and for an account that would have more than
-// MaxOfAccount; Conflict for names of other tunnels; NotFound for a tunnel that is
+// itself, and for a project that is not there; the refusal of
+// limits.TunnelServices; Conflict for names of other tunnels; NotFound for a tunnel that is
 // not there or not seen.
 //
 // Services that are configured so already change nothing. While they are provisioned, the
@@ -103,8 +105,9 @@ func (s *Service) Configure(ctx context.Context, owner auth.Owner, id string, se
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
 		var before configuration
 		var n register
+		tally := counts.Open(s.parts).Of(owner.AccountID, limits.TunnelServices)
 		r, err := s.find(ctx, owner, id,
-			store.Want(configurationKey(owner.AccountID, id), &before), store.Want(registerKey(owner.AccountID), &n))
+			store.Want(configurationKey(owner.AccountID, id), &before), store.Want(registerKey(owner.AccountID), &n), tally.Wanted())
 		if err != nil {
 			return err
 		}
@@ -118,6 +121,11 @@ func (s *Service) Configure(ctx context.Context, owner auth.Owner, id string, se
 		claimed, err := n.claim(id, services)
 		if err != nil {
 			return err
+		}
+		if more := len(claimed) - len(n.Services); more > 0 {
+			if err := tally.Check(int64(len(n.Services)), int64(more)); err != nil {
+				return err
+			}
 		}
 		out = Operation{ID: begun.ID, Status: operation.InProgress, Message: provisioning.under}
 		writes := []store.Write{
@@ -188,8 +196,7 @@ func (n register) claim(tunnelID string, services []Spec) (map[string]string, er
 		}
 		out[s.Name] = tunnelID
 	}
-	switch {
-	case len(taken) > 0:
+	if len(taken) > 0 {
 		const most = 5
 		more := ""
 		if len(taken) > most {
@@ -197,8 +204,6 @@ func (n register) claim(tunnelID string, services []Spec) (map[string]string, er
 		}
 		return nil, fault.New(fault.Conflict, "Other tunnels of the account have services of these names: %s%s. A service's name is one tunnel's: choose another one, or take it out of the other tunnel's configuration.",
 			strings.Join(taken, ", "), more)
-	case len(out) > MaxOfAccount:
-		return nil, fault.InvalidField("services", "with them the account has %d services, and the most it can have is %d: remove some that nobody calls", len(out), MaxOfAccount)
 	}
 	return out, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/tunnels"
@@ -149,16 +151,33 @@ func TestConfigurationsAreRefusedBeforeAnythingIsBegun(t *testing.T) {
 func TestAccountHasNoMoreServicesThanItMay(t *testing.T) {
 	w := newWorld(t)
 	var ids []string
-	for n := range tunnels.MaxOfAccount / tunnels.MaxServices {
+	for n := range int(limits.TunnelServices.Default) / tunnels.MaxServices {
 		made := w.create(acme, fmt.Sprintf("tunnel-%d", n))
 		w.configure(made.ID, many(n*tunnels.MaxServices, tunnels.MaxServices)...)
 		ids = append(ids, made.ID)
 	}
 	more := w.create(acme, "one-more")
 	_, err := w.Configure(w.request(), acme, more.ID, many(5000, 1))
-	faulttest.Want(t, err, fault.Invalid, "the most it can have is 1000")
+	faulttest.Want(t, err, fault.Forbidden, "its limit tunnel-services is 1000")
 	w.configure(ids[0], many(0, tunnels.MaxServices-1)...)
 	w.configure(more.ID, many(5000, 1)...)
+}
+
+// TestAccountOverItsLimitTakesServicesAway, and puts none in their place.
+func TestAccountOverItsLimitTakesServicesAway(t *testing.T) {
+	w := newWorld(t)
+	made := w.create(acme, "office")
+	w.configure(made.ID, many(0, 5)...)
+	if err := counts.Open(w.parts).Set(w.request(), acme.AccountID, limits.TunnelServices, 2); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Configure(w.request(), acme, made.ID, many(0, 6))
+	faulttest.Want(t, err, fault.Forbidden, "The account has 5 services behind tunnels, and its limit tunnel-services is 2.")
+	w.configure(made.ID, many(0, 4)...)
+	w.configure(made.ID, many(0, 1)...)
+	w.configure(made.ID, many(0, 2)...)
+	_, err = w.Configure(w.request(), acme, made.ID, many(0, 3))
+	faulttest.Want(t, err, fault.Forbidden, "its limit tunnel-services is 2.")
 }
 
 // TestLargestConfigurationIsProvisioned: what may be put fits the table.

@@ -27,14 +27,13 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
-
-// MaxTunnels is how many tunnels an account has at most.
-const MaxTunnels = 100
 
 // Service does the operations. It is safe for concurrent use.
 type Service struct {
@@ -114,7 +113,6 @@ func (n register) put(accountID string) store.Write {
 var (
 	errNoTunnel = fault.Missing("tunnel")
 	errInUse    = fault.New(fault.Conflict, "The account has a tunnel of this name. Choose another name, or use that tunnel.")
-	errTooMany  = fault.New(fault.Invalid, "The account has %d tunnels, which is the most it can have. Delete one that nobody uses any more.", MaxTunnels)
 	errLimited  = fault.New(fault.NotFound, "This account key is limited to some projects or environments, and sees no tunnels, which are the whole account's. Use a key without such limits.")
 )
 
@@ -140,8 +138,8 @@ func (s *Service) find(ctx context.Context, owner auth.Owner, id string, more ..
 }
 
 // register reads the names of an account.
-func (s *Service) register(ctx context.Context, accountID string) (n register, err error) {
-	if err := s.parts.Table.Load(ctx, store.Want(registerKey(accountID), &n)); err != nil {
+func (s *Service) register(ctx context.Context, accountID string, beside ...*store.Wanted) (n register, err error) {
+	if err := s.parts.Table.Load(ctx, append(beside, store.Want(registerKey(accountID), &n))...); err != nil {
 		return register{}, fmt.Errorf("read the names of an account's tunnels: %w", err)
 	}
 	return n, nil
@@ -164,8 +162,8 @@ func (s *Service) List(ctx context.Context, owner auth.Owner) ([]Tunnel, error) 
 	return out, nil
 }
 
-// Create makes a tunnel with a token. A name in use is a Conflict; a name that is none, and
-// an account that has MaxTunnels, are Invalid; a caller with limits is NotFound.
+// Create makes a tunnel with a token. A name in use is a Conflict; a name that is none is
+// Invalid, one more than limits.Tunnels its refusal; a caller with limits is NotFound.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, name string) (Tunnel, error) {
 	if !tunnel.IsName(name) {
 		return Tunnel{}, fault.InvalidField("name", "%s", nameForm)
@@ -175,14 +173,16 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, name string) (Tu
 	}
 	var out Tunnel
 	err := s.parts.Table.Again(ctx, func(ctx context.Context) error {
-		n, err := s.register(ctx, owner.AccountID)
-		switch {
-		case err != nil:
+		tally := counts.Open(s.parts).Of(owner.AccountID, limits.Tunnels)
+		n, err := s.register(ctx, owner.AccountID, tally.Wanted())
+		if err != nil {
 			return err
-		case n.Tunnels[name] != "":
+		}
+		if n.Tunnels[name] != "" {
 			return errInUse
-		case len(n.Tunnels) >= MaxTunnels:
-			return errTooMany
+		}
+		if err := tally.Check(int64(len(n.Tunnels)), 1); err != nil {
+			return err
 		}
 		now := s.now()
 		r := record{ID: s.parts.IDs.New("tnl", 24), AccountID: owner.AccountID, Name: name, CreatedOn: now, UpdatedOn: now, Version: 1}

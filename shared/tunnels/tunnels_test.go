@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -213,18 +214,18 @@ func TestSealedTokenOpensForItsTunnelAlone(t *testing.T) {
 func TestAccountHasItsTunnelsAndNoMoreThanItMay(t *testing.T) {
 	w := newWorld(t)
 	var last tunnels.Tunnel
-	for n := range tunnels.MaxTunnels {
+	for n := range int(limits.Tunnels.Default) {
 		last = w.create(acme, fmt.Sprintf("tunnel-%03d", n))
 	}
 	_, err := w.Create(w.request(), acme, "one-more")
-	faulttest.Want(t, err, fault.Invalid, "100 tunnels")
+	faulttest.Want(t, err, fault.Forbidden, "its limit tunnels is 100")
 	w.create(evil, "one-more")
 	if _, err := w.Delete(w.request(), acme, last.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.create(acme, "one-more")
 	all, err := w.List(t.Context(), acme)
-	if err != nil || len(all) != tunnels.MaxTunnels || all[0].Name != "one-more" || all[1].Name != "tunnel-000" || all[1].Token != "" {
+	if err != nil || len(all) != int(limits.Tunnels.Default) || all[0].Name != "one-more" || all[1].Name != "tunnel-000" || all[1].Token != "" {
 		t.Errorf("listed %+v, %v", all, err)
 	}
 }

@@ -198,6 +198,27 @@ func (t *Tally) GiveBack(n int64) store.Write {
 		If(store.Equal(store.At("turn"), t.record.Turn)).Else(store.ErrStale)
 }
 
+// Room is what one more of the things depends on that their owner counts itself: the condition of the write that counts it, and
+// the refusal where that does not hold.
+type Room struct {
+	If   store.Condition
+	Else error
+}
+
+// Beside gives the room for one more of the things that are counted, up and down, in the attribute count of a record of their
+// owner's. Where there is none, the write says so, and not Beside, so that what else is wrong is told before.
+func (c *Counts) Beside(ctx context.Context, accountID string, l limits.Limit, counted store.Key) (Room, error) {
+	var of struct {
+		Count int64 `dynamodbav:"count"`
+	}
+	t := c.Of(accountID, l)
+	if err := c.table.Load(ctx, t.Wanted(), store.Want(counted, &of).Unchecked("the write that counts asks for it")); err != nil {
+		return Room{}, fmt.Errorf("read how many %s an account has: %w", l.Things, err)
+	}
+	count := store.At("count")
+	return Room{store.Or(store.Lacks(count), store.Less(count, t.Most())), l.Refusal(max(of.Count, t.Most()), t.Most(), 0)}, nil
+}
+
 // IsRefusal reports whether an error is what Take refuses a Kept limit by.
 func IsRefusal(err error) bool { return fault.Is(err, fault.Forbidden) }
 
