@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -65,6 +66,7 @@ type Counts struct {
 	table  *store.Table
 	now    func() time.Time
 	values limits.Values
+	rates  *allowance.Rates
 
 	mu    sync.Mutex
 	known map[store.Key]value
@@ -72,7 +74,7 @@ type Counts struct {
 
 // Open makes the Counts of an installation.
 func Open(p installation.Parts) *Counts {
-	return &Counts{table: p.Table, now: p.Now, values: p.Config.Limits, known: map[store.Key]value{}}
+	return &Counts{table: p.Table, now: p.Now, values: p.Config.Limits, rates: p.Rates, known: map[store.Key]value{}}
 }
 
 // Tally is a limit of an account, for one attempt of a change: load Wanted, then Take.
@@ -83,11 +85,13 @@ type Tally struct {
 	// value is the installation's.
 	value  int64
 	record record
+	// rates bound the counts at the limit, nil for no bound.
+	rates *allowance.Rates
 }
 
 // Of prepares the tally of an account's limit.
 func (c *Counts) Of(accountID string, l limits.Limit) *Tally {
-	return &Tally{limit: l, key: store.In(partition(accountID), l.Name), now: c.now(), value: c.values.Of(l)}
+	return &Tally{limit: l, key: store.In(partition(accountID), l.Name), now: c.now(), value: c.values.Of(l), rates: c.rates}
 }
 
 // Load is Of, loaded.
@@ -149,7 +153,8 @@ func (t *Tally) Check(count, n int64) error {
 
 // Take gives the write that goes with the making of n things, in their transaction, within
 // store.Table.Again. With n of 0 nothing is made, and the account is refused where it has more than its limit. count says how many there are; it is asked only where the bound does not
-// tell, and nil for a Daily limit. Fault: the limit's refusal, where there is no room for n.
+// tell, and nil for a Daily limit. Faults: the limit's refusal, where there is no room for n;
+// Throttled, where the account is at its limit and was counted too often in this second.
 func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Context) (int64, error)) (store.Write, error) {
 	bound, own := store.At("bound"), store.At("own")
 	asRead := store.Lacks(own)
@@ -170,6 +175,11 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 			there, countedOn = t.record.Bound, t.record.CountedOn
 		}
 	} else {
+		if known {
+			if err := t.mayCount(ctx); err != nil {
+				return store.Write{}, err
+			}
+		}
 		var err error
 		if there, err = count(ctx); err != nil {
 			return store.Write{}, fmt.Errorf("count the %s of an account: %w", t.limit.Things, err)
@@ -188,6 +198,28 @@ func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Contex
 	}
 	return store.Upsert(t.key, store.Set(bound, there+n), store.Set(store.At("countedOn"), countedOn), turn).
 		If(asRead).If(nothingMade).Else(store.ErrStale), nil
+}
+
+// countsASecond is how often a limit of an account is counted at most while the account is at it, by all processes: a count reads
+// all there is, and an account that is refused again and again is not to be what the table and the functions do.
+const countsASecond = 10
+
+// mayCount refuses a count beyond countsASecond. Fault: Throttled.
+func (t *Tally) mayCount(ctx context.Context) error {
+	if t.rates == nil {
+		return nil
+	}
+	d, err := t.rates.Take(ctx, "rate/"+t.key.PK+"/"+t.key.SK, countsASecond)
+	switch {
+	case err != nil:
+		return fmt.Errorf("bound the counts of an account: %w", err)
+	case !d.Admitted:
+		f := fault.New(fault.Throttled, "The account is at its limit %s, and is asked %d times a second at most whether that has changed. Repeat the request after the time in Retry-After.",
+			t.limit.Name, countsASecond)
+		f.RetryAfter = d.RetryAfter
+		return f
+	}
+	return nil
 }
 
 // GiveBack is the write that goes with the return of n that were taken and not used. It

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -148,6 +149,53 @@ func TestCountsAreFew(t *testing.T) {
 	if w.counted != 1 {
 		t.Errorf("100 things were counted %d times, want once", w.counted)
 	}
+}
+
+// TestAccountThatIsRefusedAgainAndAgainIsCountedSeldom, over all processes; as soon as something is gone the next count finds
+// it, and another account is counted for itself.
+func TestAccountThatIsRefusedAgainAndAgainIsCountedSeldom(t *testing.T) {
+	w := newWorld(t, 3)
+	now := func() time.Time { return w.now }
+	w.now = w.now.Truncate(time.Second)
+	for i := range w.counts {
+		w.counts[i] = counts.Open(installation.Parts{
+			Config: config.Config{Limits: limits.Values{"projects": 3}}, Table: w.table, Now: now, Rates: allowance.NewRates(w.table, now),
+		})
+	}
+	for i := range 3 {
+		w.want(t, w.make(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
+	}
+	for second := range 3 {
+		w.counted = 0
+		var full, throttled int
+		for i := range 100 {
+			err := w.make(t.Context(), i%2, "more", limits.Projects, nil)
+			f, ok := errors.AsType[*fault.Fault](err)
+			switch {
+			case ok && f.Kind == fault.Forbidden:
+				full++
+			case ok && f.Kind == fault.Throttled && f.RetryAfter > 0 && f.RetryAfter <= time.Second:
+				throttled++
+			default:
+				t.Fatalf("answered %v", err)
+			}
+		}
+		if w.counted != full || full == 0 || full > 10 || throttled != 100-full {
+			t.Errorf("in second %d of 100 creations at the limit %d were refused by %d counts, and %d told to wait", second, full, w.counted, throttled)
+		}
+		other, err := w.counts[0].Load(t.Context(), "globex", limits.Projects)
+		w.want(t, err, 0)
+		room, err := other.Take(t.Context(), 3, func(context.Context) (int64, error) { return 0, nil })
+		w.want(t, err, 0)
+		if second == 0 {
+			w.want(t, w.table.Commit(t.Context(), room), 0)
+		}
+		_, err = other.Take(t.Context(), 1, func(context.Context) (int64, error) { return 3, nil })
+		w.want(t, err, fault.Forbidden) // by a count of its own
+		w.now = w.now.Add(time.Second)
+	}
+	w.remove(t, "0")
+	w.want(t, w.make(t.Context(), 0, "more", limits.Projects, nil), 0)
 }
 
 // TestOwnLimitHoldsAtOnceAndTakesNothingAway: lower and higher than the installation's, and gone again.
