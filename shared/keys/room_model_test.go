@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -85,11 +84,11 @@ func (o *tenancy) count() (n int) {
 func (o *tenancy) saw() { o.least, o.most = min(o.least, o.count()), max(o.most, o.count()) }
 
 // call does something that may be in trouble, and tells whether its process was killed at it.
-func (o *tenancy) call(t *rapid.T, do func(s *keys.Service) error) (err error, killed bool) {
+func (o *tenancy) call(t *rapid.T, do func(s *keys.Service) error) (killed bool, err error) {
 	if o.inside { // of another process, in the middle of a call
 		err = do(o.instances[1])
 		o.saw()
-		return err, false
+		return false, err
 	}
 	o.least, o.most, o.lowered = o.count(), o.count(), false
 	*o.trouble = trouble{Backend: o.trouble.Backend, in: none}
@@ -106,7 +105,7 @@ func (o *tenancy) call(t *rapid.T, do func(s *keys.Service) error) (err error, k
 	}
 	err = do(o.instances[0])
 	killed, o.trouble.dead, o.trouble.in = o.trouble.dead, false, none
-	return err, killed
+	return killed, err
 }
 
 // made judges the answer to a creation.
@@ -141,7 +140,7 @@ func (o *tenancy) made(t *rapid.T, bucket, name string, err error, killed bool) 
 
 func (o *tenancy) Create(t *rapid.T) {
 	bucket, name := rapid.SampledFrom(rooms).Draw(t, "bucket"), rapid.SampledFrom(crowding()).Draw(t, "name")
-	err, killed := o.call(t, func(s *keys.Service) error {
+	killed, err := o.call(t, func(s *keys.Service) error {
 		_, err := s.CreateConsumer(o.request(), in(bucket), keys.NewConsumer{Name: name, WithKey: true})
 		return err
 	})
@@ -155,7 +154,7 @@ func (o *tenancy) Delete(t *rapid.T) {
 		return
 	}
 	at := keys.ConsumerAt{BucketAt: in(bucket), Consumer: rapid.SampledFrom(names).Draw(t, "name")}
-	err, killed := o.call(t, func(s *keys.Service) error { return s.DeleteConsumer(o.request(), at) })
+	killed, err := o.call(t, func(s *keys.Service) error { return s.DeleteConsumer(o.request(), at) })
 	if killed {
 		_, err = o.instances[1].ReadConsumer(o.request(), at, keys.Include{})
 	}
@@ -172,7 +171,7 @@ func (o *tenancy) Delete(t *rapid.T) {
 func (o *tenancy) Bucket(t *rapid.T) {
 	bucket := rapid.SampledFrom(rooms).Draw(t, "bucket")
 	if o.there[bucket] != nil {
-		err, killed := o.call(t, func(s *keys.Service) error { return s.DeleteBucket(o.request(), in(bucket)) })
+		killed, err := o.call(t, func(s *keys.Service) error { return s.DeleteBucket(o.request(), in(bucket)) })
 		if killed {
 			_, err = o.instances[1].ReadBucket(o.request(), in(bucket))
 		}
@@ -186,7 +185,7 @@ func (o *tenancy) Bucket(t *rapid.T) {
 		o.saw()
 		return
 	}
-	err, killed := o.call(t, func(s *keys.Service) error {
+	killed, err := o.call(t, func(s *keys.Service) error {
 		_, err := s.CreateBucket(o.request(), owner, keys.NewBucket{Name: bucket})
 		return err
 	})
@@ -251,22 +250,22 @@ func (o *tenancy) check(t *rapid.T) {
 func (o *tenancy) given(t *rapid.T) (sum int64) {
 	generation := map[string]string{} // the newest of each bucket
 	of := map[string]int64{}
-	number := func(item store.Item, name string) (n int64) {
-		if v, ok := item[name].(*types.AttributeValueMemberN); ok {
-			_, err := fmt.Sscan(v.Value, &n)
-			must0(o, err)
-		}
-		return n
-	}
 	for key, item := range o.memory.Items() {
-		if room := number(item, "room"); strings.HasPrefix(key.PK, "consumer-count#") {
-			if room < 0 || number(item, "consumers") < 0 {
-				t.Fatalf("%v counts %d and has room for %d", key, number(item, "consumers"), room)
-			}
-			of[key.PK] += room + number(item, "consumers")
+		var r struct {
+			Room       int64 `dynamodbav:"room"`
+			Consumers  int64 `dynamodbav:"consumers"`
+			Generation int64 `dynamodbav:"generation"`
 		}
-		if strings.HasPrefix(key.PK, "buckets#") {
-			generation[strings.TrimPrefix(key.SK, "bucket#")] = fmt.Sprint(number(item, "generation"))
+		switch {
+		case strings.HasPrefix(key.PK, "consumer-count#"):
+			must0(o, store.Decode(item, &r))
+			if r.Room < 0 || r.Consumers < 0 {
+				t.Fatalf("%v counts %d and has room for %d", key, r.Consumers, r.Room)
+			}
+			of[key.PK] += r.Room + r.Consumers
+		case strings.HasPrefix(key.PK, "buckets#"):
+			must0(o, store.Decode(item, &r))
+			generation[strings.TrimPrefix(key.SK, "bucket#")] = fmt.Sprint(r.Generation)
 		}
 	}
 	for bucket := range o.there {
