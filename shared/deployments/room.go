@@ -69,6 +69,7 @@ func (r rooms) environment(ctx context.Context) (store.Write, error) {
 
 // begun is what an upload address or a build has while it may yet come to something (limits.Builds): its end removes it, and its TTL where there is none.
 type begun struct {
+	store.Rest
 	TTL int64 `dynamodbav:"ttl"`
 }
 
