@@ -70,6 +70,7 @@ func (u *unsteady) Page(ctx context.Context, behind store.Key, limit int) ([]sto
 		return u.Backend.Page(ctx, behind, limit)
 	}
 	const kinds = 4
+	limit = min(limit, 7)
 	switch u.n++; u.n % kinds {
 	case 0:
 		if behind != (store.Key{}) {
@@ -82,7 +83,7 @@ func (u *unsteady) Page(ctx context.Context, behind store.Key, limit int) ([]sto
 		again, _, _ := u.Backend.Page(ctx, store.Key{}, 3)
 		return append(items, again...), last, err
 	}
-	return u.Backend.Page(ctx, behind, min(limit, 7))
+	return u.Backend.Page(ctx, behind, limit)
 }
 
 var errKilled = errors.New("the process was killed")
