@@ -215,12 +215,9 @@ docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is sear
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
-# By whom the AWS command line is signed in as. The credentials are in the environment of that one process.
-by_credentials = eval "$$(aws configure export-credentials --format env)" && AWS_REGION=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}
-
 docs-vectors: export DOCS_MODEL = $(MODEL)
 docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock searches the documentation, before a deployment with -c docsEmbeddings: MODEL=amazon.titan-embed-text-v2:0
-	@$(by_credentials) go run ./internal/docsvectors -model "$$DOCS_MODEL" -vectors $(DOCS_VECTORS)
+	@go run ./internal/docsvectors -model "$$DOCS_MODEL" -vectors $(DOCS_VECTORS)
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
@@ -273,7 +270,7 @@ checks-%: $(STACKS) FORCE
 # By the environment, where make puts what is given to it.
 restore-aws: export STAGE := $(STAGE)
 restore-aws: asks-restore-aws ## restore an installation's table and objects, run before and after a deployment: AT=2026-11-25T14:02:00Z | BACKUP=arn:… [REVIVED=keep|revoke] [AS=table] [GATEWAY_TOO=1] [DRY=1] [LIFT=1] [YES=1] [STAGE=dev]
-	@$(by_credentials) go run ./local/recovery -stage "$$STAGE" $${AT:+-at "$$AT"} $${BACKUP:+-backup "$$BACKUP"} $${REVIVED:+-revived "$$REVIVED"} $${AS:+-as "$$AS"} \
+	@go run ./local/recovery -stage "$$STAGE" $${AT:+-at "$$AT"} $${BACKUP:+-backup "$$BACKUP"} $${REVIVED:+-revived "$$REVIVED"} $${AS:+-as "$$AS"} \
 		$(if $(GATEWAY_TOO),-gateway-too) $(if $(DRY),-dry-run) $(if $(LIFT),-lift) $(if $(YES),-yes)
 
 # AWS's own words for a machine without credentials do not say what to do about it here.

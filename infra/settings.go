@@ -18,7 +18,7 @@ import (
 // is refused, and what holds without the word follow from. `only:"context"` are words that no file has: those of emulators and tests.
 type Settings struct {
 	// Stage names the installation, such as dev or production.
-	Stage string `json:"stage" only:"context" default:"dev" pattern:"^[a-z][a-z0-9-]{0,15}$" is:"has 1 to 16 lower-case letters, digits and hyphens and begins with a letter"`
+	Stage string `json:"stage" only:"context" default:"dev" named:"stage"`
 	// Protected installations cannot be deleted, and table, bucket, key and logs outlive their stack.
 	Protected bool `json:"protected" default:"true" doc:"the stack and the table cannot be deleted, and table, bucket, key and logs stay when the stack goes; an installation to try things with says false"`
 	// Table is the kind of the table's resource, which AWS does not change afterwards: single, of one region, or global, which takes

@@ -40,6 +40,9 @@ func makeWords() (out []word) {
 		if name == "-" {
 			continue
 		}
+		if field.Tag.Get("named") == "stage" { // as other programs have it
+			field.Tag += reflect.StructTag(fmt.Sprintf(" pattern:%q is:%q", config.StagePattern, config.StageIs))
+		}
 		w := word{name: name, inContext: field.Tag.Get("only") == "context", is: field.Tag.Get("is"), without: field.Tag.Get("without")}
 		w.schema = huma.SchemaFromField(huma.NewMapRegistry("#/", huma.DefaultSchemaNamer), field, "")
 		w.schema.Nullable = false

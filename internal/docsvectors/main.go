@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/cloud"
 	"github.com/gatewright/gatewright/shared/cloud/bedrock"
+	"github.com/gatewright/gatewright/shared/cloud/signin"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/docsearch"
 	"github.com/gatewright/gatewright/shared/docsearch/corpus"
@@ -40,7 +41,11 @@ func run(ctx context.Context, model, path string, getenv func(string) string, ou
 	if !config.IsEmbeddingModel(model) {
 		return fmt.Errorf("MODEL= is one of %s", strings.Join(config.EmbeddingModels(), ", "))
 	}
-	sdk, err := cloud.SDK(getenv)
+	env, err := signin.Environment(ctx, getenv, signin.CommandLine)
+	if err != nil {
+		return err
+	}
+	sdk, err := cloud.SDK(env)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type installed struct {
 func open(getenv func(string) string) (installed, error) {
 	sdk, err := cloud.SDK(getenv)
 	if err != nil {
-		return installed{}, fmt.Errorf("%w: `eval \"$(aws configure export-credentials --format env)\"` sets the credentials", err)
+		return installed{}, err
 	}
 	return installed{
 		region: sdk.Region,

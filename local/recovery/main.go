@@ -30,6 +30,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/cloud/signin"
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 func main() {
@@ -78,17 +81,18 @@ const (
 
 const latest = "latest"
 
-var (
-	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	tablePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
-)
+var tablePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 
 func command(ctx context.Context, args []string, getenv func(string) string, c console) error {
 	r, err := requestOf(args)
 	if err != nil {
 		return err
 	}
-	a, err := open(getenv)
+	env, err := signin.Environment(ctx, getenv, signin.CommandLine)
+	if err != nil {
+		return err
+	}
+	a, err := open(env)
 	if err != nil {
 		return err
 	}
@@ -120,8 +124,8 @@ func requestOf(args []string) (r request, err error) {
 	switch {
 	case f.NArg() > 0:
 		return r, fmt.Errorf("nobody knows the word %q: everything has a name, such as -stage dev", f.Arg(0))
-	case !stagePattern.MatchString(r.stage):
-		return r, errors.New("name the installation: STAGE=, with 1 to 16 lower-case letters, digits and hyphens")
+	case !config.IsStage(r.stage):
+		return r, errors.New("name the installation: STAGE=, which " + config.StageIs)
 	case r.revived != "" && r.revived != keep && r.revived != revoke:
 		return r, fmt.Errorf("REVIVED= is %s or %s", keep, revoke)
 	case r.as != "" && !tablePattern.MatchString(r.as):
