@@ -103,6 +103,8 @@ func newTableAlarms(scope constructs.Construct, d data) {
 			metric{"AWS/DynamoDB", name, map[string]*string{"TableName": d.table.Ref()}, "Sum"}, 0, time.Minute, 3)
 	}
 	newIndexAlarms(scope, d)
+	newAlarm(scope, "KeyThrottles", "KMS refuses the root key: look in Service Quotas for what else asks KMS in this account, and have its quota for symmetric keys raised",
+		metric{telemetry.Namespace, telemetry.KeyThrottles, map[string]*string{"table": d.table.Ref()}, "Sum"}, 0, time.Minute, 1)
 	// Tried again every 10 minutes at the latest, so that the alarm lasts as long as its cause.
 	newAlarm(scope, "StuckOperations", "A durable operation that must happen does not get on: see docs/observability.md",
 		metric{telemetry.Namespace, telemetry.StuckOperations, map[string]*string{"table": d.table.Ref()}, "Sum"}, 0, 15*time.Minute, 1)

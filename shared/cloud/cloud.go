@@ -81,11 +81,11 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 	// A key file is the sign of a laptop, whose embedded database keeps no tokens.
 	table := store.New(store.NewDynamoDB(store.Connect(sdk, c.DynamoDBEndpoint), c.Table),
 		store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: c.KeyFile != ""})
-	var key seal.KeySource = rootkey.New(kms.NewFromConfig(sdk), c.KMSKey, table, time.Now)
+	logger := slog.New(log)
+	var key seal.KeySource = rootkey.New(countedKMS{kms.NewFromConfig(sdk), c.Table, time.Now, logger}, c.KMSKey, table, time.Now)
 	if c.KeyFile != "" {
 		key = rootkey.InFile(c.KeyFile, table, time.Now, nil)
 	}
-	logger := slog.New(log)
 	tracer, err := telemetry.Open(getenv, or(name, "gatewright"), logger)
 	if err != nil {
 		return installation.Parts{}, err

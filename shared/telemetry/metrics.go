@@ -38,6 +38,9 @@ const (
 	UpstreamFaults = "upstreamFaults"
 )
 
+// KeyThrottles counts, by table, requests to KMS that it refused for being too many, after the SDK has repeated each.
+const KeyThrottles = "keyThrottles"
+
 // ScheduledRuns counts, by schedule, calls by a schedule that came to a good end.
 const ScheduledRuns = "scheduledRuns"
 
