@@ -31,7 +31,7 @@ var Function = trigger.Function{
 		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,
 	},
 	Reach: store.Reach{
-		Reads:  []store.Space{"buckets", "deployment", "metering-bucket", "operation", "root-key", "upload", "variables"},
+		Reads:  []store.Space{"bucket-id", "buckets", "deployment", "metering-bucket", "operation", "root-key", "upload", "variables"},
 		Writes: []store.Space{"deployment", "operation", "upload"},
 	},
 	Timeout: 5 * time.Minute,

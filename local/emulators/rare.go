@@ -28,7 +28,9 @@ func rareSpaces() []grants.RareSpace {
 	of("gateway", bought, "Query", "metering-customer")
 	of("gateway", bought, "PutItem", "allowance-journal", "allowance-receipt")
 	of("gateway", domain, "GetItem", "custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions")
-	of("gateway", "a project names its bucket by its id", "GetItem", "bucket-id")
+	for _, function := range []string{"gateway", "builder", "operations"} {
+		of(function, "a project names its bucket by its id", "GetItem", "bucket-id")
+	}
 	of("builder", "a project counts by a bucket of metering", "GetItem", "metering-bucket")
 	of("operations", "a project counts by a bucket of metering, and its builder has died", "GetItem", "metering-bucket")
 	of("operations", issues, "GetItem", "acme-account", "custom-domain-challenge", "custom-domain-orders")

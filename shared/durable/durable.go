@@ -35,7 +35,7 @@ import (
 func Reach() store.Reach {
 	return store.Reach{
 		Reads: []store.Space{
-			"account-limits", "acme-account", "allowance", "buckets", "client-ca", "client-ca-set", "consumer-count",
+			"account-limits", "acme-account", "allowance", "bucket-id", "buckets", "client-ca", "client-ca-set", "consumer-count",
 			"consumer-keys", "consumers", "custom-domain", "custom-domain-challenge", "custom-domain-orders", "deployment",
 			"environments", "key-batch", "key-hash", "metering-bucket", "metering-history", "metering-plan", "metering-subscription",
 			"mtls-certificate", "operation", "root-key", "tunnel-configuration", "tunnel-service", "variable-count", "variables",
