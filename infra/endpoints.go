@@ -1,13 +1,14 @@
 package main
 
 import (
+	"maps"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/shared/service"
-	"github.com/gatewright/gatewright/shared/store"
 )
 
 // layers is where ECR keeps the layers of images in a region, which whoever starts a task
@@ -51,7 +52,7 @@ func (d data) reached(of service.Service, places ...place) (out []any) {
 		}
 	}
 	ours := map[string]any{"StringEquals": map[string]any{"aws:PrincipalAccount": awscdk.Aws_ACCOUNT_ID()}}
-	for _, statement := range d.policy(grants, store.Reach{}) {
+	for _, statement := range d.policy(grants, of.Reach) {
 		out = append(out, anybody(ours, statement))
 	}
 	return out
@@ -61,8 +62,10 @@ func (d data) reached(of service.Service, places ...place) (out []any) {
 func anybody(conditions map[string]any, statement any) any {
 	of, _ := statement.(map[string]any)
 	of["Principal"] = "*"
-	if conditions != nil {
-		of["Condition"] = conditions
+	its, _ := of["Condition"].(map[string]any)
+	if all := maps.Clone(conditions); all != nil {
+		maps.Copy(all, its)
+		of["Condition"] = all
 	}
 	return of
 }

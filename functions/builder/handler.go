@@ -32,7 +32,7 @@ var Function = trigger.Function{
 	},
 	Reach: store.Reach{
 		Reads:  []store.Space{"bucket-id", "buckets", "deployment", "metering-bucket", "operation", "root-key", "upload", "variables"},
-		Writes: []store.Space{"deployment", "operation", "upload"},
+		Writes: []store.Space{"builds-begun", "deployment", "operation", "upload"},
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,

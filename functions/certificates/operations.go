@@ -19,7 +19,7 @@ var Group = api.Group{
 	Title:       "Client mTLS CA certificates",
 	Description: "The CAs that sign the certificates of an account's clients: routes with the policy mtls-auth-inbound let these clients in.",
 	Reach: store.Reach{
-		Reads:  []store.Space{"client-ca"},
+		Reads:  []store.Space{"client-ca", "client-ca-set"},
 		Writes: []store.Space{"client-ca", "client-ca-fingerprint", "client-ca-name", "client-ca-set", "operation"},
 	},
 	Operations: []api.Declared{list, create, update, remove},

@@ -19,7 +19,7 @@ var Group = api.Group{
 	Title:       "Custom domains",
 	Description: "Hostnames of an account's own, at which its deployments are served.",
 	Reach: store.Reach{
-		Reads: []store.Space{"custom-domain", "deployment"},
+		Reads: []store.Space{"custom-domain", "custom-domain-count", "deployment"},
 		Writes: []store.Space{
 			"custom-domain", "custom-domain-count", "custom-domain-host", "custom-domain-index", "custom-domain-versions",
 			"deployment", "operation", "projects",

@@ -16,9 +16,9 @@ var Group = api.Group{
 	Title:       "Deployments",
 	Description: "Sources are uploaded, built and served; a deployment is what the gateway serves for a branch.",
 	Reach: store.Reach{
-		Reads: []store.Space{"buckets", "deployment", "environments", "operation", "projects", "upload"},
+		Reads: []store.Space{"buckets", "builds-begun", "deployment", "environments", "operation", "projects", "upload"},
 		Writes: []store.Space{
-			"account-limits", "bucket-id", "buckets", "deployment", "environments", "operation", "projects", "upload",
+			"account-limits", "bucket-id", "buckets", "builds-begun", "deployment", "environments", "operation", "projects", "upload",
 		},
 	},
 	Operations: []api.Declared{

@@ -20,7 +20,7 @@ var Group = api.Group{
 	Description: "What an account sells by the unit: plans with quotas, and the subscriptions of its customers to them.",
 	Reach: store.Reach{
 		Reads: []store.Space{
-			"metering-bucket", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
+			"metering-bucket", "metering-bucket-count", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
 		},
 		Writes: []store.Space{
 			"metering-bucket", "metering-bucket-count", "metering-customer", "metering-plan", "metering-plan-external",

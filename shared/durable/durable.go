@@ -38,15 +38,15 @@ func Reach() store.Reach {
 			"account-limits", "acme-account", "allowance", "bucket-id", "buckets", "client-ca", "client-ca-set", "consumer-count",
 			"consumer-keys", "consumers", "custom-domain", "custom-domain-challenge", "custom-domain-orders", "deployment",
 			"environments", "key-batch", "key-hash", "metering-bucket", "metering-history", "metering-plan", "metering-subscription",
-			"mtls-certificate", "operation", "root-key", "tunnel-configuration", "tunnel-service", "variable-count", "variables",
+			"mtls-certificate", "operation", "root-key", "root-key-history", "tunnel-configuration", "tunnel-service", "variable-count", "variables",
 		},
 		Writes: []store.Space{
-			"acme-account", "allowance", "bucket-id", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys",
+			"acme-account", "allowance", "bucket-id", "buckets", "builds-begun", "consumer-by", "consumer-count", "consumer-id", "consumer-keys",
 			"consumers", "custom-domain", "custom-domain-challenge", "custom-domain-count", "custom-domain-host",
 			"custom-domain-index", "custom-domain-orders", "custom-domain-versions", "deployment", "environments", "key-batch",
 			"key-hash", "metering-customer", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
 			"metering-subscription-external", "mtls-certificate", "mtls-certificate-count", "mtls-certificate-name", "operation",
-			"projects", "root-key", "tunnel", "tunnel-configuration", "tunnel-service", "tunnel-token", "variable-count",
+			"projects", "root-key", "root-key-history", "tunnel", "tunnel-configuration", "tunnel-service", "tunnel-token", "variable-count",
 			"variables",
 		},
 		Scans: true, // a rotation finds what is under the old root key
