@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 func hasLimit(d api.Declaration) bool { return d.Limit != (api.Limit{}) }
@@ -96,6 +98,36 @@ func TestRequestsOfAnAccountAreCountedTogether(t *testing.T) {
 	w.Call(w.Account("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
 	w.Now = w.Now.Add(700 * time.Millisecond)
 	w.Call(p.key, http.MethodGet, buckets, "").Want(http.StatusOK)
+}
+
+// uncounted is a backend that loses the reply to what counts requests.
+type uncounted struct{ store.Backend }
+
+// Transact implements store.Backend.
+func (u uncounted) Transact(ctx context.Context, token string, writes []store.Write) error {
+	err := u.Backend.Transact(ctx, token, writes)
+	if err == nil && strings.HasPrefix(writes[0].Key.PK, "allowance#rate/") {
+		return fmt.Errorf("%w: %w", store.ErrRepeat, store.ErrLost)
+	}
+	return err
+}
+
+// TestRequestIsNotToldThatItMayHaveBeenDoneWhenItWasNotCounted: a lost reply to the count is no answer about the request.
+// An account's own limit lets it pass; that of keys, which is exact, refuses it and says that nothing was done.
+func TestRequestIsNotToldThatItMayHaveBeenDoneWhenItWasNotCounted(t *testing.T) {
+	p := newPopulated(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := p.Copy(t)
+		w.Parts.Table = storetest.Over(t, uncounted{w.Items}, storetest.Clock(w.Parts.Now))
+		w.Asides()
+		for range 3 {
+			w.Call(p.key, http.MethodGet, "/v1/projects", "").Want(http.StatusOK)
+		}
+		before := withoutRates(w.Items.Items())
+		w.Call(p.key, http.MethodPost, "/v1/accounts/acme/key-buckets", `{"name":"uncounted"}`).
+			Want(http.StatusInternalServerError, "nothing was done")
+		unchanged(t, before, withoutRates(w.Items.Items()))
+	})
 }
 
 // TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot: 403 with what there is; the same request again is answered as
