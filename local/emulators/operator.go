@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -102,7 +103,8 @@ func (s *suite) whoAmI(ctx context.Context, key string) (int, error) {
 
 // operatesLimits gives an account a limit of its own, and takes it back.
 func (s *suite) operatesLimits(ctx context.Context) error {
-	for value, want := range map[string]int{"7": 7, "default": 0} {
+	for _, value := range []string{"7", "default"} {
+		want, _ := strconv.Atoi(value) // 0 for the installation's
 		type limit struct {
 			Name  string
 			Value int

@@ -232,19 +232,25 @@ func (s *suite) account(ctx context.Context) error {
 
 // limits has the function that makes accounts set a limit of one, and take it back.
 func (s *suite) limits(ctx context.Context) error {
-	for _, value := range []int{7, 0} {
+	for _, asked := range []struct {
+		in    string
+		value int // 0 for the installation's
+	}{
+		{`{"do":"set-limit","name":"demo","limit":"projects","value":7}`, 7},
+		{`{"do":"reset-limit","name":"demo","limit":"projects"}`, 0},
+	} {
 		type limit struct {
 			Name  string
 			Value int
 			Own   bool
 		}
 		var out struct{ Limits []limit }
-		if err := s.invoke(ctx, fmt.Sprintf(`{"do":"set-limit","name":"demo","limit":"projects","value":%d}`, value), &out); err != nil {
+		if err := s.invoke(ctx, asked.in, &out); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(out.Limits, func(l limit) bool { return l.Name == "projects" })
-		if i < 0 || out.Limits[i].Own != (value > 0) || value > 0 && out.Limits[i].Value != value {
-			return fmt.Errorf("with the value %d the limits are %v", value, out.Limits)
+		if i < 0 || out.Limits[i].Own != (asked.value > 0) || asked.value > 0 && out.Limits[i].Value != asked.value {
+			return fmt.Errorf("after %s the limits are %v", asked.in, out.Limits)
 		}
 	}
 	return nil
