@@ -33,7 +33,29 @@ func (s *suite) schedules(ctx context.Context) error {
 		return nil
 	}
 	table := s.table()
-	return errors.Join(s.sweeps(ctx, table), s.boundaries(ctx, table))
+	return errors.Join(s.sweeps(ctx, table), s.boundaries(ctx, table), s.addsUp(ctx))
+}
+
+// addsUp waits until what gateways have counted of the suite's calls is added up: the last that is done for it is
+// that the counts are removed, which the function records as it does all else.
+func (s *suite) addsUp(ctx context.Context) error {
+	const done = `{"function":"gatewright-` + stage + `-rollup","action":"dynamodb:DeleteItem"`
+	for began := time.Now(); time.Since(began) < sweepTimeout; {
+		uses, err := os.ReadFile(s.uses())
+		if err != nil {
+			return fmt.Errorf("read what was recorded: %w", err)
+		}
+		if strings.Contains(string(uses), done) {
+			fmt.Fprintf(os.Stderr, "%s: calls were added up %.0f s later, by the job that its schedule started\n", s.emulator, time.Since(began).Seconds())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("nobody has added up the calls within %s: the schedule does not fire", sweepTimeout)
 }
 
 // table is the installation's.
