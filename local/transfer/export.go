@@ -124,6 +124,9 @@ func (e *exporter) eachItem(ctx context.Context, visit func(line []byte) error) 
 		if key.PK == space.Key().PK {
 			return errors.New("an import into this installation was begun and has not ended: finish it first, by the same command again")
 		}
+		if rootkey.Is(key) {
+			return rootkey.CheckStill(item) // the operation of a rotation would come along, without what it is about
+		}
 		if stays(item, e.on) {
 			return nil
 		}

@@ -285,6 +285,25 @@ func TestEverythingMovesThereAndBack(t *testing.T) {
 	}
 }
 
+// TestExportIsRefusedWhereARotationHasBegunMeanwhile: the root key was read before it, and the items after.
+func TestExportIsRefusedWhereARotationHasBegunMeanwhile(t *testing.T) {
+	for name, of := range map[string]store.Item{
+		"begun":         {"rotation": &types.AttributeValueMemberM{Value: store.Item{"operation": text("root-key-rotation-2"), "beganOn": text("2026-11-26T05:00:00Z")}}},
+		"with both":     {"other": &types.AttributeValueMemberM{Value: store.Item{"wrapped": &types.AttributeValueMemberB{Value: []byte{1}}, "createdOn": text("2026-11-26T05:00:00Z")}}},
+		"of a new form": {"wrapped": text("no bytes")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := made(t)
+			_, key := export(t, w.source()) // without it, for the key
+			w.put(t, itemAt(store.Space("root-key").Key(), of))
+			_, err := transfer.Write(t.Context(), w.source(), key, io.Discard)
+			if err == nil || name != "of a new form" && !errors.Is(err, sharedrootkey.ErrTurning) {
+				t.Errorf("it is answered %v, want %v", err, sharedrootkey.ErrTurning)
+			}
+		})
+	}
+}
+
 // TestNoSecretIsInTheFile: nothing of the root key, of an item or of an object can be read in it.
 func TestNoSecretIsInTheFile(t *testing.T) {
 	w := made(t)

@@ -67,6 +67,22 @@ func (r rootKeyRecord) first() rootKeyRecord {
 	return r
 }
 
+// CheckStill answers ErrTurning where an item, which is the root key's (Is), says that a rotation goes on. What copies a table reads
+// its root key first, and a rotation may begin before it comes to the items.
+func CheckStill(item store.Item) error {
+	var r rootKeyRecord
+	if err := store.Decode(item, &r); err != nil {
+		return err
+	}
+	if r.turning() {
+		return ErrTurning
+	}
+	return nil
+}
+
+// turning reports whether a rotation goes on.
+func (r rootKeyRecord) turning() bool { return r.Other != nil || r.status().Rotating() }
+
 // Existing gives the root key of a table, and never makes one. It answers ErrTurning while that is rotated.
 func Existing(ctx context.Context, client Mover, keyID string, table *store.Table) (Moved, error) {
 	r, there, err := keyStore{table: table}.record(ctx)
@@ -75,7 +91,7 @@ func Existing(ctx context.Context, client Mover, keyID string, table *store.Tabl
 		return Moved{}, fmt.Errorf("read the wrapped root key: %w", err)
 	case !there:
 		return Moved{}, ErrNone
-	case r.Other != nil || r.status().Rotating():
+	case r.turning():
 		return Moved{}, ErrTurning
 	}
 	key, err := wrapper{client, keyID}.Unwrap(ctx, r.Wrapped)
@@ -99,7 +115,7 @@ func ExistingInFile(ctx context.Context, path string, table *store.Table) (Moved
 	switch {
 	case err != nil:
 		return Moved{}, fmt.Errorf("read the root key's record: %w", err)
-	case r.Other != nil || r.status().Rotating():
+	case r.turning():
 		return Moved{}, ErrTurning
 	case there && check != string(r.Wrapped):
 		return Moved{}, fmt.Errorf("the root key %s is not the one that the data were sealed under: put the right one back", path)
