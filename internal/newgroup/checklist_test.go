@@ -34,6 +34,8 @@ var derived = map[string]*regexp.Regexp{
 	"functions/platform/openapi.json": nil,
 	// What the MCP server of all operations links.
 	"functions/mcp/deps.txt": nil,
+	// What of its records that server may ask for: it tries operations.
+	"infra/testdata/functions/mcp.txt": nil,
 	// The tools that are made of it, as they are served and as they are shown.
 	"shared/apitools/made.json": nil,
 	// The paths and methods that installations have.
