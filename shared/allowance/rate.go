@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -76,7 +77,8 @@ type rate struct {
 
 // Take asks for one unit under a name, of which there are limit in each second. It
 // answers from memory when it can, and otherwise waits for a lease. An error means
-// that nobody can tell: the table did not answer, or ctx ended.
+// that nobody can tell: the table did not answer, or ctx ended. Whoever asks does so before
+// it does anything, and the faults say so.
 func (rs *Rates) Take(ctx context.Context, name string, limit int64) (Decision, error) {
 	r := rs.rate(name)
 	r.mu.Lock()
@@ -261,6 +263,8 @@ func (rs *Rates) lease(ctx context.Context, name string, q ask) (got, left secon
 				left[k] -= got[k]
 			}
 			return got, left, nil
+		case fault.Is(err, fault.Unanswered): // of what the unit is for nothing was done, whatever became of the lease
+			return seconds{}, left, fault.New(fault.Unanswered, "The database does not answer, and nothing was done. Repeat the request later.").Because(err)
 		case !errors.Is(err, errSpent):
 			return seconds{}, left, fmt.Errorf("lease a part of a rate: %w", err)
 		}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -45,17 +44,14 @@ func (l Limit) left(requests int64) string { return fmt.Sprintf("%q;r=%d;t=1", l
 // limited takes one request of what the caller's key has in this second, and says
 // in the answer's headers what is left. Fault: Throttled when nothing is.
 //
-// Where nobody can tell, because the table does not answer, the request is refused, and told that nothing was done:
-// its operation would ask the same table.
+// Where nobody can tell, because the table does not answer, the request is refused: its operation would ask the same
+// table.
 func (s *Server) limited(ctx context.Context, w http.ResponseWriter, l Limit, p auth.Principal) error {
 	if l == (Limit{}) || s.parts.Rates == nil {
 		return nil
 	}
 	w.Header().Set(policyHeader, l.Policy())
 	d, err := s.parts.Rates.Take(ctx, "rate/"+l.Name+"/"+p.KeyID, l.Requests)
-	if unanswered(err) { // of what was to be done nothing was, whatever became of the count
-		return fault.New(fault.Unanswered, "The database does not answer, and nothing was done. Repeat the request later.").Because(err)
-	}
 	if err != nil {
 		return fmt.Errorf("count a request: %w", err)
 	}
@@ -101,7 +97,7 @@ func (s *Server) accountLimited(ctx context.Context, p auth.Principal) error {
 		return nil
 	}
 	most, err := s.limits.Value(ctx, p.AccountID, limits.Requests)
-	if unanswered(err) {
+	if fault.Is(err, fault.Unanswered) {
 		return nil
 	}
 	if err != nil {
@@ -109,7 +105,7 @@ func (s *Server) accountLimited(ctx context.Context, p auth.Principal) error {
 	}
 	d, err := s.parts.Rates.Take(ctx, "rate/account/"+p.AccountID, most)
 	switch {
-	case unanswered(err):
+	case fault.Is(err, fault.Unanswered):
 		return nil
 	case err != nil:
 		return fmt.Errorf("count a request of an account: %w", err)
@@ -117,12 +113,6 @@ func (s *Server) accountLimited(ctx context.Context, p auth.Principal) error {
 		return limits.Requests.Refusal(most, most, d.RetryAfter)
 	}
 	return nil
-}
-
-// unanswered reports whether the table has not answered, so that it is not known what it did.
-func unanswered(err error) bool {
-	f, is := errors.AsType[*fault.Fault](err)
-	return is && f.Kind == fault.Unanswered
 }
 
 // limitHeaders documents the headers of a limit.
