@@ -57,7 +57,7 @@ func ratesTable() string {
 func accountsTable() string {
 	status := map[limits.Kind]int{
 		limits.Kept: http.StatusForbidden, limits.UnderWay: http.StatusTooManyRequests, limits.Daily: http.StatusTooManyRequests,
-		limits.Second: http.StatusTooManyRequests, limits.AtOnce: http.StatusTooManyRequests,
+		limits.Second: http.StatusTooManyRequests, limits.AtOnce: http.StatusTooManyRequests, limits.Slots: http.StatusTooManyRequests,
 	}
 	var out strings.Builder
 	out.WriteString("| limit | default | at most | what | beyond it |\n|---|--:|--:|---|--:|\n")

@@ -59,11 +59,11 @@ var Function = trigger.Function{
 func Reach() store.Reach {
 	return store.Reach{
 		Reads: []store.Space{
-			"allowance", "allowance-journal", "analytics-new", "bucket-id", "buckets", "client-ca", "client-ca-set",
+			"account-slots", "allowance", "allowance-journal", "analytics-new", "bucket-id", "buckets", "client-ca", "client-ca-set",
 			"custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions", "deployment", "key-hash",
 			"metering-bucket", "metering-customer", "metering-plan", "metering-subscription", "root-key", "tunnel-service",
 		},
-		Writes: []store.Space{"allowance", "allowance-journal", "allowance-receipt", "analytics-new", "analytics-writer"},
+		Writes: []store.Space{"account-slots", "allowance", "allowance-journal", "allowance-receipt", "analytics-new", "analytics-writer"},
 	}
 }
 
@@ -165,6 +165,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
 	subscriptions, counters := Counting(p, quotas)
+	streams, after := bound(p)
 	counted := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,
@@ -186,6 +187,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		TrustedProxies: p.Config.TrustedProxies,
 		RequestsAtOnce: p.Config.Limits.Of(limits.GatewayRequests),
+		Streams:        streams, StreamsAfter: after,
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
 	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted, upgraded: handler}, nil

@@ -137,3 +137,12 @@ func (w *writer) Write(b []byte) (int, error) {
 
 // Flush implements http.Flusher: whatever was written has been read already.
 func (w *writer) Flush() { w.WriteHeader(http.StatusOK) }
+
+// SetWriteDeadline is for http.ResponseController: one that has passed ends the stream, whoever waits for it.
+func (w *writer) SetWriteDeadline(deadline time.Time) error {
+	if time.Now().After(deadline) {
+		w.begin(0)
+		_ = w.out.CloseWithError(errTruncated)
+	}
+	return nil
+}

@@ -12,8 +12,8 @@
 // has no listener, so that it is the same in a Lambda, in the local process and
 // in a container.
 //
-// Read this file first, then site.go (how an artifact becomes routes) and
-// respond.go (how a response is written). watch.go is
+// Read this file first, then site.go (how an artifact becomes routes),
+// respond.go (how a response is written), tenants.go and streams.go (how much of an account is under way). watch.go is
 // what is told of a request afterwards. Its rules are contract 1.2 (problems),
 // 3.1 (initialisation), 3.4 (key checks) and 4.1 to 4.5.
 package gateway
@@ -41,6 +41,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/router"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/graphql"
+	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -85,6 +86,10 @@ type Config struct {
 	// RequestsAtOnce is how many requests the deployments of one account may have under way
 	// here, 0 for no bound (limits.GatewayRequests).
 	RequestsAtOnce int64
+	// Streams counts what of an account stays under way, nil for no bound; beside WebSockets and the like that
+	// is each request that is not over after StreamsAfter, 0 for none.
+	Streams      Streams
+	StreamsAfter time.Duration
 	// Fields decides which of a request's fields go upstream.
 	Fields upstream.Filter
 	// Calls counts each request of a deployment, nil for a gateway that does not.
@@ -157,8 +162,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer watch.end(out, x) // after recover has answered
 	defer func() { g.count(x, out.status) }()
 	defer g.recover(out, x)
-	defer g.tenants.leave(out)
+	defer g.leave(out)
+	if g.config.StreamsAfter > 0 {
+		defer g.bound(out, x)() //nolint:contextcheck // x has the request's
+	}
 	response, c := g.answer(out, r, x, own, from, watch, badPath)
+	response = g.settle(out, x, response) //nolint:bodyclose // send closes it
 	unread := out.body.unread()
 	g.finish(out, r, x, own, response, c)
 	err := out.send(response)
@@ -223,9 +232,11 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own
 	s := g.sites.get(deployment, g.newSite)
 	// Problems tell the build from here on, matched or not.
 	x.Route = &s.none
-	if n, ok := g.tenants.enter(out, s.identity.AccountID, g.config.RequestsAtOnce); !ok {
-		return g.busy(x, n), nil
+	n, ok := g.tenants.enter(s.identity.AccountID, g.config.RequestsAtOnce)
+	if !ok {
+		return busy(x, limits.GatewayRequests.Refusal(n, g.config.RequestsAtOnce, time.Second)), nil
 	}
+	out.enter(s.identity.AccountID)
 	if x.Path == buildPath {
 		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` + strconv.Quote(s.identity.Deployment) + `}`), nil
 	}
@@ -249,6 +260,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own
 	if response := g.receive(out, r, x, own, from, watch); response != nil {
 		return response, route.cors
 	}
+	g.announced(out, x)
 	return route.Run(x), route.cors
 }
 

@@ -27,6 +27,7 @@ type writer struct {
 	status  int    // of the response, 0 until it is sent
 	cut     bool   // the response broke off
 	tenant  string // the account whose request is under way, "" for none (tenants)
+	staying stream // the request, if it is one that stays (streams.go)
 }
 
 // copySize is what is read of a body at once, heldBack what is read of one of known

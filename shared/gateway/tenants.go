@@ -1,13 +1,6 @@
 package gateway
 
-import (
-	"net/http"
-	"sync"
-	"time"
-
-	"github.com/gatewright/gatewright/shared/gateway/pipeline"
-	"github.com/gatewright/gatewright/shared/limits"
-)
+import "sync"
 
 // tenants counts the requests that are under way here, by the account whose deployment they are for: from where that is
 // known to the end of the answer, streams and connections of other protocols included. So no account has all connections to
@@ -20,7 +13,7 @@ type tenants struct {
 
 // enter counts a request of an account, if it has less than most under way; 0 is no bound. It gives how many there are.
 // Whoever was let in leaves.
-func (t *tenants) enter(out *writer, account string, most int64) (n int64, ok bool) {
+func (t *tenants) enter(account string, most int64) (n int64, ok bool) {
 	if most == 0 {
 		return 0, true
 	}
@@ -33,26 +26,18 @@ func (t *tenants) enter(out *writer, account string, most int64) (n int64, ok bo
 		t.underWay = map[string]int64{}
 	}
 	t.underWay[account] = n + 1
-	out.tenant = account
 	return n + 1, true
 }
 
 // leave ends what enter has begun, if it has.
-func (t *tenants) leave(out *writer) {
-	account := out.tenant
-	if account == "" {
-		return
-	}
+func (t *tenants) leave(account string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.underWay[account]--; t.underWay[account] == 0 {
+	switch n := t.underWay[account]; n {
+	case 0:
+	case 1:
 		delete(t.underWay, account) // whoever deploys once is not remembered for ever
+	default:
+		t.underWay[account] = n - 1
 	}
-}
-
-// busy refuses a request of an account that has n under way.
-func (g *Gateway) busy(x *pipeline.Exchange, n int64) *http.Response {
-	response := x.Problem(http.StatusTooManyRequests, limits.GatewayRequests.Refusal(n, g.config.RequestsAtOnce, time.Second).Public)
-	response.Header["Retry-After"] = []string{"1"}
-	return response
 }

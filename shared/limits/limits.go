@@ -37,6 +37,9 @@ const (
 	// AtOnce are under way at the same time at one process, which alone knows of them: the
 	// value is the installation's, and no account has its own.
 	AtOnce
+	// Slots are under way at the same time over all processes, each of which has a slot meanwhile (package slots). The
+	// value is the installation's, as that of AtOnce is.
+	Slots
 )
 
 // Limit is one of an account's limits.
@@ -103,15 +106,29 @@ var (
 		Name: "gateway-requests", Kind: AtOnce, Default: 5_000, Most: 1_000_000,
 		Things: "requests under way at one gateway process", Of: "account",
 	}
+	// GatewayStreams are those of GatewayRequests that stay: WebSockets and other protocols, and answers in parts, such as
+	// streams of events. They leave room for an account's other requests.
+	GatewayStreams = Limit{
+		Name: "gateway-streams", Kind: AtOnce, Default: 2_500, Most: 1_000_000,
+		Things: "streams under way at one gateway process", Of: "account",
+	}
+	// FunctionStreams are what a gateway in Lambda has under way that stays: streams of events, and every answer that has gone on for longer than
+	// an answer without streaming may. Each has one of the function's processes for itself, up to a quarter of an hour.
+	FunctionStreams = Limit{
+		Name: "function-streams", Kind: Slots, Default: 100, Most: 1_000,
+		Things: "streams under way at the gateway's function", Of: "account",
+	}
 )
 
 // All are the limits, in the order of docs/limits.md.
 func All() []Limit {
-	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, CustomDomains, ClientCAs, Tunnels, TunnelServices, MeteringBuckets, Deployments, Builds, Requests, GatewayRequests}
+	return []Limit{AccountKeys, Projects, Environments, KeyBuckets, Consumers, ConsumerKeys, CustomDomains, ClientCAs, Tunnels, TunnelServices, MeteringBuckets, Deployments, Builds, Requests, GatewayRequests, GatewayStreams, FunctionStreams}
 }
 
 // Own are those that an account may have a value of its own of.
-func Own() []Limit { return slices.DeleteFunc(All(), func(l Limit) bool { return l.Kind == AtOnce }) }
+func Own() []Limit {
+	return slices.DeleteFunc(All(), func(l Limit) bool { return l.Kind == AtOnce || l.Kind == Slots })
+}
 
 // Find gives the limit of a name among some. Fault: Invalid, which names them all.
 func Find(among []Limit, name string) (Limit, error) {
@@ -141,7 +158,7 @@ func (l Limit) Refusal(count, most int64, after time.Duration) *fault.Fault {
 	f := fault.New(fault.Throttled, "The %s has had %d %s, and its limit %s is %d. Repeat the request after the time in Retry-After, or ask whoever runs the installation for more.",
 		l.Of, count, l.Things, l.Name, most)
 	switch l.Kind {
-	case AtOnce, UnderWay:
+	case AtOnce, Slots, UnderWay:
 		f = fault.New(fault.Throttled, "The %s has %d %s, and its limit %s is %d. Repeat the request after the time in Retry-After.",
 			l.Of, count, l.Things, l.Name, most)
 	case Kept, Daily, Second:

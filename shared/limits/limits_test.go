@@ -22,7 +22,7 @@ func TestEachLimitIsDeclaredWhole(t *testing.T) {
 			t.Errorf("%+v lacks something", l)
 		}
 	}
-	if len(limits.Own()) != len(limits.All())-1 {
+	if len(limits.Own()) != len(limits.All())-3 {
 		t.Errorf("%d limits can be an account's own", len(limits.Own()))
 	}
 }

@@ -68,6 +68,9 @@ type Exchange struct {
 	// User is who the request's credential belongs to, nil for nobody.
 	User *User
 
+	// Admit is asked before the handler is, once all policies have let the request pass, nil for nobody: a response
+	// that is not nil is the answer, and the handler is not asked.
+	Admit func() *http.Response
 	// Streaming is called before the handler is, nil for nothing to do: from
 	// here on the body may be read while the response is written.
 	Streaming func()

@@ -79,7 +79,11 @@ type Info struct {
 // Run sends an exchange through the route. A panic of a station is not caught
 // here: the gateway does that for the whole request.
 func (r *Route) Run(x *Exchange) *http.Response {
-	if response := r.ask(x); response != nil {
+	response := r.ask(x)
+	if response == nil && x.Admit != nil {
+		response = x.Admit()
+	}
+	if response != nil {
 		x.settle(response, false)
 		return x.tell(response)
 	}
@@ -90,7 +94,7 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	if x.Now != nil {
 		start = x.Now()
 	}
-	response := r.Handler.Handle(x)
+	response = r.Handler.Handle(x)
 	if x.Now != nil {
 		x.Waited = x.Now().Sub(start)
 	}

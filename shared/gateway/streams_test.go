@@ -1,0 +1,205 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+	sharedlimits "github.com/gatewright/gatewright/shared/limits"
+)
+
+// streamer is an upstream of what stays, and counts who has asked it.
+func streamer(t *testing.T, asked *atomic.Int64) *httptest.Server {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Path == "/fast" {
+			return
+		}
+		if r.Header.Get("Upgrade") != "" {
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = buffered.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			_ = buffered.Flush()
+			_, _ = buffered.ReadByte()
+			return
+		}
+		w.Header().Set("Content-Type", map[string]string{"/parts": "multipart/x-mixed-replace; boundary=x", "/long": "text/plain"}[r.URL.Path])
+		if r.URL.Path == "/events" {
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		}
+		_, _ = io.WriteString(w, "data: one\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(up.Close)
+	return up
+}
+
+// begin sends a request and gives the status of the answer, its body up to the first line, and what ends it.
+func begin(t *testing.T, h *house, path string, fields ...string) (status int, line string, end func()) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: shop.test\r\n%s\r\n", path, strings.Join(append(fields, ""), "\r\n"))
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if r.StatusCode != http.StatusSwitchingProtocols {
+		line, _ = bufio.NewReader(r.Body).ReadString('\n')
+	}
+	if r.StatusCode == http.StatusTooManyRequests {
+		line = r.Header.Get("Retry-After") + " " + line
+	}
+	return r.StatusCode, line, func() { _ = conn.Close() }
+}
+
+// TestStreamsLeaveRoomForRequests: as many WebSockets, streams of events and answers in parts as an account may have, and one more is
+// refused, one that is announced without its upstream being asked; ordinary requests go on, and so does a stream
+// as soon as another has ended.
+func TestStreamsLeaveRoomForRequests(t *testing.T) {
+	var asked atomic.Int64
+	up := streamer(t, &asked)
+	a := artifact()
+	for _, path := range []string{"/socket", "/events", "/parts", "/fast"} {
+		a.Routes = append(a.Routes, route("GET "+path, rewrite(up.URL+path)))
+	}
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(3) })
+	webSocket, events := []string{"Connection: Upgrade", "Upgrade: websocket"}, []string{"Accept: text/event-stream"}
+	var ends []func()
+	for path, fields := range map[string][]string{"/socket": webSocket, "/events": nil, "/parts": nil} {
+		status, line, end := begin(t, h, path, fields...)
+		if status != http.StatusSwitchingProtocols && line != "data: one\n" {
+			t.Fatalf("%s is answered %d, %q", path, status, line)
+		}
+		ends = append(ends, end)
+	}
+	before := asked.Load()
+	for _, c := range []struct {
+		path   string
+		fields []string
+		asks   int64
+	}{{"/socket", webSocket, 0}, {"/events", events, 0}, {"/events", nil, 1}, {"/parts", nil, 1}} {
+		status, line, _ := begin(t, h, c.path, c.fields...)
+		if status != http.StatusTooManyRequests || !strings.HasPrefix(line, "1 ") ||
+			!strings.Contains(line, "The account has 3 streams under way at one gateway process, and its limit gateway-streams is 3.") {
+			t.Errorf("%s with %v is answered %d, %q", c.path, c.fields, status, line)
+		}
+		if got := asked.Load() - before; got != c.asks {
+			t.Errorf("%s with %v: the upstream was asked %d times", c.path, c.fields, got)
+		}
+		before = asked.Load()
+	}
+	for range 10 {
+		// What is announced and no stream is counted no longer than its head takes.
+		if status, _, _ := begin(t, h, "/fast"); status != http.StatusOK {
+			t.Fatalf("an ordinary request is answered %d", status)
+		}
+	}
+	for _, end := range ends {
+		end()
+	}
+	for range 4 {
+		tries, status := 0, 0
+		for ; status != http.StatusOK && tries < 500; tries++ { // until the gateway has seen that the clients have gone
+			var end func()
+			status, _, end = begin(t, h, "/fast", events...)
+			end()
+			time.Sleep(time.Duration(tries) * time.Millisecond / 10)
+		}
+		if status != http.StatusOK {
+			t.Fatalf("after they have ended: %d", status)
+		}
+	}
+}
+
+// slotsOf counts streams as a function does: by somebody who can be told to refuse, or to fail.
+type slotsOf struct {
+	begun, ended atomic.Int64
+	err          error
+}
+
+func (s *slotsOf) Begin(context.Context, string) (func(), error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.begun.Add(1)
+	return func() { s.ended.Add(1) }, nil
+}
+
+// TestLongAnswerIsAStream: one that goes on for longer than a request may is counted, once, and ended where the account has no room; one that
+// nobody can count goes on. Short ones are not counted at all.
+func TestLongAnswerIsAStream(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		cut  bool
+	}{
+		{"with room", nil, false},
+		{"without", sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), true},
+		{"not known", errors.New("the table cannot be asked"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked atomic.Int64
+			up := streamer(t, &asked)
+			streams := &slotsOf{err: c.err}
+			h := newHouse(t, artifact(route("GET /long", rewrite(up.URL+"/long")), route("GET /fast", rewrite(up.URL+"/fast"))), func(c *gateway.Config, _ *upstream.Options) {
+				c.Streams, c.StreamsAfter = streams, 50*time.Millisecond
+			})
+			if status, _, end := begin(t, h, "/fast"); status != http.StatusOK || streams.begun.Load() != 0 {
+				t.Errorf("a short answer is %d, and counted %d times", status, streams.begun.Load())
+			} else {
+				end()
+			}
+			r := h.do(t, http.MethodGet, "/long")
+			done := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, r.Body)
+				done <- err
+			}()
+			if c.cut {
+				select {
+				case err := <-done:
+					if err == nil {
+						t.Error("an answer that was ended looks whole")
+					}
+				case <-time.After(10 * time.Second):
+					t.Error("it goes on")
+				}
+				return
+			}
+			for tries := 0; streams.begun.Load() == 0 && c.err == nil && tries < 5000; tries++ {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case err := <-done:
+				t.Fatalf("it was ended: %v", err)
+			case <-time.After(150 * time.Millisecond):
+			}
+			_ = r.Body.Close()
+			<-done
+			h.Close()
+			if begun, ended := streams.begun.Load(), streams.ended.Load(); c.err == nil && (begun != 1 || ended != 1) {
+				t.Errorf("begun %d times, ended %d times", begun, ended)
+			}
+		})
+	}
+}
