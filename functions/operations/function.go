@@ -72,7 +72,7 @@ func Open(p installation.Parts) (any, error) {
 	rebuild := func(ctx context.Context, asked bool) (string, error) {
 		return deployments.KeepFormat(ctx, p.Table, project.WrittenFormat, asked, p.Now())
 	}
-	return Handler(engine, durable.Rotation(p), reclaim, rebuild, p.Log), nil
+	return Handler(Work{engine, durable.Rotation(p), reclaim, rebuild, p.Log}), nil
 }
 
 // Rotation rotates the root key.
@@ -119,12 +119,21 @@ type listed struct {
 	Operations []operation.Summary `json:"operations"`
 }
 
+// Work is what the function has done.
+type Work struct {
+	Engine  Engine
+	RootKey Rotation
+	// Reclaim gives back what gateways that are gone had leased, and Rebuild begins to build anew what has an artifact of an older
+	// format: when somebody asked for it, or when a release is new (deployments.KeepFormat). It gives the operation's id.
+	Reclaim func(ctx context.Context) error
+	Rebuild func(ctx context.Context, asked bool) (id string, err error)
+	Log     *slog.Logger
+}
+
 // Handler makes the function's handler, as lambda.Start takes it. To a batch of
 // the stream it answers which records failed; the event source has to be set
-// up for that (ReportBatchItemFailures). The schedule calls reclaim too, first: it is
-// quick, and what waits for it are customers that are refused. It calls rebuild as well, which begins to build anew
-// what is of an older format (deployments.KeepFormat).
-func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, rebuild func(ctx context.Context, asked bool) (id string, err error), log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+// up for that (ReportBatchItemFailures).
+func Handler(w Work) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
 		if err := json.Unmarshal(payload, &in); err != nil {
@@ -132,31 +141,43 @@ func Handler(e Engine, keys Rotation, reclaim func(context.Context) error, rebui
 		}
 		switch {
 		case in.Records != nil:
-			return stream.Handle(ctx, log, in.Records, e.HandleStream), nil
+			return stream.Handle(ctx, w.Log, in.Records, w.Engine.HandleStream), nil
 		case in.Schedule != "":
-			err := reclaim(ctx)
-			_, formatErr := rebuild(ctx, false)
-			if err = errors.Join(err, formatErr, e.Sweep(ctx)); err != nil {
-				return nil, fmt.Errorf("sweep: %w", err)
-			}
-			return nil, nil
-		case in.Do == "list":
-			return summaries(e.List(ctx))
-		case in.Do == "resume":
-			r, err := e.Resume(ctx, in.ID)
-			return summaries([]operation.Record{r}, err)
-		case in.Do == "rebuild":
-			if _, err := rebuild(ctx, true); err != nil {
-				return nil, fmt.Errorf("begin to rebuild: %w", err)
-			}
-			return summaries(e.List(ctx))
-		case in.Do == "rotate-root-key":
-			return told(keys.Start(ctx, in.By))
-		case in.Do == "root-key":
-			return told(keys.Status(ctx))
+			return nil, w.sweep(ctx)
 		}
-		return nil, errUnknownEvent
+		return w.do(ctx, in)
 	}
+}
+
+// sweep is the schedule's. It reclaims first: that is quick, and what waits for it are customers that are refused.
+func (w Work) sweep(ctx context.Context) error {
+	err := w.Reclaim(ctx)
+	_, formatErr := w.Rebuild(ctx, false)
+	if err = errors.Join(err, formatErr, w.Engine.Sweep(ctx)); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	return nil
+}
+
+// do is for whoever invokes the function.
+func (w Work) do(ctx context.Context, in event) (any, error) {
+	switch in.Do {
+	case "list":
+		return summaries(w.Engine.List(ctx))
+	case "resume":
+		r, err := w.Engine.Resume(ctx, in.ID)
+		return summaries([]operation.Record{r}, err)
+	case "rebuild":
+		if _, err := w.Rebuild(ctx, true); err != nil {
+			return nil, fmt.Errorf("begin to rebuild: %w", err)
+		}
+		return summaries(w.Engine.List(ctx))
+	case "rotate-root-key":
+		return told(w.RootKey.Start(ctx, in.By))
+	case "root-key":
+		return told(w.RootKey.Status(ctx))
+	}
+	return nil, errUnknownEvent
 }
 
 // public is what is public of an error.

@@ -91,7 +91,7 @@ func TestWhoInvokesItRotatesTheRootKey(t *testing.T) {
 		t.Errorf("its status is %s, %v", answer, err)
 	}
 	goesOn := &rotating{refused: fault.New(fault.Conflict, "One goes on.").Because(errors.New("the cause"))}
-	_, err := operations.Handler(&engine{}, goesOn, nil, nil, slog.New(slog.DiscardHandler))(t.Context(), []byte(`{"do":"rotate-root-key","by":"arn:aws:iam::0:user/auditor"}`))
+	_, err := operations.Handler(operations.Work{Engine: &engine{}, RootKey: goesOn})(t.Context(), []byte(`{"do":"rotate-root-key","by":"arn:aws:iam::0:user/auditor"}`))
 	if goesOn.by != "arn:aws:iam::0:user/auditor" {
 		t.Errorf("who asks for it is %q", goesOn.by)
 	}
@@ -111,7 +111,7 @@ func call(t *testing.T, e operations.Engine, payload []byte) (answer, log string
 	if e, ok := e.(*engine); ok {
 		rebuild = e.rebuild
 	}
-	out, err := operations.Handler(e, &rotating{}, none, rebuild, slog.New(slog.NewTextHandler(&lines, nil)))(t.Context(), payload)
+	out, err := operations.Handler(operations.Work{Engine: e, RootKey: &rotating{}, Reclaim: none, Rebuild: rebuild, Log: slog.New(slog.NewTextHandler(&lines, nil))})(t.Context(), payload)
 	text, encodeErr := json.Marshal(out)
 	if encodeErr != nil {
 		t.Fatal(encodeErr)

@@ -152,7 +152,8 @@ func (t *Tally) Check(count, n int64) error {
 }
 
 // Take gives the write that goes with the making of n things, in their transaction, within
-// store.Table.Again. With n of 0 nothing is made, and the account is refused where it has more than its limit. count says how many there are; it is asked only where the bound does not
+// store.Table.Again. With n of 0 nothing is made, and the account is refused where it has more
+// than its limit. count says how many there are; it is asked only where the bound does not
 // tell, and nil for a Daily limit. Faults: the limit's refusal, where there is no room for n;
 // Throttled, where the account is at its limit and was counted too often in this second.
 func (t *Tally) Take(ctx context.Context, n int64, count func(ctx context.Context) (int64, error)) (store.Write, error) {
