@@ -24,6 +24,8 @@ type services struct {
 	// asked counts requests; the one of the number fails is answered with a failure before it has its effect, or after.
 	asked, fails int
 	after        bool
+	// stumbles is the number of a request that is answered with what goes by if it is asked again, 0 for none.
+	stumbles int
 }
 
 type fakeFunction struct {
@@ -69,6 +71,10 @@ func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail := s.fails != 0 && s.asked >= s.fails // from then on all does: the SDK asks again
 	if fail && !(s.after && s.asked == s.fails) {
 		refuse(w, http.StatusBadRequest, "AccessDeniedException")
+		return
+	}
+	if s.asked == s.stumbles {
+		refuse(w, http.StatusInternalServerError, "InternalServerError")
 		return
 	}
 	recorder := httptest.NewRecorder()

@@ -23,6 +23,7 @@ type installed struct {
 	region    string
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client
+	items     *dynamodb.Client // as store.Table asks: once, which it repeats itself
 	functions *lambda.Client
 	objects   *s3.Client
 	keys      *kms.Client
@@ -36,7 +37,7 @@ func open(getenv func(string) string) (installed, error) {
 	}
 	return installed{
 		region: sdk.Region,
-		stacks: cloudformation.NewFromConfig(sdk), tables: store.Connect(sdk, aws.ToString(sdk.BaseEndpoint)),
+		stacks: cloudformation.NewFromConfig(sdk), tables: dynamodb.NewFromConfig(sdk), items: store.Connect(sdk, aws.ToString(sdk.BaseEndpoint)),
 		functions: lambda.NewFromConfig(sdk), keys: kms.NewFromConfig(sdk),
 		objects: s3.NewFromConfig(sdk, func(o *s3.Options) { o.UsePathStyle = sdk.BaseEndpoint != nil }),
 	}, nil

@@ -45,7 +45,7 @@ func (w *work) eachItem(ctx context.Context, table string, visit func(store.Item
 	if w.each != nil {
 		return w.each(ctx, table, current)
 	}
-	return store.EachItem(ctx, w.tables, table, nil, current)
+	return store.EachItem(ctx, w.items, table, nil, current)
 }
 
 // run does what is missing of a restore. An error is one line: what was done stays done, and the same command
@@ -165,7 +165,7 @@ func (w *work) parts(s stack, name string) installation.Parts {
 	if w.over != nil {
 		return w.over(name)
 	}
-	table := store.New(store.NewDynamoDB(w.tables, name), store.Options{Random: rand.Reader, Now: w.now})
+	table := store.New(store.NewDynamoDB(w.items, name), store.Options{Random: rand.Reader, Now: w.now})
 	return installation.Parts{
 		Table: table, Key: rootkey.New(w.keys, s.key, table, w.now), Random: rand.Reader, Now: w.now,
 		IDs: ids.NewSource(rand.Reader, w.now), Log: slog.New(slog.DiscardHandler),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,25 @@ func part(ctx context.Context, w *work) error {
 		}
 	}
 	return nil
+}
+
+// TestWhatAWSStumblesOverIsAskedAgain: one answer that fails is no end of a restore, which takes hours.
+func TestWhatAWSStumblesOverIsAskedAgain(t *testing.T) {
+	whole := deployed()
+	if err := part(t.Context(), newWork(t, whole, request{})); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup // the SDK pauses before it asks again
+	for n := 1; n <= whole.asked; n++ {
+		all.Go(func() {
+			s := deployed()
+			s.stumbles = n
+			if err := part(t.Context(), newWork(t, s, request{})); err != nil {
+				t.Errorf("request %d: %v", n, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestRestoreGoesOnWhereverItWasKilled: at each request of it, before that had its effect and after, and what was
