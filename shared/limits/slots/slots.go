@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/bounded"
 	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -53,25 +55,67 @@ type Options struct {
 }
 
 // Slots are those of an installation's accounts, of one limit. It is safe for concurrent use.
-type Slots struct{ o Options }
+type Slots struct {
+	o    Options
+	mu   sync.Mutex
+	full map[string]refused // by account
+}
+
+// refused is what an account was told that had no slot.
+type refused struct {
+	live  int64
+	until time.Time
+}
+
+// patience is how long an account that was refused is so again without a look at its slots, and told to wait: who floods
+// does not have the table written and read as often.
+const patience = time.Second
+
+// maxFull is how many accounts are remembered so.
+const maxFull = 1_000
 
 // New makes Slots.
-func New(o Options) *Slots { return &Slots{o} }
+func New(o Options) *Slots { return &Slots{o: o, full: map[string]refused{}} }
+
+func (s *Slots) refusal(accountID string) (live int64, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, is := s.full[accountID]
+	return known.live, is && s.o.Now().Before(known.until)
+}
+
+func (s *Slots) remember(accountID string, live int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bounded.Put(s.full, accountID, refused{live, s.o.Now().Add(patience)}, maxFull)
+}
+
+func (s *Slots) forget(accountID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.full, accountID)
+}
 
 // errTaken says that another has the slot.
 var errTaken = errors.New("slots: another has it")
 
 // Take takes a slot of an account, which is free again once given back, or soon after until. Who has more slots than a
-// lowered limit keeps them. Fault: Throttled where all are taken. Another error says that nothing is known.
+// lowered limit keeps them. Fault: Throttled where all are taken, or were less than a second ago. Another error says that nothing is known.
 func (s *Slots) Take(ctx context.Context, accountID string, until time.Time) (giveBack func(context.Context) error, err error) {
+	live, full := s.refusal(accountID)
+	if full {
+		return nil, s.o.Limit.Refusal(live, s.o.Most, patience)
+	}
 	partition, holder := slotSpace.Partition(accountID, s.o.Limit.Name), s.o.Name()
 	number := rand.Int64N(s.o.Most) //nolint:gosec // G404: which one is tried first is no secret
-	var live int64
 	for range attempts {
 		key := store.In(partition, strconv.FormatInt(number, 10))
 		switch err := s.claim(ctx, key, holder, until.Add(late)); {
 		case err == nil:
-			return func(ctx context.Context) error { return s.giveBack(ctx, key, holder) }, nil
+			return func(ctx context.Context) error {
+				s.forget(accountID)
+				return s.giveBack(ctx, key, holder)
+			}, nil
 		case !errors.Is(err, errTaken):
 			return nil, fmt.Errorf("take a slot of the limit %s: %w", s.o.Limit.Name, err)
 		}
@@ -82,7 +126,8 @@ func (s *Slots) Take(ctx context.Context, accountID string, until time.Time) (gi
 			break
 		}
 	}
-	return nil, s.o.Limit.Refusal(live, s.o.Most, time.Second)
+	s.remember(accountID, live)
+	return nil, s.o.Limit.Refusal(live, s.o.Most, patience)
 }
 
 // claim writes that the slot is the holder's, who may have written it already: a reply can be lost.

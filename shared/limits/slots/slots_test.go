@@ -70,13 +70,15 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 			giveBack func(context.Context) error
 		}
 		held := map[int]holder{}
+		var refusedAt [2]time.Time
 		var uncertain []time.Time // of slots that may be taken, by who has heard an error
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 6).Draw(t, "do") {
 			case 0, 1, 2:
 				trouble = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "trouble")
 				until := now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 15 * time.Minute}).Draw(t, "for"))
-				giveBack, err := processes[rapid.IntRange(0, 1).Draw(t, "process")].Take(t.Context(), "acme", until)
+				process := rapid.IntRange(0, 1).Draw(t, "process")
+				giveBack, err := processes[process].Take(t.Context(), "acme", until)
 				trouble = 0
 				switch {
 				case err == nil:
@@ -92,8 +94,11 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 						taken++
 					}
 				}
-				if fault.Is(err, fault.Throttled) && int64(taken) < most {
+				if fault.Is(err, fault.Throttled) && int64(taken) < most && now.Sub(refusedAt[process]) >= time.Second {
 					t.Fatalf("refused with %d of %d taken: %v", taken, most, err)
+				}
+				if fault.Is(err, fault.Throttled) && now.Sub(refusedAt[process]) >= time.Second {
+					refusedAt[process] = now
 				}
 			case 3, 4:
 				for _, n := range slices.Sorted(maps.Keys(held)) {
@@ -183,5 +188,28 @@ func TestSlotIsGivenBackByItsHolderAlone(t *testing.T) {
 	}
 	if _, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); err != nil {
 		t.Errorf("the slot is still taken: %v", err)
+	}
+}
+
+// TestWhoFloodsIsRefusedWithoutTheTable: of many that ask for a slot where there is none, one a second looks.
+func TestWhoFloodsIsRefusedWithoutTheTable(t *testing.T) {
+	now, asked := storetest.Epoch, 0
+	clock := func() time.Time { return now }
+	backend := &flaky{Backend: memory.New(), fails: func() (bool, bool) { asked++; return false, false }}
+	s := open(storetest.Over(t, backend, storetest.Clock(clock)), clock, 1)
+	if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	asked = 0
+	for range 3 {
+		for range 100 {
+			if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); !fault.Is(err, fault.Throttled) || !strings.Contains(err.Error(), "has 1 streams") {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(time.Second)
+	}
+	if asked != 3 {
+		t.Errorf("300 tries in three seconds have written %d times", asked)
 	}
 }
