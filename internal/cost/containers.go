@@ -62,7 +62,7 @@ func byProcesses(m measured, rate float64) served {
 	units := max(1, rate/requestsAConnection/800, rate*3600*requestKB/1e6)
 	out := served{logs: dollars(logIntake, n*(gatewayLog-platformLog)/1e9), tasks: tasks}
 	more := tasks - of.tasks
-	out.all = bill(gateways(m)) + dollars(networkUnit, (units-1)*hoursPerMonth) + out.logs +
+	out.all = bill(gateways(m)) + dollars(networkUnit, (units-1)*hoursPerMonth) + dollars(zoneTraffic, n*requestKB/1e6*otherZone) + out.logs +
 		dollars(processorHour, more*hoursPerMonth*of.cpuUnits/1024) + dollars(memoryHour, more*hoursPerMonth*of.memoryMB/1024) + dollars(addressHour, more*hoursPerMonth)
 	return out
 }

@@ -56,6 +56,7 @@ const (
 	networkHour   = "network-balancer"
 	networkUnit   = "network-balancer-unit"
 	addressHour   = "address"
+	zoneTraffic   = "zone"
 	vectorToken   = "vector"
 	tokenIn       = "token-in"
 	tokenOut      = "token-out"
@@ -95,6 +96,7 @@ func prices() []price {
 		{networkHour, "Network Load Balancer", 0.0225, 1, "hour"},
 		{networkUnit, "Network Load Balancer: capacity", 0.006, 1, "NLCU-hour"},
 		{addressHour, "A public IPv4 address", 0.005, 1, "hour"},
+		{zoneTraffic, "Traffic to another zone, 0.01 on each side", 0.02, 1, "GB"},
 		{vectorToken, "Bedrock, Titan Text Embeddings V2: tokens", 0.02, million, "tokens"},
 		{tokenIn, "Bedrock, Nova Lite: tokens that it reads", 0.06, million, "tokens"},
 		{tokenOut, "Bedrock, Nova Lite: tokens that it writes", 0.24, million, "tokens"},

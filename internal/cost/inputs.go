@@ -26,6 +26,7 @@ const (
 	requestCPUus        = 200  // of a task's processor, for a request by TLS: three times and more what is measured here
 	busyShare           = 0.6  // of its processors that a task is kept at: docs/decisions/0064-gateways-follow-their-processors.md
 	requestKB           = 3    // a request and its answer, as the load balancer passes them on
+	otherZone           = 0.5  // of it to a task in another zone: of two, evenly
 	buildReads          = 20   // units
 	buildWrites         = 50
 	buildPuts           = 3
