@@ -85,7 +85,7 @@ func Of(before, after Stack) []Removal {
 			}
 		}
 	}
-	out = whatServes(before, after, out)
+	out = whatServes(before, after, append(out, unmapped(before, after)...))
 	if stream, is := before.Templates[""].Outputs[adopted]; is && !same(stream.Value, after.Templates[""].Outputs[adopted].Value) {
 		out = append(out, Removal{Name: "tableStream", Lost: fmt.Sprintf("the restored table of %v, with all data,", stream.Value)})
 	}

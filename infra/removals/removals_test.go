@@ -44,7 +44,8 @@ const global = `{"Resources": {"Table": {"Type": "AWS::DynamoDB::GlobalTable", "
 // restored goes on with a table that is none of its own.
 const restored = `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}}, "Outputs": {"TableStream": {"Value": "arn:x"}}}`
 
-const relay = `{"Resources": {"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": {"Type": "network"}}, "Service": {"Type": "AWS::ECS::Service"}}}`
+const relay = `{"Resources": {"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": {"Type": "network"}}, "Listener": {"Type": "AWS::ElasticLoadBalancingV2::Listener"},
+	"Service": {"Type": "AWS::ECS::Service", "Properties": {"ServiceName": "relay"}}}}`
 
 func planned(t *testing.T, root, nested string, protected bool) removals.Stack {
 	t.Helper()
@@ -135,6 +136,14 @@ func TestHostileTemplateRemovesNothingUnseen(t *testing.T) {
 		"Association": {"Type": "AWS::WAFv2::WebACLAssociation", "Properties": {"ResourceArn": "arn:one"}},
 		"Key": {"Type": "AWS::KMS::Key", "DeletionPolicy": "Retain", "Properties": {"EnableKeyRotation": true}},
 		"RelayNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}}}`
+	const served = `{"Resources": {"Api": {"Type": "AWS::ApiGateway::RestApi"}, "Stage": {"Type": "AWS::ApiGateway::Stage", "Properties": {"RestApiId": {"Ref": "Api"}, "StageName": "dev"}},
+		"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}},
+		"Mapping": {"Type": "AWS::ApiGateway::BasePathMapping", "Properties": {"DomainName": {"Ref": "ApiDomain"}, "RestApiId": {"Ref": "Api"}, "Stage": "dev"}},
+		"Literal": {"Type": "AWS::ApiGateway::BasePathMapping", "Properties": {"DomainName": "*.apis.example.com", "RestApiId": {"Ref": "Api"}}},
+		"RelayNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}}}`
+	const mapping = `"Mapping": {"Type": "AWS::ApiGateway::BasePathMapping", "Properties": {"DomainName": {"Ref": "ApiDomain"}, "RestApiId": {"Ref": "Api"}, "Stage": "dev"}},`
+	const domain = `"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com"}},`
+	api := []string{"apiDomain: the domain name api.example.com by which"}
 	for name, tt := range map[string]struct {
 		before  string
 		changes []string // a text and what stands in its place
@@ -158,6 +167,18 @@ func TestHostileTemplateRemovesNothingUnseen(t *testing.T) {
 		"a rule that counts":                    {before: acl, changes: []string{`{"Block": {}}`, `{"Count": {}}`}, want: []string{"waf: the rule flood"}},
 		"a web ACL before something else":       {before: acl, changes: []string{`"arn:one"`, `"arn:two"`}, want: []string{"waf: the web ACL before an API"}},
 		"a web ACL of another scope":            {before: acl, changes: []string{`"REGIONAL"`, `"CLOUDFRONT"`}, want: []string{"waf: the web ACL that stops floods"}},
+		"what leads a domain to its API":        {before: served, changes: []string{mapping, ``}, want: api},
+		"and the domain with it, told once":     {before: served, changes: []string{mapping, ``, domain, ``}, want: api},
+		"to another API":                        {before: served, changes: []string{`{"Ref": "ApiDomain"}, "RestApiId": {"Ref": "Api"}`, `{"Ref": "ApiDomain"}, "RestApiId": {"Ref": "Other"}`}, want: api},
+		"at a path alone":                       {before: served, changes: []string{`"Ref": "Api"}, "Stage": "dev"}},`, `"Ref": "Api"}, "Stage": "dev", "BasePath": "v1"}},`}, want: api},
+		"by a condition":                        {before: served, changes: []string{`"Mapping": {`, `"Mapping": {"Condition": "Never", `}, want: api},
+		"for something else":                    {before: served, changes: []string{`"Mapping": {"Type": "AWS::ApiGateway::BasePathMapping"`, `"Mapping": {"Type": "AWS::ApiGateway::BasePathMappingV2"`}, want: api},
+		"the deployments', by its name":         {before: served, changes: []string{`"Literal": {`, `"Literal": {"Condition": "Never", `}, want: []string{"gatewayDomain: the domain name *.apis.example.com"}},
+		"an API that no stage shows":            {before: served, changes: []string{`"Stage": {"Type": "AWS::ApiGateway::Stage"`, `"Stage": {"Type": "AWS::ApiGateway::Deployment"`}, want: []string{"Stage: an API with its address"}},
+		"a stage of another name":               {before: served, changes: []string{`"StageName": "dev"`, `"StageName": "next"`}, want: []string{"Stage: an API with its address"}},
+		"a load balancer that takes nothing":    {before: served, nested: strings.Replace(relay, `"Listener": {"Type"`, `"Other": {"Type"`, 1), want: []string{"relayDomain: a load balancer"}},
+		"one that has nothing behind it":        {before: served, nested: strings.Replace(relay, `AWS::ECS::Service`, `AWS::ECS::TaskSet`, 1), want: []string{"relayDomain: a load balancer"}},
+		"one that has something else behind it": {before: served, nested: strings.Replace(relay, `"ServiceName": "relay"`, `"ServiceName": "other"`, 1), want: []string{"relayDomain: a load balancer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after, nested := tt.before, relay
@@ -349,7 +370,7 @@ func TestWhatServesDeploymentsGoesLast(t *testing.T) {
 		"processes are added":            {stack(at, api), stack(at, api, tasks), nil, nil},
 		"a function is added":            {stack(at, tasks), stack(at, api, tasks), nil, nil},
 		"at once to processes":           {stack(at, api), stack(at, tasks), []string{"an API with its address would be removed while nothing else serves deployments: say gateway=both in infra/stages/dev.json and deploy that first, and remove it when nobody calls it any more"}, []string{"nothing else serves"}},
-		"at once to the function":        {stack(at, tasks), stack(at, api), []string{"a load balancer whose name clients connect to would be removed while nothing else"}, []string{"nothing else serves"}},
+		"at once to the function":        {stack(at, tasks), stack(at, api), []string{"a load balancer whose name clients connect to, with what answers behind it, would be removed while nothing else"}, []string{"nothing else serves"}},
 		"the function at last":           {stack(at, api, tasks), stack(at, tasks), []string{"or say REMOVE=gateway to"}, nil},
 		"the processes at last":          {stack(at, api, tasks), stack(at, api), []string{"or say REMOVE=gateway to"}, nil},
 		"a function that is asked":       {stack(at, api, tasks, led(10, 90)), stack(at, tasks, led(0, 100)), []string{"while 10 of 100 clients are led there: say gatewayContainerWeight=100"}, []string{"10 of 100"}},
@@ -357,7 +378,7 @@ func TestWhatServesDeploymentsGoesLast(t *testing.T) {
 		"a function that is asked none":  {stack(at, api, tasks, led(0, 100)), stack(at, tasks, led(0, 100)), []string{"or say REMOVE=gateway to"}, nil},
 		"a name that is another":         {stack(at, tasks), stack("b.example.com", tasks), []string{"the domain name *.apis.example.com by which clients call would be removed: leave gatewayDomain"}, nil},
 		"a name that is another as well": {stack(at, api, tasks), stack("b.example.com", tasks), []string{"or say REMOVE=gateway to", "leave gatewayDomain"}, nil},
-		"both at once":                   {stack(at, api, tasks), stack(at), []string{"a load balancer whose name clients connect to would be removed while nothing else", "an API with its address would be removed while nothing else"}, []string{"nothing else serves", "nothing else serves"}},
+		"both at once":                   {stack(at, api, tasks), stack(at), []string{"a load balancer whose name clients connect to, with what answers behind it, would be removed while nothing else", "an API with its address would be removed while nothing else"}, []string{"nothing else serves", "nothing else serves"}},
 	} {
 		all := removals.Of(tt.before, tt.after)
 		if got := removals.Refused(all, nil, "infra/stages/dev.json"); !slices.EqualFunc(got, tt.want, strings.Contains) {

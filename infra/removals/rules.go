@@ -61,7 +61,9 @@ func ruleOf(kind string) (rule, bool) {
 	case "AWS::SQS::Queue":
 		return rule{name: logicalID, lost: text("a queue of what failed for good with what is in it"), fixed: []string{"QueueName"}}, true
 	case "AWS::ApiGateway::RestApi":
-		return rule{name: apiWord, lost: text("an API with its address")}, true
+		return rule{name: apiWord, lost: text(apiLost)}, true
+	case "AWS::ApiGateway::Stage": // without which the API answers nobody
+		return rule{name: apiWord, lost: text(apiLost), fixed: []string{"RestApiId", "StageName"}}, true
 	case "AWS::ApiGateway::DomainName":
 		return rule{name: domainWord, lost: func(r Resource) string {
 			return domainLost(r.Properties["DomainName"])
@@ -71,10 +73,20 @@ func ruleOf(kind string) (rule, bool) {
 	case "AWS::WAFv2::WebACLAssociation":
 		return rule{name: always("waf"), lost: text("the web ACL before an API"), fixed: []string{"ResourceArn"}}, true
 	case "AWS::ElasticLoadBalancingV2::LoadBalancer":
-		return rule{name: serviceWord, lost: text("a load balancer whose name clients connect to"), fixed: []string{"Name", "Scheme", "Type"}}, true
+		return rule{name: serviceWord, lost: text(balancerLost), fixed: []string{"Name", "Scheme", "Type"}}, true
+	case "AWS::ElasticLoadBalancingV2::Listener": // without which it takes no connection
+		return rule{name: serviceWord, lost: text(balancerLost), fixed: []string{"LoadBalancerArn"}}, true
+	case "AWS::ECS::Service": // without which nobody answers behind it
+		return rule{name: serviceWord, lost: text(balancerLost), fixed: []string{"Cluster", "ServiceName", "LaunchType", "SchedulingStrategy"}}, true
 	}
 	return rule{}, false
 }
+
+// What is lost with one resource of several that serve together, and with all of them: it is told once.
+const (
+	apiLost      = "an API with its address"
+	balancerLost = "a load balancer whose name clients connect to, with what answers behind it,"
+)
 
 // apiWord is the word of the stage's file that has an API removed: the management API is always there.
 func apiWord(path, id string, _ Resource) string {

@@ -103,6 +103,30 @@ func (s serving) guard(all []Removal, next serving) {
 	}
 }
 
+// unmapped are the domain names that would lead to no API any more, or to another one: the name itself may stay, and answers 403. What goes with its
+// name is told once.
+func unmapped(before, after Stack) (out []Removal) {
+	const kind = "AWS::ApiGateway::BasePathMapping"
+	for path, template := range before.Templates {
+		for id, was := range template.Resources {
+			is, there := after.Templates[path].Resources[id]
+			leads := there && is.Type == kind && !maybe(was, is) && !after.nestsMaybe(before, path)
+			for _, property := range []string{"DomainName", "BasePath", "RestApiId", "Stage"} {
+				leads = leads && same(was.Properties[property], is.Properties[property])
+			}
+			if was.Type != kind || leads {
+				continue
+			}
+			domain := Resource{Properties: map[string]any{"DomainName": was.Properties["DomainName"]}}
+			if named, _ := at(was.Properties, "DomainName.Ref").(string); named != "" {
+				domain = template.Resources[named]
+			}
+			out = append(out, Removal{Name: domainWord(path, id, domain), Lost: domainLost(domain.Properties["DomainName"])})
+		}
+	}
+	return out
+}
+
 func domainLost(name any) string {
 	return fmt.Sprintf("the domain name %v by which clients call", name)
 }
