@@ -109,10 +109,7 @@ type function struct {
 func newFunction(scope constructs.Construct, s Settings, d data, f declared) *function {
 	id := exported(f.name)
 	name := jsii.Sprintf("gatewright-%s-%s", s.Stage, f.name)
-	logs := awslogs.NewCfnLogGroup(scope, jsii.String(id+"Logs"), &awslogs.CfnLogGroupProps{
-		LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays),
-	})
-	logs.ApplyRemovalPolicy(removal(s), nil)
+	logs := newFunctionLogs(scope, s, f.name)
 	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses), f.reach)}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
@@ -163,6 +160,19 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		out.resource.SetReservedConcurrentExecutions(jsii.Number(n))
 	}
 	return out
+}
+
+// newFunctionLogs makes the log of a function, also of one that is not there at present.
+func newFunctionLogs(scope constructs.Construct, s Settings, function string) awslogs.CfnLogGroup {
+	return newLogs(scope, s, exported(function)+"Logs", jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
+}
+
+// newLogs makes a log that outlives what writes it where the stage is protected. So no update may leave it out and a later
+// one make it again: the name is taken then.
+func newLogs(scope constructs.Construct, s Settings, id string, name *string) awslogs.CfnLogGroup {
+	logs := awslogs.NewCfnLogGroup(scope, &id, &awslogs.CfnLogGroupProps{LogGroupName: name, RetentionInDays: jsii.Number(s.LogDays)})
+	logs.ApplyRemovalPolicy(removal(s), nil)
+	return logs
 }
 
 // environment are the variables by which each process knows its installation. Those

@@ -186,3 +186,37 @@ func TestContextOfAnotherStageDecidesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatStaysIsInNobodysWay: what outlives its removal keeps its name, which CloudFormation does not give a second time. So it is left out of no
+// installation that another word makes, or it has a name that each stack has anew: else a protected stage could go from the function to
+// processes, or without a relay, and never back.
+func TestWhatStaysIsInNobodysWay(t *testing.T) {
+	names := map[string]string{"AWS::Logs::LogGroup": "LogGroupName", "AWS::S3::Bucket": "BucketName", "AWS::SQS::Queue": "QueueName", "AWS::DynamoDB::Table": "TableName"}
+	kept := func(context map[string]string) map[string]bool {
+		out := map[string]bool{}
+		for _, stack := range synthesise(t, context).stacks {
+			for id, r := range stack.Resources {
+				name, err := json.Marshal(r.Properties[names[r.Type]])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasPrefix(r.DeletionPolicy, "Retain") && string(name) != "null" && !strings.Contains(string(name), "AWS::StackId") {
+					out[id+" "+string(name)] = true
+				}
+			}
+		}
+		return out
+	}
+	all := kept(everything())
+	if len(all) < 20 {
+		t.Errorf("an installation with everything keeps %v alone", all)
+	}
+	for word, context := range map[string]map[string]string{"gateway=lambda": needed(nil), "gateway=container": needed(map[string]string{"gateway": "container"})} {
+		there := kept(context)
+		for name := range all {
+			if !there[name] {
+				t.Errorf("with %s there is no %s, and what there was of it is in the way when it comes back", word, name)
+			}
+		}
+	}
+}

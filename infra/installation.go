@@ -49,6 +49,10 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		fs = append(fs, deployed)
 		byName[f.name] = deployed
 	}
+	if !s.byFunction() {
+		// What the function wrote stays readable, and its name is free for it when it comes back.
+		newFunctionLogs(stack, s, gateway)
+	}
 	newReleases(stack, s, fs)
 	if err := newCalls(stack, s, fs); err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before

@@ -234,6 +234,10 @@ func newBalancer(scope constructs.Construct, s deployment, n network) balancer {
 			Key: jsii.String("tcp.idle_timeout.seconds"), Value: jsii.String(strconv.Itoa(idleAfter)),
 		}},
 	})
+	if b.others != nil {
+		// It may lead to these when all of it is removed, and a group that a listener leads to is not: the listener goes first.
+		b.listener.AddDependency(b.others)
+	}
 	return b
 }
 

@@ -83,10 +83,9 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 	name := fmt.Sprintf("gatewright-%s-%s", s.Stage, of.Name)
 	n := newNetwork(scope, name, s, d, of.Service)
 	out := &deployedService{deployment: of, balancer: newBalancer(scope, of, n)}
-	logs := awslogs.NewCfnLogGroup(scope, jsii.String("Logs"), &awslogs.CfnLogGroupProps{
-		LogGroupName: jsii.String("/aws/ecs/" + name), RetentionInDays: jsii.Number(s.LogDays),
-	})
-	logs.ApplyRemovalPolicy(removal(s), nil)
+	// A log stays when a stage without the service is deployed, and its name with it: a service that comes back has another
+	// nested stack, by whose id its log is told from that one.
+	logs := newLogs(scope, s, "TaskLogs", awscdk.Fn_Join(jsii.String("-"), &[]*string{jsii.String("/aws/ecs/" + name), stackMark()}))
 	made, err := image.Of(s.container(of.Name), s.goArchitecture())
 	if err != nil {
 		return nil, err
@@ -148,6 +147,13 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 		Description: s.ledBy(of.domain), Value: out.balancer.resource.AttrDnsName(),
 	})
 	return out, nil
+}
+
+// stackMark is the first part of the id of the stack that it stands in, which no other stack has, and neither has the
+// next one of its name: arn:aws:cloudformation:REGION:ACCOUNT:stack/NAME/0123abcd-….
+func stackMark() *string {
+	const id = 2
+	return awscdk.Fn_Select(jsii.Number(0), awscdk.Fn_Split(jsii.String("-"), awscdk.Fn_Select(jsii.Number(id), awscdk.Fn_Split(jsii.String("/"), awscdk.Aws_STACK_ID(), nil)), nil))
 }
 
 // count is what the template says of how many there are: nothing of a service that grows, whose number an update
