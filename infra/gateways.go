@@ -79,5 +79,9 @@ func (s Settings) checkNetwork() error {
 			wrong = append(wrong, fmt.Errorf("-c %s are two or more subnets of the vpc, each once and in zones of their own, such as subnet-0123456789abcdef0", of.name))
 		}
 	}
+	// A public subnet leads out machines with addresses of their own, which tasks behind a load balancer elsewhere have none of.
+	if i := slices.IndexFunc(s.Subnets, func(id string) bool { return slices.Contains(s.BalancerSubnets, id) }); i >= 0 {
+		wrong = append(wrong, fmt.Errorf("-c subnets and balancerSubnets both have %s: leave balancerSubnets out for tasks in public subnets, or name private ones in subnets", shown(s.Subnets[i])))
+	}
 	return errors.Join(wrong...)
 }

@@ -152,6 +152,8 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"one subnet twice":           {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000001"}), "-c subnets are two or more"},
 		"a subnet that is none":      {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 10.0.0.0/24"}), "-c subnets are two or more"},
 		"one for the load balancer":  {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000002", "balancerSubnets": "subnet-00000003"}), "-c balancerSubnets are two or more"},
+		"a subnet for both":          {both(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000002", "balancerSubnets": "subnet-00000002 subnet-00000003"}), `-c subnets and balancerSubnets both have "subnet-00000002": leave balancerSubnets out`},
+		"too many subnets":           {both(map[string]string{"vpc": "vpc-01234567", "subnets": strings.Repeat("subnet-00000001 ", 17)}), "-c subnets is a list of texts, 16 at most"},
 		"a zone that is none":        {needed(map[string]string{"hostedZone": "example.com"}), "-c hostedZone is the id of a hosted zone of Route 53"},
 		"a zone for no names":        {map[string]string{"hostedZone": "Z1", "gatewayUrl": "https://{deployment}.example.com"}, "-c hostedZone needs -c gatewayDomain"},
 		"a weight in no zone":        {both(map[string]string{"gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},

@@ -187,7 +187,7 @@ func settle(given words, wrong []error) (Settings, error) {
 	_, err = limits.Parse(s.Limits)
 	check(err == nil, "-c limits: %w", err)
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
-	return s, errors.Join(append(wrong, s.checkGateway(given), s.readBounds(given), s.checkFences())...)
+	return s, errors.Join(append(wrong, beside(wrong, errors.Join(s.checkGateway(given), s.readBounds(given), s.checkFences())))...)
 }
 
 // readBounds reads the bounds that services declare, by what they read them with themselves. One of a service that there is not
@@ -197,8 +197,12 @@ func (s *Settings) readBounds(given words) error {
 	var wrong []error
 	for _, declared := range functions.Services() {
 		for _, b := range declared.Bounds {
+			if given[b.Context] == nil {
+				continue
+			}
 			value := given.text(b.Context)
-			if value == "" {
+			if value == "" { // which a process reads as one that is not said
+				wrong = append(wrong, fmt.Errorf("-c %s says nothing: say a number, or leave it out", b.Context))
 				continue
 			}
 			_, err := config.ListenerFromEnvironment(func(name string) string { return map[string]string{b.Variable: value}[name] })

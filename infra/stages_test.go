@@ -74,6 +74,7 @@ func TestWrongStageFileIsToldInALineEach(t *testing.T) {
 		"too much":                    {`{` + said + `, "memory": 20000}`, nil, []string{`memory is a whole number between 128 and 10240`}},
 		"none of some":                {`{` + said + `, "logDays": 31}`, nil, []string{`logDays is one of 1, 3, 5`}},
 		"a null":                      {`{` + said + `, "logDays": null}`, nil, []string{`logDays is one of 1`}},
+		"a bound that says nothing":   {`{` + said + `, "gateway": "both", "gatewayConnectionsPerAddress": ""}`, nil, []string{`gatewayConnectionsPerAddress says nothing: say a number, or leave it out`}},
 		"a text for a list":           {`{` + said + `, "origins": "https://a.example.com"}`, nil, []string{`origins is a list of texts`}},
 		"an address for a name":       {`{"protected": false, "gatewayDomain": "https://apis.example.com"}`, nil, []string{`infra/stages/team.json: gatewayDomain is a name such as apis.example.com`}},
 		"a certificate's name":        {`{"protected": false, "gatewayDomain": "apis.example.com", "certificateArn": "c"}`, nil, []string{`certificateArn is the ARN of a certificate`}},

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -126,6 +128,8 @@ func (w word) demand() string {
 		return fmt.Sprintf("is a whole number between %.0f and %.0f", *s.Minimum, *s.Maximum)
 	case s.Type == huma.TypeBoolean:
 		return "is true or false"
+	case s.Type == huma.TypeArray && s.MaxItems != nil:
+		return fmt.Sprintf("is a list of texts, %d at most", *s.MaxItems)
 	case s.Type == huma.TypeArray:
 		return "is a list of texts"
 	}
@@ -167,12 +171,37 @@ func contextWords(context func(string) any) (out words, wrong []error) {
 		}
 		v, err := w.fromContext(text)
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("-c %w", err))
+			wrong = append(wrong, wordError{w, fmt.Errorf("-c %w", err)})
 			continue
 		}
 		out[w.name] = v
 	}
 	return out, wrong
+}
+
+// wordError is about a word by itself.
+type wordError struct {
+	word
+	error
+}
+
+// beside leaves out of errors about what words say together, a line each, those that name a word which is wrong by itself: it counts as one that is
+// not said, and was.
+func beside(wrong []error, together error) error {
+	if together == nil {
+		return nil
+	}
+	var out []error
+	for line := range strings.Lines(together.Error()) {
+		isNamed := func(err error) bool {
+			var of wordError
+			return errors.As(err, &of) && slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return !unicode.IsLetter(r) }), of.name)
+		}
+		if !slices.ContainsFunc(wrong, isNamed) {
+			out = append(out, errors.New(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return errors.Join(out...)
 }
 
 // text is a word as a text, "" where it is not said.

@@ -55,6 +55,15 @@ func certified(region string) string {
 	return `{"Resources": {"D": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"RegionalCertificateArn": "arn:aws:acm:` + region + `:000000000000:certificate/c"}}}}`
 }
 
+// told has an alarm that tells a topic of a region, and streamed a function that is told by a stream of one.
+func told(region string) string {
+	return `{"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": ["arn:aws:sns:` + region + `:000000000000:alarms"]}}}}`
+}
+
+func streamed(region string) string {
+	return `{"Resources": {"M": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": {"EventSourceArn": "arn:aws:dynamodb:` + region + `:000000000000:table/x/stream/2026-11-25T14:02:00.000"}}}}`
+}
+
 // TestNothingIsDeployedWithoutAYes, or without the name of what goes.
 func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -93,6 +102,11 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		"while images were uploaded":      {installed: serving, made: serving, then: with, yes: true, did: "synth diff images", code: errRefused, says: "gatewright-dev is another than the one that was shown"},
 		"a certificate of this region":    {installed: with, made: certified("eu-west-1"), remove: "waf", yes: true, did: "synth diff deploy"},
 		"a certificate of another region": {installed: with, made: certified("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "certificateArn is of us-east-1, and the installation's region is eu-west-1"},
+		"a topic of this region":          {installed: with, made: told("eu-west-1"), remove: "waf", yes: true, did: "synth diff deploy"},
+		"a topic of another region":       {installed: with, made: told("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "alarmTopic is of us-east-1, and the installation's region is eu-west-1: name a topic of SNS there"},
+		"a stream of another region":      {installed: with, made: streamed("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "tableStream is of us-east-1, and the installation's region is eu-west-1"},
+		"a stream of the stack's own":     {installed: with, made: `{"Resources": {"M": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": {"EventSourceArn": {"Fn::GetAtt": ["Table", "StreamArn"]}}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
+		"an alarm that tells nobody":      {installed: with, made: `{"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": []}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
 		"what is there cannot be read":    {installed: "broken", made: with, yes: true, did: "synth", says: "it is no JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {

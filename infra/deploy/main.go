@@ -167,14 +167,30 @@ func (d deployment) unchanged(ctx context.Context, shown removals.Stack) error {
 	return nil
 }
 
-// inRegion refuses a certificate of another region than the installation's: API Gateway does, when half of it is made.
+// regional are the words of a stage's file that name something of the installation's own region, each with where a template has its ARN, and what to do
+// about one of another region: AWS refuses it when half of the installation is made.
+var regional = []struct {
+	word, instead string
+	arn           func(properties map[string]any) any
+}{
+	{"certificateArn", "ask ACM for one there", func(p map[string]any) any { return p["RegionalCertificateArn"] }},
+	{"alarmTopic", "name a topic of SNS there, which alone hears alarms of the region", func(p map[string]any) any {
+		told, _ := p["AlarmActions"].([]any)
+		return append(told, nil)[0]
+	}},
+	{"tableStream", "restore the table there", func(p map[string]any) any { return p["EventSourceArn"] }},
+}
+
+// inRegion refuses what is of another region than the installation.
 func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error {
-	var there []string
+	there := map[string]string{} // regions, by the word
 	for _, template := range planned.Templates {
 		for _, r := range template.Resources {
-			arn, _ := r.Properties["RegionalCertificateArn"].(string)
-			if parts := strings.Split(arn, ":"); len(parts) > regionOfARN {
-				there = append(there, parts[regionOfARN])
+			for _, of := range regional {
+				arn, _ := of.arn(r.Properties).(string)
+				if parts := strings.Split(arn, ":"); len(parts) > regionOfARN {
+					there[of.word] = parts[regionOfARN]
+				}
 			}
 		}
 	}
@@ -185,9 +201,9 @@ func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error 
 	if err != nil {
 		return err
 	}
-	for _, region := range there {
-		if region != here {
-			return refuse("certificateArn is of %s, and the installation's region is %s: ask ACM for one there, or set AWS_REGION", region, here)
+	for _, of := range regional {
+		if region := there[of.word]; region != "" && region != here {
+			return refuse("%s is of %s, and the installation's region is %s: %s, or set AWS_REGION", of.word, region, here, of.instead)
 		}
 	}
 	return nil
