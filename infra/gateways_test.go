@@ -125,6 +125,9 @@ func TestGatewaysGrowByTheirProcessors(t *testing.T) {
 		if in, _ := get(by, "ScaleInCooldown").(float64); s.grows() && in <= leaves {
 			t.Errorf("one more task is taken away after %v s, and one takes %v s to leave", in, leaves)
 		}
+		if out, _ := get(by, "ScaleOutCooldown").(float64); s.grows() && out != 60 {
+			t.Errorf("one more task is added after %v s, and processors are measured each minute", out)
+		}
 	}
 }
 
@@ -228,6 +231,10 @@ func TestMovingGoesThroughBoth(t *testing.T) {
 		{map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"}, map[string]string{"gateway": "container", "hostedZone": "Z1"}, []string{gone}},
 		{map[string]string{"gateway": "both", "hostedZone": "Z1"}, map[string]string{"gateway": "lambda", "hostedZone": "Z1"}, []string{gone}},
 		{map[string]string{"gateway": "both"}, map[string]string{"gateway": "both", "vpc": "vpc-01234567", "subnets": "subnet-00000001 subnet-00000002"}, []string{"while AWS moves none to another: say gateway=lambda in infra/stages/dev.json and deploy that first"}},
+		{map[string]string{"gateway": "container", "hostedZone": "Z1"}, map[string]string{"gateway": "both", "hostedZone": "Z1"}, []string{"made by the same deployment: say gatewayContainerWeight=100"}},
+		{map[string]string{"gateway": "container", "hostedZone": "Z1"}, map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"}, nil},
+		{map[string]string{"hostedZone": "Z1"}, map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"}, []string{"made by the same deployment: say gatewayContainerWeight=0"}},
+		{map[string]string{"hostedZone": "Z1"}, map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "30"}, nil},
 		{map[string]string{"hostedZone": "Z1"}, nil, []string{"the records of Z1 by which clients find deployments would be removed: leave hostedZone"}},
 		{map[string]string{"hostedZone": "Z1"}, map[string]string{"hostedZone": "Z2"}, []string{"leave hostedZone"}},
 		{nil, map[string]string{"hostedZone": "Z1"}, nil},
@@ -320,6 +327,9 @@ func TestMissingTasksAreCountedInBothGroups(t *testing.T) {
 		var groups []string
 		list, _ := p["Metrics"].([]any)
 		for _, m := range list {
+			if sum, told := get(m, "Expression").(string); told && (!strings.Contains(sum, "FILL(targets, 0)") || !strings.Contains(sum, " + ") || !strings.Contains(sum, "FILL(others, 0)")) {
+				t.Errorf("of %s tasks are counted by %s", s.Name, sum) // of a group without any there is no number
+			}
 			dimensions, _ := get(m, "MetricStat", "Metric", "Dimensions").([]any)
 			for _, d := range dimensions {
 				if get(d, "Name") == "TargetGroup" {
@@ -354,9 +364,23 @@ func TestNamesAreLedByWeightedRecords(t *testing.T) {
 		var got []string
 		for id, r := range a.all("AWS::Route53::RecordSet") {
 			p := r.Properties
+			// Not of the operator's zone: of the one that the service has its own names in.
+			if zone := render(get(p, "AliasTarget", "HostedZoneId")); !strings.Contains(zone, map[string]string{"FunctionName": "RegionalHostedZoneId", "ProcessName": "CanonicalHostedZoneID"}[id]) {
+				t.Errorf("%s: %s leads into the zone %s", name, id, zone)
+			}
+			for _, first := range []string{"GatewayDomainMapping", "GatewayGatewayCalledByGateway", "GatewayPolicy"} {
+				if after := strings.Join(r.DependsOn, " "); id == "FunctionName" && !strings.Contains(after, first) {
+					t.Errorf("%s: clients are led to the function before there is the %s", name, first)
+				}
+			}
 			got = append(got, fmt.Sprintf("%s %v %v %s", id, p["SetIdentifier"], p["Weight"], render(get(p, "AliasTarget", "DNSName"))))
 			if p["HostedZoneId"] != "Z1" || p["Name"] != "*.apis.example.com" || p["Type"] != "A" || get(p, "AliasTarget", "EvaluateTargetHealth") != false || render(get(p, "AliasTarget", "HostedZoneId")) == "null" {
 				t.Errorf("%s: %s is %v", name, id, p)
+			}
+		}
+		for id, mapping := range a.all("AWS::ApiGateway::BasePathMapping") {
+			if !strings.Contains(strings.Join(mapping.DependsOn, " "), "Stage") {
+				t.Errorf("%s: %s leads to an API before there is its stage", name, id)
 			}
 		}
 		slices.Sort(got)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -80,11 +81,16 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	apis := map[string]awsapigateway.CfnRestApi{management: frontDoor.rest}
 	newAPIWithAll(frontDoor, s, management, routes, byName)
 	var domain awsapigateway.CfnDomainName
+	var answering []constructs.IDependable
 	if served := gatewayRoutes(declarations); served != nil {
 		deployments := newFront(stack, s, gateway)
 		apis[gateway], domain = deployments.rest, newAPIWithAll(deployments, s, gateway, served, byName)
+		if domain != nil { // the mapping comes after the stage, and that after all methods
+			children := deployments.scope.Node()
+			answering = append(answering, children.FindChild(jsii.String("DomainMapping")), children.FindChild(jsii.String("GatewayCalledByGateway")), byName[gateway].policy)
+		}
 	}
-	newNames(stack, s, domain, running)
+	newNames(stack, s, domain, answering, running)
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 	newReleaseNotice(stack, s)

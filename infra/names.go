@@ -17,14 +17,17 @@ const wholeWeight = 100
 // The records are weighted in every mode, also the only one: Route 53 takes no record of another kind beside
 // weighted ones, and CloudFormation makes the new before it removes the old, so that a move is an update or one more record.
 //
+// A record is there when what it leads to answers: where both are made by one update, the names would lead to a domain
+// without an API otherwise. answering is what the function needs for it; a stack of tasks gives no address before it is whole.
+//
 // Neither has its target's health looked at. Of API Gateway there is none to look at, and a load balancer counts as healthy
 // when each of its groups of targets has a healthy one, of which one is empty between releases (rollout.go).
-func newNames(root constructs.Construct, s Settings, domain awsapigateway.CfnDomainName, running []*deployedService) {
+func newNames(root constructs.Construct, s Settings, domain awsapigateway.CfnDomainName, answering []constructs.IDependable, running []*deployedService) {
 	if s.HostedZone == "" {
 		return
 	}
-	record := func(id, by string, weight int, name, zone *string) {
-		awsroute53.NewCfnRecordSet(root, &id, &awsroute53.CfnRecordSetProps{
+	record := func(id, by string, weight int, name, zone *string) awsroute53.CfnRecordSet {
+		return awsroute53.NewCfnRecordSet(root, &id, &awsroute53.CfnRecordSetProps{
 			HostedZoneId: &s.HostedZone, Name: jsii.String(s.domain(gateway)), Type: jsii.String("A"),
 			SetIdentifier: &by, Weight: jsii.Number(weight),
 			AliasTarget: &awsroute53.CfnRecordSet_AliasTargetProperty{DnsName: name, HostedZoneId: zone, EvaluateTargetHealth: jsii.Bool(false)},
@@ -32,7 +35,8 @@ func newNames(root constructs.Construct, s Settings, domain awsapigateway.CfnDom
 	}
 	weight := s.processWeight()
 	if domain != nil {
-		record("FunctionName", removals.ByFunction, wholeWeight-weight, domain.AttrRegionalDomainName(), domain.AttrRegionalHostedZoneId())
+		record("FunctionName", removals.ByFunction, wholeWeight-weight, domain.AttrRegionalDomainName(), domain.AttrRegionalHostedZoneId()).
+			Node().AddDependency(answering...)
 	}
 	for _, of := range running {
 		if of.Beside {

@@ -67,6 +67,21 @@ func whatServes(before, after Stack, all []Removal) []Removal {
 			While: "AWS moves none to another", First: servedBy + "=lambda",
 		})
 	}
+	for _, of := range []struct {
+		by, what string
+		made     bool // what takes them over
+		weight   string
+	}{
+		{ByProcess, "the processes", is.byFunction && !was.byFunction, "100"},
+		{ByFunction, "the function", is.byProcess && !was.byProcess, "0"},
+	} {
+		if there, stays := is.weights[of.by]; stays && of.made && was.weights[of.by] > 0 && there == 0 {
+			all = append(all, Removal{
+				Name: servedBy, Lost: "the way of every client to " + of.what,
+				While: "what they would be led to is made by the same deployment", First: "gatewayContainerWeight=" + of.weight,
+			})
+		}
+	}
 	if was.zone != "" && is.zone != was.zone {
 		all = append(all, Removal{Name: "hostedZone", Lost: "the records of " + was.zone + " by which clients find deployments"})
 	}
