@@ -29,6 +29,9 @@ func TestStagesTellNothingOfARequest(t *testing.T) {
 			if get(of, "DataTraceEnabled") != false || get(of, "LoggingLevel") != "OFF" {
 				t.Errorf("%s writes requests down: %v", id, of)
 			}
+			if get(of, "MetricsEnabled") != false {
+				t.Errorf("%s pays for metrics of each method, which nothing reads: %v", id, of)
+			}
 		}
 	}
 }
@@ -85,6 +88,9 @@ func TestNoFunctionStarvesAnother(t *testing.T) {
 			if (n == 0) != serves {
 				t.Errorf("%s reserves %d calls at once", f.name, n)
 			}
+			if !serves && n < 2 { // a call that is late meets the next one
+				t.Errorf("%s reserves %d calls at once, fewer than two", f.name, n)
+			}
 			if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.StreamRecords }) && n < streamParallel {
 				t.Errorf("%s reserves %d calls at once, and the stream makes %d of a shard", f.name, n, streamParallel)
 			}
@@ -124,6 +130,9 @@ func TestNothingIsReservedOfASmallAccount(t *testing.T) {
 	for name, context := range map[string]map[string]string{
 		"a small account": {"concurrency": "0"}, "MiniStack": {"emulator": miniStack, "architecture": "x86_64"},
 	} {
+		if near := synthesise(t, needed(context)).find("ConcurrencyNearlyUsed"); name == "a small account" && near.Type != "" {
+			t.Errorf("%s: of no quota that is known, nearly all is told by %v", name, near.Properties)
+		}
 		for id, f := range synthesise(t, needed(context)).all("AWS::Lambda::Function") {
 			if n := f.Properties["ReservedConcurrentExecutions"]; n != nil {
 				t.Errorf("%s: %s reserves %v", name, id, n)

@@ -159,6 +159,7 @@ func TestContextsThatNoServiceCanHaveAreRefused(t *testing.T) {
 		"too many subnets":           {both(map[string]string{"vpc": "vpc-01234567", "subnets": strings.Repeat("subnet-00000001 ", 17)}), "-c subnets is a list of texts, 16 at most"},
 		"a zone that is none":        {needed(map[string]string{"hostedZone": "example.com"}), "-c hostedZone is the id of a hosted zone of Route 53"},
 		"a zone for no names":        {map[string]string{"hostedZone": "Z1", "gatewayUrl": "https://{deployment}.example.com"}, "-c hostedZone needs -c gatewayDomain"},
+		"a zone of an emulator":      {needed(map[string]string{"hostedZone": "Z1", "emulator": miniStack, "architecture": "x86_64"}), "-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators"},
 		"a weight in no zone":        {both(map[string]string{"gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},
 		"a weight of one":            {needed(map[string]string{"gateway": "container", "hostedZone": "Z1", "gatewayContainerWeight": "10"}), "-c gatewayContainerWeight is for hostedZone and gateway=both"},
 		"a weight above all":         {both(map[string]string{"hostedZone": "Z1", "gatewayContainerWeight": "101"}), "-c gatewayContainerWeight is a whole number between 0 and 100"},

@@ -251,6 +251,11 @@ func TestEndpointsLetThroughWhatIsDeclared(t *testing.T) {
 			name := strings.TrimPrefix(render(p["ServiceName"]), "com.amazonaws.${AWS::Region}.")
 			statements, _ := get(p, "PolicyDocument", "Statement").([]any)
 			for _, one := range statements {
+				for _, granted := range a.grants()["${TaskRole}"] { // those of a statement are held to the same spaces
+					if slices.Equal(granted.actions, texts(get(one, "Action"))) && !slices.Equal(granted.spaces, spacesOf(one)) {
+						t.Errorf("the endpoint %s of %s lets through %v of the spaces %v, and the role %v", id, s.Name, granted.actions, spacesOf(one), granted.spaces)
+					}
+				}
 				for _, action := range texts(get(one, "Action")) {
 					for _, on := range texts(get(one, "Resource")) {
 						got[name] = append(got[name], fmt.Sprintf("%v %s on %s if of %s", get(one, "Effect"), action, on, render(get(one, "Condition", "StringEquals", "aws:PrincipalAccount"))))
