@@ -135,6 +135,11 @@ func TestCallsThatWaitForNoAnswerAreRetriedAsDeclared(t *testing.T) {
 	if wanted == 0 || wanted != len(configs) {
 		t.Errorf("%d functions have retries, want %d", len(configs), wanted)
 	}
+	for id, q := range a.all("AWS::SQS::Queue") { // nobody looks at it at once
+		if q.Properties["MessageRetentionPeriod"] != 14*24*3600.0 {
+			t.Errorf("what failed for good is in %s for %v s", id, q.Properties["MessageRetentionPeriod"])
+		}
+	}
 	calls := a.nested("Calls")
 	if depends := fmt.Sprint(calls.DependsOn); !strings.Contains(depends, "BuilderPolicy") || !strings.Contains(depends, "BuilderLive") {
 		t.Errorf("the stack of the retries comes after %s, not after grants and aliases", depends)

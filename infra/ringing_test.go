@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // published is what AWS and our own lines count, and by which dimensions: an alarm about anything else is never on, or for ever. The metrics are those of
@@ -23,6 +24,12 @@ var published = []string{
 	telemetry.Namespace + " " + telemetry.GatewayFaults + " table", telemetry.Namespace + " " + telemetry.UpstreamFaults + " table",
 	telemetry.Namespace + " " + telemetry.KeyThrottles + " table", telemetry.Namespace + " " + telemetry.StuckOperations + " table",
 	telemetry.Namespace + " " + telemetry.ScheduledRuns + " schedule",
+}
+
+// single are metrics of which one is one too many.
+var single = map[string]bool{
+	"Errors": true, "Throttles": true, "5XXError": true, "ReadThrottleEvents": true, "WriteThrottleEvents": true, "AsyncEventsDropped": true,
+	telemetry.GatewayFaults: true, telemetry.KeyThrottles: true, telemetry.StuckOperations: true,
 }
 
 // metricsOf are what an alarm looks at, as published has them.
@@ -48,15 +55,44 @@ func metricsOf(p map[string]any) (out []string) {
 	return out
 }
 
+// called are the names by which CloudWatch knows what an installation has: functions, and the stages of APIs.
+func (a assembly) called() map[string][]any {
+	out := map[string][]any{}
+	for _, f := range a.all("AWS::Lambda::Function") {
+		out["FunctionName"] = append(out["FunctionName"], f.Properties["FunctionName"])
+	}
+	for _, api := range a.all("AWS::ApiGateway::RestApi") {
+		out["ApiName"] = append(out["ApiName"], api.Properties["Name"])
+	}
+	for _, stage := range a.all("AWS::ApiGateway::Stage") {
+		out["Stage"] = append(out["Stage"], stage.Properties["StageName"])
+	}
+	return out
+}
+
 // TestEachAlarmCanRing: it is about something that is counted, passes its bound some day, is off where nothing is counted unless that is what it tells, and
 // looks back no further than CloudWatch does.
 func TestEachAlarmCanRing(t *testing.T) {
 	const hour, day, week = 3600.0, 24 * 3600.0, 7 * 24 * 3600.0
-	for _, stack := range synthesise(t, serving(nil)).stacks { // services' alarms have the same names
+	a := synthesise(t, serving(nil))
+	called := a.called()
+	for _, stack := range a.stacks { // services' alarms have the same names
 		for id, alarm := range stack.Resources {
 			p := alarm.Properties
 			if alarm.Type != "AWS::CloudWatch::Alarm" {
 				continue
+			}
+			dimensions, _ := p["Dimensions"].([]any)
+			for _, d := range dimensions {
+				if names, known := called[fmt.Sprint(get(d, "Name"))]; known && !slices.Contains(names, get(d, "Value")) {
+					t.Errorf("%s is about the %v %v, which there is not", id, get(d, "Name"), get(d, "Value"))
+				}
+			}
+			if single[fmt.Sprint(p["MetricName"])] && (p["Statistic"] != "Sum" || p["Threshold"] != 0.0) {
+				t.Errorf("%s is on where the %v is above %v, and one is one too many", id, p["Statistic"], p["Threshold"])
+			}
+			if p["MetricName"] == "IteratorAge" && p["Threshold"] != 120_000.0 {
+				t.Errorf("%s is on at %v ms", id, p["Threshold"])
 			}
 			for _, m := range metricsOf(p) {
 				if !slices.Contains(published, m) {
@@ -102,5 +138,22 @@ func TestAlarmsOfAReleaseRingWithinIt(t *testing.T) {
 		if !found {
 			t.Errorf("%s: there is no %s", what, name)
 		}
+	}
+}
+
+// TestFailuresOfRareCallsRing: of a function that is called once an hour no three minutes on end have a failure.
+func TestFailuresOfRareCallsRing(t *testing.T) {
+	rare := 0
+	for _, f := range declaredFunctions(settingsFor(t, serving(nil))) {
+		if !slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.Schedule != nil && e.Schedule.Cron != "" }) {
+			continue
+		}
+		rare++
+		if p := synthesise(t, serving(nil)).find(exported(f.name) + "Errors").Properties; p["EvaluationPeriods"] != 1.0 {
+			t.Errorf("failures of %s are told after %v minutes with one each", f.name, p["EvaluationPeriods"])
+		}
+	}
+	if rare == 0 {
+		t.Error("no function is called by a clock of hours: remove this test")
 	}
 }
