@@ -123,7 +123,8 @@ func newServiceAlarms(scope constructs.Construct, s *deployedService) {
 	}
 }
 
-// newMissingAlarm tells that fewer tasks answer than there are to be, of both groups of targets together where there are two.
+// newMissingAlarm tells that fewer tasks answer than there are to be, of both groups of targets together where there are two. Each zone
+// counts them: the tasks of all zones, since the load balancer passes connections on across them, so that the least is no part of them.
 func newMissingAlarm(scope constructs.Construct, s *deployedService) {
 	of := func(targets awselasticloadbalancingv2.CfnTargetGroup) metric {
 		return metric{"AWS/NetworkELB", "HealthyHostCount", map[string]*string{
