@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/infra/removals"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -26,6 +28,23 @@ func TestRolesOfTasksAreTakenByECSAlone(t *testing.T) {
 				t.Errorf("%s of %s is taken by %v, want %v", id, s.Name, got, want)
 			}
 		}
+	}
+}
+
+// TestWhatTasksReadIsAskedFor before a deployment: the certificate of each service, by the name that its tasks read.
+func TestWhatTasksReadIsAskedFor(t *testing.T) {
+	a := synthesise(t, serving(nil))
+	var stack removals.Stack
+	stack.Templates = map[string]removals.Template{}
+	for file, raw := range a.raw {
+		var one removals.Template
+		if err := json.Unmarshal(raw, &one); err != nil {
+			t.Fatal(err)
+		}
+		stack.Templates[file] = one
+	}
+	if got, want := stack.Parameters(), []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}; !slices.Equal(got, want) {
+		t.Errorf("%v are asked for, want %v", got, want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -33,6 +35,15 @@ func connect(ctx context.Context) (removals.CloudFormation, error) {
 func region(ctx context.Context) (string, error) {
 	named, err := signin.RegionOf(ctx, os.Getenv, signin.CommandLine)
 	return named, refused(err)
+}
+
+// missing asks by the command line which parameters there are not. What they hold is not decrypted, and not shown.
+func missing(ctx context.Context, names []string) ([]string, error) {
+	text, err := signin.CommandLine(ctx, append([]string{"ssm", "get-parameters", "--query", "InvalidParameters", "--output", "text", "--names"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Fields(text), func(name string) bool { return name == "None" }), nil
 }
 
 // refused says of who is not signed in that nothing was deployed.

@@ -50,6 +50,10 @@ const (
 	serving = `{"Resources": {"S": {"Type": "AWS::ECS::Service"}}}`
 )
 
+// tasks read their certificate before they start.
+const tasks = `{"Resources": {"S": {"Type": "AWS::ECS::Service"}, "T": {"Type": "AWS::ECS::TaskDefinition", "Properties": {"ContainerDefinitions": [{"Secrets": [
+	{"Name": "GATEWRIGHT_CERTIFICATE", "ValueFrom": {"Fn::Sub": "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/gatewright/dev/gateway-certificate"}}]}]}}}}`
+
 // certified has a domain with a certificate of a region.
 func certified(region string) string {
 	return `{"Resources": {"D": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"RegionalCertificateArn": "arn:aws:acm:` + region + `:000000000000:certificate/c"}}}}`
@@ -72,8 +76,10 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		yes, terminal   bool
 		answer          string
 		remove          string
-		fails           string // the command of the CDK that fails
-		did             string // the commands
+		none            []string // parameters that there are not
+		untold          bool     // whether there are may not be asked
+		fails           string   // the command of the CDK that fails
+		did             string   // the commands
 		code            error
 		says            string // in the error, or else in the output
 	}{
@@ -106,6 +112,9 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		"a topic of another region":       {installed: with, made: told("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "alarmTopic is of us-east-1, and the installation's region is eu-west-1: name a topic of SNS there"},
 		"a stream of another region":      {installed: with, made: streamed("us-east-1"), remove: "waf", yes: true, did: "synth", code: errRefused, says: "tableStream is of us-east-1, and the installation's region is eu-west-1"},
 		"a stream of the stack's own":     {installed: with, made: `{"Resources": {"M": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": {"EventSourceArn": {"Fn::GetAtt": ["Table", "StreamArn"]}}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
+		"tasks with a certificate":        {installed: serving, made: tasks, yes: true, did: "synth diff images deploy"},
+		"tasks without one":               {installed: serving, made: tasks, none: []string{"/gatewright/dev/gateway-certificate"}, yes: true, did: "synth", code: errRefused, says: "the service gateway has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=gateway STAGE=dev"},
+		"who may not ask for it":          {installed: serving, made: tasks, untold: true, yes: true, did: "synth diff images deploy", says: "Whether Parameter Store has /gatewright/dev/gateway-certificate could not be asked (AccessDenied: no)."},
 		"an alarm that tells nobody":      {installed: with, made: `{"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": []}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
 		"what is there cannot be read":    {installed: "broken", made: with, yes: true, did: "synth", says: "it is no JSON"},
 	} {
@@ -126,6 +135,12 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
 				aws:    func(context.Context) (removals.CloudFormation, error) { return there, nil },
 				region: func(context.Context) (string, error) { return "eu-west-1", nil },
+				missing: func(_ context.Context, names []string) ([]string, error) {
+					if tt.untold {
+						return nil, errors.New("AccessDenied:\nno")
+					}
+					return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(tt.none, name) }), nil
+				},
 				images: func(context.Context) error { return do("images") },
 				cdk: func(_ context.Context, args ...string) error {
 					// What was looked at is what is shown and deployed: the folder of the templates, and the app no second time.

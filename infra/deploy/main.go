@@ -62,6 +62,8 @@ type deployment struct {
 	cdk    func(ctx context.Context, args ...string) error
 	images func(ctx context.Context) error
 	aws    func(ctx context.Context) (removals.CloudFormation, error)
+	// missing are those of some names that Parameter Store does not have.
+	missing func(ctx context.Context, names []string) ([]string, error)
 	// region is the installation's.
 	region func(ctx context.Context) (string, error)
 }
@@ -69,7 +71,7 @@ type deployment struct {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect, region: region}
+	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect, region: region, missing: missing}
 	cdk := flags.String("cdk", "", "the CDK's command line")
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
@@ -113,6 +115,9 @@ func (d deployment) deploy(ctx context.Context) error {
 		return err
 	}
 	if err := d.inRegion(ctx, planned); err != nil {
+		return err
+	}
+	if err := d.certified(ctx, planned); err != nil {
 		return err
 	}
 	shown, err := d.guard(ctx, planned)
@@ -211,6 +216,27 @@ func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error 
 
 // regionOfARN is the place of the region in an ARN.
 const regionOfARN = 3
+
+// certified refuses services whose certificate is not there: their tasks do not start without, which CloudFormation waits for until it takes all of
+// it back. Who may deploy need not be let to ask, and then is told.
+func (d deployment) certified(ctx context.Context, planned removals.Stack) error {
+	names := planned.Parameters()
+	if len(names) == 0 {
+		return nil
+	}
+	none, err := d.missing(ctx, names)
+	if err != nil {
+		if _, err := fmt.Fprintf(d.out, "Whether Parameter Store has %s could not be asked (%s).\n", strings.Join(names, " and "), strings.Join(strings.Fields(err.Error()), " ")); err != nil {
+			return fmt.Errorf("say what could not be asked: %w", err)
+		}
+		return nil
+	}
+	for _, name := range none {
+		service := strings.TrimSuffix(path.Base(name), "-certificate")
+		return refuse("the service %[1]s has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=%[1]s STAGE=%[2]s (docs/aws.md)", service, d.stage)
+	}
+	return nil
+}
 
 // guard refuses what would remove more than is wanted, and gives what it has compared with.
 func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals.Stack, error) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -159,6 +161,20 @@ func (s *Stack) load(assembly fs.FS, file, path string) error {
 		}
 	}
 	return nil
+}
+
+// Parameters are the names of what tasks read of Parameter Store before they start, each once: those of the one container that a task of ours has.
+func (s Stack) Parameters() []string {
+	names := map[string]bool{}
+	for _, t := range s.Templates {
+		for _, r := range t.Resources {
+			arn, _ := at(r.Properties, "ContainerDefinitions.0.Secrets.0.ValueFrom.Fn::Sub").(string)
+			if _, name, is := strings.Cut(arn, ":parameter/"); is {
+				names["/"+name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Serves reports whether the stack has services, whose images are uploaded before it is deployed.
