@@ -211,7 +211,7 @@ func TestWhatStaysIsInNobodysWay(t *testing.T) {
 	if len(all) < 20 {
 		t.Errorf("an installation with everything keeps %v alone", all)
 	}
-	for word, context := range map[string]map[string]string{"gateway=lambda": needed(nil), "gateway=container": needed(map[string]string{"gateway": "container"})} {
+	for word, context := range map[string]map[string]string{"gateway=lambda": needed(nil), "gateway=container": needed(map[string]string{"gateway": "container"}), "tableStream": needed(map[string]string{"tableStream": restoredStream})} {
 		there := kept(context)
 		for name := range all {
 			if !there[name] {

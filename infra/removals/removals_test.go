@@ -355,7 +355,7 @@ func TestWhatServesDeploymentsGoesLast(t *testing.T) {
 	const (
 		api      = `"GatewayRest1": {"Type": "AWS::ApiGateway::RestApi"}, "GatewayDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "*.apis.example.com"}}`
 		tasks    = `"GatewayProcessNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}`
-		records  = `"A": {"Type": "AWS::Route53::RecordSet", "Properties": {"SetIdentifier": "function", "Weight": %d}}, "B": {"Type": "AWS::Route53::RecordSet", "Properties": {"SetIdentifier": "process", "Weight": %d}}`
+		records  = `"A": {"Type": "AWS::Route53::RecordSet", "Properties": {"HostedZoneId": "Z1", "SetIdentifier": "function", "Weight": %d}}, "B": {"Type": "AWS::Route53::RecordSet", "Properties": {"HostedZoneId": "Z1", "SetIdentifier": "process", "Weight": %d}}`
 		function = `"F": {"Type": "AWS::Lambda::Function"}`
 	)
 	stack := func(at string, parts ...string) removals.Stack {
@@ -380,6 +380,8 @@ func TestWhatServesDeploymentsGoesLast(t *testing.T) {
 		"none to a new function":         {stack(at, tasks, led(0, 100)), stack(at, api, tasks, led(0, 100)), nil, nil},
 		"all to new processes":           {stack(at, api, led(100, 0)), stack(at, api, tasks, led(0, 100)), []string{"the way of every client to the function would be removed while"}, []string{"gatewayContainerWeight=0"}},
 		"some to new processes":          {stack(at, api, led(100, 0)), stack(at, api, tasks, led(70, 30)), nil, nil},
+		"a record of what stays":         {stack(at, api, tasks, led(70, 30)), stack(at, api, tasks, strings.Split(led(70, 30), ", \"B\"")[0]), []string{"the record of Z1 by which 30 of 100 clients find deployments would be removed: leave hostedZone"}, []string{"REMOVE=hostedZone"}},
+		"a record that leads nobody":     {stack(at, api, tasks, led(100, 0)), stack(at, api, tasks, strings.Split(led(100, 0), ", \"B\"")[0]), nil, nil},
 		"all at last":                    {stack(at, api, tasks, led(70, 30)), stack(at, api, tasks, led(0, 100)), nil, nil},
 		"a name that is another":         {stack(at, tasks), stack("b.example.com", tasks), []string{"the domain name *.apis.example.com by which clients call would be removed: leave gatewayDomain"}, nil},
 		"a name that is another as well": {stack(at, api, tasks), stack("b.example.com", tasks), []string{"or say REMOVE=gateway to", "leave gatewayDomain"}, nil},

@@ -82,6 +82,12 @@ func whatServes(before, after Stack, all []Removal) []Removal {
 			})
 		}
 	}
+	for by, weight := range was.weights {
+		_, led := is.weights[by]
+		if serves := by == ByFunction && is.byFunction || by == ByProcess && is.byProcess; serves && !led && weight > 0 && is.zone == was.zone {
+			all = append(all, Removal{Name: "hostedZone", Lost: fmt.Sprintf("the record of %s by which %g of 100 clients find deployments", was.zone, weight)})
+		}
+	}
 	if was.zone != "" && is.zone != was.zone {
 		all = append(all, Removal{Name: "hostedZone", Lost: "the records of " + was.zone + " by which clients find deployments"})
 	}
