@@ -32,6 +32,8 @@ COMMAND   := dist/gatewright$(if $(filter Windows_NT,$(OS)),.exe)
 # The description of an installation, and what deploys it.
 STACKS    := dist/stacks$(if $(filter Windows_NT,$(OS)),.exe)
 DEPLOY    := dist/deploy$(if $(filter Windows_NT,$(OS)),.exe)
+# What restores it, and stops and starts it.
+RECOVERY  := dist/recovery$(if $(filter Windows_NT,$(OS)),.exe)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -64,7 +66,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -133,7 +135,7 @@ test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every 
 	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
 	go test -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
-test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run the scenario suite, schedules, the comparison of grants and a restore
+test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
 	@go run ./local/emulators ministack
 
 # Five minutes on two cores: two versions are built and synthesised, and traffic goes on for six seconds before, between and after the updates.
@@ -268,10 +270,16 @@ checks-%: $(STACKS) FORCE
 	@exec $(STACKS) check -c stage='$(STAGE)' $(CONTEXT)
 
 # By the environment, where make puts what is given to it.
-restore-aws: export STAGE := $(STAGE)
-restore-aws: asks-restore-aws ## restore an installation's table and objects, run before and after a deployment: AT=2026-11-25T14:02:00Z | BACKUP=arn:… [REVIVED=keep|revoke] [AS=table] [GATEWAY_TOO=1] [DRY=1] [LIFT=1] [YES=1] [STAGE=dev]
-	@go run ./local/recovery -stage "$$STAGE" $${AT:+-at "$$AT"} $${BACKUP:+-backup "$$BACKUP"} $${REVIVED:+-revived "$$REVIVED"} $${AS:+-as "$$AS"} \
+restore-aws stop-aws start-aws: export STAGE := $(STAGE)
+restore-aws: asks-restore-aws $(RECOVERY) ## restore an installation's table and objects, run before and after a deployment: AT=2026-11-25T14:02:00Z | BACKUP=arn:… [REVIVED=keep|revoke] [AS=table] [GATEWAY_TOO=1] [DRY=1] [LIFT=1] [YES=1] [STAGE=dev]
+	@exec $(RECOVERY) -stage "$$STAGE" $${AT:+-at "$$AT"} $${BACKUP:+-backup "$$BACKUP"} $${REVIVED:+-revived "$$REVIVED"} $${AS:+-as "$$AS"} \
 		$(if $(GATEWAY_TOO),-gateway-too) $(if $(DRY),-dry-run) $(if $(LIFT),-lift) $(if $(YES),-yes)
+
+stop-aws: asks-stop-aws $(RECOVERY) ## stop all functions of an installation, to export it or before an import into it: [DRY=1] [YES=1] [STAGE=dev]
+	@exec $(RECOVERY) -stage "$$STAGE" -stop $(if $(DRY),-dry-run) $(if $(YES),-yes)
+
+start-aws: asks-start-aws $(RECOVERY) ## open what stop-aws has stopped, and verify the audit logs: [STAGE=dev]
+	@exec $(RECOVERY) -stage "$$STAGE" -start
 
 # AWS's own words for a machine without credentials do not say what to do about it here.
 define asks_aws
@@ -356,6 +364,9 @@ $(STACKS): FORCE
 
 $(DEPLOY): FORCE
 	@go build -buildvcs=false -o $@ ./infra/deploy
+
+$(RECOVERY): FORCE
+	@go build -buildvcs=false -o $@ ./local/recovery
 
 dist/%/bootstrap: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda

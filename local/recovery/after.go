@@ -25,11 +25,9 @@ func (w *work) after(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range append(append([]string{}, p.stack.functions...), p.stack.gateway) {
-		if name != "" {
-			if err := w.isAdopted(ctx, p, name); err != nil {
-				return err
-			}
+	for _, name := range p.stack.all() {
+		if err := w.isAdopted(ctx, p, name); err != nil {
+			return err
 		}
 	}
 	for _, f := range functions.Triggered() {
@@ -44,7 +42,7 @@ func (w *work) after(ctx context.Context, p plan) error {
 	if err := w.opens(ctx, p); err != nil {
 		return err
 	}
-	n, err := w.open(ctx, p.stack)
+	n, err := w.open(ctx, p.stack, closedTag)
 	if err != nil {
 		return err
 	}
@@ -154,7 +152,7 @@ func (w *work) verify(ctx context.Context, p plan) error {
 		}
 	}
 	if broken > 0 {
-		return errors.New("an audit log is broken, as it was at the moment of the restore: the installation is open again")
+		return errors.New("an audit log is broken, as it came: the installation is open all the same")
 	}
 	return nil
 }

@@ -9,26 +9,35 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
 
-// closedTag is on a function that a restore has stopped, and says which concurrency was reserved
-// for it before, or none.
+// A function that is stopped has a tag, of a restore or of who stopped the installation, which says what concurrency was reserved for it before,
+// or none. The one knows nothing of the other: what is stopped twice is open when both have opened it.
 const (
-	closedTag = "gatewright:closed-for-restore"
-	none      = "none"
+	closedTag  = "gatewright:closed-for-restore"
+	stoppedTag = "gatewright:stopped"
+	none       = "none"
 )
 
 // closed are the functions that are stopped: all that change something by themselves or for
 // the management API, and the gateway if it is asked for.
 func (w *work) closed(s stack) []string {
-	if w.gatewayToo && s.gateway != "" {
-		return append(append([]string{}, s.functions...), s.gateway)
+	if w.gatewayToo {
+		return s.all()
 	}
 	return s.functions
 }
 
+// all are the functions of a stack with the gateway's.
+func (s stack) all() []string {
+	if s.gateway == "" {
+		return s.functions
+	}
+	return append(append([]string{}, s.functions...), s.gateway)
+}
+
 // fence stops functions by a reserved concurrency of 0: nothing calls them then, whatever triggers it. The tag
 // comes first, so that a kill in between loses nothing.
-func (w *work) fence(ctx context.Context, s stack) error {
-	for _, name := range w.closed(s) {
+func (w *work) fence(ctx context.Context, names []string, tag string) error {
+	for _, name := range names {
 		f, err := w.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
 		if err != nil {
 			return fmt.Errorf("look at the function %s: %w", name, err)
@@ -37,9 +46,9 @@ func (w *work) fence(ctx context.Context, s stack) error {
 		if f.Concurrency != nil && f.Concurrency.ReservedConcurrentExecutions != nil {
 			before = strconv.Itoa(int(*f.Concurrency.ReservedConcurrentExecutions))
 		}
-		if _, there := f.Tags[closedTag]; !there {
+		if _, there := f.Tags[tag]; !there {
 			_, err := w.functions.TagResource(ctx, &lambda.TagResourceInput{
-				Resource: f.Configuration.FunctionArn, Tags: map[string]string{closedTag: before},
+				Resource: f.Configuration.FunctionArn, Tags: map[string]string{tag: before},
 			})
 			if err != nil {
 				return fmt.Errorf("note what was reserved for the function %s: %w", name, err)
@@ -54,21 +63,18 @@ func (w *work) fence(ctx context.Context, s stack) error {
 			return fmt.Errorf("stop the function %s: %w", name, err)
 		}
 	}
-	w.say("%d functions are stopped", len(w.closed(s)))
+	w.say("%d functions are stopped", len(names))
 	return nil
 }
 
-// open gives functions back what was reserved for them before, and tells how many were stopped.
-func (w *work) open(ctx context.Context, s stack) (n int, err error) {
-	for _, name := range append(append([]string{}, s.functions...), s.gateway) {
-		if name == "" {
-			continue
-		}
+// open gives functions with a tag back what was reserved for them before, and tells how many were stopped.
+func (w *work) open(ctx context.Context, s stack, tag string) (n int, err error) {
+	for _, name := range s.all() {
 		f, err := w.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
 		if err != nil {
 			return n, fmt.Errorf("look at the function %s: %w", name, err)
 		}
-		before, there := f.Tags[closedTag]
+		before, there := f.Tags[tag]
 		if !there {
 			continue
 		}
@@ -87,7 +93,7 @@ func (w *work) open(ctx context.Context, s stack) (n int, err error) {
 			return n, fmt.Errorf("open the function %s: %w", name, err)
 		}
 		if _, err := w.functions.UntagResource(ctx, &lambda.UntagResourceInput{
-			Resource: f.Configuration.FunctionArn, TagKeys: []string{closedTag},
+			Resource: f.Configuration.FunctionArn, TagKeys: []string{tag},
 		}); err != nil {
 			return n, fmt.Errorf("take the note off the function %s: %w", name, err)
 		}

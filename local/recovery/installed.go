@@ -52,6 +52,8 @@ type stack struct {
 	// functions are the names of its functions, without that of the gateway.
 	functions []string
 	gateway   string
+	// services are the ARNs of its services of ECS.
+	services []string
 }
 
 // stackOf looks at the stack of a stage.
@@ -83,6 +85,8 @@ func (a installed) stackOf(ctx context.Context, stage string) (s stack, err erro
 		for _, r := range page.StackResourceSummaries {
 			name := aws.ToString(r.PhysicalResourceId)
 			switch {
+			case aws.ToString(r.ResourceType) == "AWS::ECS::Service":
+				s.services = append(s.services, name)
 			case aws.ToString(r.ResourceType) != "AWS::Lambda::Function":
 			case name == s.name+"-gateway":
 				s.gateway = name

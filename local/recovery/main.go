@@ -9,11 +9,13 @@
 // the functions and of the table. It deletes nothing but markers of deletion in the bucket and, if
 // it is told so, keys that had been revoked.
 //
+// `make stop-aws` and `make start-aws` run it too: they stop all of an installation, for an export or an import, and open it again.
+//
 // What it is not: for data directories, which package backup restores, or a way to another
 // region, which are export-data and import-data (docs/aws.md). It deploys nothing itself.
 //
 // Read main.go first, then plan.go for what is refused, steps.go for the order; fence.go, table.go, objects.go,
-// revived.go and after.go are the steps. docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md
+// revived.go and after.go are the steps; stop.go has what stops and starts. docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md
 // says why so.
 package main
 
@@ -27,6 +29,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,9 +42,20 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command(ctx, os.Args[1:], os.Getenv, console{os.Stdin, os.Stdout, os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, "restore-aws:", err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", typed(os.Args[1:]), err)
 		os.Exit(1)
 	}
+}
+
+// typed is the target of make that has called the command.
+func typed(args []string) string {
+	switch {
+	case slices.Contains(args, "-stop"):
+		return "stop-aws"
+	case slices.Contains(args, "-start"):
+		return "start-aws"
+	}
+	return "restore-aws"
 }
 
 // console is whom the command speaks to.
@@ -69,6 +83,8 @@ type request struct {
 	gatewayToo bool
 	// dryRun shows the plan alone; agreed asks nobody; lift opens again what a restore that is given up has closed.
 	dryRun, agreed, lift bool
+	// stop stops all of the installation, and start opens that again, without any restore.
+	stop, start bool
 	// poll is how often is looked whether AWS is done.
 	poll time.Duration
 }
@@ -114,6 +130,8 @@ func requestOf(args []string) (r request, err error) {
 	f.BoolVar(&r.dryRun, "dry-run", false, "show the plan, and change nothing")
 	f.BoolVar(&r.agreed, "yes", false, "ask nobody")
 	f.BoolVar(&r.lift, "lift", false, "give a restore up: open again what it has closed")
+	f.BoolVar(&r.stop, "stop", false, "stop all of the installation, and restore nothing")
+	f.BoolVar(&r.start, "start", false, "open what -stop has stopped")
 	f.StringVar(&poll, "poll", "10s", "how often AWS is asked whether it is done")
 	if err := f.Parse(args); err != nil {
 		return r, err
@@ -126,6 +144,8 @@ func requestOf(args []string) (r request, err error) {
 		return r, fmt.Errorf("nobody knows the word %q: everything has a name, such as -stage dev", f.Arg(0))
 	case !config.IsStage(r.stage):
 		return r, errors.New("name the installation: STAGE=, which " + config.StageIs)
+	case (r.stop || r.start) && (r.stop && r.start || at != "" || r.backup != "" || r.as != "" || r.revived != "" || r.gatewayToo || r.lift):
+		return r, errors.New("-stop and -start are for all of an installation, and take no other word than -stage, -yes and -dry-run")
 	case r.revived != "" && r.revived != keep && r.revived != revoke:
 		return r, fmt.Errorf("REVIVED= is %s or %s", keep, revoke)
 	case r.as != "" && !tablePattern.MatchString(r.as):

@@ -19,6 +19,9 @@ func TestWordsThatSayNothingAreRefused(t *testing.T) {
 		{"-stage dev -as a/b", "AS= is the name of a table"},
 		{"-stage dev -revived perhaps", "REVIVED= is keep or revoke"},
 		{"-stage dev -poll soon", "-poll is a duration"},
+		{"-stage dev -stop -start", "take no other word"},
+		{"-stage dev -stop -lift", "take no other word"},
+		{"-stage dev -start -at latest", "take no other word"},
 		{"-stage dev now", `nobody knows the word "now"`},
 		{"-stage dev -nothing", "-nothing"},
 	} {
@@ -40,6 +43,15 @@ func TestNothingIsDoneThatNobodyAgreesTo(t *testing.T) {
 		err := console{strings.NewReader(answer), &out, &out}.agree("? ")
 		if (err == nil) != agreed {
 			t.Errorf("%q is taken with %v", answer, err)
+		}
+	}
+}
+
+// TestErrorsBeginWithWhatWasTyped at make.
+func TestErrorsBeginWithWhatWasTyped(t *testing.T) {
+	for words, want := range map[string]string{"-stage dev": "restore-aws", "-stage dev -stop -yes": "stop-aws", "-stage dev -start": "start-aws"} {
+		if got := typed(strings.Fields(words)); got != want {
+			t.Errorf("%s is called %s", words, got)
 		}
 	}
 }

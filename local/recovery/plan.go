@@ -33,11 +33,8 @@ type plan struct {
 
 // planOf looks at everything first. What it refuses is one line, and nothing was changed.
 func (w *work) planOf(ctx context.Context) (p plan, err error) {
-	if p.stack, err = w.stackOf(ctx, w.stage); err != nil {
+	if p.stack, err = w.stillStack(ctx); err != nil {
 		return p, err
-	}
-	if strings.HasSuffix(p.stack.status, "_IN_PROGRESS") {
-		return p, fmt.Errorf("the stack %s is being changed (%s): run this again when that has ended", p.stack.name, p.stack.status)
 	}
 	if err := w.keyStands(ctx, p.stack.key); err != nil {
 		return p, err

@@ -51,7 +51,10 @@ func (w *work) eachItem(ctx context.Context, table string, visit func(store.Item
 // run does what is missing of a restore. An error is one line: what was done stays done, and the same command
 // goes on from there.
 func (w *work) run(ctx context.Context) error {
-	if w.lift {
+	switch {
+	case w.stop, w.start:
+		return w.stopOrStart(ctx)
+	case w.lift:
 		s, err := w.stackOf(ctx, w.stage)
 		if err != nil {
 			return err
@@ -80,7 +83,7 @@ func (w *work) run(ctx context.Context) error {
 
 // giveUp opens what a restore has closed.
 func (w *work) giveUp(ctx context.Context, s stack) error {
-	n, err := w.open(ctx, s)
+	n, err := w.open(ctx, s, closedTag)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (w *work) before(ctx context.Context, p plan) error {
 	if err := w.protect(ctx, p); err != nil {
 		return err
 	}
-	if err := w.fence(ctx, p.stack); err != nil {
+	if err := w.fence(ctx, w.closed(p.stack), closedTag); err != nil {
 		return err
 	}
 	if err := w.restore(ctx, p); err != nil {

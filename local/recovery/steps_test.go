@@ -41,7 +41,7 @@ func part(ctx context.Context, w *work) error {
 	}
 	for _, step := range []func() error{
 		func() error { return w.protect(ctx, p) },
-		func() error { return w.fence(ctx, p.stack) },
+		func() error { return w.fence(ctx, w.closed(p.stack), closedTag) },
 		func() error { return w.restore(ctx, p) },
 		func() error { _, err := w.settle(ctx, p); return err },
 	} {
@@ -128,17 +128,17 @@ func TestWhatWasStoppedIsOpenedAsItWas(t *testing.T) {
 			for n := 1; n < 20; n++ {
 				s := deployed()
 				w := newWork(t, s, request{gatewayToo: all})
-				if err := w.fence(t.Context(), planned().stack); err != nil {
+				if err := w.fence(t.Context(), w.closed(planned().stack), closedTag); err != nil {
 					t.Fatal(err)
 				}
 				if gateway := s.functions["gatewright-dev-gateway"]; (gateway.reserved != nil) != all {
 					t.Fatalf("the gateway is %s", gateway.state())
 				}
 				s.asked, s.fails, s.after = 0, n, after
-				_, _ = w.open(t.Context(), planned().stack)
+				_, _ = w.open(t.Context(), planned().stack, closedTag)
 				s.fails = 0
 				for range 2 {
-					if _, err := w.open(t.Context(), planned().stack); err != nil {
+					if _, err := w.open(t.Context(), planned().stack, closedTag); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -103,6 +103,26 @@ type Items func(ctx context.Context, visit func(store.Item) error) error
 // Read by an import and an export when they begin, and written with each commit of an import.
 const space store.Space = "import"
 
+// Reached asks a table for one item, which need not be there: an error is the table's.
+func Reached(ctx context.Context, table *store.Table) error {
+	err := table.Get(ctx, space.Key(), &progress{})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Ended refuses a table into which an import was begun that has not ended: nobody is to be let in before all of it is there. It is one read.
+func Ended(ctx context.Context, table *store.Table) error {
+	switch err := table.Get(ctx, space.Key(), &progress{}); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for an import that has not ended: %w", err)
+	}
+	return errors.New("an import into it was begun and has not ended: run the same import-data again first")
+}
+
 // stays reports whether an item is of its place and not of the installation: what the root key
 // is wrapped by, what a process notes for itself, what has expired.
 func stays(item store.Item, now time.Time) bool {
