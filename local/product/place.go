@@ -1,6 +1,7 @@
 package product
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/functions"
@@ -43,6 +45,7 @@ func (n *awsNames) flags(c *cobra.Command, direction string) {
 // place is a DynamoDB and an S3 that have an installation, or are to have one.
 type place struct {
 	name   string // for who reads
+	region string // in AWS
 	table  *store.Table
 	items  transfer.Items
 	bucket *blob.Bucket
@@ -63,6 +66,9 @@ func (a administration) atPlace(cmd *cobra.Command, n awsNames, do func(*place) 
 	case n != awsNames{}:
 		p, err := n.open(s)
 		if err != nil {
+			return err
+		}
+		if err := n.there(cmd.Context(), p); err != nil {
 			return err
 		}
 		return do(p)
@@ -93,9 +99,36 @@ func (n awsNames) open(s settings) (*place, error) {
 		s3 = aws.ToString(sdk.BaseEndpoint)
 	}
 	p := newPlace(sdk, s.dynamoDB, s3, n.table, n.bucket, store.Options{Random: rand.Reader, Now: time.Now})
-	p.name = "the table " + n.table
+	p.name, p.region = "the table "+n.table, sdk.Region
 	p.keeper = wrappedIn(sdk, n.kmsKey, p.table)
 	return p, nil
+}
+
+// there asks for the table and the bucket before anything is made or read that takes long. AWS's own words for what is in another region say nothing of regions.
+func (n awsNames) there(ctx context.Context, p *place) error {
+	err := transfer.Reached(ctx, p.table)
+	for _, failed := range p.bucket.List(ctx, "") {
+		err = cmp.Or(err, failed)
+		break
+	}
+	return n.explained(err, p.region)
+}
+
+// explained says which name is of nothing that AWS has in the region.
+func (n awsNames) explained(err error, region string) error {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return err
+	}
+	switch api.ErrorCode() {
+	case "ResourceNotFoundException":
+		return fmt.Errorf("there is no table %s in %s, which AWS_REGION names: check --table and AWS_REGION", n.table, region)
+	case "NoSuchBucket":
+		return fmt.Errorf("there is no bucket %s: check --bucket", n.bucket)
+	case "PermanentRedirect", "AuthorizationHeaderMalformed":
+		return fmt.Errorf("the bucket %s is in another region than %s, which AWS_REGION names: an installation is in one region (docs/aws.md, \"Move to another region\")", n.bucket, region)
+	}
+	return err
 }
 
 func newPlace(sdk aws.Config, dynamoDB, s3, table, bucket string, o store.Options) *place {

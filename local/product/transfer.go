@@ -195,7 +195,7 @@ func (p *place) fill(cmd *cobra.Command, file, keyFile string) error {
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %s.\n", p.name, imported(sum))
 	if k, ok := p.keeper.(*wrappedKey); ok && k.replaced {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "It had a root key that nothing was sealed under. Processes that hold it know no key for up to an hour: deploy again to have new ones.")
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "It had a root key that nothing was sealed under. Functions that hold it in memory know no key for up to an hour: leave them stopped (make stop-aws) for as long.")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package product
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,22 @@ func TestKeyOfAnotherRegionIsOneLine(t *testing.T) {
 		}
 		if _, err := key.Adopt(t.Context(), rootkey.Moved{Number: 1, Key: make([]byte, seal.KeyBytes)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an import is answered with %v", err)
+		}
+	}
+}
+
+// TestNameThatIsOfAnotherRegionIsOneLine, by what AWS answers then.
+func TestNameThatIsOfAnotherRegionIsOneLine(t *testing.T) {
+	for code, want := range map[string]string{
+		"ResourceNotFoundException":    "there is no table table in eu-west-1, which AWS_REGION names",
+		"NoSuchBucket":                 "there is no bucket bucket: check --bucket",
+		"PermanentRedirect":            "the bucket bucket is in another region than eu-west-1",
+		"AuthorizationHeaderMalformed": "the bucket bucket is in another region than eu-west-1",
+		"AccessDenied":                 "AccessDenied",
+	} {
+		err := awsNames{"table", "bucket", "k"}.explained(fmt.Errorf("ask: %w", region{code}.err()), "eu-west-1")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s is answered with %v", code, err)
 		}
 	}
 }
