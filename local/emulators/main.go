@@ -3,7 +3,8 @@
 // scenario suite through its API Gateway, S3, DynamoDB streams and KMS. On
 // MiniStack it also waits for the schedules that sweep stalled operations and
 // close quota periods, and compares what every function asked of AWS with what its
-// role grants, types the commands of who operates an installation, and restores one that was spoilt and has lost its table.
+// role grants, types the commands of who operates an installation, and restores one that was spoilt and has lost its table. The installation that all of that is
+// done to was made in another region and has moved.
 //
 // What it is not: AWS. Neither emulator enforces a role, a quota or the size of
 // an answer; docs/emulators.md says what is proven how.
@@ -11,7 +12,7 @@
 // It also updates an installation of the last release to this version and back, under traffic (update.go, `make test-update`).
 //
 // Read main.go first, then ministack.go and localstack.go for what is installed
-// and started, suite.go for the tests, operator.go, sweep.go, boundary.go, relay.go, and restore.go with restored.go. `make test-ministack`,
+// and started, suite.go for the tests, operator.go, sweep.go, boundary.go, relay.go, move.go with moved.go, and restore.go with restored.go. `make test-ministack`,
 // `make test-localstack` and `make test-update` run it in the repository's folder.
 package main
 
@@ -54,6 +55,8 @@ func run(ctx context.Context, args []string) error {
 		return onMiniStack(ctx, (*suite).measure)
 	case len(args) == 2 && args[0] == "restore" && args[1] == miniStack:
 		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).recover) })
+	case len(args) == 2 && args[0] == "move" && args[1] == miniStack:
+		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).move) })
 	case len(args) == 2 && args[0] == "operate" && args[1] == miniStack:
 		return timed(miniStack, "all", func() error { return onMiniStack(ctx, (*suite).operated) })
 	case len(args) == 2 && args[0] == "update" && args[1] == miniStack:
@@ -65,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 		// In the environment of an emulator that runs: ../shared/localstack/run does it.
 		return newSuite(args[1], os.Getenv("AWS_ENDPOINT_URL")).run(ctx)
 	}
-	return errors.New("say which emulator: ministack or localstack (or measure, operate, restore or update ministack)")
+	return errors.New("say which emulator: ministack or localstack (or measure, move, operate, restore or update ministack)")
 }
 
 // timed does a piece of work and tells how long it took. Standard output is for

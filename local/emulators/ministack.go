@@ -27,7 +27,7 @@ import (
 //go:embed ministack.txt
 var miniStackPackages []byte
 
-// account and region are those that both emulators pretend to.
+// account and region are those that both emulators pretend to, where nothing else is asked for.
 const (
 	account = "000000000000"
 	region  = "us-east-1"
@@ -153,7 +153,7 @@ func startMiniStack(ctx context.Context, python, data string) (_ *supervise.Chil
 	child, err := supervise.Start(ctx, supervise.Spec{
 		Name: "MiniStack", Path: python, Args: []string{"-m", "ministack"},
 		// Functions get their endpoint and credentials from this process.
-		Env: append(emulated(endpoint),
+		Env: append(emulated(endpoint, region),
 			"TMPDIR="+filepath.Join(data, "tmp"), "STATE_DIR="+filepath.Join(data, "state"), "S3_DATA_DIR="+filepath.Join(data, "s3"),
 			"GATEWAY_PORT="+strconv.Itoa(int(at.Port())), "BIND_HOST=127.0.0.1", "MINISTACK_HOST=localhost"),
 		Log:          log,
@@ -189,8 +189,8 @@ func healthyAt(ctx context.Context, address string) error {
 	return nil
 }
 
-// emulated is the environment of a command that takes an emulator for AWS.
-func emulated(endpoint string) []string {
+// emulated is the environment of a command that takes an emulator for AWS, in a region of it.
+func emulated(endpoint, region string) []string {
 	return append(os.Environ(),
 		"AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=",
 		"AWS_PROFILE=", "AWS_REGION="+region, "AWS_DEFAULT_REGION="+region, "AWS_EC2_METADATA_DISABLED=true",

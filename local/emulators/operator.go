@@ -31,10 +31,8 @@ func (s *suite) operate(ctx context.Context) error {
 
 // types runs a command of the Makefile on the installation, and reads what it answers into out.
 func (s *suite) types(ctx context.Context, out any, args ...string) error {
-	command := exec.CommandContext(ctx, "make", append(args, "STAGE="+stage)...) //nolint:gosec // G204: commands of this file
-	// What this make was asked for is not for that one. To AWS's command line an empty AWS_PROFILE is a profile of no name.
-	env := append(emulated(s.endpoint), "MAKEFLAGS=", "MAKELEVEL=", "PATH="+s.programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	command.Env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "AWS_PROFILE=") })
+	command := exec.CommandContext(ctx, "make", append(args, "STAGE="+s.stage)...) //nolint:gosec // G204: commands of this file
+	command.Env = s.operatorEnv(s.programs)
 	var complaints strings.Builder
 	command.Stderr = &complaints
 	answer, err := command.Output()
@@ -45,6 +43,14 @@ func (s *suite) types(ctx context.Context, out any, args ...string) error {
 		return fmt.Errorf("make %s answers %q: %w", strings.Join(args, " "), answer, err)
 	}
 	return nil
+}
+
+// operatorEnv is the environment of who operates the installation, with folders of commands.
+func (s *suite) operatorEnv(folders ...string) []string {
+	path := strings.Join(append(folders, os.Getenv("PATH")), string(filepath.ListSeparator))
+	// What this make was asked for is not for that one. To AWS's command line an empty AWS_PROFILE is a profile of no name.
+	env := append(s.env(), "MAKEFLAGS=", "MAKELEVEL=", "PATH="+path)
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "AWS_PROFILE=") })
 }
 
 // refuses runs a command that has to say no, and why.

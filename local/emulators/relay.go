@@ -46,7 +46,7 @@ func (s *suite) startRelay(ctx context.Context) (*supervise.Child, error) {
 	delete(env, config.VarUsesFile) // the relay is in no template of an emulator, and so has no role there
 	env[config.VarRelayAddr] = strings.TrimPrefix(s.relay, "http://")
 	maps.Copy(env, map[string]string{
-		"AWS_ENDPOINT_URL": s.endpoint, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_ENDPOINT_URL": s.endpoint, "AWS_REGION": s.region, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
 	})
 	var environ []string
 	for name, value := range env {

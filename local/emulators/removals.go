@@ -67,11 +67,11 @@ func (s *suite) deploysAgain(ctx context.Context) error {
 	args := []string{"-cdk", cdk, "-app", s.app(), "-output", filepath.Join(s.dir, "again.out"), "-stage", stage}
 	settings := append([]string{"--"}, s.context...)
 	refused := exec.CommandContext(ctx, command, slices.Concat(args, settings)...) //nolint:gosec // G204: a command of this program
-	refused.Env = emulated(s.endpoint)
+	refused.Env = s.env()
 	out, err := refused.CombinedOutput()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if !failed || exit.ExitCode() != 2 || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "YES=1") {
 		return fmt.Errorf("with nobody to ask it says %q, error %w", out, err)
 	}
-	return runQuietly(ctx, ".", emulated(s.endpoint), append([]string{command}, slices.Concat(args, []string{"-yes", "1"}, settings)...)...)
+	return runQuietly(ctx, ".", s.env(), append([]string{command}, slices.Concat(args, []string{"-yes", "1"}, settings)...)...)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
@@ -25,37 +24,6 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 )
 
-// answers calls the deployment by keys, and compares who is let in: behind a good key stands an upstream that is not
-// there, which is another answer than 401.
-func (r *restoring) answers(ctx context.Context, want map[string]bool) error {
-	u, err := url.Parse(r.route)
-	if err != nil {
-		return err
-	}
-	for key, let := range want {
-		in, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address(r.out.Gateway)+"/hello", nil)
-		if err != nil {
-			return err
-		}
-		in.Host = u.Host
-		if key != "" {
-			in.Header.Set("Authorization", "Bearer "+key)
-		}
-		answer, err := http.DefaultClient.Do(in)
-		if err != nil {
-			return err
-		}
-		_ = answer.Body.Close()
-		switch in := answer.StatusCode != http.StatusUnauthorized; {
-		case answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusInternalServerError:
-			return fmt.Errorf("the deployment answers %d", answer.StatusCode)
-		case in != let:
-			return fmt.Errorf("with a key (%t) the deployment answers %d", key != "", answer.StatusCode)
-		}
-	}
-	return nil
-}
-
 // unchained counts the audit records of a table that wait to be chained.
 func (r *restoring) unchained(ctx context.Context, table string) (n int, err error) {
 	err = store.EachItem(ctx, r.tables, table, nil, func(item store.Item) error {
@@ -71,7 +39,7 @@ func (r *restoring) unchained(ctx context.Context, table string) (n int, err err
 func (r *restoring) operator(ctx context.Context, words ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, r.command, append([]string{"-stage", stage, "-poll", "200ms"}, words...)...) //nolint:gosec // G204: the command that this program has built
-	cmd.Env, cmd.Stdout, cmd.Stderr = emulated(r.endpoint), &stdout, &stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = r.env(), &stdout, &stderr
 	err = cmd.Run()
 	return stdout.String(), stderr.String(), err
 }
@@ -282,7 +250,7 @@ func (r *restoring) check(ctx context.Context) error {
 	if err := r.must(ctx, http.MethodPost, "/v1/deployments/"+r.name+"/deploy", "", &again); err != nil {
 		return err
 	}
-	if err := r.built(ctx, again.DeploymentID); err != nil {
+	if err := r.isBuilt(ctx, again.DeploymentID); err != nil {
 		return err
 	}
 	f, err := r.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: aws.String("gatewright-" + stage + "-accounts")})

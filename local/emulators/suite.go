@@ -1,20 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/local/grants"
@@ -26,10 +30,11 @@ const stage = "dev"
 // suite is the tests on one emulator that runs.
 type suite struct {
 	emulator, endpoint string
+	stage, region      string // of the installation
 	dir                string // scratch
 	out                outputs
 	context            []string // of the deployment, as arguments of the CDK
-	key                string   // of the first account
+	tenant
 	// apart says that functions run where this machine's loopback is not theirs.
 	apart bool
 	// programs is a folder with AWS's command line, "" where none is installed here.
@@ -49,10 +54,11 @@ type outputs struct {
 	Gateway string `json:"GatewayId"`
 	Table   string `json:"TableName"`
 	Bucket  string `json:"BucketName"`
+	Key     string `json:"RootKeyId"`
 }
 
 func newSuite(emulator, endpoint string) *suite {
-	return &suite{emulator: emulator, endpoint: endpoint}
+	return &suite{emulator: emulator, endpoint: endpoint, stage: stage, region: region}
 }
 
 // step is a piece of the suite's work.
@@ -63,7 +69,11 @@ type step struct {
 
 // run deploys the installation and tests it.
 func (s *suite) run(ctx context.Context) error {
-	return s.deployed(ctx,
+	does := s.deployed
+	if s.emulator == miniStack {
+		does = s.moved
+	}
+	return does(ctx,
 		step{"limits of the account", s.limits},
 		step{"commands of docs/aws.md", s.operate},
 		step{"removals", s.removals},
@@ -96,12 +106,25 @@ func (s *suite) operated(ctx context.Context) error {
 	return s.deployed(ctx, step{"commands of docs/aws.md", s.operate})
 }
 
+// move deploys the installation as one that comes from another region, alone.
+func (s *suite) move(ctx context.Context) error { return s.moved(ctx) }
+
+// moved deploys the installation as one that comes from another region, and does then what is asked.
+func (s *suite) moved(ctx context.Context, then ...step) error {
+	return s.does(ctx, append([]step{
+		{"build of the CDK app", s.buildApp},
+		{"move", s.moves},
+	}, then...)...)
+}
+
+func (s *suite) buildApp(ctx context.Context) error {
+	return runQuietly(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra")
+}
+
 // deployed deploys the installation, and does then what is asked.
 func (s *suite) deployed(ctx context.Context, then ...step) error {
 	return s.does(ctx, append([]step{
-		{"build of the CDK app", func(ctx context.Context) error {
-			return runQuietly(ctx, ".", nil, "go", "build", "-o", s.app(), "./infra")
-		}},
+		{"build of the CDK app", s.buildApp},
 		{"cdk bootstrap", s.bootstrap},
 		{"cdk deploy", s.deploy},
 		{"first account", s.account},
@@ -116,7 +139,7 @@ func (s *suite) does(ctx context.Context, steps ...step) (err error) {
 	if s.dir, err = os.MkdirTemp("", "gatewright-suite-"); err != nil {
 		return fmt.Errorf("make a scratch folder: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(s.dir) }() //nolint:gosec // G703: the folder made above
+	defer func() { _ = os.RemoveAll(s.dir) }()
 	for _, step := range steps {
 		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -129,19 +152,25 @@ func (s *suite) app() string   { return filepath.Join(s.dir, "infra") }
 func (s *suite) synth() string { return filepath.Join(s.dir, "cdk.out") }
 func (s *suite) uses() string  { return filepath.Join(s.dir, "uses") }
 
+// usesThere is what functions record in the region that the installation is moved from.
+func (s *suite) usesThere() string { return s.uses() + ".there" }
+
+// env is the environment of a command that works on the installation.
+func (s *suite) env() []string { return emulated(s.endpoint, s.region) }
+
 // cdk runs the CDK's command line, which `npm ci --prefix infra` installs.
 func (s *suite) cdk(ctx context.Context, dir string, args ...string) error {
 	binary, err := filepath.Abs("infra/node_modules/.bin/cdk")
 	if err != nil {
 		return err
 	}
-	return runQuietly(ctx, dir, emulated(s.endpoint), append([]string{binary, "--no-notices"}, args...)...)
+	return runQuietly(ctx, dir, s.env(), append([]string{binary, "--no-notices"}, args...)...)
 }
 
 // bootstrap makes what the CDK itself needs in an account. Away from cdk.json it
 // asks no app of ours.
 func (s *suite) bootstrap(ctx context.Context) error {
-	return s.cdk(ctx, s.dir, "bootstrap", "aws://"+account+"/"+region)
+	return s.cdk(ctx, s.dir, "bootstrap", "aws://"+account+"/"+s.region)
 }
 
 func (s *suite) deploy(ctx context.Context) error {
@@ -165,7 +194,7 @@ func (s *suite) deploy(ctx context.Context) error {
 func (s *suite) settings() []string {
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 	return []string{
-		"stage=" + stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
+		"stage=" + s.stage, "emulator=" + s.emulator, "architecture=" + architecture, "privateUpstreams=true",
 		"gatewayUrl=http://{deployment}.apis.example.com", "apiUrl=http://api.example.com", "cron=* * * * *",
 	}
 }
@@ -193,7 +222,7 @@ func (s *suite) deployApp(ctx context.Context, app string, more ...string) error
 	if err := json.Unmarshal(text, &stacks); err != nil {
 		return fmt.Errorf("decode the stack's outputs: %w", err)
 	}
-	s.out = stacks["gatewright-"+stage]
+	s.out = stacks["gatewright-"+s.stage]
 	if s.out.API == "" || s.out.Gateway == "" || s.out.Table == "" {
 		return fmt.Errorf("the stack's outputs lack an API or the table: %s", text)
 	}
@@ -202,7 +231,7 @@ func (s *suite) deployApp(ctx context.Context, app string, more ...string) error
 
 // address is where the emulators serve a REST API.
 func (s *suite) address(api string) string {
-	return s.endpoint + "/_aws/execute-api/" + api + "/" + stage
+	return s.endpoint + "/_aws/execute-api/" + api + "/" + s.stage
 }
 
 // account has the function that makes accounts make one, and a second key of it,
@@ -258,26 +287,16 @@ func (s *suite) limits(ctx context.Context) error {
 
 // invoke calls the function that makes accounts, as who has the IAM right to.
 func (s *suite) invoke(ctx context.Context, in string, out any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		s.endpoint+"/2015-03-31/functions/gatewright-"+stage+"-accounts:live/invocations", strings.NewReader(in))
-	if err != nil {
+	client := lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
+	answer, err := client.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String("gatewright-" + s.stage + "-accounts"), Qualifier: aws.String("live"), Payload: []byte(in)})
+	switch {
+	case err != nil:
 		return err
+	case answer.FunctionError != nil:
+		return fmt.Errorf("the function fails (%s): %s", *answer.FunctionError, answer.Payload)
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	var failure struct{ ErrorMessage string }
-	if err := errors.Join(json.Unmarshal(body, &failure), json.Unmarshal(body, out)); err != nil {
-		return fmt.Errorf("the function answers %s: %w", answer.Status, err)
-	}
-	if failure.ErrorMessage != "" || answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the function answers %s %q", answer.Status, failure.ErrorMessage)
+	if err := json.Unmarshal(answer.Payload, out); err != nil {
+		return fmt.Errorf("the function answers %s: %w", answer.Payload, err)
 	}
 	return nil
 }
@@ -388,12 +407,17 @@ func (s *suite) spaces() error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(s.uses())
+	record, err := os.ReadFile(s.uses())
 	if err != nil {
-		return fmt.Errorf("open the record: %w", err)
+		return fmt.Errorf("read the record: %w", err)
 	}
-	defer func() { _ = file.Close() }()
-	reached, err := grants.Reaches(file)
+	// The installation that this one was moved from has made the root key, as this would have.
+	moved, err := os.ReadFile(s.usesThere())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the record of the other region: %w", err)
+	}
+	moved = bytes.ReplaceAll(moved, []byte("gatewright-"+oldStage+"-"), []byte("gatewright-"+stage+"-"))
+	reached, err := grants.Reaches(bytes.NewReader(slices.Concat(record, moved)))
 	if err != nil {
 		return err
 	}

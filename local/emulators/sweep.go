@@ -64,7 +64,7 @@ func (s *suite) table() *store.Table {
 }
 
 func (s *suite) sdk() aws.Config {
-	return aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	return aws.Config{Region: s.region, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 }
 
 // sweeps begins the removal of a deployment's objects as a worker that dies

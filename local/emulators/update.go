@@ -76,7 +76,7 @@ func (s *suite) underTraffic(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find our own binary: %w", err)
 	}
-	return runVisibly(ctx, append(emulated(s.endpoint),
+	return runVisibly(ctx, append(s.env(),
 		"GATEWRIGHT_TEST_UPDATE="+self, "GATEWRIGHT_TEST_UPDATE_FOLDER="+s.dir,
 		"GATEWRIGHT_SCENARIO_API="+s.address(s.out.API), "GATEWRIGHT_SCENARIO_GATEWAY="+s.address(s.out.Gateway), "GATEWRIGHT_SCENARIO_KEY="+s.key),
 		"go", "test", "-count=1", "-timeout=15m", "-v", "-run=^TestUpdateUnderTraffic$", "./local/upgrade")
