@@ -53,6 +53,7 @@ func (w *work) after(ctx context.Context, p plan) error {
 	if err := w.verify(ctx, p); err != nil {
 		return err
 	}
+	w.say("an end of an audit log that was noted after the moment is not in it")
 	w.say("the restore is done. The table of before is protected and costs its storage: delete it when you need nothing of it any more")
 	return nil
 }
@@ -148,7 +149,7 @@ func (w *work) verify(ctx context.Context, p plan) error {
 		case r.Records() == 0:
 			w.say("the audit log of %s has no chained records", a.Name)
 		default:
-			w.say("the audit log of %s is whole: %d records, the end is %s. An end that was noted after the moment is not in it", a.Name, r.Records(), r.End)
+			w.say("the audit log of %s is whole: %d records, the end is %s", a.Name, r.Records(), r.End)
 		}
 	}
 	if broken > 0 {

@@ -37,6 +37,7 @@ type fakeFunction struct {
 type fakeTable struct {
 	Restored, Stream, TTL, PITR, Protected bool
 	NoIndex                                bool
+	IndexState                             string // of the index, "" for none
 	Tags                                   map[string]string
 }
 
@@ -176,7 +177,7 @@ func (t *fakeTable) serve(w http.ResponseWriter, name, operation string, in map[
 	case "DescribeTable":
 		d := map[string]any{"TableName": name, "TableArn": "arn:aws:dynamodb:eu-west-1:000000000000:table/" + name, "TableStatus": "ACTIVE", "DeletionProtectionEnabled": t.Protected}
 		if !t.NoIndex {
-			d["GlobalSecondaryIndexes"] = []any{map[string]any{"IndexName": "due", "IndexStatus": "ACTIVE"}}
+			d["GlobalSecondaryIndexes"] = []any{map[string]any{"IndexName": "due", "IndexStatus": t.IndexState}}
 		}
 		if t.Stream {
 			d["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"}

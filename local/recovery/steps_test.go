@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -148,6 +149,23 @@ func TestWhatWasStoppedIsOpenedAsItWas(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestIndexIsWaitedForThatIsBeingMade, and none that tells no state: an emulator's CloudFormation makes such, and it was waited for without an end.
+func TestIndexIsWaitedForThatIsBeingMade(t *testing.T) {
+	for state, waits := range map[string]bool{"CREATING": true, "ACTIVE": false, "": false} {
+		s := deployed()
+		s.tables["spoilt"].IndexState = state
+		var said strings.Builder
+		w := newWork(t, s, request{})
+		w.console = console{strings.NewReader(""), io.Discard, &said}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := w.active(ctx, "spoilt")
+		cancel()
+		if (err != nil) != waits || strings.Contains(said.String(), "waiting for the table spoilt") != waits {
+			t.Errorf("an index that is %q is answered with %v and %q", state, err, said.String())
 		}
 	}
 }

@@ -59,9 +59,10 @@ func (w *work) restore(ctx context.Context, p plan) error {
 	return nil
 }
 
-// active waits until a table and its indexes can be used.
+// active waits until a table and its indexes can be used, and says so where that is not at once. An index of no state, as an emulator has them, is
+// none that is waited for.
 func (w *work) active(ctx context.Context, table string) (*types.TableDescription, error) {
-	for {
+	for waited := false; ; waited = true {
 		d, err := w.describe(ctx, table)
 		if err != nil {
 			return nil, err
@@ -71,10 +72,13 @@ func (w *work) active(ctx context.Context, table string) (*types.TableDescriptio
 		}
 		ready := d.TableStatus == types.TableStatusActive
 		for _, i := range d.GlobalSecondaryIndexes {
-			ready = ready && i.IndexStatus == types.IndexStatusActive
+			ready = ready && (i.IndexStatus == types.IndexStatusActive || i.IndexStatus == "")
 		}
 		if ready {
 			return d, nil
+		}
+		if !waited {
+			w.say("waiting for the table %s, whose state is %s", table, d.TableStatus)
 		}
 		select {
 		case <-ctx.Done():
