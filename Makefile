@@ -61,6 +61,10 @@ MODULE := github.com/gatewright/gatewright
 # An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
 CONTEXT ?=
+# Version 1 of AWS's command line reads this one alone, and would ask another region than everything else.
+ifdef AWS_REGION
+export AWS_DEFAULT_REGION := $(AWS_REGION)
+endif
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
 .DEFAULT_GOAL := help
