@@ -33,6 +33,12 @@ const (
 	oldRegion = "eu-central-1"
 )
 
+// The heading in docs/aws.md, and how many blocks of commands are below it: names, stop, export, import, start, and an export of a copy.
+const (
+	movePage  = "Move to another region"
+	moveSteps = 6
+)
+
 // moving is a story of an installation that moves to another region by the operator's own commands (docs/aws.md, "Move to another region").
 type moving struct {
 	*suite        // the installation in the new region
@@ -151,10 +157,10 @@ func (m *moving) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.steps, err = readme.Page(filepath.Join("docs", "aws.md"), "Move to another region", strings.NewReplacer(
+	m.steps, err = readme.Page(filepath.Join("docs", "aws.md"), movePage, strings.NewReplacer(
 		"/elsewhere", m.elsewhere, "production", oldStage, "frankfurt", m.stage, "us-east-1", oldRegion, "eu-central-1", m.region))
-	if err == nil && len(m.steps) != 6 {
-		err = fmt.Errorf("docs/aws.md has %d steps, and this knows 6: names, stop, export, import, start, copy", len(m.steps))
+	if err == nil && len(m.steps) != moveSteps {
+		err = fmt.Errorf("docs/aws.md has %d steps, and this knows %d", len(m.steps), moveSteps)
 	}
 	return err
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/internal/readme"
+)
+
+// TestPageHasTheStepsOfAMoveInTheirOrder: `make test-ministack` types them one by one, minutes after it has begun.
+func TestPageHasTheStepsOfAMoveInTheirOrder(t *testing.T) {
+	steps, err := readme.Page(filepath.Join("..", "..", "docs", "aws.md"), movePage, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [moveSteps][]string{
+		{"make cli", "named()"},
+		{"make stop-aws STAGE=frankfurt AWS_REGION=$new", "make stop-aws STAGE=production AWS_REGION=$old"},
+		{"AWS_REGION=$old gatewright export-data /elsewhere/move.data", "$old production TableName", "$old production BucketName", "$old production RootKeyId"},
+		{"AWS_REGION=$new gatewright import-data /elsewhere/move.data", "$new frankfurt TableName", "$new frankfurt BucketName", "$new frankfurt RootKeyId"},
+		{"make start-aws STAGE=frankfurt AWS_REGION=$new"},
+		{"restore-table-to-point-in-time --region $new", `--table "$copy"`, "delete-table --region $new"},
+	}
+	if len(steps) != len(want) {
+		t.Fatalf("the page has %d steps, want %d", len(steps), len(want))
+	}
+	for i, s := range steps {
+		rest := s.Commands
+		for _, text := range want[i] {
+			_, after, found := strings.Cut(rest, text)
+			if !found {
+				t.Errorf("docs/aws.md:%d: there is no %q, or in another order:\n%s", s.Line, text, s.Commands)
+			}
+			rest = after
+		}
+		if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", s.Commands).CombinedOutput(); err != nil {
+			t.Errorf("docs/aws.md:%d: %s", s.Line, out)
+		}
+	}
+}
