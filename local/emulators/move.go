@@ -177,7 +177,7 @@ func built(ctx context.Context, name string) (path string, err error) {
 
 // types types commands of the page, after those that name things.
 func (m *moving) typesSteps(ctx context.Context, steps ...readme.Step) error {
-	_, err := readme.Run(ctx, ".", m.operatorEnv(m.programs, filepath.Dir(m.program)), append(m.steps[:1:1], steps...))
+	_, err := readme.Run(ctx, ".", m.operatorEnv(m.programs), append(m.steps[:1:1], steps...))
 	return err
 }
 

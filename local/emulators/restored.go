@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -42,6 +43,30 @@ func (r *restoring) operator(ctx context.Context, words ...string) (out, said st
 	cmd.Env, cmd.Stdout, cmd.Stderr = r.env(), &stdout, &stderr
 	err = cmd.Run()
 	return stdout.String(), stderr.String(), err
+}
+
+// killedAt runs the command, and kills it when it has said something.
+func (r *restoring) killedAt(ctx context.Context, text string, words ...string) error {
+	cmd := exec.CommandContext(ctx, r.command, append([]string{"-stage", stage, "-poll", "200ms"}, words...)...) //nolint:gosec // G204: the command that this program has built
+	cmd.Env = r.env()
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	found := false
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if found = strings.HasPrefix(lines.Text(), text); found {
+			break
+		}
+	}
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); !found || err == nil {
+		return fmt.Errorf("a restore was not killed when it said %q (%w)", text, err)
+	}
+	return nil
 }
 
 // refused asks for something that has to be refused with one line.
@@ -138,10 +163,11 @@ var tableStream = regexp.MustCompile(`"tableStream": "(\S+)"`)
 
 // restore runs the command: killed twice on the way, until it asks about what had ended, and as it is told to then.
 func (r *restoring) restore(ctx context.Context) error {
-	for _, after := range []time.Duration{300 * time.Millisecond, 1200 * time.Millisecond} {
-		killed, cancel := context.WithTimeout(ctx, after)
-		_, _, _ = r.operator(killed, "-yes", "-backup", r.backup)
-		cancel()
+	// While functions are stopped, and when the table is restored: in between MiniStack forgets of what it restores one, as DynamoDB does not.
+	for _, at := range []string{"- what was changed since then", "its root key opens"} {
+		if err := r.killedAt(ctx, at, "-yes", "-backup", r.backup); err != nil {
+			return err
+		}
 	}
 	out, said, err := r.operator(ctx, "-yes", "-backup", r.backup)
 	if err == nil || !strings.Contains(said, "run this again with REVIVED=revoke") {
