@@ -20,6 +20,7 @@ func rareSpaces() []grants.RareSpace {
 		issues      = "a certificate is ordered for a custom domain, which an authority has to reach, and kept for those who serve it"
 		deletes     = "a project is deleted that has environments, variables, certificates or domains"
 		reclaims    = "an instance of the gateway is gone that had leased something of a quota"
+		streams     = "an answer streams, which no emulator does"
 		batches     = "more keys expire with a roll than fit into one transaction"
 	)
 	of("gateway", certificate, "Query", "client-ca")
@@ -28,6 +29,8 @@ func rareSpaces() []grants.RareSpace {
 	of("gateway", bought, "Query", "metering-customer")
 	of("gateway", bought, "PutItem", "allowance-journal", "allowance-receipt")
 	of("gateway", domain, "GetItem", "custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions")
+	of("gateway", streams, "Query", "account-slots")
+	of("gateway", streams, "UpdateItem", "account-slots")
 	for _, function := range []string{"gateway", "builder", "operations"} {
 		of(function, "a project names its bucket by its id", "GetItem", "bucket-id")
 	}

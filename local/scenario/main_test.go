@@ -164,7 +164,7 @@ func TestVariablesTakeEffectOnTheNextDeploy(t *testing.T) {
 	}
 	in.ask(t, http.StatusOK, http.MethodDelete, "/v1/deployments/"+deployments[0].text("name"), "")
 	in.ask(t, http.StatusNotFound, http.MethodGet, "/v1/deployments/"+deployments[0].text("name"), "")
-	eventually(t, "the deleted deployment is gone", 30*time.Second, func() bool {
+	eventually(t, "the deleted deployment is gone", time.Minute, func() bool {
 		status, _ := in.get(t, deployed+"/v", "")
 		return status == http.StatusNotFound
 	})

@@ -17,7 +17,7 @@ import (
 )
 
 // connectTime bounds how long an agent, and then the word of it, may take.
-const connectTime = 30 * time.Second
+const connectTime = time.Minute
 
 // tunnelled makes a tunnel to a service of this machine, which a project's production may
 // call, and gives the tunnel's path and its token.
