@@ -23,7 +23,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/store"
 )
 
 // tenant is the first account of an installation, and what it has there.
@@ -276,7 +275,7 @@ func (s *suite) events(ctx context.Context, operation string, in, out any) error
 
 // recoverable has the table be recovered to a point in time, which MiniStack's CloudFormation passes over.
 func (s *suite) recoverable(ctx context.Context) error {
-	_, err := store.Connect(s.sdk(), s.endpoint).UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+	_, err := dynamodb.NewFromConfig(s.sdk()).UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 		TableName: &s.out.Table, PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
 	})
 	return err
