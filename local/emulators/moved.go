@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 )
 
 // gatewright runs the product's command as an operator of an installation does, with what is changed of the environment.
@@ -219,7 +218,7 @@ func (m *moving) copied(ctx context.Context) error {
 	if err != nil || len(made) != 1 {
 		return fmt.Errorf("of copies there are %v (%w)", made, err)
 	}
-	tables, err := dynamodb.NewFromConfig(m.sdk()).ListTables(ctx, &dynamodb.ListTablesInput{})
+	tables, err := m.dynamoDB().ListTables(ctx, &dynamodb.ListTablesInput{})
 	if err == nil && slices.ContainsFunc(tables.TableNames, func(name string) bool { return strings.HasPrefix(name, m.stage+"-") }) {
 		err = fmt.Errorf("the copy is still there: %v", tables.TableNames)
 	}

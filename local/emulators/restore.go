@@ -8,7 +8,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-
 )
 
 // restoring is a story of an installation that is spoilt, loses its table, and is restored by the operator's own
@@ -26,7 +25,7 @@ type restoring struct {
 // moment; of a point in time it restores what is there now.
 func (s *suite) restores(ctx context.Context) error {
 	r := &restoring{suite: s}
-	r.tables = dynamodb.NewFromConfig(s.sdk())
+	r.tables = s.dynamoDB()
 	r.functions = lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
 	for _, step := range []step{
 		{"build of the command", func(ctx context.Context) (err error) {

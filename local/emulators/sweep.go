@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -65,6 +66,11 @@ func (s *suite) table() *store.Table {
 
 func (s *suite) sdk() aws.Config {
 	return aws.Config{Region: s.region, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+}
+
+// dynamoDB is the emulator's, asked again where it is slow or stumbles, as AWS's own programs do.
+func (s *suite) dynamoDB() *dynamodb.Client {
+	return dynamodb.NewFromConfig(s.sdk(), func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint })
 }
 
 // sweeps begins the removal of a deployment's objects as a worker that dies

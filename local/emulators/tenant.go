@@ -275,7 +275,7 @@ func (s *suite) events(ctx context.Context, operation string, in, out any) error
 
 // recoverable has the table be recovered to a point in time, which MiniStack's CloudFormation passes over.
 func (s *suite) recoverable(ctx context.Context) error {
-	_, err := dynamodb.NewFromConfig(s.sdk()).UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+	_, err := s.dynamoDB().UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 		TableName: &s.out.Table, PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
 	})
 	return err
