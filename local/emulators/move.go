@@ -175,7 +175,7 @@ func built(ctx context.Context, name string) (path string, err error) {
 	return filepath.Abs(path)
 }
 
-// types types commands of the page, after those that name things.
+// typesSteps types commands of the page, after those that name things.
 func (m *moving) typesSteps(ctx context.Context, steps ...readme.Step) error {
 	_, err := readme.Run(ctx, ".", m.operatorEnv(m.programs), append(m.steps[:1:1], steps...))
 	return err
@@ -206,7 +206,7 @@ func (m *moving) export(ctx context.Context) (err error) {
 // stopped asks whether all functions of both are stopped, or those of the old one alone.
 func (m *moving) stopped(ctx context.Context, both bool) error {
 	for _, s := range []*suite{m.old, m.suite} {
-		client := lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
+		client := s.lambdaClient()
 		for _, name := range []string{"accounts", "builder", "gateway"} {
 			f, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: aws.String("gatewright-" + s.stage + "-" + name)})
 			if err != nil {

@@ -26,7 +26,7 @@ type restoring struct {
 func (s *suite) restores(ctx context.Context) error {
 	r := &restoring{suite: s}
 	r.tables = s.dynamoDB()
-	r.functions = lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
+	r.functions = s.lambdaClient()
 	for _, step := range []step{
 		{"build of the command", func(ctx context.Context) (err error) {
 			r.command, err = built(ctx, "recovery")

@@ -287,7 +287,7 @@ func (s *suite) limits(ctx context.Context) error {
 
 // invoke calls the function that makes accounts, as who has the IAM right to.
 func (s *suite) invoke(ctx context.Context, in string, out any) error {
-	client := lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
+	client := s.lambdaClient()
 	answer, err := client.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String("gatewright-" + s.stage + "-accounts"), Qualifier: aws.String("live"), Payload: []byte(in)})
 	switch {
 	case err != nil:

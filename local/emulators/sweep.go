@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -71,6 +72,11 @@ func (s *suite) sdk() aws.Config {
 // dynamoDB is the emulator's, asked again where it is slow or stumbles, as AWS's own programs do.
 func (s *suite) dynamoDB() *dynamodb.Client {
 	return dynamodb.NewFromConfig(s.sdk(), func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint })
+}
+
+// lambdaClient asks the emulator's Lambda.
+func (s *suite) lambdaClient() *lambda.Client {
+	return lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
 }
 
 // sweeps begins the removal of a deployment's objects as a worker that dies

@@ -123,7 +123,7 @@ func (s *suite) deployHello(ctx context.Context) error {
 	return s.isBuilt(ctx, source.DeploymentID)
 }
 
-// built waits until a build of the sample has ended well.
+// isBuilt waits until a build of the sample has ended well.
 func (s *suite) isBuilt(ctx context.Context, id string) error {
 	var status struct{ Status, URL string }
 	err := until(ctx, time.Minute, "the sample's build ends", func() (bool, error) {
@@ -210,7 +210,7 @@ func (s *suite) chains(ctx context.Context, on bool) error { return s.streams(ct
 
 // streams has the table's stream call a function, or wait.
 func (s *suite) streams(ctx context.Context, function string, on bool) error {
-	client := lambda.NewFromConfig(s.sdk(), func(o *lambda.Options) { o.BaseEndpoint = &s.endpoint })
+	client := s.lambdaClient()
 	found, err := client.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: aws.String("gatewright-" + s.stage + "-" + function + ":live")})
 	if err != nil {
 		return err
