@@ -138,26 +138,20 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 func TestManyAtOnceTakeAsManyAsThereAre(t *testing.T) {
 	now := func() time.Time { return storetest.Epoch }
 	table := storetest.New(t)
-	const most = 6
-	var taken, refused atomic.Int64
-	var all sync.WaitGroup
-	for i := range 4 * most {
-		s := open(table, now, most)
-		all.Go(func() {
-			_, err := s.Take(t.Context(), []string{"acme", "other"}[i%2], now().Add(time.Minute))
-			switch {
-			case err == nil:
-				taken.Add(1)
-			case fault.Is(err, fault.Throttled) && strings.Contains(err.Error(), "function-streams is 6"):
-				refused.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if taken.Load() != 2*most || refused.Load() != 2*most {
-		t.Errorf("%d were taken and %d refused, of %d each", taken.Load(), refused.Load(), 2*most)
+	const most = 8
+	// As many as have room at once, then as many as have none: 16 of each, of two accounts.
+	for _, full := range []bool{false, true} {
+		var all sync.WaitGroup
+		for i := range 2 * most {
+			s := open(table, now, most)
+			all.Go(func() {
+				_, err := s.Take(t.Context(), []string{"acme", "other"}[i%2], now().Add(time.Minute))
+				if is := fault.Is(err, fault.Throttled) && strings.Contains(err.Error(), "function-streams is 8"); is != full || !is && err != nil {
+					t.Errorf("where all are taken: %t, one is told %v", full, err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
