@@ -13,18 +13,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/bars"
 	"github.com/gatewright/gatewright/internal/program"
+	"github.com/gatewright/gatewright/local/instance"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -37,9 +39,11 @@ func main() {
 	program.Main(context.Background(), "coldstart", func(ctx context.Context) error { return run(ctx, *dist, *under, *starts, *requests) })
 }
 
-// The limits, on a machine of two cores.
+// The limits, on a machine of two cores. What speaks MCP makes the library of JSON Schema ready as it starts, and functions/mcp
+// is all groups in one.
 const (
 	maxStart    = 15 * time.Millisecond
+	maxStartMCP = 25 * time.Millisecond
 	maxMemoryKB = 40 << 10
 )
 
@@ -69,11 +73,15 @@ func run(ctx context.Context, dist, under string, starts, requests int) error {
 		if under != "" {
 			continue
 		}
-		if p50 := f.percentile(50); p50 > maxStart {
-			beyond.Add("%s: starts in %v, more than %v", name, p50, maxStart)
+		most := maxStart
+		if strings.HasPrefix(name, "mcp") {
+			most = maxStartMCP
 		}
-		if most := max(f.idleKB, f.busyKB); most > maxMemoryKB {
-			beyond.Add("%s: holds %d kB, more than %d", name, most, maxMemoryKB)
+		if p50 := f.percentile(50); p50 > most {
+			beyond.Add("%s: starts in %v, more than %v", name, p50, most)
+		}
+		if held := max(f.idleKB, f.busyKB); held > maxMemoryKB {
+			beyond.Add("%s: holds %d kB, more than %d", name, held, maxMemoryKB)
 		}
 	}
 	return beyond.Err()
@@ -161,16 +169,11 @@ func start(ctx context.Context, binary, under string, requests int) (took time.D
 	case err := <-exited:
 		return 0, 0, fmt.Errorf("it ended while it answered: %w", err)
 	}
+	// Of the program alone: what the system tells of a process that has ended counts what it was forked from, which is larger.
+	held, unknown := instance.MemoryOf(cmd.Process.Pid)
 	_ = cmd.Process.Kill()
 	<-exited
-	if err != nil {
-		return 0, 0, err
-	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, 0, fmt.Errorf("this system does not tell what a process has used")
-	}
-	return took, usage.Maxrss, nil
+	return took, held.Most >> 10, errors.Join(err, unknown)
 }
 
 // environment is what Lambda and the infrastructure set. Nothing in it exists:

@@ -132,7 +132,7 @@ func sections(binaries string) []section {
 		{
 			title: "The start of a function",
 			intro: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
-				"are 15 ms at the median and 40 MB. It is our share of a cold start: no sandbox is made here.",
+				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
 			command: []string{"go", "run", "./internal/coldstart", "-dist", "dist/" + runtime.GOARCH},
 		},
 		{
