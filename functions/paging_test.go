@@ -131,6 +131,7 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"ConsumersCreatedKeys.data":              "what a request of 1 MiB makes",
 		"DeploymentsBuildResult.errors":          "what a build tells",
 		"DeploymentsBuildResult.warnings":        "what a build tells",
+		"DeploymentsRoute.policies":              "100 (shownPolicies)",
 		"DeploymentsStatus.steps":                "the steps of a build",
 		"MeteringPlan.meters":                    "50",
 		"MeteringSubscription.metadata":          "1024 bytes",

@@ -387,7 +387,7 @@ func replacing(files map[string]string, old, with string) map[string]string {
 func TestBuildNeedsTheMeteringBucketThatItCountsIn(t *testing.T) {
 	bubble(t, func(i *installation) {
 		s := i.deploy("main", pack(i, metered("mtr_none")))
-		if s.Status == deployments.Success || len(s.Errors) != 1 || !strings.Contains(s.Errors[0].Message, `no metering bucket "mtr_none"`) {
+		if s.Status == deployments.Success || len(s.Errors) != 1 || !strings.Contains(s.Errors[0].Message, `no metering bucket "mtr_none"`) || s.Errors[0].Line == 0 || s.Errors[0].Column == 0 {
 			i.Errorf("status %+v", s)
 		}
 		b, err := metering.Open(i.Parts).CreateBucket(store.Decide(i.ctx()), i.owner)

@@ -8,23 +8,27 @@ import (
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/inspection"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/mtlscertificates"
+	"github.com/gatewright/gatewright/shared/project"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
 	p = Group.Held(p)
-	h := handlers{deployments.Open(p), mtlscertificates.Open(p, nil)}
+	service := deployments.Open(p)
+	h := handlers{service, inspection.Open(p, service), mtlscertificates.Open(p, nil)}
 	return []api.Route{
 		sources.To(h.sources), sourceURL.To(h.sourceURL), projectSources.To(h.projectSources), status.To(h.status),
-		list.To(h.list), read.To(h.read), remove.To(h.remove), removeFromProject.To(h.removeFromProject), redeploy.To(h.redeploy),
+		source.To(h.source), list.To(h.list), read.To(h.read), routes.To(h.routes), remove.To(h.remove), removeFromProject.To(h.removeFromProject), redeploy.To(h.redeploy),
 		rollback.To(h.rollback), history.To(h.history),
 	}
 }
 
 type handlers struct {
 	service      *deployments.Service
+	inside       *inspection.Service
 	certificates *mtlscertificates.Service
 }
 
@@ -108,6 +112,38 @@ func (h handlers) history(ctx context.Context, in *historyIn) (*historyOut, erro
 	return api.AnswerPart(in.Page, viewPast)(h.service.History(ctx, nameIn{in.DeploymentName}.at(ctx)))
 }
 
+func (h handlers) source(ctx context.Context, in *sourceIn) (*sourceOut, error) {
+	return api.Answer(func(e project.Excerpt) excerpt {
+		return excerpt{File: in.File, StartLine: e.Line, StartColumn: e.Column, Text: e.Text, MoreBefore: e.Before, MoreAfter: e.After}
+	})(h.inside.ReadSource(ctx, inspection.SourceAt{
+		StatusAt: deployments.StatusAt{Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID},
+		File:     in.File, Line: in.Line, Column: in.Column,
+	}))
+}
+
+func (h handlers) routes(ctx context.Context, in *routesIn) (*routesOut, error) {
+	served, err := h.inside.Served(ctx, nameIn{in.DeploymentName}.at(ctx))
+	return api.AnswerPart(in.Page, func(r project.Route) route { return viewRoute(r, served.Policies) })(served.Routes, err)
+}
+
+// shownPolicies is how many policies of a route are shown: nothing bounds how many it has.
+const shownPolicies = 100
+
+func viewRoute(r project.Route, policies map[string]project.Policy) route {
+	out := route{
+		Method: r.Method, Path: r.Path, PathMode: string(r.PathMode), OperationID: r.OperationID, Handler: r.Handler.Export,
+		Policies: []routePolicy{}, CORSPolicy: r.CORSPolicy, GraphQL: r.GraphQL, File: r.Source.File, Pointer: r.Source.Pointer,
+	}
+	for _, name := range r.Inbound {
+		out.Policies = append(out.Policies, routePolicy{name, policies[name].Type, "inbound"})
+	}
+	for _, name := range r.Outbound {
+		out.Policies = append(out.Policies, routePolicy{name, policies[name].Type, "outbound"})
+	}
+	out.Policies = out.Policies[:min(len(out.Policies), shownPolicies)]
+	return out
+}
+
 func viewPast(b deployments.PastBuild) pastBuild {
 	return pastBuild{BuildID: b.BuildID, CreatedOn: api.Timestamp(b.CreatedOn), SHA: b.SHA, State: string(b.State)}
 }
@@ -146,7 +182,7 @@ func viewStatus(s deployments.Status, address string) deploymentStatus {
 }
 
 func viewFinding(f deployments.Finding) finding {
-	return finding{File: f.File, Path: f.Path, Message: f.Message}
+	return finding{File: f.File, Path: f.Path, Line: f.Line, Column: f.Column, Message: f.Message}
 }
 
 func viewRedeploy(statusID string) redeployResult {

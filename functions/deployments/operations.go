@@ -22,7 +22,7 @@ var Group = api.Group{
 		},
 	},
 	Operations: []api.Declared{
-		sources, sourceURL, projectSources, status, list, read, remove, removeFromProject, redeploy, rollback, history,
+		sources, sourceURL, projectSources, status, source, list, read, routes, remove, removeFromProject, redeploy, rollback, history,
 	},
 }
 
@@ -66,6 +66,15 @@ var status = api.Operation[statusIn, statusOut]{
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem},
 }
 
+var source = api.Operation[sourceIn, sourceOut]{
+	ID: "DeployService_source", Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}/source",
+	Summary: "Read the sources of a build around a place",
+	Description: "What a finding of the build's status is about, of a failed build too: at most 256 KiB of a file of the project's configuration, in whole lines where they are short. " +
+		"Sources are there for a day after the build's end, and as long as its status, 30 days, where it is served or can be returned to.",
+	Scope: auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem, api.ReadSource, api.ListObjects},
+}
+
 var list = api.Operation[listIn, listOut]{
 	ID: "DeploymentsService_list", Method: http.MethodGet, Path: projectPath + "/deployments",
 	Summary:     "List the deployments of a project",
@@ -80,6 +89,14 @@ var read = api.Operation[nameIn, deploymentOut]{
 	Description: "What the gateway serves under this name, and for which branch.",
 	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
 	Errors: []int{http.StatusNotFound},
+}
+
+var routes = api.Operation[routesIn, routesOut]{
+	ID: "DeploymentsService_routes", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}/routes",
+	Summary:     "List the routes that a deployment serves",
+	Description: "In the order of the project's files, paths and methods, each with its handler and the policies that a request passes; none before the first build has succeeded.",
+	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.RootKey, api.ReadArtifact},
 }
 
 const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards. Refused while custom domains lead to it."
@@ -191,7 +208,54 @@ type buildResult struct {
 type finding struct {
 	File    string `json:"file" doc:"The file in the archive."`
 	Path    string `json:"path" doc:"A JSON pointer into the file."`
+	Line    int    `json:"line,omitempty" minimum:"1" doc:"The line where that begins, from 1. It is left out without a place in a file." example:"35"`
+	Column  int    `json:"column,omitempty" minimum:"1" doc:"The column where that begins: the character of the line, from 1." example:"13"`
 	Message string `json:"message" doc:"What to do."`
+}
+
+type sourceIn struct {
+	api.ProjectPath
+	StatusID string `path:"statusId" uuid:"true" maxLength:"256" doc:"The UUID of the uploaded sources, in either case."`
+	File     string `query:"file" required:"true" minLength:"1" maxLength:"512" doc:"The file, as a finding names it." example:"config/routes.oas.json"`
+	Line     int    `query:"line" minimum:"1" default:"1" doc:"A line that the answer holds. A number beyond the file's end is its last one."`
+	Column   int    `query:"column" minimum:"1" default:"1" doc:"The place in the line, in characters: for lines that are longer than what is answered."`
+}
+
+type sourceOut = api.Body[excerpt]
+
+type excerpt struct {
+	File        string `json:"file" doc:"The file."`
+	StartLine   int    `json:"startLine" minimum:"1" doc:"The line in which the text begins."`
+	StartColumn int    `json:"startColumn" minimum:"1" doc:"The character of the line with which the text begins."`
+	Text        string `json:"text" doc:"What the file has from there on. Bytes that are no UTF-8 are U+FFFD."`
+	MoreBefore  bool   `json:"moreBefore" doc:"Whether the file has more before it."`
+	MoreAfter   bool   `json:"moreAfter" doc:"Whether the file has more behind it."`
+}
+
+type routesIn struct {
+	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
+	api.Page
+}
+
+type routesOut = api.Body[api.List[route]]
+
+type route struct {
+	Method      string        `json:"method" doc:"The method of requests." example:"GET"`
+	Path        string        `json:"path" doc:"The path, as the project writes it." example:"/todos/{id}"`
+	PathMode    string        `json:"pathMode" enum:"open-api,url-pattern" doc:"How the path is matched."`
+	OperationID string        `json:"operationId,omitempty" doc:"The operation's id in the OpenAPI document."`
+	Handler     string        `json:"handler" doc:"What answers: the handler's export." example:"urlForwardHandler"`
+	Policies    []routePolicy `json:"policies" doc:"What a request passes, in the order in which it does: the inbound ones, then, behind the handler, the outbound ones. At most 100 are shown."`
+	CORSPolicy  string        `json:"corsPolicy" doc:"none, anything-goes or one of the project's."`
+	GraphQL     bool          `json:"graphql" doc:"Whether it takes GraphQL."`
+	File        string        `json:"file" doc:"The file of the project that declares it."`
+	Pointer     string        `json:"pointer" doc:"A JSON pointer into the file."`
+}
+
+type routePolicy struct {
+	Name       string `json:"name" doc:"Its name in the project."`
+	PolicyType string `json:"policyType" doc:"What it does." example:"api-key-inbound"`
+	Direction  string `json:"direction" enum:"inbound,outbound" doc:"Whether it is before the handler or behind it."`
 }
 
 type listIn struct {

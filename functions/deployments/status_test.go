@@ -1,6 +1,7 @@
 package deployments_test
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -104,6 +105,13 @@ func TestFailedBuildTellsWhatToCorrect(t *testing.T) {
 				}
 				if s.Text("status") != "ERROR" || s.Text("url") != "" || s.Text("buildResult.buildId") != id {
 					t.Errorf("status %s", s)
+				}
+				for _, list := range []string{"buildResult.errors", "buildResult.warnings"} {
+					for i, file := range s.Texts(list, "file") {
+						if file != "" {
+							w.marked(id, s.At(fmt.Sprintf("%s.%d", list, i)))
+						}
+					}
 				}
 				for list, want := range map[string][]string{"buildResult.errors": c.errors, "buildResult.warnings": c.warnings} {
 					var got []string

@@ -396,7 +396,7 @@ func TestReferenceShowsParametersBoundsAndErrors(t *testing.T) {
 func TestExamplesOfTheReferenceAreCommands(t *testing.T) {
 	w := functionstest.New(t, platform.Bind)
 	var script strings.Builder
-	script.WriteString("set -eu\napi=http://api account_key=gwa_1 hostname=h filter=f consumers=c projectName=p\ncurl() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n")
+	script.WriteString("set -eu\napi=http://api account_key=gwa_1 hostname=h filter=f consumers=c projectName=p file=c\ncurl() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n")
 	var order []string
 	for n := range parse(t, w.Call("", "GET", reference, "").Want(200).Body).Descendants() {
 		if attribute(n, "class") == "example" {

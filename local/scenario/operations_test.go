@@ -119,9 +119,16 @@ func TestEveryOperationWorks(t *testing.T) {
 		}
 	}
 	s.ask(t, 200, "GET", project+"/deployment-status/{statusId}", "")
+	if shown := s.ask(t, 200, "GET", project+"/deployment-status/{statusId}/source?file=config/routes.oas.json", ""); !strings.Contains(shown.text("text"), "$env(UPSTREAM)") {
+		t.Errorf("the sources are %v", shown)
+	}
+	s.ask(t, 404, "GET", project+"/deployment-status/00000000-0000-4000-8000-000000000000/source?file=config/routes.oas.json", "")
 	s.values["deploymentName"] = s.ask(t, 200, "GET", project+"/deployments", "").data(t)[0].text("name")
 	const deployment = "/v1/deployments/{deploymentName}"
 	s.ask(t, 200, "GET", deployment, "")
+	if routes := s.ask(t, 200, "GET", deployment+"/routes", "").data(t); len(routes) == 0 || routes[0].text("handler") != "urlForwardHandler" {
+		t.Errorf("the routes are %v", routes)
+	}
 	again := s.ask(t, 200, "POST", deployment+"/deploy", "")
 	if status := in.built(t, name, again.text("deploymentId")); status.text("status") != "SUCCESS" {
 		t.Fatalf("the redeploy: %v", status)

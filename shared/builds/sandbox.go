@@ -18,6 +18,8 @@ import (
 type order struct {
 	Identity  project.Identity  `json:"identity"`
 	Variables map[string]string `json:"variables"`
+	// Locate are problems to which lines and columns are put; then nothing is built.
+	Locate []project.Problem `json:"locate,omitempty"`
 }
 
 // outcome is what comes of it: an artifact, or what is wrong.
@@ -100,6 +102,10 @@ func (w worker) work(ctx context.Context, archive io.Reader, o order) (outcome, 
 	}
 	if len(problems) > 0 {
 		return outcome{Result: project.Result{Errors: problems}}, nil
+	}
+	if len(o.Locate) > 0 {
+		project.Locate(files, o.Locate)
+		return outcome{Result: project.Result{Errors: o.Locate}}, nil
 	}
 	var out outcome
 	out.Artifact, out.Result, err = w.compiler.Compile(ctx, files, project.Input{

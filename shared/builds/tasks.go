@@ -223,8 +223,32 @@ func (b *Builder) project(ctx context.Context, s operation.Step, in deployments.
 	c.result.Errors = slices.Concat(c.result.Errors, unmetered, more)
 	if len(c.result.Errors) > 0 {
 		c.artifact = nil
+		err = b.locate(ctx, source, c.result.Errors)
 	}
-	return c, nil
+	return c, err
+}
+
+// locate puts lines and columns to what is wrong with a project that compiles, for which its archive is read once more. Without
+// them it is as wrong.
+func (b *Builder) locate(ctx context.Context, source string, problems []project.Problem) error {
+	r, _, err := b.o.Objects.Get(ctx, blob.SourceKey(source), "", b.limits.CompressedBytes)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get sources: %w", err)
+	}
+	_, located, err := b.run(ctx, r, order{Locate: problems})
+	if _, over := errors.AsType[*installation.ExhaustedError](err); over {
+		err = nil
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		return fmt.Errorf("locate what is wrong with a project: %w", err)
+	}
+	if len(located.Errors) == len(problems) {
+		copy(problems, located.Errors)
+	}
+	return nil
 }
 
 // takeCompiled takes what validate has left for a build, nil if nothing.
@@ -294,7 +318,7 @@ func inputOf(s operation.Step) (in deployments.BuildInput, data deployments.Buil
 func findings(problems []project.Problem) []deployments.Finding {
 	var out []deployments.Finding
 	for _, p := range problems {
-		out = append(out, deployments.Finding{File: p.File, Path: p.Path, Message: p.Message})
+		out = append(out, deployments.Finding{File: p.File, Path: p.Path, Line: p.Line, Column: p.Column, Message: p.Message})
 	}
 	return out
 }

@@ -103,8 +103,11 @@ type BuildData struct {
 
 // Finding is something wrong with a project, in the shape that clients read.
 type Finding struct {
-	File    string `json:"file"`
-	Path    string `json:"path"` // a JSON pointer
+	File string `json:"file"`
+	Path string `json:"path"` // a JSON pointer
+	// Line and Column are where that begins, from 1, the column in characters; 0 without a place.
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
 }
 

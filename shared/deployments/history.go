@@ -72,6 +72,15 @@ func (s *Service) History(ctx context.Context, at DeploymentAt) ([]PastBuild, er
 	return out, nil
 }
 
+// ServedArtifact returns the name of what is served under a deployment's name, "" before its first build has succeeded. Fault: NotFound.
+func (s *Service) ServedArtifact(ctx context.Context, at DeploymentAt) (string, error) {
+	r, err := s.find(ctx, at)
+	if err != nil || r.Served == nil {
+		return "", err
+	}
+	return r.Served.Artifact, nil
+}
+
 func (b Served) past(state BuildState) PastBuild {
 	return PastBuild{BuildID: b.BuildID, CreatedOn: b.On, SHA: b.SHA, State: state}
 }

@@ -52,23 +52,34 @@ type StatusAt struct {
 
 var errNoUpload = fault.Missing("upload")
 
-// ReadStatus returns the status of an upload's build.
-func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
+// uploaded reads an upload and its build, which is nil where there is none.
+func (s *Service) uploaded(ctx context.Context, at StatusAt) (upload, *operation.Record, error) {
 	if at.StatusID == "" {
-		return Status{}, errNoUpload
+		return upload{}, nil, errNoUpload
 	}
 	var u upload
 	var r operation.Record
 	build := store.Want(operation.Key(at.StatusID), &r)
 	if err := s.parts.Table.Load(ctx, store.Want(uploadKey(at.StatusID), &u), build); err != nil {
-		return Status{}, err
+		return upload{}, nil, err
 	}
 	if u.ID == "" || u.AccountID != at.AccountID || u.Project != at.Project || !at.Viewer.MaySee(u.Project, u.Kind) {
-		return Status{}, errNoUpload
+		return upload{}, nil, errNoUpload
 	}
+	if !build.Found || r.Kind != Build {
+		return u, nil, nil
+	}
+	return u, &r, nil
+}
+
+// ReadStatus returns the status of an upload's build.
+func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
+	u, build, err := s.uploaded(ctx, at)
 	switch {
-	case build.Found && r.Kind == Build:
-		return s.statusOf(u, r)
+	case err != nil:
+		return Status{}, err
+	case build != nil:
+		return s.statusOf(u, *build)
 	case u.State == claimed:
 		return Status{}, errNoUpload // so long ago that the build's record is gone
 	case u.open(u.ExpiresOn, s.now().Add(-claimMargin)):
@@ -78,6 +89,20 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 			{Message: "No archive arrived before the upload address expired. Ask for a new address, and PUT the archive to it within 15 minutes."},
 		}}, nil
 	}
+}
+
+// BuildSource returns the name of the sources that an upload's build was made of, or was refused for, "" where there is no build yet.
+// They may be gone. Fault: NotFound.
+func (s *Service) BuildSource(ctx context.Context, at StatusAt) (string, error) {
+	_, build, err := s.uploaded(ctx, at)
+	if err != nil || build == nil {
+		return "", err
+	}
+	var data BuildData
+	if err := build.DecodeData(&data); err != nil {
+		return "", fmt.Errorf("read the data of build %s: %w", build.ID, err)
+	}
+	return data.Source, nil
 }
 
 // waiting is the status of an upload whose archive has not begun a build. None will

@@ -168,6 +168,9 @@ type Problem struct {
 	File string `json:"file"`
 	// Path is a JSON pointer into File, "" for the whole of it.
 	Path string `json:"path"`
+	// Line and Column are where that begins, both from 1, the column in characters; 0 without a place.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Message says what to do. It repeats no variable's value.
 	Message string `json:"message"`
 }

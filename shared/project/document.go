@@ -26,13 +26,13 @@ type document struct {
 // and what is over its budget. It answers nil when there is no tree to go on with.
 func (c *compiler) parse(file string, data []byte) *document {
 	r := &c.report
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark: RFC 8259 lets a reader ignore it
+	data = textOf(file, data)
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
 		return nil
 	}
 	if at := invalidUTF8(data); at >= 0 {
-		r.fail(file, "", "%s: this is no UTF-8. Save the file in UTF-8.", position(data, at))
+		r.failAt(file, "", data, at, "This is no UTF-8. Save the file in UTF-8.")
 		return nil
 	}
 	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
@@ -54,7 +54,7 @@ func (c *compiler) parse(file string, data []byte) *document {
 		if len(bytes.TrimSpace(data)) == 0 {
 			message = "the file is empty"
 		}
-		r.fail(file, pointer(p.at...), "%s: %s. Correct the JSON.", position(data, int(at)), message)
+		r.failAt(file, pointer(p.at...), data, int(at), "This is no JSON: %s. Correct it.", message)
 		return nil
 	}
 	p.doc.root = root
@@ -209,13 +209,6 @@ func invalidUTF8(data []byte) int {
 		i += size
 	}
 	return -1
-}
-
-// position says where an offset is, as an editor counts.
-func position(data []byte, at int) string {
-	at = min(max(at, 0), len(data))
-	start := bytes.LastIndexByte(data[:at], '\n') + 1
-	return fmt.Sprintf("line %d, column %d", bytes.Count(data[:at], []byte{'\n'})+1, utf8.RuneCount(data[start:at])+1)
 }
 
 // text returns a scalar of a document as text.

@@ -19,6 +19,8 @@ type report struct {
 	hidden map[hiding]bool
 	// asked are the variables that errors ask to be set.
 	asked map[string]bool
+	// files are where problems have a line and a column, nil where there are none.
+	files Files
 }
 
 // told are problems, of which it keeps the first.
@@ -101,6 +103,13 @@ func (r *report) fail(file, pointer, format string, args ...any) {
 	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}})
 }
 
+// failAt is fail with an offset in the file's text, of what is no document that a pointer leads through.
+func (r *report) failAt(file, pointer string, text []byte, offset int, format string, args ...any) {
+	p := Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}
+	p.Line, p.Column = begin(text).to(offset)
+	r.problems.add(entry{Problem: p})
+}
+
 // warn adds one that does not.
 func (r *report) warn(file, pointer, format string, args ...any) {
 	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}})
@@ -135,6 +144,7 @@ func (r *report) sorted(all told) []Problem {
 		all.more += n - kept
 		problems = problems[:kept]
 	}
+	r.locate(problems)
 	hidden := r.hidings()
 	for i, p := range problems {
 		p.Message = concealed(p.Message, hidden)
@@ -154,6 +164,17 @@ func (r *report) sorted(all told) []Problem {
 		out = append(out, p.Problem)
 	}
 	return out
+}
+
+func (r *report) locate(problems []entry) {
+	plain := make([]Problem, len(problems))
+	for i, p := range problems {
+		plain[i] = p.Problem
+	}
+	Locate(r.files, plain)
+	for i := range problems {
+		problems[i].Problem = plain[i]
+	}
 }
 
 // hidings are what is hidden, the longest text first, so that one within another

@@ -70,8 +70,8 @@ func NewCompiler() *Compiler {
 // it within a moment, and only that.
 func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifact, Result, error) {
 	c := &compiler{
+		report:    report{files: files},
 		done:      ctx.Done(),
-		files:     files,
 		catalogue: in.Catalogue,
 		schemas:   k.schemas(),
 		artifact: &Artifact{
@@ -117,9 +117,8 @@ func (k *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifac
 
 // compiler is one run of Compiler.Compile.
 type compiler struct {
-	report
+	report                    // and the project's files
 	done      <-chan struct{} // of the context
-	files     Files
 	catalogue Catalogue
 	schemas   *schemas
 	env       *environment

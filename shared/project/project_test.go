@@ -162,7 +162,11 @@ func show(t testing.TB, out *strings.Builder, title string, problems []project.P
 	}
 	fmt.Fprintf(out, "%s:\n", title)
 	for _, p := range problems {
-		fmt.Fprintf(out, "  %s %s\n    %s\n", p.File, p.Path, p.Message)
+		at := p.File
+		if p.Line > 0 {
+			at = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+		}
+		fmt.Fprintf(out, "  %s %s\n    %s\n", at, p.Path, p.Message)
 	}
 }
 

@@ -2,8 +2,6 @@ package project
 
 import (
 	"time"
-
-	"github.com/tidwall/jsonc"
 )
 
 // settings are what gatewright.jsonc says about the build.
@@ -23,8 +21,7 @@ func (c *compiler) readSettings() settings {
 	if !has {
 		return settings{}
 	}
-	// Comments become spaces, so that lines and columns stay what they are.
-	doc := c.parse(settingsFile, jsonc.ToJSON(data))
+	doc := c.parse(settingsFile, data)
 	if doc == nil {
 		c.unread[settingsFile] = true
 		return settings{}

@@ -1,0 +1,250 @@
+package project_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// places are where the parts of a document begin, by their pointers: what Locate finds, by another reader, which
+// follows every way.
+func places(t testing.TB, text string) map[string]int {
+	t.Helper()
+	d, out := json.NewDecoder(strings.NewReader(text)), map[string]int{}
+	start := func() int { // of the next token
+		at := int(d.InputOffset())
+		return at + len(text[at:]) - len(strings.TrimLeft(text[at:], " \t\r\n,:"))
+	}
+	token := func() json.Token {
+		next, err := d.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	var value func(at string, name int)
+	value = func(at string, name int) {
+		if out[at] = start(); name >= 0 {
+			out[at] = name
+		}
+		open := token()
+		_, within := open.(json.Delim)
+		for i := 0; within && d.More(); i++ {
+			if open == json.Delim('[') {
+				value(fmt.Sprintf("%s/%d", at, i), -1)
+				continue
+			}
+			name := start()
+			value(at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(token().(string)), name)
+		}
+		if within {
+			token()
+		}
+	}
+	value("", -1)
+	return out
+}
+
+// documents are JSON with names and spaces of all kinds.
+func documents() *rapid.Generator[string] {
+	space := rapid.SampledFrom([]string{"", " ", "\n", "\r\n", "\t", "\n\n  "})
+	name := rapid.SampledFrom([]string{"a", "b", "", "/", "~", "~1", "é", "名前", "a/b", "0", "\n", `"`, "🙂"})
+	var value func(depth int) *rapid.Generator[string]
+	value = func(depth int) *rapid.Generator[string] {
+		return rapid.Custom(func(t *rapid.T) string {
+			kind := rapid.IntRange(0, 3).Draw(t, "kind")
+			if depth == 0 || kind < 2 {
+				return space.Draw(t, "space") + rapid.SampledFrom([]string{"1", `"é/{}[],:"`, "null", "true", `"\u00e9"`, "-1e9", "{}", "[ ]"}).Draw(t, "scalar") + space.Draw(t, "space")
+			}
+			var parts []string
+			for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "names") {
+				part := value(depth-1).Draw(t, "part")
+				if kind == 2 {
+					quoted, _ := json.Marshal(n)
+					part = space.Draw(t, "space") + string(quoted) + space.Draw(t, "space") + ":" + part
+				}
+				parts = append(parts, part)
+			}
+			brackets := []string{"{", "}"}
+			if kind == 3 {
+				brackets = []string{"[", "]"}
+			}
+			return space.Draw(t, "space") + brackets[0] + strings.Join(parts, ",") + space.Draw(t, "space") + brackets[1]
+		})
+	}
+	return value(4)
+}
+
+// lineOf counts as an editor does.
+func lineOf(text string, at int) (line, column int) {
+	before := strings.Split(text[:at], "\n")
+	return len(before), utf8.RuneCountInString(before[len(before)-1]) + 1
+}
+
+// TestProblemsAreLocated: a pointer leads to the same place as by the other reader, one that leads nowhere to what is nearest above,
+// and the comments of the settings move nothing.
+func TestProblemsAreLocated(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		text := documents().Draw(r, "document")
+		want, file := places(t, text), rapid.SampledFrom([]string{"config/a.oas.json", "gatewright.jsonc"}).Draw(r, "file")
+		if file == "gatewright.jsonc" {
+			text = strings.NewReplacer("\n\n", "\n/* \n */\n").Replace(text)
+			want = places(t, strings.ReplaceAll(text, "/* \n */", "   \n   "))
+		}
+		var problems []project.Problem
+		var at []int
+		for pointer, offset := range want {
+			for _, further := range []string{"", "/none", "/none/of~1these/0"} {
+				if _, is := want[pointer+further]; further != "" && is {
+					continue
+				}
+				problems, at = append(problems, project.Problem{File: file, Path: pointer + further}), append(at, offset)
+			}
+		}
+		mark := rapid.SampledFrom([]string{"", "\xef\xbb\xbf"}).Draw(r, "byte order mark")
+		project.Locate(project.Files{file: []byte(mark + text)}, problems)
+		for i, p := range problems {
+			if line, column := lineOf(text, at[i]); p.Line != line || p.Column != column {
+				r.Fatalf("%q of %q is located at %d:%d, want %d:%d", p.Path, text, p.Line, p.Column, line, column)
+			}
+		}
+	})
+}
+
+// TestWhatHasNoPlaceIsNotLocated: nor is a place that is known already looked for.
+func TestWhatHasNoPlaceIsNotLocated(t *testing.T) {
+	problems := []project.Problem{
+		{Path: "/a"},
+		{File: "config/none.oas.json", Path: "/a"},
+		{File: "config/yaml.oas.yaml", Path: "/a"},
+		{File: "config/empty.oas.json", Path: "/a"},
+		{File: "config/a.oas.json", Path: "/a", Line: 7, Column: 9},
+		{File: "config/cut.oas.json", Path: "/b/c"},
+		{File: "config/cut.oas.json", Path: "/d"},
+	}
+	want := slices.Clone(problems)
+	want[5].Line, want[5].Column = 2, 1
+	want[6].Line, want[6].Column = 1, 1
+	project.Locate(project.Files{
+		"config/yaml.oas.yaml": nil, "config/empty.oas.json": []byte("\n"), "config/a.oas.json": []byte(`{"a":1}`),
+		"config/cut.oas.json": []byte("{\"a\":1,\n\"b\": [}, \"d\": 1"),
+	}, problems)
+	if !slices.Equal(problems, want) {
+		t.Errorf("located at %v, want %v", problems, want)
+	}
+}
+
+// TestTheLaterOfTwoNamesIsLocated, whose value counts.
+func TestTheLaterOfTwoNamesIsLocated(t *testing.T) {
+	problems := []project.Problem{{File: "config/a.oas.json", Path: "/a"}, {File: "config/a.oas.json", Path: "/a/b"}}
+	project.Locate(project.Files{"config/a.oas.json": []byte("{\"a\":{\"b\":1},\n \"a\":{}}")}, problems)
+	for _, p := range problems {
+		if p.Line != 2 || p.Column != 2 {
+			t.Errorf("%s is located at %d:%d", p.Path, p.Line, p.Column)
+		}
+	}
+}
+
+// TestExcerptIsOfThePlace: an excerpt holds its place, is no longer than it may be, and is what the file has from the line and column
+// that it tells, wherever in files of short lines, of long ones and of none.
+func TestExcerptIsOfThePlace(t *testing.T) {
+	units := []string{"a", "é", "{\"a\": 1}\n", "\n", "名前 ", strings.Repeat("x", 70_000) + "\n", "🙂\r\n", "a" + strings.Repeat("é", 200_000) + "\n"}
+	for _, unit := range units {
+		for _, size := range []int{0, len(unit), most - len(unit), most + len(unit), 3 * most} {
+			text := strings.Repeat(unit, size/len(unit))
+			for _, part := range []int{0, 1, 7, 20, 50, 51, 77, 99, 100} {
+				excerptAt(t, text, len(text)*part/100)
+			}
+		}
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		text := ""
+		for range rapid.IntRange(0, 4).Draw(r, "parts") {
+			unit := rapid.SampledFrom(units).Draw(r, "unit")
+			text += strings.Repeat(unit, rapid.IntRange(1, max(1, 300_000/len(unit))).Draw(r, "times"))
+		}
+		excerptAt(t, text, rapid.IntRange(0, len(text)).Draw(r, "at"))
+	})
+}
+
+// most is what an excerpt holds.
+const most = project.ExcerptBytes
+
+func excerptAt(t *testing.T, text string, at int) {
+	t.Helper()
+	for at < len(text) && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	line, column := lineOf(text, at)
+	packed := archiveOf(t, special("./config/", tar.TypeDir, ""), file("./config/a.oas.json", text))
+	got, err := project.ReadExcerpt(t.Context(), bytes.NewReader(packed), "config/a.oas.json", line, column, project.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(text, "\n")
+	from := len(strings.Join(lines[:got.Line-1], "")) + len(string([]rune(lines[got.Line-1])[:got.Column-1]))
+	to := from + len(got.Text)
+	switch {
+	case !strings.HasPrefix(text[from:], got.Text):
+		t.Fatalf("what is said to begin at %d:%d of %d bytes is not there", got.Line, got.Column, len(text))
+	case len(got.Text) > project.ExcerptBytes, at < from, at > to:
+		t.Fatalf("bytes %d to %d are answered for %d", from, to, at)
+	case got.Before != (from > 0), got.After != (to < len(text)):
+		t.Fatalf("bytes %d to %d of %d: before %t, after %t", from, to, len(text), got.Before, got.After)
+	case len(text) <= project.ExcerptBytes && got.Text != text, len(text) > project.ExcerptBytes && len(got.Text) < most/2:
+		t.Fatalf("%d bytes of %d are answered", len(got.Text), len(text))
+	case got.Column != 1 && strings.Contains(text[from:min(at, from+most/4-utf8.UTFMax)], "\n"):
+		t.Fatalf("it begins within a line, at %d:%d", got.Line, got.Column)
+	}
+}
+
+// TestWhatHasNoFileHasNoExcerpt: a project's other files are not shown, nor is what is no file, and an archive that is cut off, is none or
+// unpacks to too much ends the reading.
+func TestWhatHasNoFileHasNoExcerpt(t *testing.T) {
+	const name = "config/a.oas.json"
+	limits := project.DefaultLimits()
+	limits.FileBytes, limits.UnpackedBytes, limits.Entries = 1_000, 100_000, 3
+	good := archiveOf(t, file(name, "{}"))
+	for what, archive := range map[string][]byte{
+		"nothing":    nil,
+		"no gzip":    []byte(strings.Repeat("x", 2_000)),
+		"cut off":    good[:len(good)/2],
+		"a link":     archiveOf(t, special(name, tar.TypeSymlink, "/etc/passwd")),
+		"elsewhere":  archiveOf(t, file("other/config/a.oas.json", "{}")),
+		"above":      archiveOf(t, file("../config/a.oas.json", "{}")),
+		"too large":  archiveOf(t, file(name, strings.Repeat(" ", 1_001))),
+		"far behind": archiveOf(t, file("a", ""), file("b", ""), file("c", ""), file(name, "{}")),
+		"a bomb":     archiveOf(t, file("a", strings.Repeat("a", 100_000)), file(name, "{}")),
+		"a sparse":   gzipped(t, sparse(t, name, 1<<40)),
+	} {
+		if _, err := project.ReadExcerpt(t.Context(), bytes.NewReader(archive), name, 1, 1, limits); !errors.Is(err, project.ErrNoFile) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, other := range []string{".env", "modules/secret.ts", "config/keys.pem"} {
+		if _, err := project.ReadExcerpt(t.Context(), bytes.NewReader(archiveOf(t, file(other, "secret"))), other, 1, 1, limits); !errors.Is(err, project.ErrNoFile) {
+			t.Errorf("%s is shown: %v", other, err)
+		}
+	}
+	for _, place := range [][2]int{{1, 1}, {0, 0}, {-5, -5}, {1 << 60, 1 << 60}} {
+		if got, err := project.ReadExcerpt(t.Context(), bytes.NewReader(good), name, place[0], place[1], limits); err != nil || got != (project.Excerpt{Text: "{}", Line: 1, Column: 1}) {
+			t.Errorf("around %v is %+v, %v", place, got, err)
+		}
+	}
+	away := errors.New("the bucket is away")
+	if _, err := project.ReadExcerpt(t.Context(), io.MultiReader(bytes.NewReader(good[:20]), iotest.ErrReader(away)), name, 1, 1, limits); !errors.Is(err, away) {
+		t.Errorf("where the archive cannot be read: %v", err)
+	}
+}
