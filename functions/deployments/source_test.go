@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // marked checks that a finding's line and column are those of the last name of its pointer, in the sources that the API shows.
@@ -70,6 +72,29 @@ func TestSourcesThatAreNotThere(t *testing.T) {
 		w.Settle()
 		w.Call(w.full, "GET", source(failed), "").Want(404, "no sources of this build")
 	})
+}
+
+// TestRoutesThatCannotBeRead: what another release has built, and what is gone before it could be read.
+func TestRoutesThatCannotBeRead(t *testing.T) {
+	w, main, _ := deployed(t)
+	at := "/v1/deployments/" + main.name + "/routes"
+	for suffix, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		".99":   {409, "built by a release that this one cannot read"},
+		"-gone": {409, "was replaced meanwhile"},
+	} {
+		c := w.Copy(t)
+		record, err := deployments.Read(t.Context(), c.Parts.Table, main.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Parts.Table.Commit(store.Decide(t.Context()), store.Update(deployments.Key(main.name), store.Set(store.At("served", "artifact"), record.Served.Artifact+suffix))); err != nil {
+			t.Fatal(err)
+		}
+		c.Call(w.full, "GET", at, "").Want(want.status, want.says)
+	}
 }
 
 func TestRoutes(t *testing.T) {

@@ -35,7 +35,7 @@ func Open(p installation.Parts, d *deployments.Service) *Service {
 
 var (
 	errOtherRelease = fault.New(fault.Conflict, "What is served was built by a release that this one cannot read. Ask again when the update is over.")
-	errReplaced     = fault.New(fault.Unavailable, "What is served was replaced meanwhile. Ask again.")
+	errReplaced     = fault.New(fault.Conflict, "What is served was replaced meanwhile. Ask again.")
 )
 
 // Served is what a gateway serves under a deployment's name.
@@ -47,7 +47,7 @@ type Served struct {
 }
 
 // Served returns what is served under a deployment's name; nothing before its first build has succeeded.
-// Fault: NotFound, Conflict where another release has built it, Unavailable.
+// Fault: NotFound, Conflict where another release has built it, or what is served is replaced meanwhile.
 func (s *Service) Served(ctx context.Context, at deployments.DeploymentAt) (Served, error) {
 	name, err := s.deployments.ServedArtifact(ctx, at)
 	if err != nil || name == "" {

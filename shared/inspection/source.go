@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/deployments"
@@ -18,7 +19,7 @@ const excerptsAtOnce = 4
 var (
 	errNoSources  = fault.New(fault.NotFound, "There are no sources of this build: it has none yet, or they were removed, which they are a day after its end where it is not served and cannot be returned to. Deploy the project again.")
 	errNoSuchFile = fault.New(fault.NotFound, "The build's sources have no such file that is shown. Name one of config/*.oas.json, config/policies.json and gatewright.jsonc, as the findings of its status do.")
-	errBusy       = fault.New(fault.Unavailable, "Too many sources are looked at right now. Ask again in a moment.")
+	errBusy       = fault.New(fault.Throttled, "Too many sources are looked at right now. Ask again in a moment.")
 )
 
 // SourceAt names a place in the sources of a build: a file of the project's configuration, and a line and a column, both from 1, the
@@ -30,7 +31,7 @@ type SourceAt struct {
 }
 
 // ReadSource reads what a build was made of, or was refused for, around a place. A build that failed has
-// its sources for a day. Fault: NotFound for an upload, sources or a file that there are not; Unavailable.
+// its sources for a day. Fault: NotFound for an upload, sources or a file that there are not; Throttled.
 func (s *Service) ReadSource(ctx context.Context, at SourceAt) (project.Excerpt, error) {
 	name, err := s.deployments.BuildSource(ctx, at.StatusAt)
 	if err != nil {
@@ -38,12 +39,6 @@ func (s *Service) ReadSource(ctx context.Context, at SourceAt) (project.Excerpt,
 	}
 	if name == "" {
 		return project.Excerpt{}, errNoSources
-	}
-	select {
-	case s.excerpts <- struct{}{}:
-		defer func() { <-s.excerpts }()
-	case <-ctx.Done():
-		return project.Excerpt{}, errBusy
 	}
 	out, err := s.excerpt(ctx, blob.SourceKey(name), at)
 	switch {
@@ -58,6 +53,14 @@ func (s *Service) ReadSource(ctx context.Context, at SourceAt) (project.Excerpt,
 }
 
 func (s *Service) excerpt(ctx context.Context, key string, at SourceAt) (project.Excerpt, error) {
+	select {
+	case s.excerpts <- struct{}{}:
+		defer func() { <-s.excerpts }()
+	case <-ctx.Done():
+		busy := *errBusy
+		busy.RetryAfter = time.Second
+		return project.Excerpt{}, &busy
+	}
 	if _, err := s.bucket.Head(ctx, key); err != nil { // which tells one that is gone from one that may not be read
 		return project.Excerpt{}, err
 	}
