@@ -24,18 +24,15 @@ func (*slow) Head(context.Context, string) (blob.Object, error) { return blob.Ob
 
 func (s *slow) Get(ctx context.Context, _, _ string, _ int64) (io.ReadCloser, blob.Object, error) {
 	s.open.Add(1)
-	return &endless{ctx, s}, blob.Object{}, nil
+	return &endless{func() error { <-ctx.Done(); return ctx.Err() }, s}, blob.Object{}, nil
 }
 
 type endless struct {
-	ctx  context.Context
+	wait func() error
 	from *slow
 }
 
-func (e *endless) Read([]byte) (int, error) {
-	<-e.ctx.Done()
-	return 0, e.ctx.Err()
-}
+func (e *endless) Read([]byte) (int, error) { return 0, e.wait() }
 
 func (e *endless) Close() error {
 	e.from.open.Add(-1)
