@@ -61,11 +61,24 @@ MODULE := github.com/gatewright/gatewright
 # An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
 CONTEXT ?=
+comma   := ,
 # Version 1 of AWS's command line reads this one alone, and would ask another region than everything else.
 ifdef AWS_REGION
 export AWS_DEFAULT_REGION := $(AWS_REGION)
 endif
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+
+# What operates an installation takes the words that its help names, and refuses others: with STATSU=true or DRY=1, make rotate-root-key would begin what was only
+# to be asked about. A flag is 1: YES=no is no yes.
+OPERATING := $(filter bootstrap deploy diff destroy service-certificate restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke,$(MAKECMDGOALS))
+ifneq ($(OPERATING),)
+TYPED := $(filter-out STAGE AWS_% CDK_% GO% MAKE%,$(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v)))
+TAKEN := $(sort STAGE $(patsubst %=,%,$(shell sed -nE 's/^($(subst $() ,|,$(OPERATING))):.*\#\# //p' '$(firstword $(MAKEFILE_LIST))' | grep -oE '\b[A-Z_]+=')))
+ifneq ($(filter-out $(TAKEN),$(TYPED)),)
+$(error make $(OPERATING) takes no $(addsuffix =,$(filter-out $(TAKEN),$(TYPED))), and has done nothing: its words are $(addsuffix =,$(TAKEN)))
+endif
+$(foreach v,$(filter YES DRY LIFT GATEWAY_TOO,$(TAKEN)),$(if $(filter-out 1,$(value $v)),$(error make $(OPERATING) takes $v=1 or no $v=, and has done nothing)))
+endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -235,10 +248,12 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 	@region=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}; test -n "$$region" || { echo "make bootstrap needs AWS_REGION=, the region of the installations" >&2; exit 2; }; \
 		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
 
+# Under a name of its own: make runs a line that names $(MAKE) with -n too, which would deploy.
+UPLOADS := $(MAKE) --no-print-directory images
 deploy: export REMOVED = $(REMOVE)
 deploy: export ANSWER = $(YES)
 deploy: asks-deploy checks-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
-	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(MAKE) --no-print-directory images' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
+	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(UPLOADS)' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
 images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any
@@ -263,10 +278,10 @@ service-certificate: ## give a service its certificate, or the next one: SERVICE
 		aws ecs update-service --cluster "gatewright-$(STAGE)-$$SERVED_BY" --service "$$SERVED_BY" --force-new-deployment --query service.status --output text >/dev/null && \
 		echo "The tasks are being replaced by ones that have the certificate."; else echo "The certificate is kept, and tasks have it once they are deployed: docs/aws.md."; fi
 
-diff: asks-diff checks-diff $(CDK) build ## show what make deploy would change
+diff: asks-diff checks-diff $(CDK) build ## show what make deploy would change: [CONTEXT='-c …'] [STAGE=dev]
 	$(CDK) diff --app $(STACKS) -c stage='$(STAGE)' $(CONTEXT)
 
-destroy: asks-destroy checks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay
+destroy: asks-destroy checks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay: [CONTEXT='-c …'] [STAGE=dev]
 	$(CDK) destroy --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
 
 # What is wrong with the settings is told before anything that takes minutes.
@@ -295,55 +310,76 @@ endef
 asks-%:
 	$(call asks_aws,make run)
 
-account: export ACCOUNT_NAME = $(NAME)
+# $(call invokes,GROUP,COMMAND): calls a function with what a command prints, and prints its answer; what it refuses is its sentence on stderr. The answer comes
+# through a pipe: whatever file make's output goes to would be emptied by who opens it again by a name such as /dev/fd/3.
+define invokes
+@complaint=$$(mktemp) && trap 'rm -f "$$complaint"' EXIT && { answer=$$($(2) | aws lambda invoke --function-name gatewright-$(STAGE)-$(1):live \
+	--payload fileb:///dev/stdin --query FunctionError --output text /dev/stdout 2>"$$complaint"); called=$$?; \
+	if test $$called != 0 && grep -q ResourceNotFoundException "$$complaint"; then \
+		echo "make $@ finds no function gatewright-$(STAGE)-$(1) in $${AWS_REGION:-$${AWS_DEFAULT_REGION:-the region of your profile}}: check STAGE and AWS_REGION" >&2; exit 1; fi; \
+	cat "$$complaint" >&2; test $$called = 0 || exit 1; \
+	case $$answer in *None) printf '%s\n' "$${answer%None}";; *) printf '%s\n' "$$answer" | \
+		sed -E 's/(Unh|H)andled$$//; s/^\{"errorMessage": ?"(.*)", ?"errorType": ?"[A-Za-z]+"\}$$/make $@: \1/; s/\\(["\\])/\1/g' >&2; exit 1;; esac; }
+endef
+
+account account-keys account-limits operations rotate-root-key: export LC_ALL = C
+account account-keys account-limits: export ACCOUNT_NAME = $(value NAME)
+define takes_name
+@test -n "$$ACCOUNT_NAME" || { echo "make $@ needs NAME=, the account's name" >&2; exit 2; }
+@case "$$ACCOUNT_NAME$(1)" in *[!a-z0-9_-]*) echo "make $@ takes NAME=$(if $(1), and LIMIT=) of lower-case letters, digits, hyphens and underscores" >&2; exit 2;; esac
+endef
+
 account: ## make an account of an installation and print its key, this once: NAME=acme [STAGE=dev]
-	@test -n "$$ACCOUNT_NAME" || { echo "make account needs NAME=, the account's name" >&2; exit 2; }
+	$(takes_name)
 	$(call asks_aws,go run ./local account create NAME)
-	@{ failed=$$(printf '{"name":"%s"}' "$$ACCOUNT_NAME" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
-		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,accounts,printf '{"name":"%s"}' "$$ACCOUNT_NAME")
 
-account-keys: export ACCOUNT_NAME = $(NAME)
-account-keys: export ACCOUNT_KEY = $(REVOKE)
-account-keys: export KEY_SCOPES = $(CREATE)
-account-keys: export KEY_LABEL = $(LABEL)
+account-keys: export ACCOUNT_KEY = $(value REVOKE)
+account-keys: export KEY_SCOPES = $(value CREATE)
+account-keys: export KEY_LABEL = $(value LABEL)
+account-keys: export KEY_FORCED = $(value FORCE)
 account-keys: ## list the keys of an account of an installation, make one or revoke one: NAME=acme [CREATE=SCOPES LABEL=ci | REVOKE=akey_… [FORCE=true]] [STAGE=dev]
-	@test -n "$$ACCOUNT_NAME" || { echo "make account-keys needs NAME=, the account's name" >&2; exit 2; }
+	$(takes_name)
+	@case "$$ACCOUNT_KEY" in *[!A-Za-z0-9_-]*) echo "make account-keys takes REVOKE= with the id of a key, akey_…: make account-keys NAME=$$ACCOUNT_NAME lists them" >&2; exit 2;; esac
+	@case "$$KEY_SCOPES" in *[!a-z:,\ -]*) echo "make account-keys takes CREATE= with scopes such as deployments:write,projects:read, or all" >&2; exit 2;; esac
+	@case "$$KEY_LABEL" in *[\"\\]*|*[[:cntrl:]]*) echo "make account-keys takes LABEL= without quotes and backslashes" >&2; exit 2;; esac
+	@case "$$KEY_FORCED" in ''|true) ;; *) echo "make account-keys takes FORCE=true, or no FORCE=" >&2; exit 2;; esac
+	@case "$${KEY_SCOPES:+create}$${ACCOUNT_KEY:+revoke}$${KEY_LABEL:+label}" in createrevoke*|label|revokelabel) \
+		echo "make account-keys takes CREATE= to make a key, and LABEL= for it, or REVOKE= to end one" >&2; exit 2;; esac
 	$(call asks_aws,go run ./local key list NAME)
-	@{ do=$${ACCOUNT_KEY:+revoke-key}; do=$${do:-$${KEY_SCOPES:+create-key}}; failed=$$(printf '{"do":"%s","name":"%s","id":"%s","force":%s,"scopes":"%s","label":"%s"}' \
-		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$(or $(FORCE),false)" "$$KEY_SCOPES" "$$KEY_LABEL" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
-		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,accounts,do=$${ACCOUNT_KEY:+revoke-key} && do=$${do:-$${KEY_SCOPES:+create-key}} && printf '{"do":"%s"$(comma)"name":"%s"$(comma)"id":"%s"$(comma)"force":%s$(comma)"scopes":"%s"$(comma)"label":"%s"}' \
+		"$${do:-list-keys}" "$$ACCOUNT_NAME" "$$ACCOUNT_KEY" "$${KEY_FORCED:-false}" "$$KEY_SCOPES" "$$KEY_LABEL")
 
-account-limits: export ACCOUNT_NAME = $(value NAME)
 account-limits: export ACCOUNT_LIMIT = $(value LIMIT)
 account-limits: export LIMIT_VALUE = $(value VALUE)
-account-limits: export LC_ALL = C
 account-limits: ## list the limits of an account of an installation, or give it one of its own: NAME=acme [LIMIT=projects VALUE=100|default] [STAGE=dev]
-	@test -n "$$ACCOUNT_NAME" || { echo "make account-limits needs NAME=, the account's name" >&2; exit 2; }
-	@case "$$ACCOUNT_NAME$$ACCOUNT_LIMIT" in *[!a-z0-9_-]*) echo "make account-limits takes NAME= and LIMIT= of lower-case letters, digits, hyphens and underscores" >&2; exit 2;; esac
+	$(call takes_name,$$ACCOUNT_LIMIT)
 	@case "$${ACCOUNT_LIMIT:+limit}=$$LIMIT_VALUE" in =|limit=default) ;; limit=|limit=0*|limit=*[!0-9]*|limit=???????????*) \
 		echo "make account-limits LIMIT= needs VALUE=, a number from 1 on, or default for the installation's" >&2; exit 2;; \
 		=*) echo "make account-limits VALUE= needs LIMIT=, a limit's name: make account-limits NAME=$$ACCOUNT_NAME lists them" >&2; exit 2;; esac
 	$(call asks_aws,go run ./local account limits NAME)
-	@{ case "$$ACCOUNT_LIMIT=$$LIMIT_VALUE" in =) do='"list-limits"';; *=default) do='"reset-limit"';; *) do="\"set-limit\",\"value\":$$LIMIT_VALUE";; esac; \
-		failed=$$(printf '{"do":%s,"name":"%s","limit":"%s"}' "$$do" "$$ACCOUNT_NAME" "$$ACCOUNT_LIMIT" | aws lambda invoke --function-name gatewright-$(STAGE)-accounts:live \
-		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,accounts,case "$$ACCOUNT_LIMIT=$$LIMIT_VALUE" in (=) do='"list-limits"';; (*=default) do='"reset-limit"';; (*) do="\"set-limit\"$(comma)\"value\":$$LIMIT_VALUE";; esac; \
+		printf '{"do":%s$(comma)"name":"%s"$(comma)"limit":"%s"}' "$$do" "$$ACCOUNT_NAME" "$$ACCOUNT_LIMIT")
 
-operations: export OPERATION_ID = $(RESUME)
+operations: export OPERATION_ID = $(value RESUME)
+operations: export BUILT_ANEW = $(value REBUILD)
 operations: ## list the durable operations of an installation that have not ended, resume one, or build anew what has an artifact of an older format: [RESUME=kop_…] [REBUILD=all] [STAGE=dev]
+	@case "$$OPERATION_ID" in *[!A-Za-z0-9_-]*) echo "make operations takes RESUME= with the id of an operation: make operations lists them" >&2; exit 2;; esac
+	@case "$${OPERATION_ID:+resume}=$$BUILT_ANEW" in =|=all|resume=) ;; resume=*) echo "make operations takes RESUME= or REBUILD=" >&2; exit 2;; \
+		*) echo "make operations takes REBUILD=all, or no REBUILD=" >&2; exit 2;; esac
 	$(call asks_aws,go run ./local operation list)
-	@{ do=$${OPERATION_ID:+resume}; do=$${do:-$(if $(REBUILD),rebuild)}; failed=$$(printf '{"do":"%s","id":"%s"}' "$${do:-list}" "$$OPERATION_ID" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
-		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,operations,do=$${OPERATION_ID:+resume} && do=$${do:-$${BUILT_ANEW:+rebuild}} && printf '{"do":"%s"$(comma)"id":"%s"}' "$${do:-list}" "$$OPERATION_ID")
 
+rotate-root-key: export ASKS_STATUS = $(value STATUS)
 rotate-root-key: ## replace the root key of an installation, which takes a day and more, or tell how far that is: [STATUS=true] [STAGE=dev]
+	@case "$$ASKS_STATUS" in ''|true|1) ;; *) echo "make rotate-root-key takes STATUS=true, which begins nothing, or no STATUS=" >&2; exit 2;; esac
 	$(call asks_aws,go run ./local rotate-root-key)
-	@{ by=$$(aws sts get-caller-identity --query Arn --output text) && failed=$$(printf '{"do":"%s","by":"%s"}' "$(if $(filter true,$(STATUS)),root-key,rotate-root-key)" "$$by" | aws lambda invoke --function-name gatewright-$(STAGE)-operations:live \
-		--payload fileb:///dev/stdin --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,operations,do=$${ASKS_STATUS:+root-key} && by=$$(aws sts get-caller-identity --query Arn --output text) && printf '{"do":"%s"$(comma)"by":"%s"}' "$${do:-rotate-root-key}" "$$by")
 
 invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=events/platform/openApi.json [STAGE=dev]
 	@test -n "$(FUNCTION)" && test -f "$(EVENT)" || { echo "make invoke needs FUNCTION=, such as platform, and EVENT=, the file of an event" >&2; exit 2; }
 	$(call asks_aws,make run)
-	@{ failed=$$(aws lambda invoke --function-name gatewright-$(STAGE)-$(FUNCTION):live \
-		--payload fileb://$(EVENT) --query FunctionError --output text /dev/fd/3); } 3>&1 && echo && test "$$failed" = None
+	$(call invokes,$(FUNCTION),cat '$(EVENT)')
 
 # Not part of check: its verdict changes with the database of the day, without a change to the code. Run it on a schedule and before a release.
 vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database (needs to reach it)

@@ -62,7 +62,7 @@ esac
 		out, err := cmd.CombinedOutput()
 		line, _, _ := strings.Cut(string(out), "\n")
 		if ok := strings.HasPrefix(c.want, "{"); ok {
-			if _, payload, _ := strings.Cut(line, "/dev/fd/3 "); err != nil || payload != c.want || !strings.Contains(line, "--function-name gatewright-dev-accounts:live ") {
+			if _, payload, _ := strings.Cut(line, "/dev/stdout "); err != nil || payload != c.want || !strings.Contains(line, "--function-name gatewright-dev-accounts:live ") {
 				t.Errorf("make %q: %v\n%s", words, err, out)
 			}
 		} else if err == nil || line != c.want || strings.Contains(string(out), "asked") {
