@@ -72,7 +72,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 # to be asked about. A flag is 1: YES=no is no yes.
 OPERATING := $(filter bootstrap deploy diff destroy service-certificate restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke,$(MAKECMDGOALS))
 ifneq ($(OPERATING),)
-TYPED := $(filter-out STAGE AWS_% CDK_% GO% MAKE%,$(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v)))
+TYPED := $(filter-out STAGE ARCH CDK AWS_% CDK_% GO% MAKE%,$(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v)))
 TAKEN := $(sort STAGE $(patsubst %=,%,$(shell sed -nE 's/^($(subst $() ,|,$(OPERATING))):.*\#\# //p' '$(firstword $(MAKEFILE_LIST))' | grep -oE '\b[A-Z_]+=')))
 ifneq ($(filter-out $(TAKEN),$(TYPED)),)
 $(error make $(OPERATING) takes no $(addsuffix =,$(filter-out $(TAKEN),$(TYPED))), and has done nothing: its words are $(addsuffix =,$(TAKEN)))
@@ -252,8 +252,12 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 UPLOADS := $(MAKE) --no-print-directory images
 deploy: export REMOVED = $(REMOVE)
 deploy: export ANSWER = $(YES)
-deploy: asks-deploy checks-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
+deploy: asks-deploy checks-deploy answers-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
 	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(UPLOADS)' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
+
+# Where nobody is asked and nobody has said yes, that is told before anything that takes minutes.
+answers-%: $(DEPLOY) FORCE
+	@exec $(DEPLOY) -stage '$(STAGE)' -yes "$$ANSWER" -asks
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
 images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any

@@ -91,7 +91,8 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		"the end":                         {installed: with, made: with, terminal: true, did: "synth diff", code: errRefused},
 		"no terminal":                     {installed: with, made: with, answer: "yes\n", code: errRefused, says: "there is no terminal to ask at: look at make diff STAGE=dev, and say YES=1"},
 		"no terminal, YES=1":              {installed: with, made: with, yes: true, did: "synth diff deploy"},
-		"the first time":                  {made: with, yes: true, did: "synth diff deploy"},
+		"the first time":                  {made: with, yes: true, did: "synth deploy", says: "There is no gatewright-dev in eu-west-1 yet: all of its 2 resources are new, which make diff STAGE=dev lists."},
+		"the first time, and no":          {made: with, terminal: true, answer: "no\n", did: "synth", code: errRefused, says: "the answer was not yes"},
 		"the web ACL would go":            {installed: with, made: without, terminal: true, answer: "yes\n", did: "synth", code: errRefused, says: "the web ACL that stops floods would be removed: leave waf in infra/stages/dev.json as it was, or say REMOVE=waf"},
 		"YES=1 is none to that":           {installed: with, made: without, yes: true, did: "synth", code: errRefused, says: "REMOVE=waf"},
 		"it may go":                       {installed: with, made: without, yes: true, remove: "waf", did: "synth diff deploy", says: "the web ACL that stops floods will be removed, as REMOVE=waf says."},
@@ -179,6 +180,16 @@ func writeFile(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNobodyToAskIsToldBeforeTheBuild, which takes minutes. A test has no terminal.
+func TestNobodyToAskIsToldBeforeTheBuild(t *testing.T) {
+	if err := run(t.Context(), []string{"-stage", "dev", "-asks"}); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "say YES=1") {
+		t.Errorf("with nobody to ask: %v", err)
+	}
+	if err := run(t.Context(), []string{"-stage", "dev", "-yes", "1", "-asks"}); err != nil {
+		t.Errorf("with YES=1: %v", err)
 	}
 }
 

@@ -76,6 +76,7 @@ func run(ctx context.Context, args []string) error {
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
 	yes := flags.String("yes", "", "1 to deploy without asking")
+	asks := flags.Bool("asks", false, "end when it is known whether there is somebody to ask, before anything is built")
 	flags.StringVar(&d.stage, "stage", "", "the stage")
 	flags.StringVar(&d.app, "app", "", "the CDK's app")
 	flags.StringVar(&d.output, "output", "", "the folder for the templates")
@@ -89,7 +90,18 @@ func run(ctx context.Context, args []string) error {
 	d.terminal = isatty.IsTerminal(os.Stdin.Fd()) || isatty.IsCygwinTerminal(os.Stdin.Fd())
 	d.cdk = func(ctx context.Context, args ...string) error { return command(ctx, append([]string{*cdk}, args...)) }
 	d.images = func(ctx context.Context) error { return command(ctx, strings.Fields(*images)) }
+	if *asks {
+		return d.asks()
+	}
 	return d.deploy(ctx)
+}
+
+// asks refuses where there is nobody to ask, and nobody has said yes.
+func (d deployment) asks() error {
+	if !d.yes && !d.terminal {
+		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
+	}
+	return nil
 }
 
 func refuse(format string, args ...any) error {
@@ -104,8 +116,8 @@ func (r refusal) Is(target error) bool { return target == errRefused }
 
 // deploy does it, or gives an error and has deployed nothing.
 func (d deployment) deploy(ctx context.Context) error {
-	if !d.yes && !d.terminal {
-		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
+	if err := d.asks(); err != nil {
+		return err
 	}
 	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output}, d.context...)...); err != nil {
 		return fmt.Errorf("make the templates: %w", err)
@@ -124,7 +136,7 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.cdk(ctx, "diff", "--app", d.output); err != nil {
+	if err := d.show(ctx, shown, planned); err != nil {
 		return fmt.Errorf("show the difference: %w", err)
 	}
 	if err := d.ask(); err != nil {
@@ -216,6 +228,24 @@ func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error 
 
 // regionOfARN is the place of the region in an ARN.
 const regionOfARN = 3
+
+// show shows what the deployment changes. Of an installation that is not there yet all is new, which is said in a line with the region: who has named another
+// stage or region than the one that they meant sees that at once, and not below a thousand lines of what would be made.
+func (d deployment) show(ctx context.Context, deployed, planned removals.Stack) error {
+	if len(deployed.Templates) > 0 {
+		return d.cdk(ctx, "diff", "--app", d.output)
+	}
+	here, err := d.region(ctx)
+	if err != nil {
+		return err
+	}
+	made := 0
+	for _, template := range planned.Templates {
+		made += len(template.Resources)
+	}
+	_, err = fmt.Fprintf(d.out, "There is no %s in %s yet: all of its %d resources are new, which make diff STAGE=%s lists.\n", d.stack(), here, made, d.stage)
+	return err
+}
 
 // certified refuses services whose certificate is not there: their tasks do not start without, which CloudFormation waits for until it takes all of
 // it back. Who may deploy need not be let to ask, and then is told.
