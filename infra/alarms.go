@@ -62,7 +62,7 @@ func newConcurrencyAlarm(scope constructs.Construct, s Settings, fs []declared) 
 		return
 	}
 	left := s.unreserved(fs)
-	newAlarm(scope, "ConcurrencyNearlyUsed", fmt.Sprintf("The gateway runs more than %d of %d calls at once: look for slow upstreams, or ask AWS for more and raise -c concurrency", int(nearlyAll*float64(left)), left),
+	newAlarm(scope, "ConcurrencyNearlyUsed", fmt.Sprintf("The gateway runs more than %d of %d calls at once: look for slow upstreams, or ask AWS for more and raise concurrency in the stage's file", int(nearlyAll*float64(left)), left),
 		metric{"AWS/Lambda", "UnreservedConcurrentExecutions", nil, "Maximum"}, float64(int(nearlyAll*float64(left))), time.Minute, 3)
 }
 

@@ -41,7 +41,7 @@ func (s Settings) checkReserved(fs []declared) error {
 	}
 	if left := s.unreserved(fs); left < keptUnreserved {
 		return fmt.Errorf("-c concurrency=%d would leave %d calls at once for what reserves none, and Lambda wants %d: give the quota that `aws lambda get-account-settings` says, or 0 to reserve nothing",
-			s.Concurrency, left, keptUnreserved)
+			s.Concurrency, max(left, 0), keptUnreserved)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	output("BucketName", "The bucket", d.bucket.Ref())
 	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
-	told := "nobody: -c alarmTopic names a topic of SNS"
+	told := "nobody: alarmTopic in the stage's file names a topic of SNS"
 	if s.AlarmTopic != "" {
 		told = s.AlarmTopic
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // schemaFile is the JSON Schema of such a file, among them.
@@ -118,7 +120,7 @@ func readStage(stages fs.FS, folder, stage string) (words, error) {
 	}
 	var said words
 	if err := json.Unmarshal(text, &said); err != nil { // which refuses a word that is said twice
-		return nil, fmt.Errorf("%s is no JSON of one object: %s", file, strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil, fmt.Errorf("%s is no JSON of one object%s", file, whereWrong(text, err))
 	}
 	if said == nil {
 		return nil, fmt.Errorf("%s is no JSON of one object: it says null", file)
@@ -138,7 +140,8 @@ func readStage(stages fs.FS, folder, stage string) (words, error) {
 			}
 		}
 	}
-	if said["protected"] != false {
+	// A word that is written wrong is told alone: what is missing may be what it was to say.
+	if said["protected"] != false && len(wrong) == 0 {
 		for _, name := range irreversible {
 			if w, _ := wordNamed(name); said[name] == nil {
 				wrong = append(wrong, fmt.Errorf("%s: say %q, which AWS cannot change afterwards: it %s (or say \"protected\": false, of an installation to try things with)", file, name, w.demand()))
@@ -149,6 +152,20 @@ func readStage(stages fs.FS, folder, stage string) (words, error) {
 		wrong = append(wrong[:mostWrong], fmt.Errorf("%s: and %d more", file, more))
 	}
 	return said, errors.Join(wrong...)
+}
+
+// offset is what the decoder says of a place, in bytes.
+var offset = regexp.MustCompile(` after offset \d+`)
+
+// whereWrong says of a text that is no JSON in which line, as editors count, and why; "" of JSON of another kind.
+func whereWrong(text []byte, err error) string {
+	wrong, is := errors.AsType[*jsontext.SyntacticError](err)
+	if !is {
+		return ""
+	}
+	line := 1 + bytes.Count(text[:min(int(wrong.ByteOffset), len(text))], []byte("\n"))
+	why := offset.ReplaceAllString(strings.TrimPrefix(err.Error(), "jsontext: "), "")
+	return fmt.Sprintf(": line %d: %s", line, strings.ReplaceAll(why, "\n", " "))
 }
 
 // mostWrong is how many lines are told of a file.

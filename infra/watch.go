@@ -71,7 +71,7 @@ func newAlarms(scope constructs.Construct, f *function) {
 	}
 	f.alarms = append(f.alarms,
 		newAlarm(scope, id+"Errors", fmt.Sprintf("Calls of %s fail: look at its log", f.name), of("Errors", "Sum"), 0, time.Minute, failing),
-		newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise -c concurrency, or ask AWS for more", f.name), of("Throttles", "Sum"), 0, time.Minute, 3))
+		newAlarm(scope, id+"Throttles", fmt.Sprintf("Calls of %s are refused: raise concurrency in the stage's file, or ask AWS for more", f.name), of("Throttles", "Sum"), 0, time.Minute, 3))
 	if len(f.routes) > 0 {
 		newAlarm(scope, id+"Slow", fmt.Sprintf("One request of %s in a hundred takes longer than %s: look at its log for which operation, and at the table's throttles", f.name, slowRequest),
 			of("Duration", "p99"), float64(slowRequest.Milliseconds()), 5*time.Minute, 3)
@@ -116,9 +116,9 @@ func newServiceAlarms(scope constructs.Construct, s *deployedService) {
 	for name, what := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
 		by := s.memoryWord
 		if s.grows() && what == "processors" {
-			by += fmt.Sprintf(", or raise -c gatewayTasksMost if there are %d", s.most)
+			by += fmt.Sprintf(", or raise gatewayTasksMost if there are %d", s.most)
 		}
-		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: give it more by -c %s", s.Name, what, by),
+		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: in the stage's file give it more by %s", s.Name, what, by),
 			metric{"AWS/ECS", name, s.dimensions(), "Average"}, 80, 5*time.Minute, 3)
 	}
 }
