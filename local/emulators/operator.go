@@ -21,7 +21,7 @@ func (s *suite) operate(ctx context.Context) error {
 	if s.programs == "" {
 		return nil
 	}
-	for _, step := range []func(context.Context) error{s.operatesAccounts, s.operatesLimits, s.operatesOperations, s.operatesRootKey} {
+	for _, step := range []func(context.Context) error{s.operatesAccounts, s.operatesLimits, s.operatesOperations, s.operatesRootKey, s.readsPage} {
 		if err := step(ctx); err != nil {
 			return err
 		}
