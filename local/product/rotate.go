@@ -137,7 +137,7 @@ functions with the new one. Then --finish leaves the new one alone. Give the key
 				err = rootkey.WrapAlso(cmd.Context(), client, of.kmsKey, to, p.table, by)
 			}
 			if err != nil {
-				return plain(err)
+				return plain(of.explained(err, sdk.Region))
 			}
 			_, _ = fmt.Fprintf(cmd.OutOrStdout(), said, to)
 			return nil

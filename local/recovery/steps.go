@@ -205,7 +205,7 @@ func (w *work) opens(ctx context.Context, p plan) error {
 		return fmt.Errorf("open the root key of %s: %w", p.target, err)
 	}
 	if w.say("its root key opens"); ring.Turning() {
-		w.say("it was being rotated at that moment, which goes on when the installation is open")
+		w.say("it is being rotated, which goes on when the installation is open")
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ import (
 
 var errGoingOver = fault.New(fault.Conflict, "The installation is going over to another KMS key, and nothing was changed. Finish that first (rewrap-root-key --finish), then rotate.")
 
+// ErrSameKey is what WrapAlso answers where both names are of one KMS key.
+var ErrSameKey = errors.New("that KMS key wraps the root key already, and nothing was changed: name another one by --to")
+
 // WrapAlso has a second KMS key wrap the root key beside the first. It may be repeated. Conflict is the fault where
 // a rotation goes on, or another second key is there. The history says who asked for it, and when.
 func WrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table, by Asked) error {
@@ -37,6 +40,9 @@ func (a Asked) event(kind string, number int, from, to string) store.Write {
 }
 
 func wrapAlso(ctx context.Context, client Mover, keyID, toID string, table *store.Table, by Asked) error {
+	if bare(keyID) == bare(toID) {
+		return ErrSameKey
+	}
 	r, err := wrapping(ctx, table)
 	if err != nil {
 		return err
@@ -83,6 +89,9 @@ func wrapOnly(ctx context.Context, client Mover, toID string, table *store.Table
 	after.Wrapped, after.Also = r.Also, nil
 	return table.Commit(ctx, r.becomes(after, true), by.event(Unwrapped, r.Number, "", toID))
 }
+
+// bare is the id of a KMS key that is named by it or by its ARN.
+func bare(keyID string) string { return keyID[strings.LastIndexByte(keyID, '/')+1:] }
 
 // wrapping reads the record of an installation whose root key is not rotated.
 func wrapping(ctx context.Context, table *store.Table) (rootKeyRecord, error) {

@@ -84,6 +84,25 @@ func TestInstallationGoesOverToAnotherKMSKey(t *testing.T) {
 	}
 }
 
+// TestKMSKeyIsNotWrappedBesideItself by any of its names: the installation would go over to nothing, and rotate nothing meanwhile.
+func TestKMSKeyIsNotWrappedBesideItself(t *testing.T) {
+	k, table := rootkeytest.New("old"), storetest.New(t)
+	if _, err := rootkey.New(k, "old", table, time.Now).Root(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"old", "arn:aws:kms:eu-west-1:000000000000:key/old"} {
+		if err := rootkey.WrapAlso(t.Context(), k, "old", to, table, asked()); !errors.Is(err, rootkey.ErrSameKey) {
+			t.Errorf("%s beside old is answered %v", to, err)
+		}
+	}
+	if h, err := rootkey.History(t.Context(), table); err != nil || len(h) != 0 {
+		t.Errorf("the history has %v, %v", h, err)
+	}
+	if _, err := rootkey.New(k, "old", table, time.Now).Begin(t.Context(), "op", "auditor"); err != nil {
+		t.Errorf("a rotation afterwards is answered %v", err)
+	}
+}
+
 // TestRootKeyThatAnotherKMSKeyDoesNotUnwrapStays: what is disabled, or of another region, wraps nothing.
 func TestRootKeyThatAnotherKMSKeyDoesNotUnwrapStays(t *testing.T) {
 	k, items := rootkeytest.New("old", "disabled"), memory.New()
