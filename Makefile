@@ -251,13 +251,13 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 # Under a name of its own: make runs a line that names $(MAKE) with -n too, which would deploy.
 UPLOADS := $(MAKE) --no-print-directory images
 deploy: export REMOVED = $(REMOVE)
-deploy: export ANSWER = $(YES)
+deploy destroy: export ANSWER = $(YES)
 deploy: asks-deploy checks-deploy answers-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
 	@exec $(DEPLOY) -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -images '$(UPLOADS)' -stage '$(STAGE)' -remove "$$REMOVED" -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
 
 # Where nobody is asked and nobody has said yes, that is told before anything that takes minutes.
-answers-%: $(DEPLOY) FORCE
-	@exec $(DEPLOY) -stage '$(STAGE)' -yes "$$ANSWER" -asks
+answers-%: FORCE
+	@test -t 0 || test "$$ANSWER" = 1 || { echo "make $* has no terminal to ask at: look at make diff STAGE=$(STAGE), and say YES=1 to have it done without being asked" >&2; exit 2; }
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
 images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any
@@ -285,8 +285,8 @@ service-certificate: ## give a service its certificate, or the next one: SERVICE
 diff: asks-diff checks-diff $(CDK) build ## show what make deploy would change: [CONTEXT='-c …'] [STAGE=dev]
 	$(CDK) diff --app $(STACKS) -c stage='$(STAGE)' $(CONTEXT)
 
-destroy: asks-destroy checks-destroy $(CDK) build ## remove an installation; of a protected one table, bucket, key and logs stay: [CONTEXT='-c …'] [STAGE=dev]
-	$(CDK) destroy --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
+destroy: asks-destroy checks-destroy answers-destroy $(CDK) build ## remove an installation, after asking; of a protected one table, bucket, key and logs stay: [CONTEXT='-c …'] [YES=1] [STAGE=dev]
+	$(CDK) destroy $(if $(YES),--force) --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
 
 # What is wrong with the settings is told before anything that takes minutes.
 checks-%: $(STACKS) FORCE

@@ -183,16 +183,6 @@ func writeFile(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestNobodyToAskIsToldBeforeTheBuild, which takes minutes. A test has no terminal.
-func TestNobodyToAskIsToldBeforeTheBuild(t *testing.T) {
-	if err := run(t.Context(), []string{"-stage", "dev", "-asks"}); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "say YES=1") {
-		t.Errorf("with nobody to ask: %v", err)
-	}
-	if err := run(t.Context(), []string{"-stage", "dev", "-yes", "1", "-asks"}); err != nil {
-		t.Errorf("with YES=1: %v", err)
-	}
-}
-
 // TestYESIsOneOrNothing: what somebody means by YES=0 is no yes.
 func TestYESIsOneOrNothing(t *testing.T) {
 	for _, yes := range []string{"0", "no", "yes", "true", " 1"} {

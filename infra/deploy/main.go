@@ -76,7 +76,6 @@ func run(ctx context.Context, args []string) error {
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
 	yes := flags.String("yes", "", "1 to deploy without asking")
-	asks := flags.Bool("asks", false, "end when it is known whether there is somebody to ask, before anything is built")
 	flags.StringVar(&d.stage, "stage", "", "the stage")
 	flags.StringVar(&d.app, "app", "", "the CDK's app")
 	flags.StringVar(&d.output, "output", "", "the folder for the templates")
@@ -90,18 +89,7 @@ func run(ctx context.Context, args []string) error {
 	d.terminal = isatty.IsTerminal(os.Stdin.Fd()) || isatty.IsCygwinTerminal(os.Stdin.Fd())
 	d.cdk = func(ctx context.Context, args ...string) error { return command(ctx, append([]string{*cdk}, args...)) }
 	d.images = func(ctx context.Context) error { return command(ctx, strings.Fields(*images)) }
-	if *asks {
-		return d.asks()
-	}
 	return d.deploy(ctx)
-}
-
-// asks refuses where there is nobody to ask, and nobody has said yes.
-func (d deployment) asks() error {
-	if !d.yes && !d.terminal {
-		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
-	}
-	return nil
 }
 
 func refuse(format string, args ...any) error {
@@ -116,8 +104,8 @@ func (r refusal) Is(target error) bool { return target == errRefused }
 
 // deploy does it, or gives an error and has deployed nothing.
 func (d deployment) deploy(ctx context.Context) error {
-	if err := d.asks(); err != nil {
-		return err
+	if !d.yes && !d.terminal {
+		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
 	}
 	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output}, d.context...)...); err != nil {
 		return fmt.Errorf("make the templates: %w", err)

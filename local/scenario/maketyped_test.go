@@ -71,6 +71,33 @@ func TestMakeRefusesWhatIsMistyped(t *testing.T) {
 	}
 }
 
+// TestMakeSaysThatNobodyIsAskedBeforeTheBuild, which takes minutes. A test has no terminal.
+func TestMakeSaysThatNobodyIsAskedBeforeTheBuild(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"deploy", "destroy"} {
+		needs := regexp.MustCompile(`(?m)^` + command + `: (asks-.*) ## `).FindSubmatch(text)
+		if needs == nil {
+			t.Fatalf("no %s", command)
+		}
+		order := strings.Fields(string(needs[1]))
+		if at := slices.Index(order, "answers-"+command); at < 0 || at > slices.Index(order, "build") || at < slices.Index(order, "checks-"+command) {
+			t.Errorf("make %s asks in the order %v", command, order)
+		}
+		out, err := typed(t, "exit 1", "answers-"+command, "STAGE=dev").CombinedOutput()
+		if line, _, _ := strings.Cut(string(out), "\n"); err == nil || line != "make "+command+" has no terminal to ask at: look at make diff STAGE=dev, and say YES=1 to have it done without being asked" {
+			t.Errorf("make %s with nobody to ask: %v\n%s", command, err, out)
+		}
+		said := typed(t, "exit 1", "answers-"+command)
+		said.Env = append(said.Env, "ANSWER=1")
+		if out, err := said.CombinedOutput(); err != nil {
+			t.Errorf("make %s YES=1 with nobody to ask: %v\n%s", command, err, out)
+		}
+	}
+}
+
 // TestMakeHandsOnWhatWasTyped to the function, as it was meant.
 func TestMakeHandsOnWhatWasTyped(t *testing.T) {
 	const asked = `case $1 in sts) echo arn:aws:iam::000000000000:user/me;; lambda) echo "$4 $(cat)" >&2; echo None;; esac`
