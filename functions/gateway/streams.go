@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits"
@@ -41,14 +42,14 @@ const (
 )
 
 // Begin implements gateway.Streams.
-func (s functionStreams) Begin(ctx context.Context, account string) (end func(), err error) {
+func (s functionStreams) Begin(ctx context.Context, account string) (end func(), refusal *fault.Fault, err error) {
 	left := longestInvocation
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	giveBack, err := s.slots.Take(ctx, account, s.now().Add(left))
-	if err != nil {
-		return nil, err
+	giveBack, refusal, err := s.slots.Take(ctx, account, s.now().Add(left))
+	if giveBack == nil {
+		return nil, refusal, err
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
@@ -56,5 +57,5 @@ func (s functionStreams) Begin(ctx context.Context, account string) (end func(),
 		if err := giveBack(ctx); err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "the end of a stream was not written", slog.String("account", account), slog.Any("error", err))
 		}
-	}, nil
+	}, nil, err
 }

@@ -19,9 +19,10 @@ import (
 // Streams counts what stays under way of an account: connections of other protocols, such as WebSockets, answers that come in parts,
 // and, where the gateway says so (Config.StreamsAfter), whatever goes on for long.
 type Streams interface {
-	// Begin counts one more of an account until end is called, which is once. Fault: Throttled where the account may have no
-	// more. Any other error says that nobody knows how many there are; the gateway lets the stream pass then.
-	Begin(ctx context.Context, account string) (end func(), err error)
+	// Begin counts one more of an account until end is called, which is once. A refusal says that the account may have no more. An
+	// error, be it a fault of any kind, says that nobody knows how many there are; the gateway lets the stream pass then, and calls end where it is
+	// there: it may have been counted.
+	Begin(ctx context.Context, account string) (end func(), refusal *fault.Fault, err error)
 }
 
 // ProcessStreams count those of this process, at most so many of an account at once (limits.GatewayStreams).
@@ -33,11 +34,11 @@ type processStreams struct {
 }
 
 // Begin implements Streams.
-func (p *processStreams) Begin(_ context.Context, account string) (end func(), err error) {
+func (p *processStreams) Begin(_ context.Context, account string) (end func(), refusal *fault.Fault, err error) {
 	if n, ok := p.enter(account, p.most); !ok {
-		return nil, limits.GatewayStreams.Refusal(n, p.most, time.Second)
+		return nil, limits.GatewayStreams.Refusal(n, p.most, time.Second), nil
 	}
-	return func() { p.leave(account) }, nil
+	return func() { p.leave(account) }, nil, nil
 }
 
 // stream is what a request may be, or become while it is answered.
@@ -58,16 +59,13 @@ func (g *Gateway) begin(ctx context.Context, s *stream) *fault.Fault {
 	if g.config.Streams == nil || s.account == "" || s.end != nil || s.over {
 		return nil
 	}
-	end, err := g.config.Streams.Begin(ctx, s.account)
-	if refusal, ok := errors.AsType[*fault.Fault](err); ok && refusal.Kind == fault.Throttled {
-		return refusal
-	}
+	end, refusal, err := g.config.Streams.Begin(ctx, s.account)
+	s.end = end
 	if err != nil {
 		g.config.Log.LogAttrs(ctx, slog.LevelWarn, "a stream is not counted", slog.String("account", s.account), slog.Any("error", err))
 		return nil
 	}
-	s.end = end
-	return nil
+	return refusal
 }
 
 // close has the request counted no more as a stream, for good if it is over.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	sharedlimits "github.com/gatewright/gatewright/shared/limits"
@@ -134,33 +135,35 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 // slotsOf counts streams as a function does: by somebody who can be told to refuse, or to fail.
 type slotsOf struct {
 	begun, ended atomic.Int64
+	refusal      *fault.Fault
 	err          error
 }
 
-func (s *slotsOf) Begin(context.Context, string) (func(), error) {
-	if s.err != nil {
-		return nil, s.err
+func (s *slotsOf) Begin(context.Context, string) (func(), *fault.Fault, error) {
+	if s.err != nil || s.refusal != nil {
+		return nil, s.refusal, s.err
 	}
 	s.begun.Add(1)
-	return func() { s.ended.Add(1) }, nil
+	return func() { s.ended.Add(1) }, nil, nil
 }
 
 // TestLongAnswerIsAStream: one that goes on for longer than a request may is counted, once, and ended where the account has no room; one that
 // nobody can count goes on. Short ones are not counted at all.
 func TestLongAnswerIsAStream(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		err  error
-		cut  bool
+		name    string
+		refusal *fault.Fault
+		err     error
 	}{
-		{"with room", nil, false},
-		{"without", sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), true},
-		{"not known", errors.New("the table cannot be asked"), false},
+		{"with room", nil, nil},
+		{"without", sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), nil},
+		{"not known", nil, errors.New("the table cannot be asked")},
+		{"not known now", nil, fmt.Errorf("take a slot: %w", fault.New(fault.Throttled, "The service is busy."))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked atomic.Int64
 			up := streamer(t, &asked)
-			streams := &slotsOf{err: c.err}
+			streams := &slotsOf{refusal: c.refusal, err: c.err}
 			h := newHouse(t, artifact(route("GET /long", rewrite(up.URL+"/long")), route("GET /fast", rewrite(up.URL+"/fast"))), func(c *gateway.Config, _ *upstream.Options) {
 				c.Streams, c.StreamsAfter = streams, 50*time.Millisecond
 			})
@@ -175,7 +178,7 @@ func TestLongAnswerIsAStream(t *testing.T) {
 				_, err := io.Copy(io.Discard, r.Body)
 				done <- err
 			}()
-			if c.cut {
+			if c.refusal != nil {
 				select {
 				case err := <-done:
 					if err == nil {

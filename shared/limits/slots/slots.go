@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/bounded"
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -40,8 +41,9 @@ type slot struct {
 // late is how much later than its own clock says a holder may still be there, by another's.
 const late = 5 * time.Second
 
-// attempts bounds how often a slot is tried for that others have taken since it was seen free.
-const attempts = 8
+// attempts bounds how often a slot is tried for that others have taken since it was seen free. Where as many try at once as there are
+// slots, two in three get what they try for, each time.
+const attempts = 32
 
 // Options are what Slots are made of.
 type Options struct {
@@ -61,15 +63,20 @@ type Slots struct {
 	full map[string]refused // by account
 }
 
-// refused is what an account was told that had no slot.
+// refused is what an account was told that had no slot, and when.
 type refused struct {
-	live  int64
-	until time.Time
+	live int64
+	at   time.Time
 }
 
-// patience is how long an account that was refused is so again without a look at its slots, and told to wait: who floods
-// does not have the table written and read as often.
-const patience = time.Second
+const (
+	// patience is how long an account that was refused is so again without a look at its slots, and told to wait: who floods
+	// does not have the table read as often.
+	patience = time.Second
+	// memory is for how long an account that was refused is so where the table cannot be asked: else who floods until the table
+	// throttles has streams that nobody counts.
+	memory = time.Minute
+)
 
 // maxFull is how many accounts are remembered so.
 const maxFull = 1_000
@@ -77,17 +84,19 @@ const maxFull = 1_000
 // New makes Slots.
 func New(o Options) *Slots { return &Slots{o: o, full: map[string]refused{}} }
 
-func (s *Slots) refusal(accountID string) (live int64, is bool) {
+// refusedFor tells how long ago an account was refused that had no slot, as far as this process knows of it.
+func (s *Slots) refusedFor(accountID string) (live int64, ago time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, is := s.full[accountID]
-	return known.live, is && s.o.Now().Before(known.until)
+	was, known := s.full[accountID]
+	ago = s.o.Now().Sub(was.at)
+	return was.live, ago, known && ago < memory
 }
 
 func (s *Slots) remember(accountID string, live int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bounded.Put(s.full, accountID, refused{live, s.o.Now().Add(patience)}, maxFull)
+	bounded.Put(s.full, accountID, refused{live, s.o.Now()}, maxFull)
 }
 
 func (s *Slots) forget(accountID string) {
@@ -100,34 +109,53 @@ func (s *Slots) forget(accountID string) {
 var errTaken = errors.New("slots: another has it")
 
 // Take takes a slot of an account, which is free again once given back, or soon after until. Who has more slots than a
-// lowered limit keeps them. Fault: Throttled where all are taken, or were less than a second ago. Another error says that nothing is known.
-func (s *Slots) Take(ctx context.Context, accountID string, until time.Time) (giveBack func(context.Context) error, err error) {
-	live, full := s.refusal(accountID)
-	if full {
-		return nil, s.o.Limit.Refusal(live, s.o.Most, patience)
+// lowered limit keeps them. A refusal says that all are taken, or were less than a second ago, or that others were faster each time. An error, be it
+// a fault of any kind, says that nobody knows: giveBack is there then too where a slot may have been taken, since a reply can be lost, and nil
+// where none was.
+func (s *Slots) Take(ctx context.Context, accountID string, until time.Time) (giveBack func(context.Context) error, refusal *fault.Fault, err error) {
+	live, ago, known := s.refusedFor(accountID)
+	if known && ago < patience {
+		return nil, s.refusal(live), nil
 	}
 	partition, holder := slotSpace.Partition(accountID, s.o.Limit.Name), s.o.Name()
 	number := rand.Int64N(s.o.Most) //nolint:gosec // G404: which one is tried first is no secret
+	look := known                   // who had none most likely has none: a look is half of what a write costs that is refused
 	for range attempts {
+		if look {
+			n, taken, err := s.free(ctx, partition)
+			switch {
+			case err != nil && known:
+				return nil, s.refusal(live), nil
+			case err != nil:
+				return nil, nil, fmt.Errorf("look for a slot of the limit %s: %w", s.o.Limit.Name, err)
+			case n < 0:
+				s.remember(accountID, taken)
+				return nil, s.refusal(taken), nil
+			}
+			number, live, known = n, taken, false
+		}
+		look = true
 		key := store.In(partition, strconv.FormatInt(number, 10))
+		giveBack = func(ctx context.Context) error {
+			s.forget(accountID)
+			return s.giveBack(ctx, key, holder)
+		}
 		switch err := s.claim(ctx, key, holder, until.Add(late)); {
 		case err == nil:
-			return func(ctx context.Context) error {
-				s.forget(accountID)
-				return s.giveBack(ctx, key, holder)
-			}, nil
-		case !errors.Is(err, errTaken):
-			return nil, fmt.Errorf("take a slot of the limit %s: %w", s.o.Limit.Name, err)
-		}
-		if number, live, err = s.free(ctx, partition); err != nil {
-			return nil, fmt.Errorf("look for a slot of the limit %s: %w", s.o.Limit.Name, err)
-		}
-		if number < 0 {
-			break
+			s.forget(accountID)
+			return giveBack, nil, nil
+		case errors.Is(err, errTaken):
+		case fault.Is(err, fault.Throttled): // so that nothing was done
+			return nil, nil, fmt.Errorf("take a slot of the limit %s: %w", s.o.Limit.Name, err)
+		default:
+			return giveBack, nil, fmt.Errorf("take a slot of the limit %s: %w", s.o.Limit.Name, err)
 		}
 	}
-	s.remember(accountID, live)
-	return nil, s.o.Limit.Refusal(live, s.o.Most, patience)
+	return nil, s.refusal(live), nil
+}
+
+func (s *Slots) refusal(live int64) *fault.Fault {
+	return s.o.Limit.Refusal(live, s.o.Most, patience)
 }
 
 // claim writes that the slot is the holder's, who may have written it already: a reply can be lost.

@@ -23,16 +23,35 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// flaky is a backend of which a transaction may fail, before it was done or after.
+// flaky is a backend of which a transaction may fail, before it was done or after, or every call.
 type flaky struct {
 	store.Backend
 	fails func() (before, after bool)
+	// down is what every call is answered, nil for the backend's own answer.
+	down error
+	// writes and queries are counted.
+	writes, queries int
 }
 
 var errLost = errors.New("the reply was lost")
 
+func (f *flaky) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	f.queries++
+	if f.down != nil {
+		return nil, "", f.down
+	}
+	return f.Backend.Query(ctx, q)
+}
+
 func (f *flaky) Transact(ctx context.Context, token string, writes []store.Write) error {
-	before, after := f.fails()
+	f.writes++
+	if f.down != nil {
+		return f.down
+	}
+	before, after := false, false
+	if f.fails != nil {
+		before, after = f.fails()
+	}
 	if before {
 		return errLost
 	}
@@ -71,22 +90,27 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 		}
 		held := map[int]holder{}
 		var refusedAt [2]time.Time
-		var uncertain []time.Time // of slots that may be taken, by who has heard an error
+		var uncertain []time.Time // of slots that may be taken, by who was killed
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 6).Draw(t, "do") {
 			case 0, 1, 2:
 				trouble = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "trouble")
 				until := now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 15 * time.Minute}).Draw(t, "for"))
 				process := rapid.IntRange(0, 1).Draw(t, "process")
-				giveBack, err := processes[process].Take(t.Context(), "acme", until)
+				giveBack, refusal, err := processes[process].Take(t.Context(), "acme", until)
 				trouble = 0
 				switch {
+				case refusal != nil:
 				case err == nil:
 					held[step] = holder{until, giveBack}
-				case errors.Is(err, errLost):
-					uncertain = append(uncertain, until)
-				case !fault.Is(err, fault.Throttled):
+				case !errors.Is(err, errLost) || giveBack == nil:
 					t.Fatal(err)
+				case rapid.Bool().Draw(t, "killed"):
+					uncertain = append(uncertain, until)
+				default:
+					if err := giveBack(t.Context()); err != nil {
+						t.Fatal(err)
+					}
 				}
 				taken := len(uncertain)
 				for _, h := range held {
@@ -94,10 +118,10 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 						taken++
 					}
 				}
-				if fault.Is(err, fault.Throttled) && int64(taken) < most && now.Sub(refusedAt[process]) >= time.Second {
-					t.Fatalf("refused with %d of %d taken: %v", taken, most, err)
+				if refusal != nil && int64(taken) < most && now.Sub(refusedAt[process]) >= time.Second {
+					t.Fatalf("refused with %d of %d taken: %v", taken, most, refusal)
 				}
-				if fault.Is(err, fault.Throttled) && now.Sub(refusedAt[process]) >= time.Second {
+				if refusal != nil && now.Sub(refusedAt[process]) >= time.Second {
 					refusedAt[process] = now
 				}
 			case 3, 4:
@@ -145,9 +169,9 @@ func TestManyAtOnceTakeAsManyAsThereAre(t *testing.T) {
 		for i := range 2 * most {
 			s := open(table, now, most)
 			all.Go(func() {
-				_, err := s.Take(t.Context(), []string{"acme", "other"}[i%2], now().Add(time.Minute))
-				if is := fault.Is(err, fault.Throttled) && strings.Contains(err.Error(), "function-streams is 8"); is != full || !is && err != nil {
-					t.Errorf("where all are taken: %t, one is told %v", full, err)
+				_, refusal, err := s.Take(t.Context(), []string{"acme", "other"}[i%2], now().Add(time.Minute))
+				if is := refusal != nil && strings.Contains(refusal.Public, "function-streams is 8"); is != full || err != nil {
+					t.Errorf("where all are taken: %t, one is told %v, %v", full, refusal, err)
 				}
 			})
 		}
@@ -160,50 +184,150 @@ func TestSlotIsGivenBackByItsHolderAlone(t *testing.T) {
 	now := storetest.Epoch
 	clock := func() time.Time { return now }
 	s := open(storetest.New(t, storetest.Clock(clock)), clock, 1)
-	first, err := s.Take(t.Context(), "acme", now.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := mustTake(t, s, now.Add(time.Minute))
 	now = now.Add(2 * time.Minute)
-	second, err := s.Take(t.Context(), "acme", now.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := mustTake(t, s, now.Add(time.Minute))
 	for range 2 {
 		if err := first(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); !fault.Is(err, fault.Throttled) {
+	if _, refusal, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); refusal == nil {
 		t.Errorf("the slot of another was given back: %v", err)
 	}
 	if err := second(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); err != nil {
-		t.Errorf("the slot is still taken: %v", err)
-	}
+	mustTake(t, s, now.Add(time.Minute))
 }
 
-// TestWhoFloodsIsRefusedWithoutTheTable: of many that ask for a slot where there is none, one a second looks.
-func TestWhoFloodsIsRefusedWithoutTheTable(t *testing.T) {
-	now, asked := storetest.Epoch, 0
-	clock := func() time.Time { return now }
-	backend := &flaky{Backend: memory.New(), fails: func() (bool, bool) { asked++; return false, false }}
-	s := open(storetest.Over(t, backend, storetest.Clock(clock)), clock, 1)
-	if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); err != nil {
-		t.Fatal(err)
+// mustTake takes a slot of the account acme.
+func mustTake(t *testing.T, s *slots.Slots, until time.Time) (giveBack func(context.Context) error) {
+	t.Helper()
+	giveBack, refusal, err := s.Take(t.Context(), "acme", until)
+	if refusal != nil || err != nil {
+		t.Fatalf("no slot: %v, %v", refusal, err)
 	}
-	asked = 0
+	return giveBack
+}
+
+// TestWhoFloodsIsRefusedWithoutTheTable: of many that ask for a slot where there is none, one a second looks, and writes nothing: a
+// write is more than a look.
+func TestWhoFloodsIsRefusedWithoutTheTable(t *testing.T) {
+	now := storetest.Epoch
+	clock := func() time.Time { return now }
+	backend := &flaky{Backend: memory.New()}
+	s := open(storetest.Over(t, backend, storetest.Clock(clock)), clock, 1)
+	giveBack := mustTake(t, s, now.Add(time.Hour))
 	for range 3 {
+		backend.writes, backend.queries = 0, 0
 		for range 100 {
-			if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); !fault.Is(err, fault.Throttled) || !strings.Contains(err.Error(), "has 1 streams") {
-				t.Fatal(err)
+			if _, refusal, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); refusal == nil || !strings.Contains(refusal.Public, "has 1 streams") {
+				t.Fatal(refusal, err)
 			}
+		}
+		if first := now.Equal(storetest.Epoch); backend.queries != 1 || backend.writes > 1 || backend.writes == 1 && !first {
+			t.Errorf("100 tries in a second have looked %d times and written %d times", backend.queries, backend.writes)
 		}
 		now = now.Add(time.Second)
 	}
-	if asked != 3 {
-		t.Errorf("300 tries in three seconds have written %d times", asked)
+	if err := giveBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustTake(t, s, now.Add(time.Hour))
+}
+
+// TestTableThatRefusesIsNoFullAccount: a table that throttles answers as an account without a slot is answered elsewhere, and says nothing of the account.
+func TestTableThatRefusesIsNoFullAccount(t *testing.T) {
+	now := func() time.Time { return storetest.Epoch }
+	backend := &flaky{Backend: memory.New(), down: store.ErrRepeat}
+	s := open(storetest.Over(t, backend, storetest.Pause(storetest.AtOnce)), now, 1)
+	giveBack, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
+	if refusal != nil || giveBack != nil || !fault.Is(err, fault.Throttled) {
+		t.Errorf("told %v, %v, and has something to give back: %t", refusal, err, giveBack != nil)
+	}
+}
+
+// TestWhoFloodsUntilTheTableThrottlesIsRefused by what was known of the account, for a minute.
+func TestWhoFloodsUntilTheTableThrottlesIsRefused(t *testing.T) {
+	now := storetest.Epoch
+	clock := func() time.Time { return now }
+	backend := &flaky{Backend: memory.New()}
+	s := open(storetest.Over(t, backend, storetest.Clock(clock), storetest.Pause(storetest.AtOnce)), clock, 1)
+	giveBack := mustTake(t, s, now.Add(time.Hour))
+	take := func(accountID string) (refused bool) {
+		t.Helper()
+		_, refusal, err := s.Take(t.Context(), accountID, now.Add(time.Hour))
+		if (refusal == nil) == (err == nil) {
+			t.Errorf("told %v, %v", refusal, err)
+		}
+		return refusal != nil
+	}
+	take("acme")
+	backend.down = store.ErrRepeat
+	for range 59 {
+		now = now.Add(time.Second)
+		if !take("acme") {
+			t.Error("a full account has a stream that nobody counts")
+		}
+	}
+	if take("other") {
+		t.Error("an account of which nothing is known is refused")
+	}
+	now = now.Add(time.Second)
+	if take("acme") {
+		t.Error("a full account is believed to be so for longer than a minute")
+	}
+	backend.down = nil
+	if err := giveBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustTake(t, s, now.Add(time.Hour))
+}
+
+// TestSlotOfALostReplyIsGivenBack: who hears nothing of its write has what frees the slot that it may have, and only then.
+func TestSlotOfALostReplyIsGivenBack(t *testing.T) {
+	now := func() time.Time { return storetest.Epoch }
+	for _, done := range []bool{false, true} {
+		lost := true
+		backend := &flaky{Backend: memory.New(), fails: func() (bool, bool) { return lost && !done, lost && done }}
+		s := open(storetest.Over(t, backend), now, 1)
+		giveBack, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
+		if !errors.Is(err, errLost) || refusal != nil || giveBack == nil {
+			t.Fatalf("done: %t: told %v, %v", done, refusal, err)
+		}
+		lost = false
+		if err := giveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustTake(t, s, now().Add(time.Minute))
+	}
+}
+
+// TestAsManyAtOnceAsSlotsHaveOneEach, however often they try for the same one.
+func TestAsManyAtOnceAsSlotsHaveOneEach(t *testing.T) {
+	now := func() time.Time { return storetest.Epoch }
+	table := storetest.New(t)
+	const most = 250
+	var all sync.WaitGroup
+	var refused atomic.Int64
+	for range most {
+		s := open(table, now, most)
+		all.Go(func() {
+			_, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
+			if err != nil {
+				t.Error(err)
+			}
+			if refusal != nil {
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d of %d were refused", n, most)
+	}
+	if _, refusal, _ := open(table, now, most).Take(t.Context(), "acme", now().Add(time.Minute)); refusal == nil || !strings.Contains(refusal.Public, "has 250 streams") {
+		t.Errorf("one more is told %v", refusal)
 	}
 }
