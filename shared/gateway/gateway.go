@@ -19,6 +19,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -90,6 +91,9 @@ type Config struct {
 	// is each request that is not over after StreamsAfter, 0 for none.
 	Streams      Streams
 	StreamsAfter time.Duration
+	// HalfClosedTimeout is for how long nothing may pass on a connection of another protocol of which one side
+	// has ended, 0 for a minute.
+	HalfClosedTimeout time.Duration
 	// Fields decides which of a request's fields go upstream.
 	Fields upstream.Filter
 	// Calls counts each request of a deployment, nil for a gateway that does not.
@@ -125,6 +129,7 @@ func New(c Config) *Gateway {
 	if c.MaxHeaderFields == 0 {
 		c.MaxHeaderFields = defaultHeaderFields
 	}
+	c.HalfClosedTimeout = cmp.Or(c.HalfClosedTimeout, defaultHalfClosedTimeout)
 	return &Gateway{config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now}, documents: graphql.NewCache()}
 }
 
@@ -144,7 +149,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x   pipeline.Exchange
 		own singles
 	}{
-		out: writer{ResponseWriter: w, buffers: &g.buffers, upgrades: &g.upgrades, old: !r.ProtoAtLeast(1, 1)},
+		out: writer{
+			ResponseWriter: w, buffers: &g.buffers, upgrades: &g.upgrades, old: !r.ProtoAtLeast(1, 1), halfClosed: g.config.HalfClosedTimeout,
+		},
 		x: pipeline.Exchange{
 			Context: r.Context(), Method: r.Method, Host: r.Host, Query: r.URL.RawQuery, Body: http.NoBody,
 			Start: g.config.Now(),
@@ -260,7 +267,7 @@ func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own
 	if response := g.receive(out, r, x, own, from, watch); response != nil {
 		return response, route.cors
 	}
-	g.announced(out, x)
+	g.announced(out, x, route.Handler)
 	return route.Run(x), route.cors
 }
 

@@ -24,10 +24,12 @@ type writer struct {
 	// old says that the client speaks HTTP/1.0, which knows no trailers.
 	old     bool
 	written bool
-	status  int    // of the response, 0 until it is sent
-	cut     bool   // the response broke off
-	tenant  string // the account whose request is under way, "" for none (tenants)
-	staying stream // the request, if it is one that stays (streams.go)
+	status  int  // of the response, 0 until it is sent
+	cut     bool // the response broke off
+	// halfClosed is Config.HalfClosedTimeout.
+	halfClosed time.Duration
+	tenant     string // the account whose request is under way, "" for none (tenants)
+	staying    stream // the request, if it is one that stays (streams.go)
 }
 
 // copySize is what is read of a body at once, heldBack what is read of one of known
@@ -151,7 +153,7 @@ func (w *writer) send(response *http.Response) error {
 // header, since a client may wait for each part: it has no known length, or is a
 // stream of events.
 func isFlushed(r *http.Response) bool {
-	return r.ContentLength < 0 || strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream")
+	return r.ContentLength < 0 || mediaType(r.Header.Get("Content-Type")) == eventStream
 }
 
 // hold reads the beginning of a body into p, if it may wait.
@@ -250,18 +252,50 @@ func (w *writer) upgrade(response *http.Response) error {
 	to, ended := w.upgrades.begin(client, response.Header.Get("Upgrade"))
 	defer ended()
 	done := make(chan error, 2)
-	go func() { done <- pass(backend, buffered.Reader) }()
-	go func() { done <- pass(to, backend) }()
+	var passed atomic.Int64
+	go func() { done <- pass(backend, buffered.Reader, &passed) }()
+	go func() { done <- pass(to, backend, &passed) }()
 	if err := <-done; err == nil {
-		<-done
+		w.outlast(done, &passed)
 	}
 	// How a connection of two peers ends is their own matter.
 	return nil
 }
 
+// outlast waits for the second half of a connection whose first has ended, for as long as something passes: of a peer that has
+// closed its connection no more is heard than of one that has said all, and the other may never notice.
+func (w *writer) outlast(done <-chan error, passed *atomic.Int64) {
+	silence := time.NewTicker(w.halfClosed)
+	defer silence.Stop()
+	for before := passed.Load(); ; {
+		select {
+		case <-done:
+			return
+		case <-silence.C:
+			now := passed.Load()
+			if now == before {
+				return
+			}
+			before = now
+		}
+	}
+}
+
+// tally counts what is written.
+type tally struct {
+	io.Writer
+	written *atomic.Int64
+}
+
+func (t tally) Write(p []byte) (int, error) {
+	n, err := t.Writer.Write(p)
+	t.written.Add(int64(n))
+	return n, err
+}
+
 // pass copies one direction and tells the receiver that it has ended.
-func pass(to io.Writer, from io.Reader) error {
-	if _, err := io.Copy(to, from); err != nil {
+func pass(to io.Writer, from io.Reader, passed *atomic.Int64) error {
+	if _, err := io.Copy(tally{to, passed}, from); err != nil {
 		return err
 	}
 	if half, ok := to.(interface{ CloseWrite() error }); ok {

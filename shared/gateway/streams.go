@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -79,10 +78,11 @@ func (s *stream) close(over bool) {
 	}
 }
 
-// announced has a request that asks for a stream counted before its upstream is asked, which may have done something by the time that it
-// answers.
-func (g *Gateway) announced(out *writer, x *pipeline.Exchange) {
-	if x.Upgrade != "" || x.Header.Get("Accept") == eventStream {
+// announced has a request that asks for a stream, and for nothing else, counted before its upstream is asked, which may have done something by
+// the time that it answers. What asks for a protocol that the route does not lead to is an ordinary request.
+func (g *Gateway) announced(out *writer, x *pipeline.Exchange, h pipeline.Handler) {
+	switcher, is := h.(pipeline.Switcher)
+	if is && switcher.Switches(x) || wantsEvents(x.Header["Accept"]) {
 		x.Admit = func() *http.Response {
 			if refusal := g.begin(x.Context, &out.staying); refusal != nil {
 				return busy(x, refusal)
@@ -109,14 +109,32 @@ func (g *Gateway) settle(out *writer, x *pipeline.Exchange, response *http.Respo
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
+// mediaType is the type of a field's value without its parameters, be those as odd as they may.
+func mediaType(value string) string {
+	kind, _, _ := strings.Cut(value, ";")
+	return strings.ToLower(strings.Trim(kind, " \t"))
+}
+
+// wantsEvents reports whether a client accepts events and nothing else.
+func wantsEvents(accepted []string) bool {
+	for _, value := range accepted {
+		for part := range strings.SplitSeq(value, ",") {
+			if mediaType(part) != eventStream {
+				return false
+			}
+		}
+	}
+	return len(accepted) > 0
+}
+
 // stays reports whether an answer is one that goes on for as long as both sides like: another protocol, events, or parts
-// that take each other's place.
+// that take each other's place. Parts of a known length are the ranges of a file, or a form.
 func stays(response *http.Response) bool {
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return true
 	}
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	return response.Body != http.NoBody && (kind == eventStream || strings.HasPrefix(kind, "multipart/"))
+	kind := mediaType(response.Header.Get("Content-Type"))
+	return response.Body != http.NoBody && (kind == eventStream || strings.HasPrefix(kind, "multipart/") && response.ContentLength < 0)
 }
 
 // bound has a request that goes on for longer than Config.StreamsAfter counted as a stream, and ends it where that may not be.

@@ -39,9 +39,19 @@ func streamer(t *testing.T, asked *atomic.Int64) *httptest.Server {
 			_, _ = buffered.ReadByte()
 			return
 		}
-		w.Header().Set("Content-Type", map[string]string{"/parts": "multipart/x-mixed-replace; boundary=x", "/long": "text/plain"}[r.URL.Path])
-		if r.URL.Path == "/events" {
-			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		if r.URL.Path == "/ranges" {
+			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
+			w.Header().Set("Content-Length", "4")
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = io.WriteString(w, "some")
+			return
+		}
+		w.Header().Set("Content-Type", map[string]string{
+			"/parts": "multipart/x-mixed-replace; boundary=x", "/long": "text/plain",
+			"/events": "text/event-stream; charset=utf-8", "/odd": "Text/Event-Stream ; charset=utf-8; charset=utf-8",
+		}[r.URL.Path])
+		if r.Method == http.MethodHead {
+			return
 		}
 		_, _ = io.WriteString(w, "data: one\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -132,11 +142,98 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	}
 }
 
+// TestOnlyStreamsAreRefusedForStreams: an account with as many as it may have goes on with whatever is none, in whatever words it is asked for.
+func TestOnlyStreamsAreRefusedForStreams(t *testing.T) {
+	const (
+		before = iota // refused, and no upstream was asked
+		after         // refused when the upstream has answered
+		no            // answered
+	)
+	var asked atomic.Int64
+	up := streamer(t, &asked)
+	a := artifact()
+	for _, path := range []string{"GET /socket", "HEAD /events", "GET /events", "GET /odd", "GET /parts", "GET /ranges", "GET /fast", "POST /fast"} {
+		_, to, _ := strings.Cut(path, " ")
+		a.Routes = append(a.Routes, route(path, rewrite(up.URL+to)))
+	}
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(1) })
+	if status, line, _ := begin(t, h, "/events"); status != http.StatusOK || line != "data: one\n" {
+		t.Fatalf("the first is answered %d, %s", status, line)
+	}
+	for request, refused := range map[string]int{
+		"GET /socket HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket":                                      before,
+		"GET /socket HTTP/1.1\nconnection: keep-alive, uPGRADE\nupgrade: foo\nUPGRADE: WebSocket":            before,
+		"GET /fast HTTP/1.1\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAR": no,
+		"GET /fast HTTP/1.1\nConnection: Upgrade\nUpgrade: foo":                                              no,
+		"GET /fast HTTP/1.1\nUpgrade: websocket":                                                             no,
+		"GET /fast HTTP/1.0\nConnection: Upgrade\nUpgrade: websocket":                                        no,
+		"POST /fast HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket\nContent-Length: 0":                    no,
+		"GET /events HTTP/1.1\nAccept: text/event-stream":                                                    before,
+		"GET /events HTTP/1.1\nAccept: Text/Event-Stream ; q=1, text/event-stream":                           before,
+		"GET /events HTTP/1.1\nAccept: text/event-stream, */*;q=0.1":                                         after,
+		"GET /fast HTTP/1.1\nAccept: text/event-stream, application/json":                                    no,
+		"GET /fast HTTP/1.1\nAccept: text/event-stream\nAccept: application/json":                            no,
+		"GET /events HTTP/1.1":  after,
+		"GET /odd HTTP/1.1":     after,
+		"HEAD /events HTTP/1.1": no,
+		"GET /parts HTTP/1.1":   after,
+		"GET /ranges HTTP/1.1":  no,
+	} {
+		asked.Store(0)
+		r, _ := raw(t, h.URL, strings.ReplaceAll(request+"\nHost: shop.test\n\n", "\n", "\r\n"))
+		method, _, _ := strings.Cut(request, " ")
+		response, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("%s: %v", request, err)
+		}
+		if was := response.StatusCode == http.StatusTooManyRequests; was != (refused != no) || (asked.Load() == 0) != (refused == before) {
+			t.Errorf("%s: answered %d, and the upstream was asked %d times", request, response.StatusCode, asked.Load())
+		}
+	}
+}
+
+// TestConnectionWithoutAPeerIsNoStream: of a connection of another protocol one side ends, and the other never notices, or never cares.
+func TestConnectionWithoutAPeerIsNoStream(t *testing.T) {
+	overBothWays(t, func(t *testing.T, to reach) {
+		ends := make(chan func(net.Conn), 1)
+		up := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+			if _, err := http.ReadRequest(r); err == nil {
+				say(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				(<-ends)(conn)
+			}
+		})
+		base, set := to(up)
+		streams := &slotsOf{told: make(chan struct{}, 1)}
+		h := newHouse(t, artifact(route("GET /socket", forward(base))), set, func(c *gateway.Config, _ *upstream.Options) {
+			c.Streams, c.HalfClosedTimeout = streams, 20*time.Millisecond
+		})
+		over := make(chan struct{})
+		defer close(over)
+		for name, by := range map[string]struct{ client, upstream func(net.Conn) }{
+			"the client":   {func(c net.Conn) { _ = c.Close() }, func(net.Conn) { <-over }},
+			"the upstream": {func(net.Conn) {}, func(c net.Conn) { _ = c.Close() }},
+		} {
+			ends <- by.upstream
+			r, conn := raw(t, h.URL, "GET /socket HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			if response, err := http.ReadResponse(r, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("answered %+v, %v", response, err)
+			}
+			by.client(conn)
+			select {
+			case <-streams.told:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s has ended, and the stream goes on", name)
+			}
+		}
+	})
+}
+
 // slotsOf counts streams as a function does: by somebody who can be told to refuse, or to fail.
 type slotsOf struct {
 	begun, ended atomic.Int64
 	refusal      *fault.Fault
 	err          error
+	told         chan struct{} // of each end, nil for nobody
 }
 
 func (s *slotsOf) Begin(context.Context, string) (func(), *fault.Fault, error) {
@@ -144,7 +241,12 @@ func (s *slotsOf) Begin(context.Context, string) (func(), *fault.Fault, error) {
 		return nil, s.refusal, s.err
 	}
 	s.begun.Add(1)
-	return func() { s.ended.Add(1) }, nil, nil
+	return func() {
+		s.ended.Add(1)
+		if s.told != nil {
+			s.told <- struct{}{}
+		}
+	}, nil, nil
 }
 
 // TestLongAnswerIsAStream: one that goes on for longer than a request may is counted, once, and ended where the account has no room; one that

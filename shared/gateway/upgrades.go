@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 )
 
 // upgrades are the connections that were given to another protocol. A server knows nothing
@@ -87,6 +88,9 @@ func (g *Gateway) EndUpgrades(ctx context.Context) {
 		_ = one.client.Close()
 	}
 }
+
+// defaultHalfClosedTimeout is what an upstream has to begin an answer, too: one that was told all may think about it for as long.
+const defaultHalfClosedTimeout = time.Minute
 
 // frames passes a WebSocket's frames on to a client, and may say a last word between two of
 // them: in the middle of one it would be a part of it.

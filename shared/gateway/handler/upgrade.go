@@ -46,6 +46,11 @@ func (p *proxy) tunnel(names []string) []project.Problem {
 	return problems
 }
 
+var _ pipeline.Switcher = (*proxy)(nil)
+
+// Switches implements pipeline.Switcher.
+func (p *proxy) Switches(x *pipeline.Exchange) bool { return p.upgradeOf(x) != "" }
+
 // upgradeOf returns the first protocol that a client asks for and the route
 // lets through, "" for none: then the request is an ordinary one, which is what
 // a server takes it for that knows none of the protocols (RFC 9110, section

@@ -54,6 +54,13 @@ type Handler interface {
 	Handle(x *Exchange) *http.Response
 }
 
+// Switcher is a handler that lets clients switch their connection to another protocol.
+type Switcher interface {
+	// Switches reports whether the exchange, as its client has sent it, asks for a protocol that the handler leads to. Any other is
+	// answered as if it had not asked.
+	Switches(x *Exchange) bool
+}
+
 // StatusClientGone is the status of a request that nobody waited for any more: it is nginx's word for it, and seen
 // by observers only.
 const StatusClientGone = 499
