@@ -18,12 +18,9 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -87,29 +84,16 @@ func newShop(t *testing.T, units int64) *shop {
 // deploy serves a project of one route, which asks for a certificate and counts.
 func (s *shop) deploy(upstream, bucketID string) {
 	s.Helper()
-	component := func(options string) project.Component {
-		return project.Component{Export: "urlForwardHandler", Module: "$import(@gatewright/runtime)", Options: json.RawMessage(options)}
-	}
-	a := &project.Artifact{
-		Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: shopName},
-		Policies: map[string]project.Policy{
-			"who":   {Name: "who", Type: "mtls-auth-inbound", Handler: component(`{}`)},
-			"quota": {Name: "quota", Type: "quota-inbound", Handler: component(`{"bucketId":"` + bucketID + `","meters":{"requests":1}}`)},
-		},
-	}
+	a := &project.Artifact{Policies: map[string]project.Policy{
+		"who":   {Name: "who", Type: "mtls-auth-inbound", Handler: component(`{}`)},
+		"quota": {Name: "quota", Type: "quota-inbound", Handler: component(`{"bucketId":"` + bucketID + `","meters":{"requests":1}}`)},
+	}}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		a.Routes = append(a.Routes, project.Route{
-			Method: method, Path: "/x", PathMode: project.OpenAPIPath, Handler: component(`{"baseUrl":"` + upstream + `"}`), Inbound: []string{"who", "quota"}, CORSPolicy: "none",
-		})
+		r := route("/x", upstream)
+		r.Method, r.Inbound = method, []string{"who", "quota"}
+		a.Routes = append(a.Routes, r)
 	}
-	artifact, err := artifacts.Open(s.parts).Put(s.Context(), shopName, a)
-	s.must(err)
-	s.must(s.parts.Table.Commit(s.Context(),
-		store.Put(deployments.Key(shopName), deployments.Record{
-			Name: shopName, AccountID: "a-1", Project: "shop", Branch: "main", Kind: environment.Production, Latest: 1,
-			Served: &deployments.Served{Number: 1, Artifact: artifact},
-		}),
-		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"})))
+	deploy(s, s.parts, "a-1", shopName, a)
 }
 
 func (s *shop) must(err error) {

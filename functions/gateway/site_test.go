@@ -121,15 +121,25 @@ func (s *site) deploy(name string, a *project.Artifact) {
 
 func (s *site) deployFor(account, name string, a *project.Artifact) {
 	s.Helper()
+	deploy(s, s.parts, account, name, a)
+}
+
+// deploy serves an artifact of an account, in an installation, by a name that nobody has asked for.
+func deploy(t testing.TB, p installation.Parts, account, name string, a *project.Artifact) {
+	t.Helper()
 	a.Format, a.Identity = project.ArtifactFormat, project.Identity{AccountID: account, Deployment: name}
-	artifact, err := artifacts.Open(s.parts).Put(s.Context(), name, a)
-	s.must(err)
-	s.must(s.parts.Table.Commit(s.Context(),
+	artifact, err := artifacts.Open(p).Put(t.Context(), name, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Table.Commit(t.Context(),
 		store.Put(deployments.Key(name), deployments.Record{
 			Name: name, AccountID: account, Project: name, Branch: "main", Kind: environment.Production, Latest: 1,
 			Served: &deployments.Served{Number: 1, Artifact: artifact},
 		}),
-		store.Put(store.ProjectKey(account, name), deployments.Project{ID: "p-" + name, AccountID: account, Name: name})))
+		store.Put(store.ProjectKey(account, name), deployments.Project{ID: "p-" + name, AccountID: account, Name: name})); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // asProcess has the tests' own binary be the process: it is built of what is tested, planted

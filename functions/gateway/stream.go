@@ -23,6 +23,10 @@ type Streaming func(context.Context, events.APIGatewayProxyRequest) (*events.API
 // waits for longer has most often gone.
 const headTimeout = 28 * time.Second
 
+// lateTimeout is how long a request may take to end that was given up: it gives back what it holds of others, and in a process that
+// is frozen nobody does.
+const lateTimeout = giveBackTimeout + time.Second
+
 // errTruncated ends a stream that is not whole.
 var errTruncated = errors.New("gateway: the answer broke off")
 
@@ -38,13 +42,18 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 		if refusal != nil {
 			return bufferedStream(api.EdgeProblem(ctx, event, refusal))
 		}
-		r, err := from.EventToRequestWithContext(ctx, event)
+		asked, giveUp := context.WithCancel(ctx)
+		r, err := from.EventToRequestWithContext(asked, event)
 		if err != nil {
+			giveUp()
 			return nil, fmt.Errorf("make a request of an event: %w", err)
 		}
 		body, out := io.Pipe()
 		w := &writer{header: http.Header{}, out: out, begun: make(chan struct{})}
+		ended := make(chan struct{})
 		go func() {
+			defer giveUp()
+			defer close(ended)
 			defer func() {
 				cause := recover()
 				if cause != nil {
@@ -66,13 +75,14 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 		select {
 		case <-w.begun:
 			if w.status == 0 {
-				return bufferedStream(api.EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off before it began. Repeat the request if that is safe."))
+				return lateStream(ended)(api.EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off before it began. Repeat the request if that is safe."))
 			}
 			// The pipe's end is the answer's; closing it early ends the handler.
 			return &events.APIGatewayProxyStreamingResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: body}, nil
 		case <-timer.C:
 			_ = body.CloseWithError(context.DeadlineExceeded)
-			return bufferedStream(api.EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
+			giveUp()
+			return lateStream(ended)(api.EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
 				"The upstream took too long to begin its answer. Repeat the request if that is safe."))
 		}
 	}
@@ -80,15 +90,29 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 
 // bufferedStream returns an answer that is there already as a stream.
 func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
-	if err != nil {
-		return nil, err
+	return lateStream(nil)(a, err)
+}
+
+// lateStream is bufferedStream for a request that is still being answered: the invocation ends with the stream, so that this
+// one ends when the request has, or has had its time. Nil is for one that has.
+func lateStream(ended <-chan struct{}) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {
+	return func(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
+		if err != nil {
+			return nil, err
+		}
+		r, w := io.Pipe()
+		go func() {
+			_, err := io.WriteString(w, a.Body)
+			if ended != nil {
+				select {
+				case <-ended:
+				case <-time.After(lateTimeout):
+				}
+			}
+			_ = w.CloseWithError(err)
+		}()
+		return &events.APIGatewayProxyStreamingResponse{StatusCode: a.StatusCode, MultiValueHeaders: a.MultiValueHeaders, Body: r}, nil
 	}
-	r, w := io.Pipe()
-	go func() {
-		_, err := io.WriteString(w, a.Body)
-		_ = w.CloseWithError(err)
-	}()
-	return &events.APIGatewayProxyStreamingResponse{StatusCode: a.StatusCode, MultiValueHeaders: a.MultiValueHeaders, Body: r}, nil
 }
 
 // writer is an http.ResponseWriter whose body is read at the other end of a pipe

@@ -158,25 +158,33 @@ func TestAnswerThatNeverBeginsIsAProblem(t *testing.T) {
 	}
 }
 
-// TestHeadIsAwaitedForATime and not for the whole time that a stream may take.
+// TestHeadIsAwaitedForATime and not for the whole time that a stream may take. Then the request ends, and has some seconds to give
+// back what it holds before the invocation ends with the stream.
 func TestHeadIsAwaitedForATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-		began, ended := time.Now(), make(chan struct{})
-		out := stream(ctx, t, func(w http.ResponseWriter, r *http.Request) {
-			defer close(ended)
-			<-r.Context().Done() // as it does when the function has answered
-			_, _ = io.WriteString(w, "too late")
-		}, events.APIGatewayProxyRequest{Path: "/"})
-		if took := time.Since(began); took != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("status %d after %s", out.StatusCode, took)
-		}
-		if body, err := io.ReadAll(out.Body); err != nil || strings.Contains(string(body), "too late") {
-			t.Errorf("the body is %s, error %v", body, err)
-		}
-		cancel()
-		<-ended
-	})
+	for gives, waits := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, time.Hour: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+			began, ended := time.Now(), make(chan struct{})
+			out := stream(ctx, t, func(w http.ResponseWriter, r *http.Request) {
+				defer close(ended)
+				<-r.Context().Done()
+				time.Sleep(gives)
+				_, _ = io.WriteString(w, "too late")
+			}, events.APIGatewayProxyRequest{Path: "/"})
+			if took := time.Since(began); took != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
+				t.Errorf("status %d after %s", out.StatusCode, took)
+			}
+			began = time.Now()
+			if body, err := io.ReadAll(out.Body); err != nil || !strings.Contains(string(body), "too long") || strings.Contains(string(body), "too late") {
+				t.Errorf("the body is %s, error %v", body, err)
+			}
+			if waited := time.Since(began); waited != waits {
+				t.Errorf("what takes %s to end had %s", gives, waited)
+			}
+			cancel()
+			<-ended
+		})
+	}
 }
 
 // TestThePathOfAnEventArrivesAsItWasWritten: the gateway decides what it means.

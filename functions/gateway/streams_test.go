@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,92 +17,151 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/artifacts"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// TestStreamsAreBoundedOverFunctions, of which none runs two: an account has no more than its limit over all that there are, the
-// end of one makes room for another, and so does the time after which one that is gone without a word cannot be there any more.
-func TestStreamsAreBoundedOverFunctions(t *testing.T) {
+// streaming is an installation whose gateway streams, with a deployment of one route to a stream without an end. Its clock stands
+// still unless it is moved.
+type streaming struct {
+	*testing.T
+	parts  installation.Parts
+	passed atomic.Int64
+}
+
+// newStreaming makes one of accounts that have at most so many streams, over the table's backend as over leaves it, nil for as it is.
+func newStreaming(t *testing.T, most int64, over func(store.Backend) store.Backend) *streaming {
+	t.Helper()
+	s := &streaming{T: t}
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: one\n\n")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
-	defer up.Close()
+	t.Cleanup(up.Close)
 	w := functionstest.New(t)
-	p := w.Parts
-	var passed atomic.Int64
-	from := p.Now()
-	p.Now = func() time.Time { return from.Add(time.Duration(passed.Load())) }
-	p.Table = storetest.Over(t, w.Items, storetest.Clock(p.Now))
-	p.Random, p.IDs = rand.Reader, ids.NewSource(rand.Reader, p.Now)
-	p.Config.PrivateUpstreams, p.Config.Streaming, p.Config.Limits = true, true, limits.Values{limits.FunctionStreams.Name: 2}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	s.parts = w.Parts
+	from := s.parts.Now()
+	s.parts.Now = func() time.Time { return from.Add(time.Duration(s.passed.Load())) }
+	var backend store.Backend = w.Items
+	if over != nil {
+		backend = over(backend)
 	}
-	artifact, err := artifacts.Open(p).Put(t.Context(), shopName, &project.Artifact{
-		Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: shopName}, Routes: []project.Route{route("/events", up.URL)},
-	})
-	must(err)
-	must(p.Table.Commit(t.Context(),
-		store.Put(deployments.Key(shopName), deployments.Record{
-			Name: shopName, AccountID: "a-1", Project: "shop", Branch: "main", Kind: environment.Production, Latest: 1,
-			Served: &deployments.Served{Number: 1, Artifact: artifact},
-		}),
-		store.Put(store.ProjectKey("a-1", "shop"), deployments.Project{ID: "p-shop", AccountID: "a-1", Name: "shop"})))
+	s.parts.Table = storetest.Over(t, backend, storetest.Clock(s.parts.Now), storetest.Pause(storetest.AtOnce))
+	s.parts.Random, s.parts.IDs = rand.Reader, ids.NewSource(rand.Reader, s.parts.Now)
+	s.parts.Config.PrivateUpstreams, s.parts.Config.Streaming, s.parts.Config.Limits = true, true, limits.Values{limits.FunctionStreams.Name: most}
+	deploy(t, s.parts, "a-1", shopName, &project.Artifact{Routes: []project.Route{route("/events", up.URL)}})
+	return s
+}
 
-	function := func() gateway.Streaming { // another process each time
-		g, err := gateway.New(p, gateway.Options{})
-		must(err)
-		return gateway.Stream(p, g)
+// function is another process each time.
+func (s *streaming) function() gateway.Streaming {
+	s.Helper()
+	g, err := gateway.New(s.parts, gateway.Options{})
+	if err != nil {
+		s.Fatal(err)
 	}
-	ask := func(ctx context.Context, f gateway.Streaming) (int, string, func()) {
-		t.Helper()
-		out, err := f(ctx, events.APIGatewayProxyRequest{
-			HTTPMethod: http.MethodGet, Path: "/events", MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}, "Accept": {"text/event-stream"}},
-		})
-		must(err)
-		part := make([]byte, 512)
-		n, _ := out.Body.Read(part)
-		return out.StatusCode, string(part[:n]), func() { _, _ = io.Copy(io.Discard, out.Body) }
+	return gateway.Stream(s.parts, g)
+}
+
+// ask asks a process for the stream, and gives the status, the first part of the answer, and what reads it to its end.
+func (s *streaming) ask(ctx context.Context, f gateway.Streaming) (status int, part string, drain func()) {
+	s.Helper()
+	out, err := f(ctx, events.APIGatewayProxyRequest{
+		HTTPMethod: http.MethodGet, Path: "/events", MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}, "Accept": {"text/event-stream"}},
+	})
+	if err != nil {
+		s.Fatal(err)
 	}
+	buffer := make([]byte, 512)
+	n, _ := out.Body.Read(buffer)
+	return out.StatusCode, string(buffer[:n]), func() { _, _ = io.Copy(io.Discard, out.Body) }
+}
+
+// TestStreamsAreBoundedOverFunctions, of which none runs two: an account has no more than its limit over all that there are, the
+// end of one makes room for another, and so does the time after which one that is gone without a word cannot be there any more.
+func TestStreamsAreBoundedOverFunctions(t *testing.T) {
+	s := newStreaming(t, 2, nil)
 	invocation, ends := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer ends()
 	first, leaves := context.WithCancel(invocation)
-	status, body, drain := ask(first, function())
+	status, body, drain := s.ask(first, s.function())
 	if status != http.StatusOK || body != "data: one\n\n" {
 		t.Fatalf("a stream is answered %d, %s", status, body)
 	}
-	again := function()
-	if status, body, _ := ask(invocation, again); status != http.StatusOK {
+	again := s.function()
+	if status, body, _ := s.ask(invocation, again); status != http.StatusOK {
 		t.Fatalf("a second is answered %d, %s", status, body)
 	}
-	if status, body, _ := ask(invocation, function()); status != http.StatusTooManyRequests ||
+	if status, body, _ := s.ask(invocation, s.function()); status != http.StatusTooManyRequests ||
 		!strings.Contains(body, "The account has 2 streams under way at the gateway's function, and its limit function-streams is 2.") {
 		t.Errorf("a third is answered %d, %s", status, body)
 	}
 	leaves()
 	drain() // to the end of the invocation
-	if status, body, _ := ask(invocation, again); status != http.StatusOK {
+	if status, body, _ := s.ask(invocation, again); status != http.StatusOK {
 		t.Errorf("after one has ended: %d, %s", status, body)
 	}
-	passed.Add(int64(14 * time.Minute))
-	if status, body, _ := ask(invocation, function()); status != http.StatusTooManyRequests {
+	s.passed.Add(int64(14 * time.Minute))
+	if status, body, _ := s.ask(invocation, s.function()); status != http.StatusTooManyRequests {
 		t.Errorf("while two may still be there: %d, %s", status, body)
 	}
-	passed.Add(int64(2 * time.Minute))
-	if status, body, _ := ask(invocation, function()); status != http.StatusOK {
+	s.passed.Add(int64(2 * time.Minute))
+	if status, body, _ := s.ask(invocation, s.function()); status != http.StatusOK {
 		t.Errorf("after their functions have ended without a word: %d, %s", status, body)
+	}
+}
+
+// faulty is a backend that answers writes of slots as it is told to.
+type faulty struct {
+	store.Backend
+	before, after error // the write, nil for none
+}
+
+func (f *faulty) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if !strings.HasPrefix(writes[0].Key.PK, "account-slots") {
+		return f.Backend.Transact(ctx, token, writes)
+	}
+	if f.before != nil {
+		return f.before
+	}
+	if err := f.Backend.Transact(ctx, token, writes); err != nil {
+		return err
+	}
+	return f.after
+}
+
+// TestStreamGoesOnWhereItCannotBeCounted: a table that throttles, or answers nothing, ends no stream; and what it has written without a word is
+// given back when the stream ends.
+func TestStreamGoesOnWhereItCannotBeCounted(t *testing.T) {
+	for name, trouble := range map[string]faulty{
+		"throttled":        {before: store.ErrRepeat},
+		"refused":          {before: errors.New("access denied")},
+		"a reply was lost": {after: fmt.Errorf("%w: the connection broke", store.ErrLost)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := trouble
+			s := newStreaming(t, 1, func(b store.Backend) store.Backend {
+				backend.Backend = b
+				return &backend
+			})
+			first, leaves := context.WithCancel(t.Context())
+			f := s.function()
+			status, body, drain := s.ask(first, f)
+			if status != http.StatusOK || body != "data: one\n\n" {
+				t.Fatalf("a stream is answered %d, %s", status, body)
+			}
+			backend.before, backend.after = nil, nil
+			leaves()
+			drain()
+			if status, body, _ := s.ask(t.Context(), f); status != http.StatusOK {
+				t.Errorf("the next is answered %d, %s", status, body)
+			}
+		})
 	}
 }

@@ -28,7 +28,6 @@ type writer struct {
 	cut     bool // the response broke off
 	// halfClosed is Config.HalfClosedTimeout.
 	halfClosed time.Duration
-	tenant     string // the account whose request is under way, "" for none (tenants)
 	staying    stream // the request, if it is one that stays (streams.go)
 }
 

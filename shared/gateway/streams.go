@@ -43,7 +43,7 @@ func (p *processStreams) Begin(_ context.Context, account string) (end func(), r
 // stream is what a request may be, or become while it is answered.
 type stream struct {
 	mu      sync.Mutex
-	account string
+	account string // whose request is under way (tenants), "" for none
 	end     func() // of Streams.Begin, nil where it is not counted
 	over    bool
 }
@@ -157,7 +157,6 @@ func (g *Gateway) bound(out *writer, x *pipeline.Exchange) (stop func()) {
 
 // enter says whose request it is.
 func (w *writer) enter(account string) {
-	w.tenant = account
 	w.staying.mu.Lock()
 	defer w.staying.mu.Unlock()
 	w.staying.account = account
@@ -166,7 +165,7 @@ func (w *writer) enter(account string) {
 // leave ends what a request was counted as.
 func (g *Gateway) leave(out *writer) {
 	out.staying.close(true)
-	g.tenants.leave(out.tenant)
+	g.tenants.leave(out.staying.account)
 }
 
 // busy refuses what an account has enough of under way.
