@@ -33,6 +33,7 @@ func OpenEnding(p installation.Parts) (handler any, end func(context.Context), e
 	if err != nil {
 		return nil, nil, err
 	}
+	o.Function = true
 	service, err := New(p, o)
 	if err != nil {
 		return nil, nil, err

@@ -150,6 +150,9 @@ type Options struct {
 	// Services carries requests to services behind tunnels, nil for an installation without a
 	// relay.
 	Services upstream.Services
+	// Function says that the process is one of a function's, which has one request at a time. An installation whose function
+	// streams may have others beside it, by the same settings.
+	Function bool
 }
 
 // New makes the gateway of an installation. Emulators that it uses in place of
@@ -165,7 +168,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
 	subscriptions, counters := Counting(p, quotas)
-	streams, after := bound(p)
+	streams, after := bound(p, o.Function)
 	counted := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,

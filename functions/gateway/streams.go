@@ -13,9 +13,10 @@ import (
 )
 
 // bound is what counts the streams of a gateway, and after which time a request is one. In a Lambda that streams they
-// are counted over all processes, each of which has one request at a time; a Lambda that does not has none.
-func bound(p installation.Parts) (streams gateway.Streams, after time.Duration) {
-	if !p.Config.Streaming {
+// are counted over all processes, each of which has one request at a time; a Lambda that does not has none. Any other process
+// knows its own.
+func bound(p installation.Parts, function bool) (streams gateway.Streams, after time.Duration) {
+	if !function || !p.Config.Streaming {
 		return gateway.ProcessStreams(p.Config.Limits.Of(limits.GatewayStreams)), 0
 	}
 	counted := slots.New(slots.Options{

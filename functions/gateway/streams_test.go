@@ -62,7 +62,7 @@ func newStreaming(t *testing.T, most int64, over func(store.Backend) store.Backe
 // function is another process each time.
 func (s *streaming) function() gateway.Streaming {
 	s.Helper()
-	g, err := gateway.New(s.parts, gateway.Options{})
+	g, err := gateway.New(s.parts, gateway.Options{Function: true})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -114,6 +114,40 @@ func TestStreamsAreBoundedOverFunctions(t *testing.T) {
 	s.passed.Add(int64(2 * time.Minute))
 	if status, body, _ := s.ask(invocation, s.function()); status != http.StatusOK {
 		t.Errorf("after their functions have ended without a word: %d, %s", status, body)
+	}
+}
+
+// TestProcessCountsItsOwnStreams, also beside a function that streams: as many as a process may have, for as long as they take, and whatever
+// others have.
+func TestProcessCountsItsOwnStreams(t *testing.T) {
+	s := newStreaming(t, 1, nil)
+	s.parts.Config.Limits[limits.GatewayStreams.Name] = 2
+	for range 2 {
+		process, err := gateway.OpenProcess(s.parts, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(process)
+		t.Cleanup(server.Close)
+		ctx, leave := context.WithCancel(t.Context())
+		t.Cleanup(leave)
+		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = shopName + ".gateway.test"
+			out, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := make([]byte, 512)
+			n, _ := out.Body.Read(part)
+			if out.StatusCode != want || want != http.StatusOK && !strings.Contains(string(part[:n]), "its limit gateway-streams is 2.") {
+				t.Errorf("stream %d is answered %d, %s", i, out.StatusCode, part[:n])
+			}
+			t.Cleanup(func() { _ = out.Body.Close() })
+		}
 	}
 }
 
