@@ -163,7 +163,7 @@ func (l Limit) Refusal(count, most int64, after time.Duration) *fault.Fault {
 			l.Of, count, l.Things, l.Name, most)
 	case Kept, Daily, Second:
 	}
-	f.RetryAfter = max(after, time.Second)
+	f.RetryAfter = max(after+time.Second-1, time.Second).Truncate(time.Second) // who comes early is refused again
 	return f
 }
 

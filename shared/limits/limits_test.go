@@ -36,11 +36,11 @@ func TestRefusalSaysWhichLimitAndWhatItIs(t *testing.T) {
 				t.Errorf("%s: %q lacks %q", l.Name, f.Public, text)
 			}
 		}
-		want := fault.Throttled
+		want, after := fault.Throttled, 2*time.Second
 		if l.Kind == limits.Kept {
-			want = fault.Forbidden
+			want, after = fault.Forbidden, 0
 		}
-		if f.Kind != want || (f.RetryAfter > 0) != (want == fault.Throttled) {
+		if f.Kind != want || f.RetryAfter != after {
 			t.Errorf("%s is refused by %v after %s", l.Name, f.Kind, f.RetryAfter)
 		}
 	}
