@@ -103,7 +103,7 @@ func (g *Gateway) settle(out *writer, x *pipeline.Exchange, response *http.Respo
 		return response
 	}
 	_ = response.Body.Close()
-	return busy(x, refusal)
+	return x.Told(busy(x, refusal))
 }
 
 // eventStream is the media type of server-sent events.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -189,6 +190,94 @@ func TestOnlyStreamsAreRefusedForStreams(t *testing.T) {
 		if was := response.StatusCode == http.StatusTooManyRequests; was != (refused != no) || (asked.Load() == 0) != (refused == before) {
 			t.Errorf("%s: answered %d, and the upstream was asked %d times", request, response.StatusCode, asked.Load())
 		}
+	}
+}
+
+// TestRefusedStreamTellsWhatPoliciesTell, as any other answer of its route does, before its upstream is asked and after.
+func TestRefusedStreamTellsWhatPoliciesTell(t *testing.T) {
+	var asked atomic.Int64
+	a := artifact(route("GET /events", forward(streamer(t, &asked).URL), "limit"))
+	declare(a, "limit", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 9, "timeWindowMinutes": 1})
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) {
+		c.Streams = &slotsOf{refusal: sharedlimits.FunctionStreams.Refusal(3, 3, time.Second)}
+	})
+	for _, set := range [][]func(*http.Request){nil, {header("Accept", "text/event-stream")}} {
+		r := h.do(t, http.MethodGet, "/events", set...)
+		if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("RateLimit") == "" || r.Header.Get("RateLimit-Policy") == "" {
+			t.Errorf("answered %d with %v", r.StatusCode, r.Header)
+		}
+	}
+}
+
+// breaking is a writer that panics, or fails, in the middle of an answer.
+type breaking struct {
+	*httptest.ResponseRecorder
+	panics bool
+}
+
+func (b breaking) Write(p []byte) (int, error) {
+	if b.panics {
+		panic("in the middle")
+	}
+	return 0, io.ErrClosedPipe
+}
+
+// TestEachStreamEndsOnce, however it does: a client that leaves at any moment, an upstream that dies, an answer that
+// cannot be written, a panic.
+func TestEachStreamEndsOnce(t *testing.T) {
+	var asked atomic.Int64
+	up := streamer(t, &asked)
+	dying := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
+		if _, err := http.ReadRequest(r); err == nil {
+			say(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nda")
+		}
+	})
+	a := artifact(route("GET /dying", forward(dying)))
+	for _, path := range []string{"/socket", "/events", "/parts", "/fast"} {
+		a.Routes = append(a.Routes, route("GET "+path, rewrite(up.URL+path)))
+	}
+	streams := &slotsOf{}
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = streams })
+	requests := []string{
+		"GET /socket HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket", "GET /events HTTP/1.1", "GET /events HTTP/1.0", "GET /parts HTTP/1.1",
+		"GET /events HTTP/1.1\r\nAccept: text/event-stream", "GET /fast HTTP/1.1\r\nAccept: text/event-stream", "GET /dying HTTP/1.1",
+	}
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				r, conn := raw(t, h.URL, requests[(worker+i)%len(requests)]+"\r\nHost: shop.test\r\n\r\n")
+				tcp := conn.(*net.TCPConn)
+				switch i % 5 {
+				case 0: // gone before it is answered
+				case 1:
+					_, _ = r.ReadByte()
+				case 2:
+					_, _ = r.ReadByte()
+					_ = tcp.SetLinger(0)
+				case 3:
+					_ = tcp.SetLinger(0)
+				case 4:
+					_, _ = http.ReadResponse(r, nil)
+					_ = tcp.CloseWrite()
+				}
+				_ = conn.Close()
+			}
+		})
+	}
+	for _, panics := range []bool{false, true} {
+		for _, path := range []string{"/events", "/parts", "/dying"} {
+			func() {
+				defer func() { _ = recover() }()
+				h.gateway.ServeHTTP(breaking{httptest.NewRecorder(), panics}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://shop.test"+path, http.NoBody))
+			}()
+		}
+	}
+	all.Wait()
+	h.gateway.EndUpgrades(t.Context())
+	h.Close()
+	if begun, ended := streams.begun.Load(), streams.ended.Load(); begun != ended || begun < 100 {
+		t.Errorf("begun %d, ended %d", begun, ended)
 	}
 }
 

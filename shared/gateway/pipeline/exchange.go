@@ -195,7 +195,8 @@ func (x *Exchange) Tell(name, value string) {
 	x.told = append(x.told, field{name, value})
 }
 
-func (x *Exchange) tell(response *http.Response) *http.Response {
+// Told is a response with the fields that Tell was called for: one that comes in the place of Run's.
+func (x *Exchange) Told(response *http.Response) *http.Response {
 	for _, f := range x.told {
 		response.Header[f.name] = append(response.Header[f.name], f.value)
 	}

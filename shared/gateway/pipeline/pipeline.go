@@ -92,7 +92,7 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	}
 	if response != nil {
 		x.settle(response, false)
-		return x.tell(response)
+		return x.Told(response)
 	}
 	if x.Streaming != nil {
 		x.Streaming()
@@ -116,7 +116,7 @@ func (r *Route) Run(x *Exchange) *http.Response {
 	for _, policy := range r.Outbound {
 		response = policy.Outbound(x, response)
 	}
-	return x.tell(response)
+	return x.Told(response)
 }
 
 // ask sends the request past the policies, nil for one that may go to the handler.
