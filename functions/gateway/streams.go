@@ -37,6 +37,9 @@ type functionStreams struct {
 const (
 	// longestInvocation is AWS's.
 	longestInvocation = 15 * time.Minute
+	// takeTimeout bounds how long a stream waits to be counted, which passes uncounted then: a table that does not answer is asked
+	// again for as long as a client waits.
+	takeTimeout = 2 * time.Second
 	// giveBackTimeout bounds how long the end of a stream waits to be written; a slot that is not given back is free when the
 	// invocation would have ended.
 	giveBackTimeout = 2 * time.Second
@@ -48,7 +51,9 @@ func (s functionStreams) Begin(ctx context.Context, account string) (end func(),
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	giveBack, refusal, err := s.slots.Take(ctx, account, s.now().Add(left))
+	within, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	giveBack, refusal, err := s.slots.Take(within, account, s.now().Add(left))
 	if giveBack == nil {
 		return nil, refusal, err
 	}

@@ -72,6 +72,7 @@ func (s *streaming) function() gateway.Streaming {
 // ask asks a process for the stream, and gives the status, the first part of the answer, and what reads it to its end.
 func (s *streaming) ask(ctx context.Context, f gateway.Streaming) (status int, part string, drain func()) {
 	s.Helper()
+	ctx, leave := context.WithCancel(ctx)
 	out, err := f(ctx, events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodGet, Path: "/events", MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}, "Accept": {"text/event-stream"}},
 	})
@@ -80,7 +81,12 @@ func (s *streaming) ask(ctx context.Context, f gateway.Streaming) (status int, p
 	}
 	buffer := make([]byte, 512)
 	n, _ := out.Body.Read(buffer)
-	return out.StatusCode, string(buffer[:n]), func() { _, _ = io.Copy(io.Discard, out.Body) }
+	drain = func() { _, _ = io.Copy(io.Discard, out.Body) }
+	s.Cleanup(func() {
+		leave()
+		drain()
+	})
+	return out.StatusCode, string(buffer[:n]), drain
 }
 
 // TestStreamsAreBoundedOverFunctions, of which none runs two: an account has no more than its limit over all that there are, the

@@ -193,6 +193,34 @@ func TestOnlyStreamsAreRefusedForStreams(t *testing.T) {
 	}
 }
 
+// TestStreamsOfAnAccountAreItsOwn: those of all its hosts together, and of nobody else.
+func TestStreamsOfAnAccountAreItsOwn(t *testing.T) {
+	var asked atomic.Int64
+	a := artifact(route("GET /events", forward(streamer(t, &asked).URL)))
+	h := newHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(2) })
+	another, other := *a, *a
+	another.Identity.Deployment = "depot-main-1234567"
+	other.Identity.AccountID, other.Identity.Deployment = "a2", "other-main-1234567"
+	h.deployments["depot.test"] = &gateway.Deployment{Digest: "two", Artifact: &another}
+	h.deployments["other.test"] = &gateway.Deployment{Digest: "three", Artifact: &other}
+	for i, c := range []struct {
+		host string
+		want int
+	}{
+		{"shop.test", http.StatusOK},
+		{"SHOP.test:80", http.StatusOK},
+		{"depot.test", http.StatusTooManyRequests},
+		{"shop.test", http.StatusTooManyRequests},
+		{"other.test", http.StatusOK},
+		{"other.test", http.StatusOK},
+		{"other.test", http.StatusTooManyRequests},
+	} {
+		if r := h.do(t, http.MethodGet, "/events", host(c.host)); r.StatusCode != c.want {
+			t.Errorf("stream %d, of %s, is answered %d", i, c.host, r.StatusCode)
+		}
+	}
+}
+
 // TestRefusedStreamTellsWhatPoliciesTell, as any other answer of its route does, before its upstream is asked and after.
 func TestRefusedStreamTellsWhatPoliciesTell(t *testing.T) {
 	var asked atomic.Int64
