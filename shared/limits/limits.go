@@ -190,7 +190,7 @@ func Parse(text string) (Values, error) {
 		}
 		value, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || l.Check(value) != nil {
-			return nil, fmt.Errorf("%s can be 1 to %d, such as %[1]s=%d", l.Name, l.Most, l.Default)
+			return nil, fmt.Errorf("%s can be 1 to %d, such as %[1]s=%[3]d", l.Name, l.Most, l.Default)
 		}
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("%s is there twice", name)

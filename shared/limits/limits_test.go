@@ -78,6 +78,9 @@ func TestBadSettingIsOneLineThatSaysWhatToWrite(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+	if _, err := limits.Parse("projects=0"); err == nil || !strings.HasSuffix(err.Error(), "such as projects=1000") {
+		t.Errorf("what is suggested is not the default: %v", err)
+	}
 	for _, l := range limits.All() {
 		for _, value := range []int64{0, -1, l.Most + 1} {
 			if !fault.Is(l.Check(value), fault.Invalid) {
