@@ -235,11 +235,14 @@ func (w *writer) upgrade(response *http.Response) error {
 	header := w.Header()
 	maps.Copy(header, response.Header)
 	w.written, w.status = true, response.StatusCode
+	one := w.upgrades.begin()
+	defer one.end()
 	client, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return fmt.Errorf("take the client's connection: %w", err)
 	}
 	defer func() { _ = client.Close() }()
+	one.given(client)
 	response.Header = header
 	response.Body, response.ContentLength = nil, 0 // only the head is written
 	if err := response.Write(buffered); err != nil {
@@ -248,8 +251,7 @@ func (w *writer) upgrade(response *http.Response) error {
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("write the response's head: %w", err)
 	}
-	to, ended := w.upgrades.begin(client, response.Header.Get("Upgrade"))
-	defer ended()
+	to := one.switched(response.Header.Get("Upgrade"))
 	done := make(chan error, 2)
 	var passed atomic.Int64
 	go func() { done <- pass(backend, buffered.Reader, &passed) }()

@@ -13,42 +13,62 @@ import (
 // upgrades are the connections that were given to another protocol. A server knows nothing
 // of them any more, so that who ends the process asks here.
 type upgrades struct {
-	mu      sync.Mutex
-	all     map[*upgraded]struct{}
-	leaving bool
+	mu           sync.Mutex
+	all          map[*upgraded]struct{}
+	leaving, cut bool
 	// none is closed once there is none and none may begin, nil before anybody asks.
 	none chan struct{}
 }
 
 // upgraded is one of them: what is written to the client, and its end.
 type upgraded struct {
-	client net.Conn
-	frames *frames // of a WebSocket, nil for other protocols
+	of     *upgrades
+	client net.Conn // nil until the server has given it away
+	frames *frames  // of a WebSocket whose client knows that it is one, nil for others
 }
 
-// begin notes a connection, and gives what the upstream's bytes are to be written to.
-func (u *upgrades) begin(client net.Conn, protocol string) (to io.Writer, ended func()) {
-	one := &upgraded{client: client}
-	to = client
-	if strings.EqualFold(protocol, "websocket") {
-		one.frames = &frames{to: client}
-		to = one.frames
-	}
+// begin notes a connection that its server is about to give away: at any moment one of the two knows of it.
+// Whoever begins one ends it.
+func (u *upgrades) begin() *upgraded {
+	one := &upgraded{of: u}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.all == nil {
 		u.all = make(map[*upgraded]struct{})
 	}
 	u.all[one] = struct{}{}
-	if u.leaving {
-		one.tell()
+	return one
+}
+
+// given says which connection it is.
+func (o *upgraded) given(client net.Conn) {
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	o.client = client
+	if o.of.cut {
+		_ = client.Close()
 	}
-	return to, func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.all, one)
-		u.settle()
+}
+
+// switched says that the client knows of its protocol, and gives what the upstream's bytes are to be written to.
+func (o *upgraded) switched(protocol string) io.Writer {
+	if !strings.EqualFold(protocol, "websocket") {
+		return o.client
 	}
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	o.frames = &frames{to: o.client}
+	if o.of.leaving {
+		o.tell()
+	}
+	return o.frames
+}
+
+func (o *upgraded) end() {
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	delete(o.of.all, o)
+	o.of.settle()
 }
 
 func (u *upgrades) settle() {
@@ -84,8 +104,11 @@ func (g *Gateway) EndUpgrades(ctx context.Context) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.cut = true
 	for one := range u.all {
-		_ = one.client.Close()
+		if one.client != nil {
+			_ = one.client.Close()
+		}
 	}
 }
 

@@ -2,11 +2,16 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,4 +124,92 @@ func TestUpgradesThatDoNotEndAreEnded(t *testing.T) {
 			t.Error("nobody is waited for")
 		}
 	})
+}
+
+// hijacked is a response's writer that has something happen once its connection is given away, and before the
+// first write to it.
+type hijacked struct {
+	http.ResponseWriter
+	given, told func()
+}
+
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	h.given()
+	conn = toldOf{conn, h.told}
+	return conn, bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(conn)), nil
+}
+
+type toldOf struct {
+	net.Conn
+	told func()
+}
+
+func (c toldOf) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if bytes.HasPrefix(p, []byte("HTTP/1.1 101")) {
+		c.told()
+	}
+	return n, err
+}
+
+// awaited is a context that says when somebody waits for its end.
+type awaited struct {
+	context.Context //nolint:containedctx // it is one
+	once            sync.Once
+	waits           chan struct{}
+}
+
+func (a *awaited) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.waits) })
+	return a.Context.Done()
+}
+
+// TestUpgradeThatBeginsAsTheGatewayEndsIsEndedToo, between the moment at which its server has given the connection away and the one at which
+// the client has read of it: nobody else would. A WebSocket's client is told before, and never before it knows what it has.
+func TestUpgradeThatBeginsAsTheGatewayEndsIsEndedToo(t *testing.T) {
+	up := switching(t)
+	for _, given := range []bool{true, false} {
+		for _, c := range []struct {
+			protocol, told string
+			wait           bool
+		}{{"tcp/1", "", false}, {"websocket", "", false}, {"websocket", goAway, true}} {
+			h := newHouse(t, artifact(route("GET /x", component("urlForwardHandler", map[string]any{"baseUrl": up, "upgrades": []string{"tcp/1", "websocket"}}))))
+			ctx, cut := context.WithCancel(t.Context())
+			if !c.wait {
+				cut()
+			}
+			at := func(moment bool) func() {
+				return func() {
+					switch {
+					case moment && c.wait:
+						waits := &awaited{Context: ctx, waits: make(chan struct{})}
+						go h.gateway.EndUpgrades(waits)
+						<-waits.waits
+					case moment:
+						h.gateway.EndUpgrades(ctx)
+					}
+				}
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				h.gateway.ServeHTTP(hijacked{w, at(given), at(!given)}, r)
+			}))
+			r, _ := raw(t, server.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: "+c.protocol+"\r\n\r\n")
+			if response, err := http.ReadResponse(r, nil); err == nil && response.StatusCode != http.StatusSwitchingProtocols || err != nil && (c.wait || !given) {
+				t.Errorf("%+v, given %t: %+v, %v", c, given, response, err)
+			}
+			told := make([]byte, len(c.told))
+			if _, err := io.ReadFull(r, told); err != nil || string(told) != c.told {
+				t.Errorf("%+v, given %t: it is told %q, %v", c, given, told, err)
+			}
+			cut()
+			if more, err := io.ReadAll(r); errors.Is(err, os.ErrDeadlineExceeded) || len(more) > 0 {
+				t.Errorf("%+v, given %t: it goes on with %q, %v", c, given, more, err)
+			}
+			server.Close()
+		}
+	}
 }
