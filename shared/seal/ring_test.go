@@ -1,6 +1,7 @@
 package seal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -187,4 +188,35 @@ func TestHashesOfNoDeclaredPurposeAreRefused(t *testing.T) {
 		}
 	}()
 	seal.NewHasher(testKey(1), "new-thing")
+}
+
+// TestRootKeyOfTheSameNumberIsNotTheSame: two installations have each a first one.
+func TestRootKeyOfTheSameNumberIsNotTheSame(t *testing.T) {
+	its, other := seal.Root{Number: 1, Key: bytes.Repeat([]byte{1}, seal.KeyBytes)}, seal.Root{Number: 1, Key: bytes.Repeat([]byte{2}, seal.KeyBytes)}
+	for _, c := range []struct {
+		earlier seal.Root
+		want    bool
+	}{{its, true}, {other, false}} {
+		if is, err := its.Descends(c.earlier); err != nil || is != c.want {
+			t.Errorf("it descends: %v, %v", is, err)
+		}
+	}
+}
+
+// TestHeirHasNoMoreOfRootKeysThanHashesNeed: of what is carried on, the first one's alone, and nothing of what is made afresh.
+func TestHeirHasNoMoreOfRootKeysThanHashesNeed(t *testing.T) {
+	root := seal.Root{Number: 1, Key: bytes.Repeat([]byte{1}, seal.KeyBytes)}
+	for number := 2; number < 5; number++ {
+		lineage, err := root.Heirs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(lineage["audit-chain"]); n != 1 || lineage["audit-chain"][1] == nil {
+			t.Errorf("the root key %d has %d of the audit logs'", number, n)
+		}
+		if n := len(lineage["consumer-key"]); n != number-1 {
+			t.Errorf("the root key %d has %d of consumers' keys", number, n)
+		}
+		root = seal.Root{Number: number, Key: bytes.Repeat([]byte{byte(number)}, seal.KeyBytes), Lineage: lineage}
+	}
 }
