@@ -28,6 +28,8 @@ type services struct {
 	stumbles int
 	// also answers a request about tables in place of what is here, nil for what it does not know.
 	also func(operation string, in map[string]any) any
+	// called answers who is called: the error of a function, "" for none, and its answer.
+	called func(name string, in map[string]any) (failure string, out any)
 }
 
 type fakeFunction struct {
@@ -107,6 +109,14 @@ func (s *services) function(w http.ResponseWriter, r *http.Request, in map[strin
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // 2015-03-31/functions/NAME, /concurrency; 2017-03-31/tags/ARN
 	if parts[1] == "event-source-mappings" {
 		answer(w, map[string]any{"EventSourceMappings": []any{map[string]any{"EventSourceArn": s.told, "State": s.mapping}}})
+		return
+	}
+	if s.called != nil && strings.HasSuffix(r.URL.Path, "/invocations") {
+		failure, out := s.called(parts[2], in)
+		if failure != "" {
+			w.Header().Set("X-Amz-Function-Error", failure)
+		}
+		answer(w, out)
 		return
 	}
 	name := parts[2][strings.LastIndex(parts[2], ":")+1:]
