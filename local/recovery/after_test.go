@@ -5,8 +5,10 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
 // TestRestoreEndsWhenAllHaveTakenWhatTheyAreTold, and is not done where a function fails, or takes a part of it; run again, it goes on.
@@ -58,6 +60,41 @@ func TestRestoreEndsWhenAllHaveTakenWhatTheyAreTold(t *testing.T) {
 		}
 		if err != nil || told != waiting || waiting == 0 || stopped(s) != 0 || !strings.Contains(said.String(), "the restore is done") {
 			t.Errorf("%s: of %d audit records the function is told of %d, in %d calls; %d functions are stopped (%v)", c.name, waiting, told, calls, stopped(s), err)
+		}
+	}
+}
+
+// TestOnlyWhatOpensSomethingComesAlive: nothing that has expired meanwhile, nor what opens for as long as before or shorter.
+func TestOnlyWhatOpensSomethingComesAlive(t *testing.T) {
+	now := time.Now()
+	in := func(d time.Duration) *time.Time { return new(now.Add(d)) }
+	for _, c := range []struct {
+		name           string
+		restored       *time.Time // nil for never
+		there          bool       // in the table of before
+		before         *time.Time
+		alive, shorter bool
+	}{
+		{"for ever, and gone", nil, false, nil, true, false},
+		{"for a while, and gone", in(time.Hour), false, nil, true, false},
+		{"expired, and gone", in(-time.Hour), false, nil, false, false},
+		{"expired this moment", &now, false, nil, false, false},
+		{"as it was", in(time.Hour), true, in(time.Hour), false, false},
+		{"ends later than it would", in(time.Hour), true, in(time.Minute), true, true},
+		{"ends sooner than it would", in(time.Minute), true, in(time.Hour), false, false},
+		{"was for ever, and ends", nil, true, in(time.Hour), true, true},
+		{"ends, and was made for ever", in(time.Hour), true, nil, false, false},
+	} {
+		at := store.Space("key").Key("one")
+		restored := survey{credentials: map[store.Key]credential{at: {kind: consumerKey, expiresOn: c.restored}}}
+		before := survey{credentials: map[store.Key]credential{}}
+		if c.there {
+			before.credentials[at] = credential{kind: consumerKey, expiresOn: c.before}
+		}
+		w := &work{now: func() time.Time { return now }}
+		found := w.revivedIn(restored, before, now.Add(-time.Hour))
+		if (len(found) == 1) != c.alive || c.alive && (found[0].until != nil) != c.shorter {
+			t.Errorf("%s: %+v comes alive", c.name, found)
 		}
 	}
 }
