@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits"
@@ -47,24 +46,25 @@ func counting(t *testing.T, f *frail, log *bytes.Buffer, streaming bool) install
 // answer without streaming may is a stream.
 func TestEachGatewayHasItsOwnLimitOfStreams(t *testing.T) {
 	for _, c := range []struct {
-		streaming bool
-		most      int
-		after     time.Duration
-		says      string
+		streaming, function bool
+		most                int
+		after               time.Duration
+		says                string
 	}{
-		{false, 3, 0, "its limit gateway-streams is 3"},
-		{true, 1, 29 * time.Second, "its limit function-streams is 1"},
+		{false, false, 3, 0, "its limit gateway-streams is 3"},
+		{true, false, 3, 0, "its limit gateway-streams is 3"}, // a task beside a function
+		{true, true, 1, 29 * time.Second, "its limit function-streams is 1"},
 	} {
-		streams, after := bound(counting(t, &frail{Backend: memory.New()}, &bytes.Buffer{}, c.streaming))
+		streams, after := bound(counting(t, &frail{Backend: memory.New()}, &bytes.Buffer{}, c.streaming), c.function)
 		if after != c.after {
 			t.Errorf("streaming %t: a request is a stream after %s, want %s", c.streaming, after, c.after)
 		}
 		for range c.most {
-			if _, err := streams.Begin(t.Context(), "acme"); err != nil {
+			if _, _, err := streams.Begin(t.Context(), "acme"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := streams.Begin(t.Context(), "acme"); !fault.Is(err, fault.Throttled) || !strings.Contains(err.Error(), c.says) {
+		if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal == nil || !strings.Contains(refusal.Public, c.says) {
 			t.Errorf("streaming %t: one more is answered %v", c.streaming, err)
 		}
 	}
@@ -76,22 +76,22 @@ func TestSlotIsHeldForAsLongAsTheInvocationMayGoOn(t *testing.T) {
 		left, ends time.Duration // 0: no deadline is known
 	}{{0, 15 * time.Minute}, {time.Minute, time.Minute}, {14 * time.Minute, 14 * time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
-			streams, _ := bound(counting(t, &frail{Backend: memory.New()}, &bytes.Buffer{}, true))
+			streams, _ := bound(counting(t, &frail{Backend: memory.New()}, &bytes.Buffer{}, true), true)
 			ctx := t.Context()
 			if c.left > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, c.left)
 				defer cancel()
 			}
-			if _, err := streams.Begin(ctx, "acme"); err != nil {
+			if _, _, err := streams.Begin(ctx, "acme"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(c.ends)
-			if _, err := streams.Begin(t.Context(), "acme"); !fault.Is(err, fault.Throttled) {
+			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal == nil {
 				t.Errorf("with %s left, after %s: %v", c.left, c.ends, err)
 			}
 			time.Sleep(20 * time.Second)
-			if _, err := streams.Begin(t.Context(), "acme"); err != nil {
+			if _, _, err := streams.Begin(t.Context(), "acme"); err != nil {
 				t.Errorf("with %s left, some seconds after %s: %v", c.left, c.ends, err)
 			}
 		})
@@ -102,8 +102,8 @@ func TestSlotIsHeldForAsLongAsTheInvocationMayGoOn(t *testing.T) {
 func TestEndOfAStreamThatIsNotWrittenIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	backend := &frail{Backend: memory.New()}
-	streams, _ := bound(counting(t, backend, &log, true))
-	end, err := streams.Begin(t.Context(), "acme")
+	streams, _ := bound(counting(t, backend, &log, true), true)
+	end, _, err := streams.Begin(t.Context(), "acme")
 	if err != nil {
 		t.Fatal(err)
 	}

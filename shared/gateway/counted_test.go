@@ -14,15 +14,16 @@ import (
 // counter counts as Streams do.
 type counter struct {
 	begun, ended int
+	refusal      *fault.Fault
 	err          error
 }
 
-func (c *counter) Begin(context.Context, string) (func(), error) {
-	if c.err != nil {
-		return nil, c.err
+func (c *counter) Begin(context.Context, string) (func(), *fault.Fault, error) {
+	if c.err != nil || c.refusal != nil {
+		return nil, c.refusal, c.err
 	}
 	c.begun++
-	return func() { c.ended++ }, nil
+	return func() { c.ended++ }, nil, nil
 }
 
 // TestRequestIsCountedOnceAtATime, however often it is said to be a stream, and never once it is over: a timer that has gone off may come
@@ -72,20 +73,13 @@ func TestRequestThatHasLeftIsNeverCounted(t *testing.T) {
 	}
 }
 
-// TestOnlyALimitRefusesAStream: any other fault says that nobody knows, as a table does that cannot be asked.
+// TestOnlyALimitRefusesAStream: an error of any kind says that nobody knows, as a table's does that is asked too often.
 func TestOnlyALimitRefusesAStream(t *testing.T) {
-	for _, c := range []struct {
-		err     error
-		refuses bool
-	}{
-		{limits.FunctionStreams.Refusal(3, 3, time.Second), true},
-		{fault.New(fault.Unavailable, "The table cannot be asked."), false},
-		{fault.New(fault.Unanswered, "The table has not answered."), false},
-		{errors.New("the table cannot be asked"), false},
-	} {
-		g, s := &Gateway{config: Config{Streams: &counter{err: c.err}, Log: slog.New(slog.DiscardHandler)}}, &stream{account: "acme"}
-		if refusal := g.begin(t.Context(), s); (refusal != nil) != c.refuses {
-			t.Errorf("%v: refused with %v", c.err, refusal)
+	full := limits.FunctionStreams.Refusal(3, 3, time.Second)
+	for _, c := range []counter{{refusal: full}, {err: full}, {err: fault.New(fault.Unavailable, "The table cannot be asked.")}, {err: errors.New("the table cannot be asked")}} {
+		g, s := &Gateway{config: Config{Streams: &c, Log: slog.New(slog.DiscardHandler)}}, &stream{account: "acme"}
+		if refusal := g.begin(t.Context(), s); refusal != c.refusal {
+			t.Errorf("%v: refused with %v, want %v", c.err, refusal, c.refusal)
 		}
 		s.close(true)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	sharedlimits "github.com/gatewright/gatewright/shared/limits"
@@ -54,13 +55,13 @@ type asking struct {
 	blocked  chan struct{}
 }
 
-func (a asking) Begin(ctx context.Context, _ string) (func(), error) {
+func (a asking) Begin(ctx context.Context, _ string) (func(), *fault.Fault, error) {
 	a.contexts <- ctx
 	select {
 	case <-a.blocked:
 	case <-time.After(5 * time.Second):
 	}
-	return nil, sharedlimits.FunctionStreams.Refusal(3, 3, time.Second)
+	return nil, sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), nil
 }
 
 // unread is a connection whose client reads nothing: a write goes on until its deadline.

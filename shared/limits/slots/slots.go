@@ -178,17 +178,19 @@ func (s *Slots) giveBack(ctx context.Context, key store.Key, holder string) erro
 	return nil
 }
 
-// free gives the number of a slot that nobody has, any of them, or -1 for none, and how many are taken.
+// free gives the number of a slot that nobody has, any of them, or -1 for none, and how many are taken of those that there are: of a limit
+// that was lowered, those beyond it are no more.
 func (s *Slots) free(ctx context.Context, partition string) (number, live int64, err error) {
 	now := s.o.Now().UnixMilli()
-	taken := map[string]bool{}
+	taken := map[int64]bool{}
 	err = s.o.Table.Each(ctx, store.Query{PK: partition, Unchecked: "the write that takes a slot says itself what it depends on"}, func(item store.Item) (bool, error) {
 		var one slot
 		if err := store.Decode(item, &one); err != nil {
 			return false, err
 		}
-		if one.Until > now {
-			taken[store.KeyOf(item).SK] = true
+		n, err := strconv.ParseInt(store.KeyOf(item).SK, 10, 64)
+		if err == nil && n < s.o.Most && one.Until > now {
+			taken[n] = true
 		}
 		return true, nil
 	})
@@ -201,9 +203,9 @@ func (s *Slots) free(ctx context.Context, partition string) (number, live int64,
 	}
 	from := rand.Int64N(s.o.Most) //nolint:gosec // G404: which one is tried is no secret
 	for i := range s.o.Most {
-		if n := (from + i) % s.o.Most; !taken[strconv.FormatInt(n, 10)] {
+		if n := (from + i) % s.o.Most; !taken[n] {
 			return n, live, nil
 		}
 	}
-	return -1, live, nil // a lowered limit: those that are taken have higher numbers too
+	panic("slots: fewer are taken than there are, and none is free")
 }

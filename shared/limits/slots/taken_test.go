@@ -17,13 +17,14 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// rivals are others who have the slot that is written next for an hour before it is, so many times. It counts writes, and no query is
+// rivals are others who have the slot that is written next for an hour before it is, so many times. It counts writes and queries, and no query is
 // answered while blind.
 type rivals struct {
 	*memory.Backend
 	table  *store.Table // of Backend
 	left   int
 	writes []store.Key
+	looks  int
 	blind  error
 }
 
@@ -47,6 +48,7 @@ func (r *rivals) Transact(ctx context.Context, token string, writes []store.Writ
 }
 
 func (r *rivals) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	r.looks++
 	if r.blind != nil {
 		return nil, "", r.blind
 	}
@@ -59,12 +61,22 @@ func (r *rivals) slots(t *testing.T, now func() time.Time, most int64) *slots.Sl
 
 func still() time.Time { return storetest.Epoch }
 
+// taking is Take, for who is answered either a slot or why there is none.
+func taking(t *testing.T, s *slots.Slots, account string, until time.Time) (func(context.Context) error, error) {
+	t.Helper()
+	giveBack, refusal, err := s.Take(t.Context(), account, until)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return giveBack, err
+}
+
 // TestSlotThatOthersTakeMeanwhileIsSoughtAgain: seven times in a row somebody else is faster, and the account has the last one.
 func TestSlotThatOthersTakeMeanwhileIsSoughtAgain(t *testing.T) {
 	r := newRivals(t)
 	s := r.slots(t, still, 8)
 	r.left = 7
-	giveBack, err := s.Take(t.Context(), "acme", still().Add(time.Minute))
+	giveBack, err := taking(t, s, "acme", still().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +102,7 @@ func TestWhoComeAtOnceTryDifferentSlots(t *testing.T) {
 	first, second := map[string]bool{}, map[string]bool{}
 	for i := range 32 {
 		r.left, r.writes = 1, nil
-		if _, err := s.Take(t.Context(), fmt.Sprint("account-", i), still().Add(time.Minute)); err != nil {
+		if _, err := taking(t, s, fmt.Sprint("account-", i), still().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		from, err := strconv.Atoi(r.writes[0].SK)
@@ -122,20 +134,20 @@ func TestRefusalIsRememberedForASecond(t *testing.T) {
 	var giveBack func(context.Context) error
 	for i := range most + 1 {
 		var err error
-		if giveBack, err = s.Take(t.Context(), account(i), now.Add(time.Hour)); err != nil {
+		if giveBack, err = taking(t, s, account(i), now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	refused := func(n int) (writes int) {
+	refused := func(n int) (looks int) {
 		t.Helper()
-		r.writes = nil
+		r.looks = 0
 		for i := range n {
-			_, err := s.Take(t.Context(), account(i), now.Add(time.Hour))
+			_, err := taking(t, s, account(i), now.Add(time.Hour))
 			if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Throttled || f.RetryAfter != time.Second {
 				t.Fatalf("an account that has none left is answered %v", err)
 			}
 		}
-		return len(r.writes)
+		return r.looks
 	}
 	if n := refused(most); n != most {
 		t.Fatalf("%d accounts that nothing is known of have looked %d times", most, n)
@@ -147,7 +159,7 @@ func TestRefusalIsRememberedForASecond(t *testing.T) {
 	if n := refused(most); n != 0 {
 		t.Errorf("within the second they have looked %d times", n)
 	}
-	if _, err := s.Take(t.Context(), account(most), now.Add(time.Hour)); err != nil {
+	if _, err := taking(t, s, account(most), now.Add(time.Hour)); err != nil {
 		t.Errorf("an account that has given its slot back is answered %v", err)
 	}
 	now = now.Add(time.Millisecond)
@@ -164,11 +176,11 @@ func TestSlotsThatCannotBeReadAreNotFull(t *testing.T) {
 	r := newRivals(t)
 	s := r.slots(t, still, 2)
 	r.left, r.blind = 1, errLost
-	if _, err := s.Take(t.Context(), "acme", still().Add(time.Minute)); !errors.Is(err, errLost) {
+	if _, err := taking(t, s, "acme", still().Add(time.Minute)); !errors.Is(err, errLost) {
 		t.Fatalf("the account is answered %v", err)
 	}
 	r.blind = nil
-	if _, err := s.Take(t.Context(), "acme", still().Add(time.Minute)); err != nil {
+	if _, err := taking(t, s, "acme", still().Add(time.Minute)); err != nil {
 		t.Errorf("with a slot that is free it is answered %v", err)
 	}
 }
@@ -178,7 +190,7 @@ func TestGivingBackThatFailsIsTold(t *testing.T) {
 	lost := false
 	backend := &flaky{Backend: memory.New(), fails: func() (bool, bool) { return lost, false }}
 	s := open(storetest.Over(t, backend), still, 1)
-	giveBack, err := s.Take(t.Context(), "acme", still().Add(time.Minute))
+	giveBack, err := taking(t, s, "acme", still().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +202,7 @@ func TestGivingBackThatFailsIsTold(t *testing.T) {
 	if err := giveBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Take(t.Context(), "acme", still().Add(time.Minute)); err != nil {
+	if _, err := taking(t, s, "acme", still().Add(time.Minute)); err != nil {
 		t.Errorf("the slot is still taken: %v", err)
 	}
 }
@@ -219,7 +231,7 @@ func TestSlotIsFreeFromItsVeryEndOn(t *testing.T) {
 		clock := func() time.Time { return now }
 		r := newRivals(t)
 		s := r.slots(t, clock, 2)
-		if _, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); err != nil {
+		if _, err := taking(t, s, "acme", now.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		until, ttl := untils(t, r.Backend)
@@ -229,15 +241,15 @@ func TestSlotIsFreeFromItsVeryEndOn(t *testing.T) {
 		if stays := ttl[0].Sub(until[0]); stays < 0 || stays > 24*time.Hour {
 			t.Fatalf("the record of a slot goes %s after its end", stays)
 		}
-		if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); err != nil {
+		if _, err := taking(t, s, "acme", now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		now = until[0].Add(-time.Millisecond)
-		if _, err := r.slots(t, clock, 2).Take(t.Context(), "acme", now.Add(time.Hour)); !fault.Is(err, fault.Throttled) {
+		if _, err := taking(t, r.slots(t, clock, 2), "acme", now.Add(time.Hour)); !fault.Is(err, fault.Throttled) {
 			t.Fatalf("a millisecond before its end it is answered %v", err)
 		}
 		now, r.writes = until[0], nil
-		if _, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); err != nil || len(r.writes) > 2 {
+		if _, err := taking(t, s, "acme", now.Add(time.Hour)); err != nil || len(r.writes) > 2 {
 			t.Fatalf("at its end it is answered %v, with %d tries", err, len(r.writes))
 		}
 	}
@@ -248,26 +260,26 @@ func TestLimitsHaveSlotsOfTheirOwn(t *testing.T) {
 	table := storetest.New(t)
 	for _, limit := range []limits.Limit{limits.FunctionStreams, limits.GatewayStreams} {
 		s := slots.New(slots.Options{Table: table, Now: still, Most: 1, Limit: limit, Name: func() string { return limit.Name }})
-		if _, err := s.Take(t.Context(), "acme", still().Add(time.Minute)); err != nil {
+		if _, err := taking(t, s, "acme", still().Add(time.Minute)); err != nil {
 			t.Errorf("%s: %v", limit.Name, err)
 		}
 	}
 }
 
-// TestWhoHasMoreThanALoweredLimitKeepsThem, is told how many, and gets one when enough are given back.
+// TestWhoHasMoreThanALoweredLimitKeepsThem, is told of those within it, and gets one when enough are given back.
 func TestWhoHasMoreThanALoweredLimitKeepsThem(t *testing.T) {
 	table := storetest.New(t)
 	s := open(table, still, 4)
 	var back []func(context.Context) error
 	for range 4 {
-		giveBack, err := s.Take(t.Context(), "acme", still().Add(time.Minute))
+		giveBack, err := taking(t, s, "acme", still().Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
 		back = append(back, giveBack)
 	}
-	if _, err := open(table, still, 2).Take(t.Context(), "acme", still().Add(time.Minute)); !fault.Is(err, fault.Throttled) ||
-		!strings.Contains(err.Error(), "The account has 4 streams under way at the gateway's function, and its limit function-streams is 2.") {
+	if _, err := taking(t, open(table, still, 2), "acme", still().Add(time.Minute)); !fault.Is(err, fault.Throttled) ||
+		!strings.Contains(err.Error(), "The account has 2 streams under way at the gateway's function, and its limit function-streams is 2.") {
 		t.Errorf("one more than a lowered limit is answered %v", err)
 	}
 	for _, giveBack := range back {
@@ -275,7 +287,7 @@ func TestWhoHasMoreThanALoweredLimitKeepsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := open(table, still, 2).Take(t.Context(), "acme", still().Add(time.Minute)); err != nil {
+	if _, err := taking(t, open(table, still, 2), "acme", still().Add(time.Minute)); err != nil {
 		t.Errorf("when all are given back: %v", err)
 	}
 }
