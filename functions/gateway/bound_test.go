@@ -60,7 +60,7 @@ func TestEachGatewayHasItsOwnLimitOfStreams(t *testing.T) {
 			t.Errorf("streaming %t: a request is a stream after %s, want %s", c.streaming, after, c.after)
 		}
 		for range c.most {
-			if _, _, err := streams.Begin(t.Context(), "acme"); err != nil {
+			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestSlotIsHeldForAsLongAsTheInvocationMayGoOn(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, c.left)
 				defer cancel()
 			}
-			if _, _, err := streams.Begin(ctx, "acme"); err != nil {
+			if _, refusal, err := streams.Begin(ctx, "acme"); err != nil || refusal != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(c.ends)
@@ -91,8 +91,8 @@ func TestSlotIsHeldForAsLongAsTheInvocationMayGoOn(t *testing.T) {
 				t.Errorf("with %s left, after %s: %v", c.left, c.ends, err)
 			}
 			time.Sleep(20 * time.Second)
-			if _, _, err := streams.Begin(t.Context(), "acme"); err != nil {
-				t.Errorf("with %s left, some seconds after %s: %v", c.left, c.ends, err)
+			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal != nil {
+				t.Errorf("with %s left, some seconds after %s: %v %v", c.left, c.ends, refusal, err)
 			}
 		})
 	}
