@@ -145,6 +145,25 @@ func TestTheAPIIsUsedByMCP(t *testing.T) {
 	}
 }
 
+// TestWhatIsDeployedIsReadByMCP: a model reads the sources of a build that it is to mend, and what is served.
+func TestWhatIsDeployedIsReadByMCP(t *testing.T) {
+	t.Parallel()
+	in, name := installation, unique(t, "mcp-read")
+	id, _ := in.upload(t, name, "main", archive(t, simple(t, newUpstream(t))))
+	if status := in.built(t, name, id); status.text("status") != "SUCCESS" {
+		t.Fatalf("the build: %v", status)
+	}
+	session := connectAPI(t, in, "/mcp", in.key, "")
+	place := map[string]any{"accountName": in.account, "projectName": name, "statusId": id, "file": "config/routes.oas.json", "line": 1}
+	if shown := structured(t, session, "DeployService_source", place); !strings.Contains(shown.text("text"), `"openapi"`) {
+		t.Errorf("it shows %v", shown)
+	}
+	deployed := structured(t, session, "DeploymentsService_list", map[string]any{"accountName": in.account, "projectName": name}).data(t)[0].text("name")
+	if routes := structured(t, session, "DeploymentsService_routes", map[string]any{"deploymentName": deployed}).data(t); len(routes) == 0 || routes[0].text("handler") != "urlForwardHandler" {
+		t.Errorf("it lists %v", routes)
+	}
+}
+
 // TestServersOfTheInstallationRefuse what is no message of the protocol, and whoever has no key, as clients expect it.
 func TestServersOfTheInstallationRefuse(t *testing.T) {
 	t.Parallel()
