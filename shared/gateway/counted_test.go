@@ -76,7 +76,13 @@ func TestRequestThatHasLeftIsNeverCounted(t *testing.T) {
 // TestOnlyALimitRefusesAStream: an error of any kind says that nobody knows, as a table's does that is asked too often.
 func TestOnlyALimitRefusesAStream(t *testing.T) {
 	full := limits.FunctionStreams.Refusal(3, 3, time.Second)
-	for _, c := range []counter{{refusal: full}, {err: full}, {err: fault.New(fault.Unavailable, "The table cannot be asked.")}, {err: errors.New("the table cannot be asked")}} {
+	for _, c := range []counter{
+		{refusal: full},
+		{err: full},
+		{err: fault.New(fault.Unavailable, "The table cannot be asked.")},
+		{err: fault.New(fault.Unanswered, "The table has not answered.")},
+		{err: errors.New("the table cannot be asked")},
+	} {
 		g, s := &Gateway{config: Config{Streams: &c, Log: slog.New(slog.DiscardHandler)}}, &stream{account: "acme"}
 		if refusal := g.begin(t.Context(), s); refusal != c.refusal {
 			t.Errorf("%v: refused with %v, want %v", c.err, refusal, c.refusal)
