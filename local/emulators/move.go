@@ -39,6 +39,9 @@ const (
 	moveSteps = 6
 )
 
+// standsStill is how long nothing changes in an installation, before it counts as stopped: longer than a job waits between its writes.
+const standsStill = 3 * time.Second
+
 // moving is a story of an installation that moves to another region by the operator's own commands (docs/aws.md, "Move to another region").
 type moving struct {
 	*suite        // the installation in the new region
@@ -199,8 +202,15 @@ func (m *moving) export(ctx context.Context) (err error) {
 	if err := errors.Join(m.stopped(ctx, true), m.old.calledByItself(ctx, false), m.calledByItself(ctx, false)); err != nil {
 		return err
 	}
-	m.before, err = m.old.digest(ctx)
-	return err
+	// What was called before goes on after the stop, as in AWS.
+	var since time.Time
+	return until(ctx, time.Minute, "the old installation stands still", func() (bool, error) {
+		is, err := m.old.digest(ctx)
+		if is != m.before {
+			m.before, since = is, time.Now()
+		}
+		return time.Since(since) > standsStill, err
+	})
 }
 
 // stopped asks whether all functions of both are stopped, or those of the old one alone.

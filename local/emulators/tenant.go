@@ -234,38 +234,47 @@ func (s *suite) calledByItself(ctx context.Context, on bool) error {
 			}
 		}
 	}
-	var rules struct{ Rules []struct{ Name string } }
-	if err := s.events(ctx, "ListRules", struct{}{}, &rules); err != nil {
+	var found struct{ Schedules []struct{ Name string } }
+	if err := s.scheduler(ctx, http.MethodGet, "?MaxResults=100", nil, &found); err != nil {
 		return err
 	}
-	for _, r := range rules.Rules {
-		if err := s.events(ctx, map[bool]string{true: "EnableRule", false: "DisableRule"}[on], r, nil); err != nil {
+	if len(found.Schedules) == 0 {
+		return errors.New("the installation has no schedules")
+	}
+	state := map[bool]string{true: "ENABLED", false: "DISABLED"}[on]
+	for _, schedule := range found.Schedules {
+		at := "/" + schedule.Name
+		is := map[string]any{}
+		if err := s.scheduler(ctx, http.MethodGet, at, nil, &is); err != nil {
+			return err
+		}
+		is["State"] = state
+		if err := s.scheduler(ctx, http.MethodPut, at, is, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// events asks EventBridge of the installation's region, by its protocol: its SDK would come along for two requests.
-func (s *suite) events(ctx context.Context, operation string, in, out any) error {
+// scheduler asks EventBridge Scheduler of the installation's region, by its protocol: its SDK would come along for three requests.
+func (s *suite) scheduler(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode a request: %w", err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, s.endpoint+"/schedules"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", "AWSEvents."+operation)
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+s.region+"/events/aws4_request, SignedHeaders=host, Signature=0")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+s.region+"/scheduler/aws4_request, SignedHeaders=host, Signature=0")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is answered with %s", operation, answer.Status)
+		return fmt.Errorf("%s of schedules%s is answered with %s", method, path, answer.Status)
 	}
 	if out == nil {
 		return nil
