@@ -22,7 +22,7 @@ const source = "mcp"
 func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
 	// Most calls are of few tools, and a schema takes some 100 µs to compile.
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(t.Input) })
-	declared := operation(t)
+	declared := t.Operation()
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		compiled, err := schema()
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/mcp/endpoint"
-	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/seal"
 )
 
@@ -110,13 +109,4 @@ func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, e
 	v.confirm = v.confirm || p.Permissions.Confirm
 	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization")}
 	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
-}
-
-// operation is what Write needs of a tool.
-func operation(t *apitools.Tool) *project.MCPOperation {
-	o := &project.MCPOperation{Arguments: t.Arguments, BodyNeeded: t.BodyNeeded}
-	if t.TakesBody {
-		o.Body, o.ContentType = project.BodyJSON, "application/json"
-	}
-	return o
 }

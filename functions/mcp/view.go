@@ -126,7 +126,9 @@ func (v view) has(t *apitools.Tool) bool {
 }
 
 // may reports whether a key may call a tool.
-func may(p auth.Principal, t *apitools.Tool) bool { return t.Scope == "" || p.Allows(t.Scope) }
+func may(p auth.Principal, t *apitools.Tool) bool {
+	return t.Scope == "" || p.Allows(auth.Scope(t.Scope))
+}
 
 // caller is who sends the running message.
 type caller struct {

@@ -72,6 +72,11 @@ func boundaries() []boundary {
 			"shared packages stand below everything that uses them",
 		},
 		{
+			"client",
+			[]string{Module + "/functions", Module + "/infra", Module + "/local/product", Module + "/shared/store/embedded", "github.com/aws/aws-sdk-go-v2"},
+			"the command line client is small, and uses the public API alone",
+		},
+		{
 			"shared/gateway",
 			[]string{Module + "/shared/store", Module + "/shared/blob", "github.com/aws/aws-sdk-go-v2"},
 			"the data plane declares the interfaces it needs and runs without AWS in a container",

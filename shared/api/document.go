@@ -11,28 +11,22 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gatewright/gatewright/shared/effect"
 )
 
 // Version of the API's description (specification 9).
 const Version = "1.0.0"
 
-// The document's words for what OpenAPI has none for.
-const (
-	// ScopeExtension is the scope that the key of an operation needs. The roles that OpenAPI 3.1 has in
-	// security for this are refused by linters that know those of OAuth alone.
-	ScopeExtension = "x-required-scope"
-	// EffectExtension is the Effect of an operation.
-	EffectExtension = "x-effect"
-	// toolExtension says that an operation is no tool of an MCP server, as the mcp object of a project's
-	// routes does.
-	toolExtension = "x-mcp"
-)
+// toolExtension says that an operation is no tool of an MCP server, as the mcp object of a project's
+// routes does.
+const toolExtension = "x-mcp"
 
 // extensions are those of an operation.
 func (d Declaration) extensions() map[string]any {
-	all := map[string]any{EffectExtension: d.Effect()}
+	all := map[string]any{effect.Extension: d.Effect()}
 	if d.Scope != "" && !d.Public {
-		all[ScopeExtension] = d.Scope
+		all[effect.ScopeExtension] = d.Scope
 	}
 	if d.NoTool {
 		all[toolExtension] = map[string]any{"enabled": false}

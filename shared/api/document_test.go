@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/effect"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store/storetest"
@@ -256,15 +257,15 @@ func TestEffectIsKnown(t *testing.T) {
 		method   string
 		action   audit.Action
 		replaces bool
-		want     api.Effect
+		want     effect.Effect
 	}{
-		{http.MethodGet, "", false, api.Reads},
-		{http.MethodPost, "", false, api.Reads},
-		{http.MethodPost, "thing.create", false, api.Adds},
-		{http.MethodPost, "thing.roll", true, api.Replaces},
-		{http.MethodPut, "thing.put", false, api.Replaces},
-		{http.MethodPatch, "thing.update", false, api.Replaces},
-		{http.MethodDelete, "thing.delete", false, api.Removes},
+		{http.MethodGet, "", false, effect.Reads},
+		{http.MethodPost, "", false, effect.Reads},
+		{http.MethodPost, "thing.create", false, effect.Adds},
+		{http.MethodPost, "thing.roll", true, effect.Replaces},
+		{http.MethodPut, "thing.put", false, effect.Replaces},
+		{http.MethodPatch, "thing.update", false, effect.Replaces},
+		{http.MethodDelete, "thing.delete", false, effect.Removes},
 	} {
 		o := post[struct{}, struct{}]("A_thing", "/things")
 		o.Method, o.Audit, o.Replaces = tt.method, tt.action, tt.replaces

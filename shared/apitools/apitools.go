@@ -18,7 +18,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -55,8 +54,8 @@ type Tool struct {
 	// Group is the title of the operation's group, by which tools are chosen together.
 	Group string `json:"group"`
 	// Public says that no key is needed, and Scope what a key has to be allowed, "" for any key.
-	Public bool       `json:"public,omitempty"`
-	Scope  auth.Scope `json:"scope,omitempty"`
+	Public bool   `json:"public,omitempty"`
+	Scope  string `json:"scope,omitempty"`
 
 	// ReadOnly says that nothing is changed, Destructive that a call removes or replaces something, and
 	// Idempotent that the same call again changes nothing more.
@@ -105,4 +104,13 @@ func (t *Tool) Listed() *mcp.Tool {
 		listed.OutputSchema = json.RawMessage(`{"type":"object","anyOf":[` + string(t.Output) + "," + tried + "]}")
 	}
 	return listed
+}
+
+// Operation is what writes a request of the tool's arguments (mcp.Write), without those that are the tool's own.
+func (t *Tool) Operation() *project.MCPOperation {
+	o := &project.MCPOperation{Arguments: t.Arguments, BodyNeeded: t.BodyNeeded}
+	if t.TakesBody {
+		o.Body, o.ContentType = project.BodyJSON, "application/json"
+	}
+	return o
 }

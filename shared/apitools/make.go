@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/effect"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -45,21 +44,21 @@ func Make(document []byte) ([]Tool, error) {
 func makeTool(o project.OfferedOperation) (Tool, error) {
 	summary, _ := o.Declared["summary"].(string)
 	more, _ := o.Declared["description"].(string)
-	effect, _ := o.Declared[api.EffectExtension].(string)
-	scope, _ := o.Declared[api.ScopeExtension].(string)
+	does, _ := o.Declared[effect.Extension].(string)
+	scope, _ := o.Declared[effect.ScopeExtension].(string)
 	security, stated := o.Declared["security"].([]any)
 	t := Tool{
 		Name: o.Name, Title: summary, Description: strings.TrimSpace(sentence(summary) + " " + more),
 		Output: o.Output, Method: o.Method, Path: o.Path,
 		TakesBody: o.Body != "", BodyNeeded: o.BodyNeeded,
-		Group: tag(o.Declared), Public: stated && len(security) == 0, Scope: auth.Scope(scope),
-		ReadOnly:    api.Effect(effect) == api.Reads,
-		Destructive: api.Effect(effect) == api.Replaces || api.Effect(effect) == api.Removes,
+		Group: tag(o.Declared), Public: stated && len(security) == 0, Scope: scope,
+		ReadOnly:    effect.Effect(does) == effect.Reads,
+		Destructive: effect.Effect(does) == effect.Replaces || effect.Effect(does) == effect.Removes,
 		// RFC 9110, 9.2.2. Of others the caller decides, by the Idempotency-Key.
 		Idempotent: slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, o.Method),
 	}
-	if !slices.Contains(api.Effects(), api.Effect(effect)) {
-		return t, fmt.Errorf("the document has to say in %s what it does: one of %v", api.EffectExtension, api.Effects())
+	if !slices.Contains(effect.All(), effect.Effect(does)) {
+		return t, fmt.Errorf("the document has to say in %s what it does: one of %v", effect.Extension, effect.All())
 	}
 	if o.Body != "" && o.Body != project.BodyJSON {
 		return t, errors.New("its body has to be JSON")
