@@ -1,0 +1,170 @@
+// Package call asks operations of the management API, by their names and arguments: it writes the request, waits where it is told to,
+// asks again what is safe to ask again, and has a problem be an error.
+//
+// What it is not: it knows no operation. Their declarations are package apitools', which are made of the API's own.
+//
+// Read call.go first, then problem.go; try.go has the rules for asking again.
+package call
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/profile"
+	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/release"
+)
+
+// mostAnswer bounds what is read of an answer, in bytes: answers of the API have 6 MB at most.
+const mostAnswer = 64 << 20
+
+// API asks one installation.
+type API struct {
+	// Access says where it is, and as whom to ask.
+	Access profile.Access
+	// HTTP sends requests. It follows no redirect (Client).
+	HTTP *http.Client
+	// Sleep waits, or ends with the context.
+	Sleep func(context.Context, time.Duration) error
+	// Waits is told of a wait before the next try, and why; nil for nobody.
+	Waits func(why string, wait time.Duration)
+}
+
+// Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for.
+func Client() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
+	transport.ResponseHeaderTimeout = time.Minute
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Sleep waits, or ends with the context.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Answer is a good one.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Body is JSON, empty for none.
+	Body []byte
+}
+
+// AccountArgument is the argument of the operations that are about an account.
+const AccountArgument = "accountName"
+
+// Do calls an operation by its arguments, in JSON by their names. Without an account it is the profile's, or that of the
+// key. An answer that is none of 2xx is a *Problem.
+func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) (*Answer, error) {
+	if err := a.addAccount(ctx, t, arguments); err != nil {
+		return nil, err
+	}
+	addTry(t, arguments)
+	w, err := mcp.Write(t.Operation(), t.Path, arguments)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	to := *a.Access.Origin
+	target := to.String() + w.Path
+	if w.Query != "" {
+		target += "?" + w.Query
+	}
+	return a.tried(ctx, t, func(ctx context.Context) (*http.Request, error) {
+		var body io.Reader
+		if w.Body != nil {
+			body = bytes.NewReader(w.Body)
+		}
+		r, err := http.NewRequestWithContext(ctx, t.Method, target, body)
+		if err != nil {
+			return nil, fmt.Errorf("make a request: %w", err)
+		}
+		for _, field := range w.Fields {
+			r.Header.Set(field[0], field[1])
+		}
+		if w.Body != nil {
+			r.Header.Set("Content-Type", w.ContentType)
+		}
+		r.Header.Set("Accept", "application/json")
+		r.Header.Set("User-Agent", "gatewright/"+release.Version())
+		if t.Public {
+			return r, nil
+		}
+		key, err := a.Access.Key(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		return r, nil
+	})
+}
+
+// addAccount adds the account that is meant where none is named.
+func (a *API) addAccount(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) error {
+	needed := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == AccountArgument && g.Required })
+	if !needed || arguments[AccountArgument] != nil {
+		return nil
+	}
+	account := a.Access.Account
+	if account == "" {
+		var err error
+		if account, err = a.WhoAmI(ctx); err != nil {
+			return fmt.Errorf("ask for the key's account: %w", err)
+		}
+		a.Access.Account = account
+	}
+	text, err := json.Marshal(account)
+	arguments[AccountArgument] = text
+	return err
+}
+
+// WhoAmI is the account of the key.
+func (a *API) WhoAmI(ctx context.Context) (account string, err error) {
+	answer, err := a.Do(ctx, &apitools.Tool{Name: "V1_whoAmI", Method: http.MethodGet, Path: "/v1/who-am-i", ReadOnly: true, Idempotent: true}, map[string]json.RawMessage{})
+	if err != nil {
+		return "", err
+	}
+	var who struct {
+		Account string `json:"account"`
+	}
+	if err := json.Unmarshal(answer.Body, &who); err != nil || who.Account == "" {
+		return "", exit.With(exit.Usage, errors.New("the key is of no account: name one with --account"))
+	}
+	return who.Account, nil
+}
+
+// tryArgument is the argument by which a change is made once, however often it is asked for (contract 9).
+const tryArgument = "idempotencyKey"
+
+// addTry has a change that takes it be safe to ask for again.
+func addTry(t *apitools.Tool, arguments map[string]json.RawMessage) {
+	takes := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == tryArgument })
+	if takes && arguments[tryArgument] == nil {
+		arguments[tryArgument] = json.RawMessage(`"` + uuid.NewString() + `"`)
+	}
+}
+
+// repeatable reports whether a request may be sent again when nothing is known of the first: by its method, or since it says that
+// it is the same one.
+func repeatable(t *apitools.Tool, r *http.Request) bool {
+	return t.Idempotent || r.Header.Get("Idempotency-Key") != ""
+}

@@ -1,0 +1,250 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/profile"
+	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store/storetest"
+)
+
+// asked is an API at an address, the key for it, and how long it has waited.
+func asked(t *testing.T, handler http.HandlerFunc) (api *call.API, key string, waited *[]time.Duration) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	key = credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil))
+	access, err := (&profile.Profiles{Current: "a", Profiles: map[string]profile.Profile{"a": {URL: server.URL, Account: "acme", Key: key}}}).Decide(profile.Typed{}, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited = new([]time.Duration)
+	return &call.API{Access: access, HTTP: call.Client(), Sleep: func(ctx context.Context, d time.Duration) error {
+		*waited = append(*waited, d)
+		return ctx.Err()
+	}}, key, waited
+}
+
+// tool is an operation of the API.
+func tool(t *testing.T, name string) *apitools.Tool {
+	t.Helper()
+	all, err := apitools.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(t apitools.Tool) bool { return t.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no operation %s", name)
+	}
+	return &all[i]
+}
+
+// text is an argument.
+func text(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestRequestIsTheOperations(t *testing.T) {
+	t.Parallel()
+	var got *http.Request
+	var body []byte
+	api, key, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, `{"id":"x"}`)
+	})
+	answer, err := api.Do(t.Context(), tool(t, "ApiKeyConsumersService_create"), map[string]json.RawMessage{
+		"bucketName": text(t, "a/../b"), "with-api-key": text(t, true), "name": text(t, "ada"), "tags": text(t, map[string]string{"team": "blue"}),
+	})
+	if err != nil || string(answer.Body) != `{"id":"x"}` {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	if got.Method != http.MethodPost || got.RequestURI != "/v1/accounts/acme/key-buckets/a%2F..%2Fb/consumers?with-api-key=true" {
+		t.Errorf("the request is %s %s", got.Method, got.RequestURI)
+	}
+	if got.Header.Get("Authorization") != "Bearer "+key || got.Header.Get("Idempotency-Key") == "" || got.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(got.Header.Get("User-Agent"), "gatewright/") {
+		t.Errorf("its header is %v", got.Header)
+	}
+	if string(body) != `{"name":"ada","tags":{"team":"blue"}}` {
+		t.Errorf("its body is %s", body)
+	}
+}
+
+func TestNoKeyGoesWhereNoneIsNeeded(t *testing.T) {
+	t.Parallel()
+	api, _, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("it has a key")
+		}
+		_, _ = io.WriteString(w, `{}`)
+	})
+	if _, err := api.Do(t.Context(), tool(t, "openApi"), map[string]json.RawMessage{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeyFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		api, key, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/"+r.Header.Get("Authorization"), status)
+		})
+		_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
+		if err == nil || exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), other.URL) || strings.Contains(err.Error(), key) {
+			t.Errorf("%d is answered with %v", status, err)
+		}
+	}
+	if n := elsewhere.Load(); n > 0 {
+		t.Errorf("another place was asked %d times", n)
+	}
+}
+
+func TestStatusesEndACommandWithTheirCode(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]exit.Code{
+		400: exit.Invalid, 401: exit.NotAllowed, 403: exit.NotAllowed, 404: exit.NotFound, 405: exit.Failure, 409: exit.Conflict, 412: exit.Conflict, 413: exit.Invalid, 418: exit.Failure, 422: exit.Invalid, 500: exit.Failure, 504: exit.TimedOut,
+	} {
+		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(status)
+			_, _ = fmt.Fprintf(w, `{"type":"x","title":"T","status":%d,"detail":"What to do.","errors":[{"location":"body.name","message":"m"}],"trace":{"requestId":"r"}}`, status)
+		})
+		_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
+		p, is := errors.AsType[*call.Problem](err)
+		if exit.Of(err) != want || !is || p.Status != status || !strings.HasPrefix(err.Error(), "What to do.\nbody.name: m") || !json.Valid(p.Document()) {
+			t.Errorf("%d is %v (%d)", status, err, exit.Of(err))
+		}
+	}
+	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>\x1b", http.StatusForbidden) })
+	if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); exit.Of(err) != exit.NotAllowed || strings.Contains(err.Error(), "html") {
+		t.Errorf("what is no API's answer is %v", err)
+	}
+}
+
+// TestWhatIsSafeIsAskedAgain has an API fail in each way before it answers, and counts what reaches it.
+func TestWhatIsSafeIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	cut := func(w http.ResponseWriter) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}
+	answers := func(status int, after string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			if after != "" {
+				w.Header().Set("Retry-After", after)
+			}
+			w.WriteHeader(status)
+		}
+	}
+	half := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "{")
+	}
+	for _, c := range []struct {
+		name, operation string
+		fails           func(http.ResponseWriter)
+		times           int32 // how often it fails
+		asked           int32 // how often it is asked in all
+		last            int   // what it answers then, 200 for 0
+		want            exit.Code
+		waits           time.Duration // the first wait at least
+	}{
+		{name: "a read that is cut", operation: "AccountService_list", fails: cut, times: 2, asked: 3},
+		{name: "a read that is half", operation: "AccountService_list", fails: half, times: 2, asked: 3},
+		{name: "a read that is never answered", operation: "AccountService_list", fails: cut, times: 99, asked: 5, want: exit.Failure},
+		{name: "a change that is cut", operation: "ApiKeyBucketsService_create", fails: cut, times: 2, asked: 3},
+		{name: "a busy server", operation: "AccountService_list", fails: answers(503, "3"), times: 1, asked: 2, waits: 3 * time.Second},
+		{name: "a server that stays busy", operation: "AccountService_list", fails: answers(503, ""), times: 99, asked: 5, want: exit.Failure},
+		{name: "a server that asks for an hour", operation: "AccountService_list", fails: answers(429, "3600"), times: 1, asked: 1, want: exit.Failure},
+		{name: "too many requests, for long", operation: "ApiKeyBucketsService_create", fails: answers(429, "20"), times: 9, asked: 10, waits: 20 * time.Second},
+		{name: "an error of the server", operation: "AccountService_list", fails: answers(500, ""), times: 9, asked: 1, want: exit.Failure},
+		{name: "a removal whose answer is lost", operation: "ApiKeyBucketsService_delete", fails: cut, times: 1, asked: 2, last: 404},
+		{name: "a removal of nothing", operation: "ApiKeyBucketsService_delete", asked: 1, last: 404, want: exit.NotFound},
+		{name: "a removal of nothing, after a wait", operation: "ApiKeyBucketsService_delete", fails: answers(429, "1"), times: 1, asked: 2, last: 404, want: exit.NotFound},
+	} {
+		var n atomic.Int32
+		var ids []string
+		api, _, waited := asked(t, func(w http.ResponseWriter, r *http.Request) {
+			ids = append(ids, r.Header.Get("Idempotency-Key"))
+			if n.Add(1) <= c.times {
+				c.fails(w)
+				return
+			}
+			if c.last != 0 {
+				w.WriteHeader(c.last)
+				return
+			}
+			_, _ = io.WriteString(w, `{}`)
+		})
+		_, err := api.Do(t.Context(), tool(t, c.operation), map[string]json.RawMessage{"bucketName": text(t, "b"), "name": text(t, "b")})
+		if exit.Of(err) != c.want || n.Load() != c.asked || len(*waited) != int(c.asked)-1 {
+			t.Errorf("%s: %v after %d requests and the waits %v", c.name, err, n.Load(), *waited)
+		}
+		if c.waits > 0 && (len(*waited) == 0 || (*waited)[0] < c.waits) {
+			t.Errorf("%s: it waits %v, want %s", c.name, *waited, c.waits)
+		}
+		if len(slices.Compact(ids)) > 1 {
+			t.Errorf("%s: the tries are of several requests: %v", c.name, ids)
+		}
+	}
+}
+
+func TestEndOfACommandEndsItsWaits(t *testing.T) {
+	t.Parallel()
+	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	api.Sleep = call.Sleep
+	ctx, end := context.WithCancelCause(t.Context())
+	api.Waits = func(string, time.Duration) { end(exit.ErrInterrupted) }
+	if _, err := api.Do(ctx, tool(t, "AccountService_list"), map[string]json.RawMessage{}); exit.Of(err) != exit.Interrupted {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestConnectionsThatFailAreToldInSentences(t *testing.T) {
+	t.Parallel()
+	api, key, _ := asked(t, nil)
+	for address, says := range map[string]string{
+		"http://127.0.0.1:1":                "nothing listens there",
+		"https://gatewright-nobody.invalid": "no machine of this name",
+	} {
+		origin, err := profile.Origin(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.Access.Origin = origin
+		_, err = api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
+		if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

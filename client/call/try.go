@@ -1,0 +1,127 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/shared/apitools"
+)
+
+// The waits between tries that nobody has told otherwise, and the longest that an answer may ask for.
+const (
+	tries       = 5
+	firstWait   = 250 * time.Millisecond
+	longestWait = 2 * time.Minute
+)
+
+// tried sends a request until it has an answer. What is asked again: 429 after the wait that it names; what gets no whole
+// answer, 502, 503 and 504, if the request is repeatable.
+func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Context) (*http.Request, error)) (*Answer, error) {
+	wait, unknown := firstWait, false
+	for try := 1; ; try++ {
+		r, err := made(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := a.once(r)
+		if unknown && answer != nil && answer.Status == http.StatusNotFound && t.Method == http.MethodDelete {
+			return &Answer{Status: http.StatusNoContent, Header: answer.Header}, nil // a try before has removed it, and its answer was lost
+		}
+		var why string
+		after := wait
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("wait for the answer of %s: %w", a.Access.Origin.Host, context.Cause(ctx))
+		case err != nil:
+			why, unknown = a.explain(err), true
+		case answer.Status == http.StatusTooManyRequests:
+			why, after = "it is asked too often", retryAfter(answer.Header, wait)
+		case answer.Status == http.StatusBadGateway, answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusGatewayTimeout:
+			why, after, unknown = fmt.Sprintf("it answers %d", answer.Status), retryAfter(answer.Header, wait), true
+		default:
+			return a.read(answer)
+		}
+		limited := answer != nil && answer.Status == http.StatusTooManyRequests
+		if try >= tries && !limited || !limited && !repeatable(t, r) || after > longestWait {
+			if err != nil {
+				return nil, exit.With(exit.Failure, fmt.Errorf("%s: %s%s", a.Access.Origin.Host, why, lost(t, r)))
+			}
+			return a.read(answer)
+		}
+		if a.Waits != nil {
+			a.Waits(a.Access.Origin.Host+": "+why, after)
+		}
+		if err := a.Sleep(ctx, after); err != nil {
+			return nil, fmt.Errorf("wait for %s: %w", a.Access.Origin.Host, err)
+		}
+		wait = min(2*wait, longestWait)
+	}
+}
+
+// lost says that a change may have been made though its answer was lost.
+func lost(t *apitools.Tool, r *http.Request) string {
+	if t.ReadOnly || repeatable(t, r) {
+		return ""
+	}
+	return "; whether the change was made is not known"
+}
+
+// once sends a request, and reads its answer to the end.
+func (a *API) once(r *http.Request) (*Answer, error) {
+	answer, err := a.HTTP.Do(r)
+	if err != nil {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err // without the address, which may hold what is not for a log
+		}
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer+1))
+	if err == nil && len(body) > mostAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", mostAnswer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return &Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+// read has an answer that is no good one be an error.
+func (a *API) read(answer *Answer) (*Answer, error) {
+	switch answer.Status / 100 {
+	case 2:
+		return answer, nil
+	case 3:
+		return nil, fmt.Errorf("%s answers with a redirect to %s, which is not followed, since the key would go there: use that address if it is the installation's",
+			a.Access.Origin.Host, output.Printable(hostOf(answer.Header.Get("Location"))))
+	}
+	return nil, a.problem(answer)
+}
+
+// hostOf is the host of an address that somebody else has written, without what else may be in it.
+func hostOf(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Scheme + "://" + u.Host
+	}
+	return "another place"
+}
+
+// retryAfter is the wait that an answer names, in seconds or as a date, and other where it names none.
+func retryAfter(header http.Header, other time.Duration) time.Duration {
+	text := header.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return max(time.Duration(n)*time.Second, other)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), other)
+	}
+	return other
+}

@@ -1,0 +1,289 @@
+// Package commands is the command line of the client: what is typed, and which operations of the public API do it.
+//
+// Every command writes one document on stdout, as a table or as JSON or YAML, and all else on stderr; what it ends with is
+// package exit's. Commands by hand are for people; `gatewright api OPERATION` is every operation, made of the declarations.
+//
+// Read commands.go first, then api.go and flags.go; each other file is a command or a group of some.
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/client/profile"
+	"github.com/gatewright/gatewright/client/prompt"
+	"github.com/gatewright/gatewright/local/terminal"
+)
+
+// App is what a command line runs in.
+type App struct {
+	In       *os.File
+	Out, Err io.Writer
+	Getenv   func(string) string
+	// HTTP and Sleep are package call's, but in tests.
+	HTTP  *http.Client
+	Sleep func(context.Context, time.Duration) error
+	// More are commands that are none of this package's.
+	More []*cobra.Command
+}
+
+// Run runs a command line, and tells on stderr why it failed. It returns what the process ends with.
+func (a *App) Run(ctx context.Context, args []string) exit.Code {
+	root := a.Root(needsOperations(args)) //nolint:contextcheck // commands get it by ExecuteContext
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
+		err = exit.With(exit.Interrupted, exit.ErrInterrupted)
+	}
+	if err != nil {
+		a.told(args).Fail(err)
+	}
+	return exit.Of(err)
+}
+
+// told is where a failure is told: as the command line asks for it, though it may be one that can't be read.
+func (a *App) told(args []string) *output.Output {
+	typed := form{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.SetOutput(io.Discard)
+	typed.register(flags)
+	_ = flags.Parse(args)
+	o, err := a.output(typed)
+	if err != nil {
+		return output.Plain(a.Err, a.colours(a.Err))
+	}
+	return o
+}
+
+// needsOperations reports whether a command line asks for commands that are made of the declarations, which take
+// milliseconds to read.
+func needsOperations(args []string) bool {
+	return slices.ContainsFunc(args, func(word string) bool { return word == apiName || strings.HasPrefix(word, cobra.ShellCompRequestCmd) })
+}
+
+// Root is the command line, with those commands that are made of the declarations or without.
+func (a *App) Root(operations bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gatewright",
+		Short: "Gatewright: the command line client of an installation",
+		Long: "Gatewright: the command line client of an installation.\n\n" +
+			"`gatewright login` keeps the address of an installation and a key. Every command takes --output json for scripts;\n" +
+			"docs/command-line.md has what they end with.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
+	root.AddCommand(a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand())
+	root.AddCommand(a.More...)
+	takeUsage(root)
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return needsCommand(cmd, args)
+	}
+	return root
+}
+
+// The groups that help lists commands in.
+const (
+	groupAPI      = "api"
+	groupProfiles = "profiles"
+)
+
+// takeUsage has what cobra finds wrong with a command line be a usage error, of all commands, and a group without a word name
+// its commands.
+func takeUsage(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = 2 // cobra's own default holds for its own messages alone
+	if takes := cmd.Args; takes != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return exit.With(exit.Usage, takes(cmd, args)) }
+	}
+	if cmd.RunE == nil && cmd.Run == nil {
+		cmd.Args, cmd.RunE = cobra.ArbitraryArgs, needsCommand
+	}
+	if cmd.Parent() == nil {
+		cmd.SetFlagErrorFunc(flagError)
+	}
+	for _, c := range cmd.Commands() {
+		takeUsage(c)
+	}
+}
+
+// flagError says what is wrong with a flag, without what was typed, which may be a secret at a wrong place.
+func flagError(cmd *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
+	switch {
+	case isValue:
+		err = fmt.Errorf("--%s takes %s", invalid.GetFlag().Name, takes(invalid.GetFlag()))
+	case strings.Contains(err.Error(), "shorthand"):
+		err = errors.New("there is no such flag")
+	}
+	return exit.With(exit.Usage, fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath()))
+}
+
+// takes says what a flag takes.
+func takes(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "duration":
+		return "a time with its unit, such as 25s or 2m"
+	case "bool":
+		return "true or false"
+	case "int", "int64":
+		return "a whole number"
+	}
+	return "something else"
+}
+
+// needsCommand names what a group can do, without what was typed.
+func needsCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return exit.With(exit.Usage, fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath()))
+	}
+	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	return exit.With(exit.Usage, fmt.Errorf("it has no such command: %s", hint))
+}
+
+// form is what is typed about the output.
+type form struct{ output, jq string }
+
+func (f *form) register(flags *pflag.FlagSet) {
+	var names []string
+	for _, format := range output.Formats() {
+		names = append(names, string(format))
+	}
+	flags.StringVarP(&f.output, "output", "o", "", "how the document is written: "+strings.Join(names, ", ")+" (default "+names[0]+")")
+	flags.StringVar(&f.jq, "jq", "", "a jq program that is asked of the JSON document, such as .data[].name")
+}
+
+// reach is what is typed about whom to ask.
+type reach struct {
+	typed   profile.Typed
+	timeout time.Duration
+}
+
+// defaultTimeout is how long a command may take, waits included.
+const defaultTimeout = 2 * time.Minute
+
+func (r *reach) register(flags *pflag.FlagSet) {
+	flags.StringVar(&r.typed.Profile, "profile", "", "the profile that says which installation is meant ("+profile.VarName+")")
+	flags.StringVar(&r.typed.URL, "url", "", "the installation's address, for a key of "+profile.VarKey+" or "+profile.VarKeyFile+" ("+profile.VarURL+")")
+	flags.StringVar(&r.typed.Account, "account", "", "the account that is meant, where it is not the key's ("+profile.VarAccount+")")
+	flags.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long it may take, with waits")
+}
+
+func (a *App) colours(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	return isFile && terminal.Colours(f, a.Getenv)
+}
+
+func (a *App) output(f form) (*output.Output, error) {
+	out, isFile := a.Out.(*os.File)
+	o := output.Options{Format: output.Format(f.output), Query: f.jq, Colours: a.colours(a.Err), Terminal: isFile && isTerminal(out)}
+	return output.New(a.Out, a.Err, o)
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// session is a command that runs.
+type session struct {
+	app   *App
+	out   *output.Output
+	reach reach
+}
+
+// local has a command run that asks no installation.
+func (a *App) local(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+	var f form
+	f.register(c.Flags())
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		out, err := a.output(f)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), &session{app: a, out: out}, args)
+	}
+	return c
+}
+
+// asking has a command run that asks an installation, for as long as --timeout.
+func (a *App) asking(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+	var r reach
+	r.register(c.Flags())
+	return a.local(c, func(ctx context.Context, s *session, args []string) error {
+		if r.timeout <= 0 {
+			return exit.With(exit.Usage, errors.New("--timeout is a time with its unit, such as 25s or 2m"))
+		}
+		s.reach = r
+		late := exit.With(exit.TimedOut, fmt.Errorf("it takes longer than %s; --timeout gives it more", r.timeout))
+		ctx, stop := context.WithTimeoutCause(ctx, r.timeout, late)
+		defer stop()
+		return run(ctx, s, args)
+	})
+}
+
+// person is who may be asked.
+func (a *App) person() prompt.Person {
+	return prompt.Person{In: a.In, Out: a.Err, Getenv: a.Getenv}
+}
+
+// profiles reads the user's.
+func (a *App) profiles() (*profile.Profiles, string, error) {
+	path, err := profile.Path(a.Getenv)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := profile.Load(path)
+	return p, path, err
+}
+
+// api is the installation that is meant.
+func (s *session) api() (*call.API, error) {
+	p, _, err := s.app.profiles()
+	if err != nil {
+		return nil, err
+	}
+	access, err := p.Decide(s.reach.typed, s.app.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return s.app.api(s, access), nil
+}
+
+func (a *App) api(s *session, access profile.Access) *call.API {
+	api := &call.API{Access: access, HTTP: a.HTTP, Sleep: a.Sleep, Waits: func(why string, wait time.Duration) {
+		s.out.Say("%s; asking again in %s", why, wait.Round(100*time.Millisecond))
+	}}
+	if api.HTTP == nil {
+		api.HTTP = call.Client()
+	}
+	if api.Sleep == nil {
+		api.Sleep = call.Sleep
+	}
+	return api
+}

@@ -1,0 +1,277 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/client/profile"
+	"github.com/gatewright/gatewright/shared/apitools"
+)
+
+// whoamiOperation asks whose key it is. It is declared as all are; reading the declarations takes longer than asking it.
+var whoamiOperation = apitools.Tool{Name: "V1_whoAmI", Method: http.MethodGet, Path: "/v1/who-am-i", ReadOnly: true, Idempotent: true}
+
+func (a *App) whoamiCommand() *cobra.Command {
+	return a.asking(&cobra.Command{
+		Use: "whoami", Short: "Say which installation is meant, and whose key it is", GroupID: groupProfiles,
+		Example: "  gatewright whoami --jq .account", Args: cobra.NoArgs,
+	}, func(ctx context.Context, s *session, _ []string) error {
+		api, err := s.api()
+		if err != nil {
+			return err
+		}
+		answer, err := api.Do(ctx, &whoamiOperation, map[string]json.RawMessage{})
+		if err != nil {
+			return err
+		}
+		who := struct {
+			Installation string `json:"installation"`
+			Profile      string `json:"profile,omitempty"`
+			Account      string `json:"account,omitempty"`
+			Email        string `json:"email,omitempty"`
+			Sub          string `json:"sub"`
+		}{}
+		if err := json.Unmarshal(answer.Body, &who); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		who.Installation, who.Profile = api.Access.Origin.String(), api.Access.Profile
+		document, err := json.Marshal(who)
+		if err != nil {
+			return fmt.Errorf("write the document: %w", err)
+		}
+		return s.out.Document(ctx, document, nil)
+	})
+}
+
+// keyFlags say where a profile's key comes from.
+type keyFlags struct {
+	file, command string
+	stdin         bool
+}
+
+// take puts the key's source into a profile. Without a flag a person is asked for the key.
+func (k keyFlags) take(p *profile.Profile, a *App) (err error) {
+	named := 0
+	for _, is := range []bool{k.file != "", k.command != "", k.stdin} {
+		if is {
+			named++
+		}
+	}
+	switch {
+	case named > 1:
+		return exit.With(exit.Usage, errors.New("the key has one source: --key-file, --key-command or --key-stdin"))
+	case k.file != "":
+		p.KeyFile = k.file
+		return nil
+	case k.command != "":
+		p.KeyCommand = k.command
+		return nil
+	case k.stdin:
+		p.Key, err = profile.ReadKey(a.In)
+	default:
+		if p.Key, err = a.person().Secret("The account key", "--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
+			p.Key, err = profile.CheckKey("what was typed", p.Key)
+		}
+	}
+	if err != nil && exit.Of(err) == exit.Failure {
+		err = exit.With(exit.Usage, err)
+	}
+	return err
+}
+
+var notInName = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+
+func (a *App) loginCommand() *cobra.Command {
+	var (
+		name, account string
+		keys          keyFlags
+	)
+	c := a.asking(&cobra.Command{
+		Use: "login URL", Short: "Keep an installation's address and a key in a profile, and use it from now on", GroupID: groupProfiles,
+		Long: "Keep an installation's address and a key in a profile, and use it from now on.\n\n" +
+			"The key is asked for and not shown, or comes from stdin, from a file or from a command, never from the command line, where\n" +
+			"all users of the machine see it. Nothing is kept unless the installation takes it. It goes to this address alone, and by\n" +
+			"plain HTTP to this machine alone.",
+		Example: "  gatewright login https://api.example.com\n  gatewright login http://127.0.0.1:9000 --key-stdin < .gatewright/account-key",
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		if s.reach.typed.URL != "" || s.reach.typed.Profile != "" {
+			return exit.With(exit.Usage, errors.New("the address is the word after login, and --name names the profile"))
+		}
+		origin, err := profile.Origin(args[0])
+		if err != nil {
+			return err
+		}
+		account = s.reach.typed.Account
+		if name == "" {
+			name = strings.Trim(notInName.ReplaceAllString(origin.Host, "-"), ".-")
+		}
+		if err := profile.CheckName(name); err != nil {
+			return err
+		}
+		all, path, err := a.profiles()
+		if err != nil {
+			return err
+		}
+		made := profile.Profile{URL: origin.String(), Account: account}
+		if err := keys.take(&made, a); err != nil {
+			return err
+		}
+		all.Profiles[name], all.Current = made, name
+		access, err := all.Decide(profile.Typed{Profile: name, URL: made.URL}, nobody)
+		if err != nil {
+			return err
+		}
+		api := a.api(s, access)
+		if made.Account == "" {
+			if made.Account, err = api.WhoAmI(ctx); err != nil {
+				return err
+			}
+		} else if _, err := api.Do(ctx, &whoamiOperation, map[string]json.RawMessage{}); err != nil {
+			return err
+		}
+		all.Profiles[name] = made
+		if err := all.Save(path); err != nil {
+			return err
+		}
+		s.out.Say("the profile %s is kept in %s", name, path)
+		return profileDocument(ctx, s.out, name, made, true)
+	})
+	c.Flags().StringVar(&name, "name", "", "what the profile is called; without it the installation's host")
+	c.Flags().StringVar(&keys.file, "key-file", "", "a `FILE` with the key, which is read each time")
+	c.Flags().StringVar(&keys.command, "key-command", "", "a `COMMAND` that prints the key, which runs each time")
+	c.Flags().BoolVar(&keys.stdin, "key-stdin", false, "read the key from stdin, and keep it")
+	return c
+}
+
+// nobody is an environment that says nothing.
+func nobody(string) string { return "" }
+
+func (a *App) logoutCommand() *cobra.Command {
+	return a.local(&cobra.Command{
+		Use: "logout [PROFILE]", Short: "Forget the key of a profile, the current one where none is named", GroupID: groupProfiles,
+		Long: "Forget the key of a profile, the current one where none is named. Its address and account stay, and the key goes on to work until it is\n" +
+			"revoked: `gatewright api AccountKeysService_delete` does that.",
+		Example: "  gatewright logout", Args: cobra.MaximumNArgs(1),
+	}, func(_ context.Context, s *session, args []string) error {
+		all, path, name, err := a.named(args)
+		if err != nil {
+			return err
+		}
+		p := all.Profiles[name]
+		p.Key, p.KeyFile, p.KeyCommand = "", "", ""
+		all.Profiles[name] = p
+		if err := all.Save(path); err != nil {
+			return err
+		}
+		s.out.Say("the profile %s has no key any more", name)
+		return nil
+	})
+}
+
+// named are the profiles, and the one that a word names, or the current one.
+func (a *App) named(args []string) (all *profile.Profiles, path, name string, err error) {
+	if all, path, err = a.profiles(); err != nil {
+		return nil, "", "", err
+	}
+	name = all.Current
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if _, there := all.Profiles[name]; !there {
+		return nil, "", "", exit.With(exit.NotFound, errors.New("there is no such profile: `gatewright profile list` has them"))
+	}
+	return all, path, name, nil
+}
+
+func (a *App) profileCommand() *cobra.Command {
+	group := &cobra.Command{Use: "profile", Short: "List, choose and delete profiles", GroupID: groupProfiles, Example: "  gatewright profile list"}
+	list := a.local(&cobra.Command{Use: "list", Short: "List the profiles", Example: "  gatewright profile list --output json", Args: cobra.NoArgs},
+		func(ctx context.Context, s *session, _ []string) error {
+			all, _, err := a.profiles()
+			if err != nil {
+				return err
+			}
+			lines := make([]profileLine, 0, len(all.Profiles))
+			for _, name := range all.Names() {
+				lines = append(lines, lineOf(name, all.Profiles[name], name == all.Current))
+			}
+			document, err := json.Marshal(lines)
+			if err != nil {
+				return fmt.Errorf("write the document: %w", err)
+			}
+			return s.out.Document(ctx, document, func() (output.Grid, error) {
+				g, err := output.TableOf(document)
+				g.Empty = "There are none: `gatewright login URL` makes one."
+				return g, err
+			})
+		})
+	use := a.local(&cobra.Command{Use: "use PROFILE", Short: "Use a profile from now on", Example: "  gatewright profile use staging", Args: cobra.ExactArgs(1)},
+		func(ctx context.Context, s *session, args []string) error {
+			all, path, name, err := a.named(args)
+			if err != nil {
+				return err
+			}
+			all.Current = name
+			if err := all.Save(path); err != nil {
+				return err
+			}
+			return profileDocument(ctx, s.out, name, all.Profiles[name], true)
+		})
+	var yes bool
+	remove := a.local(&cobra.Command{
+		Use: "delete PROFILE", Short: "Delete a profile; its key goes on to work until it is revoked", Example: "  gatewright profile delete staging --yes", Args: cobra.ExactArgs(1),
+	}, func(_ context.Context, s *session, args []string) error {
+		all, path, name, err := a.named(args)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			if err := a.person().Confirm("The profile is deleted, with the key that it keeps", name, "--yes"); err != nil {
+				return err
+			}
+		}
+		delete(all.Profiles, name)
+		if all.Current == name {
+			all.Current = ""
+		}
+		if err := all.Save(path); err != nil {
+			return err
+		}
+		s.out.Say("the profile %s is deleted", name)
+		return nil
+	})
+	remove.Flags().BoolVar(&yes, "yes", false, "delete it without being asked")
+	group.AddCommand(list, use, remove)
+	return group
+}
+
+// profileLine is a profile in a document, without its key.
+type profileLine struct {
+	Name    string `json:"name"`
+	URL     string `json:"url"`
+	Account string `json:"account"`
+	Key     string `json:"key"`
+	Current bool   `json:"current"`
+}
+
+func lineOf(name string, p profile.Profile, current bool) profileLine {
+	return profileLine{name, p.URL, p.Account, p.Source(), current}
+}
+
+func profileDocument(ctx context.Context, out *output.Output, name string, p profile.Profile, current bool) error {
+	document, err := json.Marshal(lineOf(name, p, current))
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return out.Document(ctx, document, nil)
+}

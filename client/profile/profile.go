@@ -1,0 +1,197 @@
+// Package profile keeps whom the client speaks to and as whom: profiles with an installation's address, an account and
+// where its key comes from.
+//
+// The file is the user's alone (0600, refused where others can read it), and an OS keyring is not used: it fails where
+// nobody is logged in at a screen. A key goes to the origin of its profile alone, and by plain HTTP to this machine alone.
+//
+// Read profile.go first, then access.go, which decides between profiles, flags and the environment; key.go reads a key.
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/shared/disk"
+)
+
+// Profile is an installation, and who speaks to it.
+type Profile struct {
+	// URL is the origin of the management API, such as https://api.example.com.
+	URL string `json:"url"`
+	// Account is the account that commands are about where none is named, "" for that of the key.
+	Account string `json:"account,omitempty"`
+	// Key is the account key's text, KeyFile a file with it, and KeyCommand what prints it, as the shell reads it. One is set at most.
+	Key        string `json:"key,omitempty"`
+	KeyFile    string `json:"keyFile,omitempty"`
+	KeyCommand string `json:"keyCommand,omitempty"`
+}
+
+// Source says in a word where the profile's key comes from.
+func (p Profile) Source() string {
+	switch {
+	case p.KeyCommand != "":
+		return "a command"
+	case p.KeyFile != "":
+		return "the file " + p.KeyFile
+	case p.Key != "":
+		return "the profile"
+	}
+	return "none"
+}
+
+// Profiles are those of a user.
+type Profiles struct {
+	// Current is the one that holds where none is named, "" for none.
+	Current  string             `json:"current,omitempty"`
+	Profiles map[string]Profile `json:"profiles"`
+}
+
+// Names are those of the profiles, in order.
+func (p *Profiles) Names() []string { return slices.Sorted(maps.Keys(p.Profiles)) }
+
+// validName is what a profile may be called.
+var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+
+// CheckName says what is wrong with a name for a profile.
+func CheckName(name string) error {
+	if !validName.MatchString(name) {
+		return exit.With(exit.Usage, errors.New("a profile's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins with a letter or a digit"))
+	}
+	return nil
+}
+
+// The variables of the environment that the client reads.
+const (
+	// VarFile is the file with the profiles, VarName the profile.
+	VarFile = "GATEWRIGHT_PROFILES"
+	VarName = "GATEWRIGHT_PROFILE"
+	// VarURL and VarAccount go before those of the profile.
+	VarURL     = "GATEWRIGHT_URL"
+	VarAccount = "GATEWRIGHT_ACCOUNT"
+	// VarKey is a key's text, VarKeyFile a file with it: one of them at most. They go before what the profile has.
+	VarKey     = "GATEWRIGHT_KEY"
+	VarKeyFile = "GATEWRIGHT_KEY_FILE"
+)
+
+// Path is where a user's profiles are.
+func Path(getenv func(string) string) (string, error) {
+	if path := getenv(VarFile); path != "" {
+		return path, nil
+	}
+	home, err := os.UserConfigDir()
+	if err != nil {
+		return "", exit.With(exit.Usage, fmt.Errorf("there is no folder for the profiles: set %s to a file for them (%w)", VarFile, err))
+	}
+	return filepath.Join(home, "gatewright", "profiles.json"), nil
+}
+
+// Load reads the profiles, none where there is no file. A file that others can read is refused.
+func Load(path string) (*Profiles, error) {
+	p := &Profiles{Profiles: map[string]Profile{}}
+	text, err := Private(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p, nil
+	case err != nil:
+		return nil, exit.With(exit.Usage, fmt.Errorf("read the profiles: %w", err))
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("the profiles in %s cannot be read: %w", path, err))
+	}
+	if p.Profiles == nil {
+		p.Profiles = map[string]Profile{}
+	}
+	return p, nil
+}
+
+// mostBytes bounds what is read of a file of profiles, or with a key.
+const mostBytes = 1 << 20
+
+// Private reads a file that is its user's alone: one that others can read is refused, since it holds a key.
+func Private(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
+	case info.Mode().IsRegular() && disk.Exposed(info.Mode()):
+		return nil, fmt.Errorf("others can read %s, and it holds a key: chmod 600 %[1]s", path)
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder", path)
+	case info.Size() > mostBytes:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, mostBytes)
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // G304: a path that the user has named
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
+	}
+	return text, nil
+}
+
+// Save writes the profiles, whole or not at all, for the user alone.
+func (p *Profiles) Save(path string) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the profiles: %w", err)
+	}
+	return WritePrivate(path, append(text, '\n'))
+}
+
+// WritePrivate writes a file that is the user's alone, whole or not at all, and makes its folder.
+func WritePrivate(path string, text []byte) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make the folder %s: %w", folder, disk.Cause(err))
+	}
+	made, err := os.CreateTemp(folder, ".gatewright-*") // which is 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, disk.Cause(err))
+	}
+	_, err = made.Write(text)
+	if err == nil {
+		err = made.Sync()
+	}
+	if err = errors.Join(err, made.Close()); err == nil {
+		err = os.Rename(made.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(made.Name())
+		return fmt.Errorf("write %s: %w", path, disk.Cause(err))
+	}
+	return nil
+}
+
+// Origin reads an installation's address. A key goes there, so that it is https, but on this machine.
+func Origin(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Path != "" && u.Path != "/":
+		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user, path and query"))
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return nil, exit.With(exit.Usage, errors.New("it is an http address of another machine, and whoever is in between would read the key: write https"))
+	}
+	u.Path = ""
+	u.Host = strings.ToLower(u.Host)
+	return u, nil
+}
+
+// loopback reports whether a host is this machine itself, without asking the DNS.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
