@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gatewright/gatewright/shared/operation"
 )
 
 // Lines is a slog.Handler that shows each record as one line for a person: a
@@ -88,10 +86,13 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// success is operation.Succeed. To import that links the store and AWS's SDK into whatever prints a line.
+const success = "success"
+
 // succeeded reports whether an attribute tells of work that did, as operations
 // do. A request's status is a number.
 func succeeded(a slog.Attr) bool {
-	return a.Key == "status" && a.Value.Resolve().String() == operation.Succeed
+	return a.Key == "status" && a.Value.Resolve().String() == success
 }
 
 // request shows a request's record, if it is one. The rest of what it holds is

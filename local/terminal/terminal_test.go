@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/operation"
 )
 
 func TestWhatAPersonSees(t *testing.T) {
@@ -70,7 +71,7 @@ func TestEachRecordIsOneLine(t *testing.T) {
 			"operation", "1-2", "kind", "build", "subject", "shop-main-1a2b3c4", "status", status, "state", "settle", "steps", 5, "latency", 1131,
 		}, more...)...)
 	}
-	ended("success")
+	ended(operation.Succeed)
 	ended("error", "message", "The project cannot be built: 3 errors.")
 	log.Warn("careful", "status", "success")
 	golden.Equal(t, "testdata/lines.txt", out.Bytes())
