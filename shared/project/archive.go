@@ -74,14 +74,17 @@ const archiveProblems = 50
 // error is r's own or the context's, and only theirs: a source that cannot be
 // read says nothing about the project.
 func Unpack(ctx context.Context, r io.Reader, limits Limits) (Files, []Problem, error) {
-	u := &unpacker{
-		limits: limits,
-		source: &countingReader{ctx: ctx, r: r, limit: limits.CompressedBytes},
-		files:  Files{},
-		seen:   map[string]bool{},
-		deep:   map[string]bool{},
-	}
-	err := u.run()
+	u := unpackerOf(limits)
+	u.source = &countingReader{ctx: ctx, r: r, limit: limits.CompressedBytes}
+	return u.answer(u.run())
+}
+
+func unpackerOf(limits Limits) *unpacker {
+	return &unpacker{limits: limits, files: Files{}, seen: map[string]bool{}, deep: map[string]bool{}}
+}
+
+// answer is what Unpack does, after err has ended the reading.
+func (u *unpacker) answer(err error) (Files, []Problem, error) {
 	if e, ok := errors.AsType[*sourceError](err); ok {
 		return nil, nil, e.cause
 	}
