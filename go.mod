@@ -29,6 +29,7 @@ require (
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/dunglas/go-urlpattern v1.0.0
 	github.com/fxamacker/cbor/v2 v2.9.3
+	github.com/git-pkgs/gitignore v1.2.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/gofrs/flock v0.13.1
 	github.com/google/btree v1.1.3

@@ -1,0 +1,96 @@
+package folder
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Metadata tell people where a project comes from.
+type Metadata struct {
+	// Branch is that of the working copy, "" where HEAD is on none.
+	Branch string `json:"branch"`
+	// RepositoryURL is the address of the branch's remote, without the names, passwords and tokens that may be in it; ""
+	// for one that is a path of this machine.
+	RepositoryURL string `json:"repoUrl,omitempty"`
+	// SHA is the commit, "" where there is none yet.
+	SHA string `json:"sha,omitempty"`
+}
+
+// encode is the metadata file, nil without a branch: there is no deployment of none.
+func (m Metadata) encode() []byte {
+	if m.Branch == "" {
+		return nil
+	}
+	data, _ := json.Marshal(m) // texts always can
+	return append(data, '\n')
+}
+
+// gitTime bounds what git may take: it reads three small files.
+const gitTime = 10 * time.Second
+
+// readMetadata asks git about a folder. Where git is not there, or knows no repository, nothing is told.
+func readMetadata(ctx context.Context, dir string) Metadata {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // the words are ours, the folder and names are single arguments
+		cmd.Env = gitEnv(os.Environ())
+		out, err := cmd.Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSuffix(string(out), "\n")
+	}
+	if git("rev-parse", "--is-inside-work-tree") != "true" {
+		return Metadata{}
+	}
+	m := Metadata{
+		Branch: git("symbolic-ref", "--quiet", "--short", "HEAD"), // of a branch without a commit too
+		SHA:    git("rev-parse", "--quiet", "--verify", "HEAD"),
+	}
+	remote := "origin"
+	if m.Branch != "" {
+		if its := git("config", "--get", "branch."+m.Branch+".remote"); its != "" {
+			remote = its
+		}
+	}
+	// `git remote get-url` would answer what url.insteadOf makes of it, which may have a token of this machine.
+	m.RepositoryURL = publicURL(git("config", "--get", "remote."+remote+".url"))
+	return m
+}
+
+// gitEnv leaves out what has git look elsewhere than in the folder, as it is set within its hooks.
+func gitEnv(env []string) []string {
+	out := []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
+	for _, e := range env {
+		if !strings.HasPrefix(e, "GIT_") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// scpLike is git's short form of an ssh address: user@host:path.
+var scpLike = regexp.MustCompile(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
+
+// publicURL is a remote's address as it may be told: host and path. A user, a password, a query and a fragment may each
+// be, or hold, a token.
+func publicURL(remote string) string {
+	if u, err := url.Parse(remote); err == nil && u.Host != "" {
+		switch u.Scheme {
+		case "http", "https", "ssh", "git":
+			return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+		}
+		return ""
+	}
+	if m := scpLike.FindStringSubmatch(remote); m != nil && !strings.Contains(remote, "://") && !strings.Contains(remote, "::") && !strings.Contains(m[2], "@") {
+		return (&url.URL{Scheme: "ssh", Host: m[1], Path: "/" + strings.TrimPrefix(m[2], "/")}).String()
+	}
+	return ""
+}
