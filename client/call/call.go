@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,22 +125,30 @@ func (a *API) addAccount(ctx context.Context, t *apitools.Tool, arguments map[st
 	if !needed || arguments[AccountArgument] != nil {
 		return nil
 	}
-	account := a.Access.Account
-	if account == "" {
-		var err error
-		if account, err = a.WhoAmI(ctx); err != nil {
-			return fmt.Errorf("ask for the key's account: %w", err)
-		}
-		a.Access.Account = account
+	account, err := a.Account(ctx)
+	if err != nil {
+		return err
 	}
 	text, err := json.Marshal(account)
 	arguments[AccountArgument] = text
 	return err
 }
 
+// Account is the account that is meant: the one that is named, or that of the key.
+func (a *API) Account(ctx context.Context) (string, error) {
+	if a.Access.Account == "" {
+		account, err := a.WhoAmI(ctx)
+		if err != nil {
+			return "", fmt.Errorf("ask for the key's account: %w", err)
+		}
+		a.Access.Account = account
+	}
+	return a.Access.Account, nil
+}
+
 // WhoAmI is the account of the key.
 func (a *API) WhoAmI(ctx context.Context) (account string, err error) {
-	answer, err := a.Do(ctx, &apitools.Tool{Name: "V1_whoAmI", Method: http.MethodGet, Path: "/v1/who-am-i", ReadOnly: true, Idempotent: true}, map[string]json.RawMessage{})
+	answer, err := a.Named(ctx, "V1_whoAmI", nil)
 	if err != nil {
 		return "", err
 	}
@@ -167,4 +176,35 @@ func addTry(t *apitools.Tool, arguments map[string]json.RawMessage) {
 // it is the same one.
 func repeatable(t *apitools.Tool, r *http.Request) bool {
 	return t.Idempotent || r.Header.Get("Idempotency-Key") != ""
+}
+
+// Named calls an operation by its name, which is one of the declarations', with arguments that are written in JSON.
+func (a *API) Named(ctx context.Context, name string, arguments map[string]any) (*Answer, error) {
+	t, raw, err := written(name, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return a.Do(ctx, t, raw)
+}
+
+// declared are the operations, read once.
+var declared = sync.OnceValues(apitools.Load)
+
+// written is an operation by its name, and arguments of it in JSON.
+func written(name string, arguments map[string]any) (*apitools.Tool, map[string]json.RawMessage, error) {
+	tools, err := declared()
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(tools, func(t apitools.Tool) bool { return t.Name == name })
+	if i < 0 {
+		return nil, nil, fmt.Errorf("there is no operation %s", name)
+	}
+	raw := make(map[string]json.RawMessage, len(arguments))
+	for argument, value := range arguments {
+		if raw[argument], err = json.Marshal(value); err != nil {
+			return nil, nil, fmt.Errorf("write the argument %s: %w", argument, err)
+		}
+	}
+	return &tools[i], raw, nil
 }

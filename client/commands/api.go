@@ -14,7 +14,6 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/project"
 )
 
 // apiName is the command that has every operation.
@@ -115,7 +114,7 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		}
 		body := []byte(nil)
 		if every {
-			body, err = wholeList(ctx, api, t, values)
+			body, err = api.Pages(ctx, t, values)
 		} else {
 			var answer *call.Answer
 			if answer, err = api.Do(ctx, t, values); err == nil {
@@ -182,48 +181,4 @@ func example(t *apitools.Tool, all []argument) string {
 		line += " --" + bodyFlag + " FILE"
 	}
 	return line
-}
-
-// wholeList asks for page after page, and gives one list of all entries.
-func wholeList(ctx context.Context, api *call.API, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
-	type page struct {
-		Data  []json.RawMessage `json:"data"`
-		Total int64             `json:"total"`
-		Next  string            `json:"next"`
-	}
-	whole := page{Data: []json.RawMessage{}}
-	offset := int64(0)
-	if values["offset"] != nil {
-		if err := json.Unmarshal(values["offset"], &offset); err != nil {
-			return nil, fmt.Errorf("read --offset: %w", err)
-		}
-	}
-	after := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == "after" })
-	for {
-		answer, err := api.Do(ctx, t, values)
-		if err != nil {
-			return nil, err
-		}
-		var p page
-		if err := json.Unmarshal(answer.Body, &p); err != nil {
-			return nil, fmt.Errorf("read a page of the list: %w", err)
-		}
-		whole.Data, whole.Total = append(whole.Data, p.Data...), p.Total
-		offset += int64(len(p.Data))
-		switch {
-		case len(p.Data) == 0, after && p.Next == "", !after && offset >= p.Total:
-			return json.Marshal(struct {
-				Data  []json.RawMessage `json:"data"`
-				Total int64             `json:"total"`
-			}{whole.Data, whole.Total})
-		case after:
-			delete(values, "offset")
-			values["after"], err = json.Marshal(p.Next)
-		default:
-			values["offset"], err = json.Marshal(offset)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ask for the next page: %w", err)
-		}
-	}
 }

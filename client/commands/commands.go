@@ -89,8 +89,8 @@ func (a *App) Root(operations bool) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand())
+	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
+	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand())
 	root.AddCommand(a.More...)
 	takeUsage(root)
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -104,6 +104,7 @@ func (a *App) Root(operations bool) *cobra.Command {
 
 // The groups that help lists commands in.
 const (
+	groupProjects = "projects"
 	groupAPI      = "api"
 	groupProfiles = "profiles"
 )
@@ -187,11 +188,11 @@ type reach struct {
 // defaultTimeout is how long a command may take, waits included.
 const defaultTimeout = 2 * time.Minute
 
-func (r *reach) register(flags *pflag.FlagSet) {
+func (r *reach) register(flags *pflag.FlagSet, timeout time.Duration) {
 	flags.StringVar(&r.typed.Profile, "profile", "", "the profile that says which installation is meant ("+profile.VarName+")")
 	flags.StringVar(&r.typed.URL, "url", "", "the installation's address, for a key of "+profile.VarKey+" or "+profile.VarKeyFile+" ("+profile.VarURL+")")
 	flags.StringVar(&r.typed.Account, "account", "", "the account that is meant, where it is not the key's ("+profile.VarAccount+")")
-	flags.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long it may take, with waits")
+	flags.DurationVar(&r.timeout, "timeout", timeout, "how long it may take, with waits")
 }
 
 func (a *App) colours(w io.Writer) bool {
@@ -233,8 +234,13 @@ func (a *App) local(c *cobra.Command, run func(ctx context.Context, s *session, 
 
 // asking has a command run that asks an installation, for as long as --timeout.
 func (a *App) asking(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+	return a.askingFor(defaultTimeout, c, run)
+}
+
+// askingFor is asking with a --timeout of its own, where none is typed.
+func (a *App) askingFor(timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
 	var r reach
-	r.register(c.Flags())
+	r.register(c.Flags(), timeout)
 	return a.local(c, func(ctx context.Context, s *session, args []string) error {
 		if r.timeout <= 0 {
 			return exit.With(exit.Usage, errors.New("--timeout is a time with its unit, such as 25s or 2m"))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -14,11 +13,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
-	"github.com/gatewright/gatewright/shared/apitools"
 )
-
-// whoamiOperation asks whose key it is. It is declared as all are; reading the declarations takes longer than asking it.
-var whoamiOperation = apitools.Tool{Name: "V1_whoAmI", Method: http.MethodGet, Path: "/v1/who-am-i", ReadOnly: true, Idempotent: true}
 
 func (a *App) whoamiCommand() *cobra.Command {
 	return a.asking(&cobra.Command{
@@ -29,7 +24,7 @@ func (a *App) whoamiCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := api.Do(ctx, &whoamiOperation, map[string]json.RawMessage{})
+		answer, err := api.Named(ctx, "V1_whoAmI", nil)
 		if err != nil {
 			return err
 		}
@@ -136,7 +131,7 @@ func (a *App) loginCommand() *cobra.Command {
 			if made.Account, err = api.WhoAmI(ctx); err != nil {
 				return err
 			}
-		} else if _, err := api.Do(ctx, &whoamiOperation, map[string]json.RawMessage{}); err != nil {
+		} else if _, err := api.Named(ctx, "V1_whoAmI", nil); err != nil {
 			return err
 		}
 		all.Profiles[name] = made

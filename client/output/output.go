@@ -93,8 +93,11 @@ func Plain(err io.Writer, colours bool) *Output {
 // Format is the one that documents are written in.
 func (o *Output) Format() Format { return o.options.Format }
 
-// Say tells a person something that is no part of the document.
+// Say tells a person something that is no part of the document. What reads JSON is told nothing: its stderr has the problem alone.
 func (o *Output) Say(format string, args ...any) {
+	if o.options.Format == JSON {
+		return
+	}
 	o.person.Step("%s", Printable(fmt.Sprintf(format, args...)))
 }
 

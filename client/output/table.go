@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -174,7 +175,7 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 		all = append(all, row)
 	}
 	for _, name := range names {
-		g.Columns = append(g.Columns, strings.ToUpper(name))
+		g.Columns = append(g.Columns, Title(name))
 	}
 	for _, row := range all {
 		var cells []string
@@ -185,6 +186,12 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 	}
 	return g, nil
 }
+
+// humps are where the words of a member's name meet.
+var humps = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// Title is the title of a column with a member of a document: CREATED ON for createdOn.
+func Title(name string) string { return strings.ToUpper(humps.ReplaceAllString(name, "$1 $2")) }
 
 // cell is a value in a table: a text as it is, nothing for null, and of what holds others the beginning.
 func cell(value jsontext.Value) (string, error) {

@@ -1,0 +1,65 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// List is Pages of an operation by its name, with arguments that are written in JSON.
+func (a *API) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
+	t, raw, err := written(name, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return a.Pages(ctx, t, raw)
+}
+
+// Pages asks an operation that lists for page after page, and gives one list of all entries: a document with data and total. It
+// goes on by the cursor where the operation has one, so that nobody's changes in between have an entry be twice in it or not at all.
+func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
+	type page struct {
+		Data  []json.RawMessage `json:"data"`
+		Total int64             `json:"total"`
+		Next  string            `json:"next"`
+	}
+	whole := struct {
+		Data  []json.RawMessage `json:"data"`
+		Total int64             `json:"total"`
+	}{Data: []json.RawMessage{}}
+	offset := int64(0)
+	if values["offset"] != nil {
+		if err := json.Unmarshal(values["offset"], &offset); err != nil {
+			return nil, fmt.Errorf("read the offset: %w", err)
+		}
+	}
+	cursors := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == "after" })
+	for {
+		answer, err := a.Do(ctx, t, values)
+		if err != nil {
+			return nil, err
+		}
+		var p page
+		if err := json.Unmarshal(answer.Body, &p); err != nil {
+			return nil, fmt.Errorf("read a page of the list: %w", err)
+		}
+		whole.Data, whole.Total = append(whole.Data, p.Data...), p.Total
+		offset += int64(len(p.Data))
+		switch {
+		case len(p.Data) == 0, cursors && p.Next == "", !cursors && offset >= p.Total:
+			return json.Marshal(whole)
+		case cursors:
+			delete(values, "offset")
+			values["after"], err = json.Marshal(p.Next)
+		default:
+			values["offset"], err = json.Marshal(offset)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask for the next page: %w", err)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/deploy"
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+// findingLine is a line for what is found in a project.
+func findingLine(p project.Problem) string {
+	switch {
+	case p.File == "":
+		return p.Message
+	case p.Line == 0:
+		return p.File + ": " + p.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+}
+
+// columns are those of a table, by the members of the entries of a list.
+type columns []string
+
+// of is a list's table: the columns that a person asks for, not all that there are.
+func (c columns) of(document []byte, empty string) func() (output.Grid, error) {
+	return func() (output.Grid, error) {
+		var list struct{ Data []map[string]any }
+		if err := json.Unmarshal(document, &list); err != nil {
+			return output.Grid{}, fmt.Errorf("read the list: %w", err)
+		}
+		g := output.Grid{Empty: empty}
+		for _, name := range c {
+			g.Columns = append(g.Columns, output.Title(name))
+		}
+		for _, entry := range list.Data {
+			var row []string
+			for _, name := range c {
+				text, isText := entry[name].(string)
+				if !isText && entry[name] != nil {
+					text = fmt.Sprint(entry[name])
+				}
+				row = append(row, text)
+			}
+			g.Rows = append(g.Rows, row)
+		}
+		return g, nil
+	}
+}
+
+func (a *App) deploymentCommand() *cobra.Command {
+	group := &cobra.Command{Use: "deployment", Short: "List, follow, roll back and delete deployments", GroupID: groupProjects, Example: "  gatewright deployment list --project shop"}
+	group.AddCommand(
+		a.deploymentListCommand(), a.deploymentStatusCommand(), a.deploymentRedeployCommand(), a.deploymentDeleteCommand(), a.deploymentRollbackCommand(),
+		a.deploymentTable("history DEPLOYMENT", "List the builds that were served, and which of them can be returned to", "DeploymentsService_history",
+			columns{"buildId", "createdOn", "sha", "state"}, "Nothing was served yet."),
+		a.deploymentTable("routes DEPLOYMENT", "List the routes that are served, with their policies in their order", "DeploymentsService_routes",
+			columns{"method", "path", "handler", "file"}, "It serves no routes."),
+	)
+	return group
+}
+
+// named asks an operation by its name.
+func (s *session) named(ctx context.Context, operation string, arguments map[string]any) (*call.Answer, error) {
+	api, err := s.api()
+	if err != nil {
+		return nil, err
+	}
+	return api.Named(ctx, operation, arguments)
+}
+
+func (a *App) deploymentListCommand() *cobra.Command {
+	var of string
+	c := a.asking(&cobra.Command{Use: "list --project PROJECT", Short: "List the deployments of a project, production first", Example: "  gatewright deployment list --project shop", Args: cobra.NoArgs},
+		func(ctx context.Context, s *session, _ []string) error {
+			api, err := s.api()
+			if err != nil {
+				return err
+			}
+			whole, err := api.List(ctx, "DeploymentsService_list", map[string]any{"projectName": of})
+			if err != nil {
+				return err
+			}
+			return s.out.Document(ctx, whole, columns{"name", "branchName", "environmentType", "state", "url"}.of(whole, "There are none: `gatewright deploy` makes one."))
+		})
+	c.Flags().StringVar(&of, "project", "", "the project")
+	_ = c.MarkFlagRequired("project")
+	return c
+}
+
+// deploymentTable is a command that lists something of a deployment.
+func (a *App) deploymentTable(use, short, operation string, shown columns, empty string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
+	c.Example = "  gatewright deployment " + c.Name() + " shop-main-1a2b3c4"
+	return a.asking(c, func(ctx context.Context, s *session, args []string) error {
+		api, err := s.api()
+		if err != nil {
+			return err
+		}
+		whole, err := api.List(ctx, operation, map[string]any{"deploymentName": args[0]})
+		if err != nil {
+			return err
+		}
+		return s.out.Document(ctx, whole, shown.of(whole, empty))
+	})
+}
+
+func (a *App) deploymentStatusCommand() *cobra.Command {
+	var of string
+	c := a.askingFor(buildTime, &cobra.Command{
+		Use: "status STATUS_ID --project PROJECT", Short: "Follow a build to its end, and say how it ended",
+		Long:    "Follow a build to its end, and say how it ended: the URL alone is on stdout, and a build that failed ends this with 6.",
+		Example: "  gatewright deployment status 3b241101-e2bb-4255-8caf-4136c566a962 --project shop", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		return s.follow(ctx, of, args[0])
+	})
+	c.Flags().StringVar(&of, "project", "", "the project")
+	_ = c.MarkFlagRequired("project")
+	return c
+}
+
+// follow follows a build to its end.
+func (s *session) follow(ctx context.Context, projectName, statusID string) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	d := &deploy.Deployer{API: api, Poll: pollEvery, Told: func(state deploy.State) { s.out.Say("%s", stateLine(state)) }}
+	result, err := d.Follow(ctx, projectName, statusID)
+	if err != nil {
+		return err
+	}
+	return s.ended(ctx, result)
+}
+
+func (a *App) deploymentRedeployCommand() *cobra.Command {
+	return a.askingFor(buildTime, &cobra.Command{
+		Use: "redeploy DEPLOYMENT", Short: "Build the sources of a deployment again, with its variables as they are now",
+		Example: "  gatewright deployment redeploy shop-main-1a2b3c4", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		read, err := s.named(ctx, "DeploymentsService_read", map[string]any{"deploymentName": args[0]})
+		if err != nil {
+			return err
+		}
+		var of struct{ ProjectName string }
+		if err := json.Unmarshal(read.Body, &of); err != nil {
+			return fmt.Errorf("read the deployment: %w", err)
+		}
+		answer, err := s.named(ctx, "DeployService_redeploy", map[string]any{"deploymentName": args[0]})
+		if err != nil {
+			return err
+		}
+		var begun struct{ DeploymentID string }
+		if err := json.Unmarshal(answer.Body, &begun); err != nil || begun.DeploymentID == "" {
+			return errors.New("the API does not say how to follow the build")
+		}
+		return s.follow(ctx, of.ProjectName, begun.DeploymentID)
+	})
+}
+
+func (a *App) deploymentRollbackCommand() *cobra.Command {
+	var to string
+	c := a.asking(&cobra.Command{
+		Use: "rollback DEPLOYMENT", Short: "Serve the build again that was served before",
+		Long:    "Serve the build again that was served before, or with --to any that the history calls previous. There is no build: gateways serve it within a second or two.",
+		Example: "  gatewright deployment rollback shop-main-1a2b3c4", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		arguments := map[string]any{"deploymentName": args[0]}
+		if to != "" {
+			arguments["to"] = to
+		}
+		answer, err := s.named(ctx, "DeploymentsService_rollback", arguments)
+		if err != nil {
+			return err
+		}
+		return s.out.Document(ctx, answer.Body, nil)
+	})
+	c.Flags().StringVar(&to, "to", "", "the id of the build to return to")
+	return c
+}
+
+func (a *App) deploymentDeleteCommand() *cobra.Command {
+	var yes bool
+	c := a.asking(&cobra.Command{
+		Use: "delete DEPLOYMENT", Short: "Delete a deployment, with its builds: it is served no more",
+		Example: "  gatewright deployment delete shop-old-1a2b3c4 --yes", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		read, err := s.named(ctx, "DeploymentsService_read", map[string]any{"deploymentName": args[0]})
+		if err != nil {
+			return err
+		}
+		var of struct{ Name, URL string }
+		if err := json.Unmarshal(read.Body, &of); err != nil {
+			return fmt.Errorf("read the deployment: %w", err)
+		}
+		if !yes {
+			if err := a.person().Confirm(fmt.Sprintf("%s is served no more at %s, and its builds go", of.Name, of.URL), of.Name, "--yes"); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+		}
+		if _, err := s.named(ctx, "DeploymentsService_delete", map[string]any{"deploymentName": args[0]}); err != nil {
+			return err
+		}
+		s.out.Say("the deployment %s is deleted", of.Name)
+		return nil
+	})
+	c.Flags().BoolVar(&yes, "yes", false, "delete it without being asked")
+	return c
+}
