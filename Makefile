@@ -25,15 +25,17 @@ FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lamb
 SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/container/main.go))
 # What runs on this machine: its own architecture's.
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) dist/$(HOST)/mcpdocs/weights $(SERVICES:%=dist/$(HOST)/%/container)
+EXE       := $(if $(filter Windows_NT,$(OS)),.exe)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
-PRODUCT   := dist/local$(if $(filter Windows_NT,$(OS)),.exe)
-# What runs beside an installation, on machines without one.
-COMMAND   := dist/gatewright$(if $(filter Windows_NT,$(OS)),.exe)
+PRODUCT   := dist/local$(EXE)
+# The client, for machines without an installation, and the server, which has everything linked.
+PROGRAMS  := gatewright gatewright-server
+COMMANDS  := $(PROGRAMS:%=dist/%$(EXE))
 # The description of an installation, and what deploys it.
-STACKS    := dist/stacks$(if $(filter Windows_NT,$(OS)),.exe)
-DEPLOY    := dist/deploy$(if $(filter Windows_NT,$(OS)),.exe)
+STACKS    := dist/stacks$(EXE)
+DEPLOY    := dist/deploy$(EXE)
 # What restores it, and stops and starts it.
-RECOVERY  := dist/recovery$(if $(filter Windows_NT,$(OS)),.exe)
+RECOVERY  := dist/recovery$(EXE)
 # Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
 LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
 unexport GOARCH GOOS
@@ -91,7 +93,7 @@ help: ## list the targets
 run: $(PRODUCT) ## start the whole product here; data stays in .gatewright/
 	@exec $(PRODUCT)
 
-cli: $(COMMAND) ## build the command gatewright, which is one server and connects tunnels, into dist/
+cli: $(COMMANDS) ## build the client gatewright, which connects tunnels, and gatewright-server, which is one server, into dist/
 
 # By the environment, where no character of it means anything to a shell; few shells replace the ~ of FILE=~/x.
 backup restore: export BACKUP_FILE = $(value FILE)
@@ -179,14 +181,14 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 # compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
-PORTABLE := ./cmd/gatewright ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
+PORTABLE := ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal \
             ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
-cross: $(SYSTEMS:%=cross-%) ## compile the local run and the command gatewright, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
+cross: $(SYSTEMS:%=cross-%) ## compile the local run, the client and the server, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
 
 $(SYSTEMS:%=cross-%): cross-%: FORCE
-	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local ./cmd/gatewright
+	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
 	$(call on,$*) go vet $(PORTABLE)
 
 check: lint lint-infra lint-openapi $(CHECKED:%=cross-%) test race build clients ## do what continuous integration does
@@ -400,8 +402,8 @@ $(PRODUCT): FORCE
 	@if test -t 1; then go build -v -buildvcs=false -o $@ ./local 2>&1 | { n=0 open=; while IFS= read -r line; do case $$line in \
 		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
 
-$(COMMAND): FORCE
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
+$(COMMANDS): dist/%$(EXE): FORCE
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
 
 $(STACKS): FORCE
 	@go build -buildvcs=false -o $@ ./infra
@@ -424,16 +426,17 @@ dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 QEMU     ?= qemu-aarch64-static
 # Of both architectures, since one machine makes the images for all.
 IMAGES   := amd64 arm64
+ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
-image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
+image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
 	go run ./packaging/images -revision '$(REVISION)'
 
-package: $(IMAGES:%=dist/%/gatewright) ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
+package: $(ARCHIVED) ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
 	go run ./packaging/archives
 
-$(IMAGES:%=dist/%/gatewright): dist/%/gatewright: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/gatewright
+$(ARCHIVED): dist/%: FORCE
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
 
 dist/arm64/local: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./local

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -31,14 +32,25 @@ const (
 
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}
 
-// roleCommand makes the tests' binary the command itself, so that a planted defect is in it.
-const roleCommand = "command"
+// roleCommand makes the tests' binary the command itself, so that a planted defect is in it, and roleParent what runs the
+// server as a child.
+const (
+	roleCommand = "command"
+	roleParent  = "parent"
+)
 
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(varRole); role {
 	case "":
 	case roleCommand:
 		os.Exit(run(os.Args[1:]))
+	case roleParent:
+		err := runChild(os.Args[1], os.Args[2:])
+		if ended, ok := errors.AsType[*serverEndedError](err); ok {
+			os.Exit(ended.code)
+		}
+		fmt.Println(err)
+		os.Exit(0)
 	default:
 		os.Exit(playRole(role))
 	}
@@ -61,8 +73,14 @@ func (p *process) printed() string {
 // printed may hold the token.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
-	p.cmd.Env = append(slices.Clone(env), varRole+"="+roleCommand)
+	return startAs(t, roleCommand, exec.Command(os.Args[0], args...), env)
+}
+
+// startAs is start of a copy of the tests' binary, in a role.
+func startAs(t *testing.T, role string, cmd *exec.Cmd, env []string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
+	p.cmd.Env = append(slices.Clone(env), varRole+"="+role)
 	p.cmd.Stdout, p.cmd.Stderr = &p.text, &p.text
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

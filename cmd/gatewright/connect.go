@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/tunnel"
@@ -68,7 +69,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.options(args, os.Getenv)
 			if err != nil {
-				return usageError{err}
+				return commandline.Usage(err)
 			}
 			return connect(cmd.Context(), o, f, os.Stdout)
 		},

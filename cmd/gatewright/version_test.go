@@ -14,7 +14,7 @@ func TestVersionIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("gatewright %s\ndata format 1\n%s %s/%s\n", strings.TrimSpace(string(text)), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	want := fmt.Sprintf("gatewright %s\n%s %s/%s\n", strings.TrimSpace(string(text)), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, word := range []string{"version", "--version"} {
 		p := start(t, []string{"GATEWRIGHT_NO_SUCH=x"}, word)
 		p.ends(exitStopped)

@@ -45,12 +45,13 @@ type section struct {
 // sections are in the order of the document. binaries is a folder for what
 // they build.
 func sections(binaries string) []section {
-	binary, command := filepath.Join(binaries, "gatewright"), filepath.Join(binaries, "command")
+	binary, server, client := filepath.Join(binaries, "local"), filepath.Join(binaries, "gatewright-server"), filepath.Join(binaries, "gatewright")
 	product := func(program string) []string {
 		return []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && exec " + program + " " + binary}
 	}
 	process := func(parts string) []string {
-		return []string{"sh", "-c", "go build -buildvcs=false -o " + command + " ./cmd/gatewright && exec go run ./local/processbench -only " + parts + " -binary " + command}
+		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && go build -buildvcs=false -o " + client + " ./cmd/gatewright && " +
+			"exec go run ./local/processbench -only " + parts + " -binary " + server + " -agent " + client}
 	}
 	return []section{
 		{
@@ -89,8 +90,8 @@ func sections(binaries string) []section {
 			title: "A request through a tunnel",
 			intro: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
 				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
-			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && go build -buildvcs=false -o " + command + " ./cmd/gatewright && " +
-				"exec go run ./local/tunnelbench -binary " + binary + " -agent " + command},
+			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && go build -buildvcs=false -o " + client + " ./cmd/gatewright && " +
+				"exec go run ./local/tunnelbench -binary " + binary + " -agent " + client},
 		},
 		{
 			title: "The gateway as a process",
@@ -134,6 +135,12 @@ func sections(binaries string) []section {
 			intro: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
 				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
 			command: []string{"go", "run", "./internal/coldstart", "-dist", "dist/" + runtime.GOARCH},
+		},
+		{
+			title: "The start of the client",
+			intro: "The command `gatewright` before it does anything: its size, and the time of its `--help` in turns with a program of cobra that does nothing. The limits are\n" +
+				"25 MB and 4 times. The server beside it is what the client would be with everything linked ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
+			command: []string{"go", "run", "./internal/clientstart"},
 		},
 		{
 			title:   "A warm request through an API Gateway",

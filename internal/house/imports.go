@@ -86,6 +86,11 @@ func boundaries() []boundary {
 			[]string{Module + "/infra", Module + "/local", "github.com/aws/aws-cdk-go", "github.com/aws/jsii-runtime-go"},
 			"a function carries nothing that only builds or runs it",
 		},
+		{
+			"cmd/gatewright",
+			[]string{Module + "/functions", Module + "/local/product", Module + "/shared/store/embedded", "github.com/aws/aws-sdk-go-v2"},
+			"the client is small and starts at once; the server is a binary of its own (docs/decisions/0068-the-server-is-a-binary-of-its-own.md)",
+		},
 	}
 }
 

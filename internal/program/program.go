@@ -1,7 +1,7 @@
 // Package program is the main of a program for developers: one that measures, attacks or kills the product. There is
 // only this file.
 //
-// What it is not: for the product's own commands, which have exit codes that users go by (cmd/gatewright).
+// What it is not: for the product's own commands, which have exit codes that users go by (local/commandline).
 package program
 
 import (

@@ -154,7 +154,7 @@ func (m *moving) sell(ctx context.Context) error {
 
 // build has the commands that are typed.
 func (m *moving) build(ctx context.Context) (err error) {
-	if m.program, err = built(ctx, "gatewright"); err == nil {
+	if m.program, err = built(ctx, "gatewright-server"); err == nil {
 		_, err = built(ctx, "recovery")
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ func TestPageHasTheStepsOfAMoveInTheirOrder(t *testing.T) {
 	want := [moveSteps][]string{
 		{"make cli", "named()"},
 		{"make stop-aws STAGE=frankfurt AWS_REGION=$new", "make stop-aws STAGE=production AWS_REGION=$old"},
-		{"AWS_REGION=$old dist/gatewright export-data /elsewhere/move.data", "$old production TableName", "$old production BucketName", "$old production RootKeyId"},
-		{"AWS_REGION=$new dist/gatewright import-data /elsewhere/move.data", "$new frankfurt TableName", "$new frankfurt BucketName", "$new frankfurt RootKeyId"},
+		{"AWS_REGION=$old dist/gatewright-server export-data /elsewhere/move.data", "$old production TableName", "$old production BucketName", "$old production RootKeyId"},
+		{"AWS_REGION=$new dist/gatewright-server import-data /elsewhere/move.data", "$new frankfurt TableName", "$new frankfurt BucketName", "$new frankfurt RootKeyId"},
 		{"make start-aws STAGE=frankfurt AWS_REGION=$new"},
 		{"restore-table-to-point-in-time --region $new", `--table "$copy"`, "delete-table --region $new"},
 	}

@@ -303,7 +303,7 @@ func (h *house) tunnel(ctx context.Context) (*agent, error) {
 // connect starts it, and waits until it is connected.
 func (a *agent) connect(ctx context.Context) error {
 	var out output
-	a.cmd = exec.Command(a.h.binary, "tunnel", "connect", "--relay", "https://relay."+domain, "--ca-file", filepath.Join(a.h.dir, chainFile), "--token-file", a.token) //nolint:gosec,noctx // stop ends it
+	a.cmd = exec.Command(a.h.client, "tunnel", "connect", "--relay", "https://relay."+domain, "--ca-file", filepath.Join(a.h.dir, chainFile), "--token-file", a.token) //nolint:gosec,noctx // stop ends it
 	a.cmd.Env = append(os.Environ(), "HTTPS_PROXY="+a.proxy.URL, "https_proxy="+a.proxy.URL, "NO_PROXY=", "no_proxy=")
 	a.cmd.Stdout, a.cmd.Stderr = &out, &out
 	if err := a.cmd.Start(); err != nil {

@@ -2,9 +2,9 @@
 // soon one answers after its start, what clients cost that have nothing to ask; and one server, how much it holds, how
 // fast it is, and whether a day of work leaves anything behind.
 //
-// The processes are the command's binary as its users start it, by TLS, with everything on: keys, a strict limit, lines of
-// access, counts of analytics, metrics. `gatewright gateway` runs over emulators of DynamoDB and S3, with a management
-// API of its own beside it; `gatewright serve` runs over its folder.
+// The processes are the server's binary as its users start it, by TLS, with everything on: keys, a strict limit, lines of
+// access, counts of analytics, metrics. `gatewright-server gateway` runs over emulators of DynamoDB and S3, with a management
+// API of its own beside it; `gatewright-server serve` runs over its folder.
 //
 // `make bench` runs it. It fails when a figure is beyond its bar.
 //
@@ -26,14 +26,14 @@ import (
 
 // options are what is measured and how often.
 type options struct {
-	binary, only string
-	drains, long int
-	requests     int64
-	starts       int
-	idle         int
-	keys         int
-	dayKeys      int
-	hours        int
+	binary, agent, only string
+	drains, long        int
+	requests            int64
+	starts              int
+	idle                int
+	keys                int
+	dayKeys             int
+	hours               int
 }
 
 // part is a kind of figure.
@@ -48,7 +48,8 @@ func parts() []part {
 
 func main() {
 	var o options
-	flag.StringVar(&o.binary, "binary", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
+	flag.StringVar(&o.binary, "binary", "", "the server's binary, as `go build ./cmd/gatewright-server` makes it")
+	flag.StringVar(&o.agent, "agent", "", "the client's binary, as `go build ./cmd/gatewright` makes it, which connects the day's tunnel")
 	flag.StringVar(&o.only, "only", "drain,start,idle,server,day", "what is measured, with commas between")
 	flag.IntVar(&o.drains, "drains", 20, "how many SIGTERMs, and how many rolling replacements")
 	flag.IntVar(&o.long, "long", 3, "how many SIGTERMs that are announced for as long as by default")

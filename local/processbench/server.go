@@ -42,14 +42,14 @@ type house struct {
 	*site
 	certificate
 
-	dir, binary string
-	by          *instance.Turns // account keys
-	keys        []string        // of consumers
+	dir, binary, client string
+	by                  *instance.Turns // account keys
+	keys                []string        // of consumers
 }
 
 // settled makes one server, and has its consumers made. made is told how fast, and what a consumer takes on disk in bytes.
 func settled(ctx context.Context, dir string, o options, made func(second, bytes float64)) (_ *house, err error) {
-	h := &house{dir: dir, binary: o.binary}
+	h := &house{dir: dir, binary: o.binary, client: o.agent}
 	if h.certificate, err = certify(); err != nil {
 		return nil, err
 	}

@@ -255,14 +255,14 @@ func (in *installation) stop() {
 	}
 }
 
-// server is a process of `gatewright serve`.
+// server is a process of `gatewright-server serve`.
 type server struct {
 	*instance.Instance
 
 	admin string // host:port
 }
 
-// serve starts `gatewright serve` for the domain over the data below dir, or goes on with them.
+// serve starts `gatewright-server serve` for the domain over the data below dir, or goes on with them.
 func serve(ctx context.Context, dir, binary string, c certificate, env ...string) (*server, error) {
 	for name, content := range map[string]string{chainFile: c.chain, privateFile: c.private} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -307,7 +307,7 @@ func free(ctx context.Context) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// running is a process of `gatewright gateway`.
+// running is a process of `gatewright-server gateway`.
 type running struct {
 	cmd                  *exec.Cmd
 	secure, plain, admin string // host:port

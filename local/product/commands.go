@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
@@ -51,7 +52,7 @@ var (
 		stopTimeout: 3 * time.Second, // nobody waits for it
 	}
 	Server = Program{
-		Typed: "gatewright", server: true,
+		Typed: "gatewright-server", server: true,
 		gatewayAddr: config.DefaultServerGatewayAddr, tlsAddr: config.DefaultServerTLSAddr, dataDir: config.DefaultServerDataDir,
 		stopTimeout: 30 * time.Second,
 	}
@@ -62,23 +63,20 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
 	ctx, stop := terminal.Interruptible(ctx, errInterrupted, func() {
 		problems.Fail(errors.New("stopped at once; the next start goes on from what was acknowledged"))
-		os.Exit(ExitInterrupted)
+		os.Exit(commandline.ExitInterrupted)
 	})
 	defer stop()
 	root := p.command(administration{program: p}) //nolint:contextcheck // it has ctx from ExecuteContext
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if errors.Is(err, errInterrupted) {
-			return ExitInterrupted
+			return commandline.ExitInterrupted
 		}
 		problems.Fail(err)
-		return 1
+		return commandline.ExitOther
 	}
-	return 0
+	return commandline.ExitDone
 }
-
-// ExitInterrupted is what a shell reports for a command that Ctrl-C ended.
-const ExitInterrupted = 130
 
 // errInterrupted ends a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
@@ -107,7 +105,7 @@ func (p Program) Commands() []*cobra.Command {
 	serve := p.start(a)
 	serve.Use, serve.Short = "serve", "Run the whole product on this machine, for a domain"
 	serve.Long = serve.Short + ": management API, gateway and tunnels, by HTTPS.\n\n" + p.settingsHelp()
-	serve.Args = NoWords
+	serve.Args = commandline.NoWords
 	all := append([]*cobra.Command{serve}, a.commands()...)
 	for _, c := range all {
 		c.PersistentPreRunE = checkNames
@@ -147,14 +145,6 @@ func (a administration) commands() []*cobra.Command {
 
 // checkNames refuses settings that there are not.
 func checkNames(*cobra.Command, []string) error { return config.CheckNames(os.Environ(), true) }
-
-// NoWords refuses words after a command that is told everything by variables, and does not repeat them.
-func NoWords(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("it takes no words, its settings are variables: `%s --help` lists them", cmd.CommandPath())
-	}
-	return nil
-}
 
 // knownCommand refuses a word that is no command.
 func knownCommand(cmd *cobra.Command, args []string) error {

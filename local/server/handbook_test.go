@@ -38,7 +38,7 @@ func TestHandbook(t *testing.T) {
 	}
 	elsewhere := t.TempDir()
 	here := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
-		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright VERSION", "gatewright "+release.Version())
+		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright-server VERSION", "gatewright-server "+release.Version())
 	var steps []readme.Step
 	for _, heading := range []string{"Accounts, backups, stops", "Upgrade", "Watch"} {
 		more, err := readme.Page(page, heading, here)

@@ -33,17 +33,17 @@ const patience = time.Minute
 // repository is the checkout's folder.
 var repository = filepath.Join("..", "..")
 
-// binary is the command as users have it, built once.
+// binary is the server as users have it, built once with the client beside it.
 var binary = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("make", "cli")
 	cmd.Dir, cmd.Env = repository, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the command: %w: %s", err, out)
+		return "", fmt.Errorf("build the commands: %w: %s", err, out)
 	}
-	return filepath.Abs(filepath.Join(repository, "dist", "gatewright"))
+	return filepath.Abs(filepath.Join(repository, "dist", "gatewright-server"))
 })
 
-// server is a process of `gatewright serve`.
+// server is a process of `gatewright-server serve`.
 type server struct {
 	t             *testing.T
 	cmd           *exec.Cmd

@@ -18,7 +18,7 @@ import (
 type machine struct {
 	t    *testing.T
 	root string
-	// archive is the next version's, which is not unpacked yet, and binary what it has of one.
+	// archive is the next version's, which is not unpacked yet, and binary what it has of the server.
 	archive, binary string
 	// stands is the folder with the stand-in's systemctl.
 	stands string
@@ -34,10 +34,12 @@ func install(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := content(t, filepath.Join(filepath.Dir(built), "gatewright"))
 	m := &machine{t: t, root: t.TempDir(), binary: built, stands: t.TempDir()}
 	binaries, out := t.TempDir(), t.TempDir()
 	for _, architecture := range []string{"amd64", "arm64"} { // of which this machine's is unpacked
-		put(t, filepath.Join(binaries, architecture, "gatewright"), content(t, built), 0o755)
+		put(t, filepath.Join(binaries, architecture, "gatewright-server"), content(t, built), 0o755)
+		put(t, filepath.Join(binaries, architecture, "gatewright"), client, 0o755)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./packaging/archives", "-binaries", binaries, "-out", out)
 	cmd.Dir = repository
@@ -46,14 +48,17 @@ func install(t *testing.T) *machine {
 	}
 	m.archive = filepath.Join(out, "gatewright-"+release.Version()+"-linux-"+runtime.GOARCH+".tar.gz")
 	put(t, m.path(), append(content(t, built), 0), 0o755)
+	put(t, filepath.Join(filepath.Dir(m.path()), "gatewright"), client, 0o755) // which hands over what is typed
 	systemd := httptest.NewServer(http.HandlerFunc(m.systemd))
 	t.Cleanup(systemd.Close)
 	put(t, filepath.Join(m.stands, "systemctl"), []byte("#!/bin/sh\nexec curl -fsS --noproxy '*' --data-raw \"$*\" "+systemd.URL+"\n"), 0o755)
 	return m
 }
 
-// path is where the archive installs the binary.
-func (m *machine) path() string { return filepath.Join(m.root, "usr", "local", "bin", "gatewright") }
+// path is where the archive installs the server.
+func (m *machine) path() string {
+	return filepath.Join(m.root, "usr", "local", "bin", "gatewright-server")
+}
 
 // systemd does what is typed of systemctl: a restart sends SIGTERM, waits, and starts what the unit says, with no word about
 // when that serves (Type=exec). The settings are the test's.

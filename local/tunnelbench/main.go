@@ -29,7 +29,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "the product's binary, as `go build ./local` makes it")
-	flag.StringVar(&o.agent, "agent", "", "the command's binary, as `go build ./cmd/gatewright` makes it")
+	flag.StringVar(&o.agent, "agent", "", "the client's binary, as `go build ./cmd/gatewright` makes it")
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each way is measured")
 	flag.UintVar(&o.agents, "agents", 10_000, "how many agents wait; 0 for not to look")
 	proxied := flag.String("proxy", "", "an address, host:port: be a proxy of it, as a child process is, and measure nothing")

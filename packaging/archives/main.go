@@ -1,5 +1,5 @@
 // Command archives makes what installs the product on a Linux machine with systemd: for each architecture
-// a tar.gz of its binary, its unit, its licence and its notices, in the places where they belong.
+// a tar.gz of its binaries, its unit, its licence and its notices, in the places where they belong.
 //
 //	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com
@@ -51,6 +51,7 @@ func write(tree, binaries, out, architecture string, told io.Writer) error {
 		mode     int64
 	}{
 		{filepath.Join(binaries, architecture, "gatewright"), "usr/local/bin/gatewright", 0o755},
+		{filepath.Join(binaries, architecture, "gatewright-server"), "usr/local/bin/gatewright-server", 0o755},
 		{filepath.Join(tree, "packaging", "systemd", "gatewright@.service"), "usr/local/lib/systemd/system/gatewright@.service", 0o644},
 		{filepath.Join(tree, "LICENSE"), "usr/local/share/doc/gatewright/LICENSE", 0o644},
 		{filepath.Join(tree, "NOTICE"), "usr/local/share/doc/gatewright/NOTICE", 0o644},

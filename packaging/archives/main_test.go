@@ -20,13 +20,15 @@ import (
 
 const tree = "../.."
 
-// packed makes the archive of a binary that is a text.
+// packed makes the archive of binaries that are texts.
 func packed(t *testing.T, changed time.Time) (path, told string) {
 	t.Helper()
 	binaries, out := t.TempDir(), t.TempDir()
-	binary := filepath.Join(binaries, "arm64", "gatewright")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o700), os.Chtimes(binary, changed, changed)); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"gatewright", "gatewright-server"} {
+		binary := filepath.Join(binaries, "arm64", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o700), os.Chtimes(binary, changed, changed)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var says strings.Builder
 	if err := write(tree, binaries, out, "arm64", &says); err != nil {
@@ -57,6 +59,7 @@ func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
 	}
 	want := map[string]string{
 		"usr/local/bin/gatewright":                         "-rwxr-xr-x",
+		"usr/local/bin/gatewright-server":                  "-rwxr-xr-x",
 		"usr/local/lib/systemd/system/gatewright@.service": "-rw-r--r--",
 		"usr/local/share/doc/gatewright/LICENSE":           "-rw-r--r--",
 		"usr/local/share/doc/gatewright/NOTICE":            "-rw-r--r--",
@@ -96,9 +99,9 @@ func instance(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(raw), "/usr/local/bin/gatewright", "/bin/true", 1)
+	text := strings.Replace(string(raw), "/usr/local/bin/gatewright-server ", "/bin/true ", 1)
 	if text == string(raw) {
-		t.Fatal("the unit starts no /usr/local/bin/gatewright")
+		t.Fatal("the unit starts no /usr/local/bin/gatewright-server")
 	}
 	path := filepath.Join(t.TempDir(), "gatewright@my-shop.example.com.service")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

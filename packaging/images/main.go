@@ -54,10 +54,13 @@ type program struct {
 	contents image.Contents
 }
 
+// server is the product's binary, in an image as in the folder that it comes from.
+const server = "gatewright-server"
+
 // programs are the product and the services, which are asked for what they declare.
 func programs(command string) []program {
-	all := []program{{"gatewright", "gatewright", "The whole product on one machine.", image.Contents{
-		Path: "/gatewright", Command: strings.Fields(command),
+	all := []program{{"gatewright", server, "The whole product on one machine.", image.Contents{
+		Path: "/" + server, Command: strings.Fields(command),
 		// Temporary files are the data's neighbours: there is no other folder to write to.
 		Env:     []string{config.VarDataDir + "=" + dataDir, "TMPDIR=" + dataDir},
 		Volumes: []string{dataDir}, Ports: []string{"80/tcp", "443/tcp"},

@@ -29,7 +29,7 @@ func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
 		tree := filepath.Join(t.TempDir(), name)
 		checkout(t, tree)
 		binaries := filepath.Join("dist", runtime.GOARCH)
-		targets := []string{filepath.Join(binaries, "gatewright")}
+		targets := []string{filepath.Join(binaries, server)}
 		for _, s := range functions.Services() {
 			targets = append(targets, filepath.Join(binaries, s.Name, "container"))
 		}
@@ -146,7 +146,7 @@ func TestImageSaysWhatItIs(t *testing.T) {
 		if diff := cmp.Diff(want, c.Config.Labels); diff != "" {
 			t.Error(diff)
 		}
-		if c.Architecture != architecture || c.Config.User != "65532:65532" || !slices.Equal(c.Config.Entrypoint, []string{"/gatewright"}) || !slices.Equal(c.Config.Cmd, []string{"serve"}) {
+		if c.Architecture != architecture || c.Config.User != "65532:65532" || !slices.Equal(c.Config.Entrypoint, []string{"/gatewright-server"}) || !slices.Equal(c.Config.Cmd, []string{"serve"}) {
 			t.Errorf("its configuration is %+v", c)
 		}
 		if diff := cmp.Diff([]string{"GATEWRIGHT_DATA_DIR=/var/lib/gatewright", "TMPDIR=/var/lib/gatewright"}, c.Config.Env); diff != "" {
@@ -239,7 +239,7 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 // TestWhatIsNotBuiltIsNamed with its path.
 func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 	o := options{binaries: t.TempDir(), out: t.TempDir(), architectures: []string{"arm64"}}
-	path := filepath.Join(o.binaries, "arm64", "gatewright")
+	path := filepath.Join(o.binaries, "arm64", "gatewright-server")
 	if err := write(o, io.Discard); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
 	}

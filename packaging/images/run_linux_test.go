@@ -36,7 +36,7 @@ func contained(t *testing.T, layoutFolder string, env ...string) *exec.Cmd {
 func made(t *testing.T, product, command string) (folder string) {
 	t.Helper()
 	o := options{binaries: t.TempDir(), out: filepath.Join(t.TempDir(), "images"), version: "v1.2.3", revision: "0123", command: command, architectures: []string{runtime.GOARCH}}
-	built(t, o.binaries, "gatewright", product)
+	built(t, o.binaries, server, product)
 	for _, s := range functions.Services() {
 		built(t, o.binaries, filepath.Join(s.Name, "container"), "../../functions/"+s.Name+"/container")
 	}
@@ -49,7 +49,7 @@ func made(t *testing.T, product, command string) (folder string) {
 // TestImagesHaveRootsOfTheirOwn: a container has no certificates of a system, so that authorities, upstreams and
 // AWS would be strangers to what is in it.
 func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright", "serve")
+	folder := made(t, "../../cmd/gatewright-server", "serve")
 	for _, p := range programs("serve") {
 		bill, err := os.ReadFile(filepath.Join(folder, p.name+"-"+runtime.GOARCH+".cdx.json"))
 		if err != nil {
@@ -63,7 +63,7 @@ func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
 
 // TestImagesRunAsAnEngineRunsThem has nothing but what is in the images.
 func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright", "--help")
+	folder := made(t, "../../cmd/gatewright-server", "--help")
 	t.Run("the product's help", func(t *testing.T) {
 		p := containertest.Start(t, contained(t, filepath.Join(folder, "gatewright")))
 		<-p.Gone
@@ -89,7 +89,7 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 // TestProductKeepsToItsVolume: with nothing else to write to, it makes its data, compiles a project in a
 // process of its own and serves it.
 func TestProductKeepsToItsVolume(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright", "serve")
+	folder := made(t, "../../cmd/gatewright-server", "serve")
 	api, gateway := free.Address(t).String(), free.Address(t).String()
 	cmd := contained(t, filepath.Join(folder, "gatewright"),
 		// As behind a proxy that ends TLS; the sample's upstream is at a private address.

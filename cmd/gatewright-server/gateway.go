@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/product"
 	"github.com/gatewright/gatewright/shared/cloud/container"
 	"github.com/gatewright/gatewright/shared/config"
@@ -17,7 +18,7 @@ func gatewayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve an installation's deployments by a process of their own (docs/gateway-process.md)",
-		Args:  product.NoWords,
+		Args:  commandline.NoWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return container.Serve(cmd.Context(), gateway.Beside, gateway.OpenProcess)
 		},

@@ -1,0 +1,17 @@
+// Command bare is a program of cobra with one command that does nothing: what a command line costs before it has
+// anything to do. Command clientstart compares the client with it; nobody installs it.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	root := &cobra.Command{Use: "bare", Short: "Nothing"}
+	root.AddCommand(&cobra.Command{Use: "nothing", Short: "Do nothing", Run: func(*cobra.Command, []string) {}})
+	if root.Execute() != nil {
+		os.Exit(1)
+	}
+}
