@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/webroots"
 )
 
 // varRelay is the variable with the relay's address, for who has no flags.
@@ -199,6 +200,7 @@ func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os
 	}
 	o.Notify = func(open int) { p.counted(ctx, open) }
 	o.Failed = func(err error, attempt int, wait time.Duration) { p.failed(ctx, err, attempt, wait) }
+	webroots.Fall() // an image with nothing but the binary has no authorities
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(told)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,22 @@ func TestWhatIsNoRelayIsToldInSentences(t *testing.T) {
 			t.Errorf("it speaks of connections that never were there:\n%s", p.printed())
 		}
 	}
+}
+
+// TestMachineWithoutAuthoritiesHasThoseOfTheBuild: it looks at the certificate of a stranger, and can tell whose it is not.
+func TestMachineWithoutAuthoritiesHasThoseOfTheBuild(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the environment says which authorities there are on Linux alone")
+	}
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	none := t.TempDir()
+	p := start(t, []string{"TUNNEL_TOKEN=" + token, "SSL_CERT_FILE=" + none, "SSL_CERT_DIR=" + none}, "tunnel", "connect", "--relay", secure.URL)
+	p.until("; trying again in ")
+	p.signal(syscall.SIGTERM)
+	p.ends(0, "of an authority that this machine does not trust")
 }
 
 // TestSilentRelayIsLeft stops it while it waits for a relay that says nothing.

@@ -17,7 +17,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
 	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/terminal"
