@@ -26,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/webroots"
 )
 
 // mostAnswer bounds what is read of an answer, in bytes: answers of the API have 6 MB at most.
@@ -45,6 +46,7 @@ type API struct {
 
 // Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for.
 func Client() *http.Client {
+	webroots.Fall()
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
 	transport.ResponseHeaderTimeout = time.Minute
 	return &http.Client{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/apitools"
 )
 
@@ -42,7 +43,7 @@ func (a *App) apiCommand(operations bool) *cobra.Command {
 	list := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return needsCommand(cmd, args)
+			return commandline.NeedsCommand(cmd, args)
 		}
 		return list(cmd, args)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
 	"github.com/gatewright/gatewright/client/prompt"
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/terminal"
 )
 
@@ -36,15 +37,27 @@ type App struct {
 	// HTTP and Sleep are package call's, but in tests.
 	HTTP  *http.Client
 	Sleep func(context.Context, time.Duration) error
-	// More are commands that are none of this package's.
-	More []*cobra.Command
+	// Version is what --version prints.
+	Version string
+	// More adds commands that are none of this package's, nil for none, and Ended says what those end with: what it does not end is
+	// told here.
+	More  func(root *cobra.Command)
+	Ended func(ran *cobra.Command, err error) (code exit.Code, ended bool)
 }
 
 // Run runs a command line, and tells on stderr why it failed. It returns what the process ends with.
 func (a *App) Run(ctx context.Context, args []string) exit.Code {
 	root := a.Root(needsOperations(args)) //nolint:contextcheck // commands get it by ExecuteContext
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
+	if a.Ended != nil {
+		if code, ended := a.Ended(ran, err); ended {
+			return code
+		}
+	}
+	if commandline.IsUsage(err) {
+		err = exit.With(exit.Usage, err)
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		err = exit.With(exit.Interrupted, exit.ErrInterrupted)
 	}
@@ -83,21 +96,20 @@ func (a *App) Root(operations bool) *cobra.Command {
 		Long: "Gatewright: the command line client of an installation.\n\n" +
 			"`gatewright login` keeps the address of an installation and a key. Every command takes --output json for scripts;\n" +
 			"docs/command-line.md has what they end with.",
-		SilenceUsage:  true,
-		SilenceErrors: true,
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
 	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand())
-	root.AddCommand(a.More...)
-	takeUsage(root)
+	if a.More != nil {
+		a.More(root)
+	}
+	commandline.Prepare(root, a.Version)
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return needsCommand(cmd, args)
+		return commandline.NeedsCommand(cmd, args)
 	}
 	return root
 }
@@ -108,64 +120,6 @@ const (
 	groupAPI      = "api"
 	groupProfiles = "profiles"
 )
-
-// takeUsage has what cobra finds wrong with a command line be a usage error, of all commands, and a group without a word name
-// its commands.
-func takeUsage(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = 2 // cobra's own default holds for its own messages alone
-	if takes := cmd.Args; takes != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error { return exit.With(exit.Usage, takes(cmd, args)) }
-	}
-	if cmd.RunE == nil && cmd.Run == nil {
-		cmd.Args, cmd.RunE = cobra.ArbitraryArgs, needsCommand
-	}
-	if cmd.Parent() == nil {
-		cmd.SetFlagErrorFunc(flagError)
-	}
-	for _, c := range cmd.Commands() {
-		takeUsage(c)
-	}
-}
-
-// flagError says what is wrong with a flag, without what was typed, which may be a secret at a wrong place.
-func flagError(cmd *cobra.Command, err error) error {
-	if errors.Is(err, pflag.ErrHelp) {
-		return err
-	}
-	invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
-	switch {
-	case isValue:
-		err = fmt.Errorf("--%s takes %s", invalid.GetFlag().Name, takes(invalid.GetFlag()))
-	case strings.Contains(err.Error(), "shorthand"):
-		err = errors.New("there is no such flag")
-	}
-	return exit.With(exit.Usage, fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath()))
-}
-
-// takes says what a flag takes.
-func takes(f *pflag.Flag) string {
-	switch f.Value.Type() {
-	case "duration":
-		return "a time with its unit, such as 25s or 2m"
-	case "bool":
-		return "true or false"
-	case "int", "int64":
-		return "a whole number"
-	}
-	return "something else"
-}
-
-// needsCommand names what a group can do, without what was typed.
-func needsCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return exit.With(exit.Usage, fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath()))
-	}
-	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %s?", near[0])
-	}
-	return exit.With(exit.Usage, fmt.Errorf("it has no such command: %s", hint))
-}
 
 // form is what is typed about the output.
 type form struct{ output, jq string }

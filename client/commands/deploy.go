@@ -66,7 +66,7 @@ func (a *App) deployCommand() *cobra.Command {
 			return refusal(err)
 		}
 		s.out.Say("deploying %s, branch %s, to %s", source.Project, source.Branch, api.Access.Origin)
-		d := &deploy.Deployer{API: api, Poll: pollEvery, Told: func(state deploy.State) { s.out.Say("%s", stateLine(state)) }}
+		d := &deploy.Deployer{API: api, Poll: pollEvery, Told: s.told}
 		id, err := d.Upload(ctx, source)
 		if err != nil {
 			return err
@@ -109,13 +109,17 @@ func refusal(err error) error {
 	return err
 }
 
-// stateLine tells of a state.
-func stateLine(s deploy.State) string {
-	line := s.Step + ": " + map[string]string{"IN_PROGRESS": "begun", "SUCCESS": "done", "ERROR": "failed"}[s.Status]
-	if s.Message != "" {
-		line += ", " + s.Message
+// told tells of the end of a step, and of one that has begun again.
+func (s *session) told(state deploy.State) {
+	word, ended := map[string]string{"SUCCESS": "done", "ERROR": "failed"}[state.Status]
+	switch {
+	case ended && state.Message != "" && word == "done": // why one failed is told at the end
+		s.out.Say("%s: %s, %s", state.Step, word, state.Message)
+	case ended:
+		s.out.Say("%s: %s", state.Step, word)
+	case state.Message != "":
+		s.out.Say("%s: %s", state.Step, state.Message)
 	}
-	return line
 }
 
 // ended writes how a build ended: where it is served on stdout, or what is wrong on stderr.

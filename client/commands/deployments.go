@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/client/deploy"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -57,6 +58,7 @@ func (c columns) of(document []byte, empty string) func() (output.Grid, error) {
 
 func (a *App) deploymentCommand() *cobra.Command {
 	group := &cobra.Command{Use: "deployment", Short: "List, follow, roll back and delete deployments", GroupID: groupProjects, Example: "  gatewright deployment list --project shop"}
+	commandline.Group(group)
 	group.AddCommand(
 		a.deploymentListCommand(), a.deploymentStatusCommand(), a.deploymentRedeployCommand(), a.deploymentDeleteCommand(), a.deploymentRollbackCommand(),
 		a.deploymentTable("history DEPLOYMENT", "List the builds that were served, and which of them can be returned to", "DeploymentsService_history",
@@ -132,7 +134,7 @@ func (s *session) follow(ctx context.Context, projectName, statusID string) erro
 	if err != nil {
 		return err
 	}
-	d := &deploy.Deployer{API: api, Poll: pollEvery, Told: func(state deploy.State) { s.out.Say("%s", stateLine(state)) }}
+	d := &deploy.Deployer{API: api, Poll: pollEvery, Told: s.told}
 	result, err := d.Follow(ctx, projectName, statusID)
 	if err != nil {
 		return err

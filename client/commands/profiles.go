@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
+	"github.com/gatewright/gatewright/local/commandline"
 )
 
 func (a *App) whoamiCommand() *cobra.Command {
@@ -65,7 +67,9 @@ func (k keyFlags) take(p *profile.Profile, a *App) (err error) {
 	case named > 1:
 		return exit.With(exit.Usage, errors.New("the key has one source: --key-file, --key-command or --key-stdin"))
 	case k.file != "":
-		p.KeyFile = k.file
+		if p.KeyFile, err = filepath.Abs(k.file); err != nil {
+			return fmt.Errorf("find the file with the key: %w", err)
+		}
 		return nil
 	case k.command != "":
 		p.KeyCommand = k.command
@@ -190,6 +194,7 @@ func (a *App) named(args []string) (all *profile.Profiles, path, name string, er
 
 func (a *App) profileCommand() *cobra.Command {
 	group := &cobra.Command{Use: "profile", Short: "List, choose and delete profiles", GroupID: groupProfiles, Example: "  gatewright profile list"}
+	commandline.Group(group)
 	list := a.local(&cobra.Command{Use: "list", Short: "List the profiles", Example: "  gatewright profile list --output json", Args: cobra.NoArgs},
 		func(ctx context.Context, s *session, _ []string) error {
 			all, _, err := a.profiles()

@@ -63,11 +63,13 @@ const (
 
 // Result is how a build ended.
 type Result struct {
-	Project  string            `json:"project"`
-	StatusID string            `json:"statusId"`
-	BuildID  string            `json:"buildId,omitempty"`
-	Status   string            `json:"status"`
-	URL      string            `json:"url"`
+	Project  string `json:"project"`
+	StatusID string `json:"statusId"`
+	BuildID  string `json:"buildId,omitempty"`
+	Status   string `json:"status"`
+	URL      string `json:"url"`
+	// Reason is what the step that failed says, "" for none.
+	Reason   string            `json:"reason,omitempty"`
 	Errors   []project.Problem `json:"errors"`
 	Warnings []project.Problem `json:"warnings"`
 }
@@ -219,13 +221,23 @@ func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Re
 		if s.Status != inProgress {
 			return Result{
 				Project: projectName, StatusID: strings.ToLower(statusID), BuildID: s.BuildID, Status: s.Status, URL: s.URL,
-				Errors: all(s.BuildResult.Errors), Warnings: all(s.BuildResult.Warnings),
+				Reason: s.reason(), Errors: all(s.BuildResult.Errors), Warnings: all(s.BuildResult.Warnings),
 			}, nil
 		}
 		if err := d.API.Sleep(ctx, d.Poll); err != nil {
 			return Result{}, &FollowError{projectName, statusID, context.Cause(ctx)}
 		}
 	}
+}
+
+// reason is what the step that failed says.
+func (s status) reason() string {
+	for _, name := range order {
+		if step := s.Steps[name]; step.Status == failed {
+			return step.Message
+		}
+	}
+	return ""
 }
 
 // all is a list that is never null in JSON.
@@ -262,7 +274,11 @@ func Outcome(r Result) error {
 	case succeeded:
 		return nil
 	case failed:
-		return exit.With(exit.Invalid, fmt.Errorf("the build failed, and what was served before is served on: %d errors", len(r.Errors)))
+		text := "the build failed, and what was served before is served on"
+		if len(r.Errors) == 0 && r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		return exit.With(exit.Invalid, errors.New(text))
 	}
 	return fmt.Errorf("the API says of the build %q, which is no status", r.Status)
 }

@@ -18,12 +18,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/client/commands"
+	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
 
-// The exit codes. docs/tunnels.md has them for users.
+// The exit codes of `gatewright tunnel connect`, which docs/tunnels.md has for users. Those of the other commands are package exit's.
 const (
 	exitStopped = commandline.ExitDone
 	exitOther   = commandline.ExitOther
@@ -32,7 +34,7 @@ const (
 )
 
 // errStopped ends a context that a signal ended.
-var errStopped = errors.New("stopped")
+var errStopped = exit.ErrInterrupted
 
 func main() {
 	os.Exit(run(os.Args[1:]))
@@ -46,18 +48,23 @@ func run(args []string) int {
 		os.Exit(exitOther)
 	})
 	defer stop()
-	root := command()
-	root.SetArgs(args)
-	ran, err := root.ExecuteContextC(ctx)
-	ended, isServers := errors.AsType[*serverEndedError](err)
+	app := newApp()
+	app.Ended = func(ran *cobra.Command, err error) (exit.Code, bool) {
+		if ended, isServers := errors.AsType[*serverEndedError](err); isServers {
+			return exit.Code(ended.code), true // it has said why
+		}
+		if ran == nil || ran.Name() != connectName {
+			return exit.OK, false
+		}
+		return exit.Code(connectEnded(err, problems)), true
+	}
+	return int(app.Run(ctx, args))
+}
+
+// connectEnded is what `gatewright tunnel connect` ends with, which tells why.
+func connectEnded(err error, problems *terminal.Terminal) int {
 	switch {
-	case err == nil:
-		return exitStopped
-	case isServers:
-		return ended.code // it has said why
-	case errors.Is(err, errStopped) && ran.Name() != connectName:
-		return commandline.ExitInterrupted
-	case errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
+	case err == nil, errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
 		return exitStopped
 	case errors.Is(err, errStopped):
 		problems.Fail(tunnel.ErrCut)
@@ -73,18 +80,20 @@ func run(args []string) int {
 	return exitOther
 }
 
-// command is the command line.
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "gatewright",
-		Short: "Gatewright: what connects to an installation, and the way to a server's commands",
+// newApp is the client with the commands that are this program's own.
+func newApp() *commands.App {
+	return &commands.App{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Version: versionText(),
+		More: func(root *cobra.Command) {
+			root.AddGroup(&cobra.Group{ID: ownGroup, Title: "Tunnels, and this program:"})
+			tunnels := &cobra.Command{Use: "tunnel", GroupID: ownGroup, Short: "Let an installation's projects call services that this machine reaches"}
+			commandline.Group(tunnels)
+			tunnels.AddCommand(connectCommand())
+			root.AddCommand(tunnels, versionCommand())
+			addServerCommands(root)
+		},
 	}
-	root.AddGroup(&cobra.Group{ID: ownGroup, Title: "Commands:"})
-	tunnels := &cobra.Command{Use: "tunnel", GroupID: ownGroup, Short: "Let an installation's projects call services that this machine reaches"}
-	commandline.Group(tunnels)
-	tunnels.AddCommand(connectCommand())
-	root.AddCommand(tunnels, versionCommand())
-	addServerCommands(root)
-	commandline.Prepare(root, versionText())
-	return root
 }
+
+// command is the command line.
+func command() *cobra.Command { return newApp().Root(true) }

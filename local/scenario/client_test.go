@@ -1,0 +1,118 @@
+package scenario_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// clientBinary is the folder of the command as users have it, built once.
+var clientBinary = sync.OnceValues(func() (folder string, err error) {
+	folder, err = os.MkdirTemp("", "gatewright-client-")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", folder, "./cmd/gatewright")
+	cmd.Dir = repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the client: %w: %s", err, out)
+	}
+	return folder, nil
+})
+
+// TestClientStories runs what is typed to the command line client, and what it writes and ends with: each file below
+// testdata/client is a story.
+func TestClientStories(t *testing.T) {
+	t.Parallel()
+	folder, err := clientBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	in := installation
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "client"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			key := filepath.Join(e.WorkDir, "account-key")
+			e.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("API", in.api)
+			e.Setenv("ACCOUNT", in.account)
+			e.Setenv("NAME", unique(t, "client"))
+			e.Setenv("GATEWRIGHT_PROFILES", filepath.Join(e.WorkDir, "profiles.json"))
+			e.Setenv("GATEWRIGHT_URL", in.api)
+			e.Setenv("GATEWRIGHT_KEY_FILE", key)
+			return os.WriteFile(key, []byte(in.key+"\n"), 0o600)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ends": ends, "same": same, "unseen": unseen},
+	})
+}
+
+// ends runs a command that has to end with a code, and, but for 0, to leave stdout empty: `ends 3 gatewright …`.
+func ends(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	code := 0
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	out := ts.ReadFile("stdout")
+	if code != want {
+		ts.Fatalf("%v ends with %d, want %d: %s%s", args[1:], code, want, out, ts.ReadFile("stderr"))
+	}
+	if want != 0 && out != "" {
+		ts.Fatalf("%v fails, and has written %q", args[1:], out)
+	}
+}
+
+// varying are the parts of an output that differ from run to run, and what stands for them in a story.
+var varying = []struct {
+	is *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`\b(bckt|csmr|key|tnl)_[0-9A-Za-z]{24,32}\b`), "${1}_ID"},
+	{regexp.MustCompile(`\bgw[ak]_[0-9A-Za-z]{32}_[0-9a-f]{8}\b`), "KEY"},
+	{regexp.MustCompile(`https?://\S*-main-\S*`), "URL"},
+	{regexp.MustCompile(`(-main)-[0-9a-f]{7}\b`), "$1-HEX"},
+	{regexp.MustCompile(`\b\d+ bytes`), "SIZE bytes"},
+	{regexp.MustCompile(` {2,}`), "  "}, // the widths of columns
+}
+
+// same compares an output with a file of the story: `same stdout file`. What varies stands there as its kind, and $API, $ACCOUNT and
+// $NAME as what they are.
+func same(ts *testscript.TestScript, _ bool, args []string) {
+	got, want := ts.ReadFile(args[0]), ts.ReadFile(args[1])
+	for _, v := range varying {
+		got = v.is.ReplaceAllString(got, v.as)
+	}
+	for _, name := range []string{"API", "ACCOUNT", "NAME"} {
+		want = strings.ReplaceAll(want, "$"+name, ts.Getenv(name))
+	}
+	if got != want {
+		ts.Fatalf("%s is\n%s\nwant\n%s", args[0], got, want)
+	}
+}
+
+// unseen fails where the account key is in an output, or in a file: `unseen stdout stderr file`.
+func unseen(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		if strings.Contains(ts.ReadFile(name), installation.key) {
+			ts.Fatalf("%s has the account key", name)
+		}
+	}
+}
