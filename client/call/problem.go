@@ -43,7 +43,9 @@ func (p *Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Detail)
 	for _, f := range p.Fields {
-		fmt.Fprintf(&b, "\n%s: %s", f.Location, f.Message)
+		if told := f.Location + ": " + f.Message; told != p.Detail { // of one field the detail tells it already
+			b.WriteString("\n" + told)
+		}
 	}
 	if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
 		fmt.Fprintf(&b, " (request %s)", p.RequestID)
