@@ -143,6 +143,9 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		c.Flags().BoolVar(&every, "all", false, "ask for page after page, and write one list of all")
 	}
 	for _, g := range all {
+		if lists[g.name].operation != "" {
+			_ = c.RegisterFlagCompletionFunc(g.flag, a.completed(g.name, byFlag))
+		}
 		if values := g.enum(); len(values) > 0 {
 			_ = c.RegisterFlagCompletionFunc(g.flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}

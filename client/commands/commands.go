@@ -85,7 +85,9 @@ func (a *App) told(args []string) *output.Output {
 // needsOperations reports whether a command line asks for commands that are made of the declarations, which take
 // milliseconds to read.
 func needsOperations(args []string) bool {
-	return slices.ContainsFunc(args, func(word string) bool { return word == apiName || strings.HasPrefix(word, cobra.ShellCompRequestCmd) })
+	return slices.ContainsFunc(args, func(word string) bool {
+		return word == apiName || word == manName || strings.HasPrefix(word, cobra.ShellCompRequestCmd)
+	})
 }
 
 // Root is the command line, with those commands that are made of the declarations or without.
@@ -100,7 +102,7 @@ func (a *App) Root(operations bool) *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand())
+	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand(), a.manCommand())
 	if a.More != nil {
 		a.More(root)
 	}

@@ -92,9 +92,15 @@ func (a *App) deploymentListCommand() *cobra.Command {
 			}
 			return s.out.Document(ctx, whole, columns{"name", "branchName", "environmentType", "state", "url"}.of(whole, "There are none: `gatewright deploy` makes one."))
 		})
-	c.Flags().StringVar(&of, "project", "", "the project")
-	_ = c.MarkFlagRequired("project")
+	a.projectFlag(c, &of)
 	return c
+}
+
+// projectFlag adds the flag for the project that a command needs.
+func (a *App) projectFlag(c *cobra.Command, of *string) {
+	c.Flags().StringVar(of, "project", "", "the project")
+	_ = c.MarkFlagRequired("project")
+	_ = c.RegisterFlagCompletionFunc("project", a.completed("projectName", byFlag))
 }
 
 // deploymentTable is a command that lists something of a deployment.
@@ -123,8 +129,7 @@ func (a *App) deploymentStatusCommand() *cobra.Command {
 	}, func(ctx context.Context, s *session, args []string) error {
 		return s.follow(ctx, of, args[0])
 	})
-	c.Flags().StringVar(&of, "project", "", "the project")
-	_ = c.MarkFlagRequired("project")
+	a.projectFlag(c, &of)
 	return c
 }
 

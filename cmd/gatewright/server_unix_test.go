@@ -35,9 +35,12 @@ func installed(t *testing.T) (folder, client string) {
 	return folder, client
 }
 
-// program writes one.
+// program writes one. Nothing is started meanwhile: a child would have the file open for a moment, and what is open to be written
+// does not run (ETXTBSY).
 func program(t *testing.T, path, text string) string {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/client/commands"
+	"github.com/gatewright/gatewright/internal/golden"
 )
 
 // TestVersionIsTold by the command and by the flag, as the file of the source tree has it.
@@ -23,4 +26,9 @@ func TestVersionIsTold(t *testing.T) {
 		}
 	}
 	start(t, nil, "version", "all").ends(exitUsage, "it takes no words")
+}
+
+// TestReferenceIsTheHelp has the page of the documentation be the help of every command.
+func TestReferenceIsTheHelp(t *testing.T) {
+	golden.Equal(t, "../../docs/reference/commands.md", commands.Reference(command()))
 }

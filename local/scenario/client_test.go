@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gatewright/gatewright/internal/readme"
 )
 
 // clientBinary is the folder of the command as users have it, built once.
@@ -21,6 +23,7 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 	if err != nil {
 		return "", err
 	}
+	clientFolder = folder
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", folder, "./cmd/gatewright")
 	cmd.Dir = repository
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -28,6 +31,9 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 	}
 	return folder, nil
 })
+
+// clientFolder is that of clientBinary once it is made: TestMain removes it.
+var clientFolder string
 
 // TestClientStories runs what is typed to the command line client, and what it writes and ends with: each file below
 // testdata/client is a story.
@@ -37,7 +43,6 @@ func TestClientStories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	in := installation
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "client"),
@@ -114,5 +119,37 @@ func unseen(ts *testscript.TestScript, _ bool, args []string) {
 		if strings.Contains(ts.ReadFile(name), installation.key) {
 			ts.Fatalf("%s has the account key", name)
 		}
+	}
+}
+
+// TestCommandLinePage types what docs/command-line.md says, one command after the other, with the binary that users have.
+func TestCommandLinePage(t *testing.T) {
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the local run")
+	}
+	t.Parallel()
+	folder, err := clientBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := running(t, t.TempDir(), "make", "run")
+	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "make -s cli\n", "", "dist/gatewright", filepath.Join(folder, "gatewright"))
+	text, err := os.ReadFile("../../docs/command-line.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []readme.Step
+	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "Deploy", "In a pipeline"} {
+		steps, err := readme.Steps(string(text), heading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, steps...)
+	}
+	for i := range all {
+		all[i].Commands = here.Replace(all[i].Commands)
+	}
+	if _, err := readme.Run(t.Context(), t.TempDir(), os.Environ(), all); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,6 +62,9 @@ var installation *target
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
+	if clientFolder != "" {
+		_ = os.RemoveAll(clientFolder)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scenario:", err)
 		code = 1

@@ -1,0 +1,90 @@
+package commands_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/profile"
+)
+
+// suggested are what a shell is told for a line.
+func suggested(l *line, words ...string) []string {
+	l.Helper()
+	got := l.run("", append([]string{"__complete"}, words...)...)
+	if got.code != exit.OK || strings.Contains(got.out+got.err, l.key) {
+		l.Errorf("%v: %+v", words, got)
+	}
+	var names []string
+	for name := range strings.SplitSeq(strings.TrimSpace(got.out), "\n") {
+		if name, _, _ = strings.Cut(name, "\t"); !strings.HasPrefix(name, ":") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	for _, c := range []struct {
+		words, want []string
+	}{
+		{[]string{"depl"}, []string{"deploy", "deployment"}},
+		{[]string{"api", "ApiKeyBucketsService_r"}, []string{"ApiKeyBucketsService_read"}},
+		{[]string{"api", "ApiKeyBucketsService_read", "--bucket-name", ""}, []string{"a", "b"}},
+		{[]string{"api", "ApiKeyBucketsService_read", "--bucket-name", "b"}, []string{"b"}},
+		{[]string{"api", "ApiKeyConsumersService_read", "--bucket-name", "b", "--consumer-name", ""}, []string{"a", "b"}},
+		{[]string{"api", "ApiKeyConsumersService_read", "--consumer-name", ""}, nil},
+		{[]string{"completion", ""}, []string{"bash", "fish", "powershell", "zsh"}},
+		{[]string{"api", "CustomDomainsService_create", "--stage", ""}, []string{"api", "dev-portal"}},
+	} {
+		if got := suggested(l, c.words...); !slices.Equal(got, c.want) {
+			t.Errorf("%v is completed by %q, want %q", c.words, got, c.want)
+		}
+	}
+}
+
+// TestNobodyWaitsForNames has the installation not answer: there are no names, within a second and what a machine needs.
+func TestNobodyWaitsForNames(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.env[profile.VarURL] = silent(t)
+	began := time.Now()
+	if got := suggested(l, "api", "ApiKeyBucketsService_read", "--account-name", "acme", "--bucket-name", ""); len(got) > 0 {
+		t.Errorf("it is completed by %q", got)
+	}
+	if took := time.Since(began); took > 30*time.Second { // the request itself may take a minute
+		t.Errorf("it takes %s", took)
+	}
+}
+
+func TestShellsAndManualsAreWritten(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := l.run("", "completion", shell); got.code != exit.OK || !strings.Contains(got.out, "__complete") {
+			t.Errorf("%s: %d, %q, %.100q", shell, got.code, got.err, got.out)
+		}
+	}
+	if got := l.run("", "completion", "tcsh"); got.code != exit.Usage {
+		t.Errorf("another shell: %+v", got)
+	}
+	folders := []string{filepath.Join(t.TempDir(), "man1"), filepath.Join(t.TempDir(), "man1")}
+	for _, folder := range folders {
+		if got := l.run("", "man", folder); got.code != exit.OK {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for _, page := range []string{"gatewright.1", "gatewright-deploy.1", "gatewright-api-ApiKeyBucketsService_read.1"} {
+		first, err := os.ReadFile(filepath.Join(folders[0], page))
+		second, again := os.ReadFile(filepath.Join(folders[1], page))
+		if err != nil || again != nil || !strings.HasPrefix(string(first), ".") || string(first) != string(second) {
+			t.Errorf("%s: %v, %v", page, err, again)
+		}
+	}
+}
