@@ -58,7 +58,7 @@ func (a *App) Run(ctx context.Context, args []string) exit.Code {
 	if commandline.IsUsage(err) {
 		err = exit.With(exit.Usage, err)
 	}
-	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
+	if err != nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) && !errors.Is(err, exit.ErrInterrupted) {
 		err = exit.With(exit.Interrupted, exit.ErrInterrupted)
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ type FollowError struct {
 }
 
 func (e *FollowError) Error() string {
-	return fmt.Sprintf("the build goes on: `gatewright deployment status %s --project %s` says how it ends", e.StatusID, e.Project)
+	return fmt.Sprintf("%v; the build goes on, and `gatewright deployment status %s --project %s` says how it ends", e.cause, e.StatusID, e.Project)
 }
 
 func (e *FollowError) Unwrap() error { return e.cause }
