@@ -433,6 +433,7 @@ image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist
 	go run ./packaging/images -revision '$(REVISION)'
 
 package: $(ARCHIVED) ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
+	@rm -rf dist/man && go run -tags=man ./cmd/gatewright man dist/man
 	go run ./packaging/archives
 
 $(ARCHIVED): dist/%: FORCE

@@ -102,7 +102,8 @@ func (a *App) Root(operations bool) *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand(), a.manCommand())
+	root.AddCommand(a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
+	a.addMan(root)
 	if a.More != nil {
 		a.More(root)
 	}
@@ -122,6 +123,9 @@ const (
 	groupAPI      = "api"
 	groupProfiles = "profiles"
 )
+
+// manName is the command that writes pages of all others (addMan).
+const manName = "man"
 
 // form is what is typed about the output.
 type form struct{ output, jq string }

@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
-	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/disk"
 )
 
 // completionTime is how long a shell waits for names at most: a person goes on typing.
@@ -120,26 +116,6 @@ func (a *App) completionCommand() *cobra.Command {
 			return nil
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error { return shells[args[0]](cmd.Root(), a.Out) },
-	}
-}
-
-// manName is the command that writes pages of all others.
-const manName = "man"
-
-// manCommand writes the manual's pages, for whoever packs the client.
-func (a *App) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: manName + " FOLDER", Short: "Write the manual's pages into a folder", GroupID: groupProfiles, Hidden: true,
-		Example: "  gatewright man /usr/local/share/man/man1", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // G301: pages are for all
-				return exit.With(exit.Usage, fmt.Errorf("make the folder: %w", disk.Cause(err)))
-			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true
-			day := time.Unix(0, 0).UTC() // the same pages each time
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "GATEWRIGHT", Section: "1", Source: "Gatewright", Manual: "Gatewright", Date: &day}, args[0])
-		},
 	}
 }
 

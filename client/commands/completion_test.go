@@ -1,8 +1,6 @@
 package commands_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +61,7 @@ func TestNobodyWaitsForNames(t *testing.T) {
 	}
 }
 
-func TestShellsAndManualsAreWritten(t *testing.T) {
+func TestShellsAreWritten(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
@@ -73,18 +71,5 @@ func TestShellsAndManualsAreWritten(t *testing.T) {
 	}
 	if got := l.run("", "completion", "tcsh"); got.code != exit.Usage {
 		t.Errorf("another shell: %+v", got)
-	}
-	folders := []string{filepath.Join(t.TempDir(), "man1"), filepath.Join(t.TempDir(), "man1")}
-	for _, folder := range folders {
-		if got := l.run("", "man", folder); got.code != exit.OK {
-			t.Fatalf("%+v", got)
-		}
-	}
-	for _, page := range []string{"gatewright.1", "gatewright-deploy.1", "gatewright-api-ApiKeyBucketsService_read.1"} {
-		first, err := os.ReadFile(filepath.Join(folders[0], page))
-		second, again := os.ReadFile(filepath.Join(folders[1], page))
-		if err != nil || again != nil || !strings.HasPrefix(string(first), ".") || string(first) != string(second) {
-			t.Errorf("%s: %v, %v", page, err, again)
-		}
 	}
 }

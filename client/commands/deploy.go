@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ const pollEvery = 500 * time.Millisecond
 const mainBranch = "main"
 
 // projectName is what a project may be called (contract 1.4).
-var projectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var projectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 func (a *App) deployCommand() *cobra.Command {
 	var named, branch string
@@ -87,7 +88,7 @@ func sourceOf(of *folder.Project, named, branch string) (deploy.Source, error) {
 	source := deploy.Source{Project: named, Branch: branch, RepositoryURL: of.Metadata.RepositoryURL, SHA: of.Metadata.SHA}
 	if source.Project == "" {
 		source.Project = filepath.Base(of.Dir)
-		if !projectName.MatchString(source.Project) {
+		if !projectName().MatchString(source.Project) {
 			return source, exit.With(exit.Usage, fmt.Errorf("a project cannot be called %q as its folder is: name it with --project, by 1 to 63 lower-case letters, digits and hyphens", source.Project))
 		}
 	}

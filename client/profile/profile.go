@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -60,12 +59,15 @@ type Profiles struct {
 // Names are those of the profiles, in order.
 func (p *Profiles) Names() []string { return slices.Sorted(maps.Keys(p.Profiles)) }
 
-// validName is what a profile may be called.
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+// nameCharacters are those of a profile's name.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// longestName is how long one is at most.
+const longestName = 63
 
 // CheckName says what is wrong with a name for a profile.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	if name == "" || len(name) > longestName || strings.Trim(name, nameCharacters) != "" || strings.ContainsRune("._-", rune(name[0])) {
 		return exit.With(exit.Usage, errors.New("a profile's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins with a letter or a digit"))
 	}
 	return nil

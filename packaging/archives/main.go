@@ -46,16 +46,25 @@ func write(tree, binaries, out, architecture string, told io.Writer) error {
 	z := gzip.NewWriter(&packed)
 	w := tar.NewWriter(z)
 	// In /usr/local, which is not the distribution's. Folders are not named: those that there are keep their modes.
-	for _, f := range []struct {
+	type file struct {
 		from, to string
 		mode     int64
-	}{
+	}
+	files := []file{
 		{filepath.Join(binaries, architecture, "gatewright"), "usr/local/bin/gatewright", 0o755},
 		{filepath.Join(binaries, architecture, "gatewright-server"), "usr/local/bin/gatewright-server", 0o755},
 		{filepath.Join(tree, "packaging", "systemd", "gatewright@.service"), "usr/local/lib/systemd/system/gatewright@.service", 0o644},
 		{filepath.Join(tree, "LICENSE"), "usr/local/share/doc/gatewright/LICENSE", 0o644},
 		{filepath.Join(tree, "NOTICE"), "usr/local/share/doc/gatewright/NOTICE", 0o644},
-	} {
+	}
+	pages, err := filepath.Glob(filepath.Join(binaries, "man", "*.1"))
+	if err != nil || len(pages) == 0 {
+		pages = []string{filepath.Join(binaries, "man", "gatewright.1")} // which is told below: nothing was written
+	}
+	for _, page := range pages {
+		files = append(files, file{page, "usr/local/share/man/man1/" + filepath.Base(page), 0o644})
+	}
+	for _, f := range files {
 		raw, err := os.ReadFile(f.from)
 		if err != nil {
 			return fmt.Errorf("read what is packed: %w", err)

@@ -30,6 +30,9 @@ func packed(t *testing.T, changed time.Time) (path, told string) {
 			t.Fatal(err)
 		}
 	}
+	if err := errors.Join(os.Mkdir(filepath.Join(binaries, "man"), 0o700), os.WriteFile(filepath.Join(binaries, "man", "gatewright.1"), []byte(".TH\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	var says strings.Builder
 	if err := write(tree, binaries, out, "arm64", &says); err != nil {
 		t.Fatal(err)
@@ -61,6 +64,7 @@ func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
 		"usr/local/bin/gatewright":                         "-rwxr-xr-x",
 		"usr/local/bin/gatewright-server":                  "-rwxr-xr-x",
 		"usr/local/lib/systemd/system/gatewright@.service": "-rw-r--r--",
+		"usr/local/share/man/man1/gatewright.1":            "-rw-r--r--",
 		"usr/local/share/doc/gatewright/LICENSE":           "-rw-r--r--",
 		"usr/local/share/doc/gatewright/NOTICE":            "-rw-r--r--",
 	}
