@@ -173,6 +173,9 @@ type Problem struct {
 	Column int `json:"column,omitempty"`
 	// Message says what to do. It repeats no variable's value.
 	Message string `json:"message"`
+	// Unset is a variable without which this is wrong, "" for what is wrong in any case: who does not know an
+	// environment's variables does not know whether it is.
+	Unset string `json:"-"`
 }
 
 // Catalogue is what the compiler asks about handlers and policies: package

@@ -197,7 +197,7 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 					e.report.hide(value, "${env."+name+"}")
 				case inOrigin(text[:span[0]]):
 					e.report.wanted(name)
-					e.report.fail(file, at+pointer(field), "The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", printable(name), printable(name))
+					e.report.failUnset(file, at+pointer(field), name, fmt.Sprintf("The variable %s is not set for this environment, so that this address has no host. Set the variable %s and deploy again.", printable(name), printable(name)))
 				default:
 					e.report.warnUnset(file, at+pointer(field), name, "it is empty here")
 				}
@@ -237,12 +237,12 @@ func (r *resolution) origin(relative string) string {
 	return file.String()
 }
 
-// explained is how many variables explain a fault: who sets these sees the others.
-const explained = 5
+// maxExplained is how many variables explain a fault: who sets these sees the others.
+const maxExplained = 5
 
 // explain adds to a fault of the resolved value at relative which variables
-// have to be set to mend it, if that is why.
-func (r *resolution) explain(relative, message string) string {
+// have to be set to mend it, if that is why, and answers the first of them.
+func (r *resolution) explain(relative, message string) (explained, unset string) {
 	if r.missing == nil {
 		r.missing = map[string][]lacking{}
 		for at, names := range r.unset {
@@ -259,10 +259,13 @@ func (r *resolution) explain(relative, message string) string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	for _, name := range names[:min(len(names), explained)] {
+	for i, name := range names[:min(len(names), maxExplained)] {
 		r.report.wanted(name)
+		if i == 0 {
+			unset = name
+		}
 		name = printable(name)
 		message += fmt.Sprintf(" It is $env(%s) here, and %s is not set for this environment: set the variable %s and deploy again.", name, name, name)
 	}
-	return message
+	return message, unset
 }

@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,23 @@ func TestALaterDateThanIsKnownIsToldOf(t *testing.T) {
 		}
 		if got := len(result.Warnings) == 1 && result.Warnings[0].Path == "/compatibilityDate"; got != told {
 			t.Errorf("%s: %v", date, result.Warnings)
+		}
+	}
+}
+
+// TestProblemsNameTheVariableWithoutWhichTheyAre: who does not know an environment's variables tells them apart.
+func TestProblemsNameTheVariableWithoutWhichTheyAre(t *testing.T) {
+	files := projectOf(t, `{"version": 1}`, "/a")
+	files[routes] = bytes.Replace(files[routes], []byte(`"baseUrl":"`), []byte(`"baseUrl":"https://${env.HOST}/`), 1)
+	for variables, want := range map[string][]string{"OTHER": {"HOST"}, "HOST": nil} {
+		_, result := compile(t, files, project.Input{Catalogue: catalogue{}, Variables: map[string]string{variables: "example.com"}})
+		var got []string
+		result.Errors = append(result.Errors, result.Warnings...)
+		for _, p := range result.Errors {
+			got = append(got, p.Unset)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with %q: %v, want %v", variables, result.Errors, want)
 		}
 	}
 }

@@ -121,7 +121,8 @@ func (c *compiler) readCORS(at string, object map[string]any) {
 	var problems report
 	if !check(&problems, policiesFile, "", c.schemas.cors, res.value) {
 		for _, p := range problems.problems.first {
-			c.fail(policiesFile, at+res.origin(p.Path), "%s", res.explain(p.Path, p.Message))
+			message, unset := res.explain(p.Path, p.Message)
+			c.failUnset(policiesFile, at+res.origin(p.Path), unset, message)
 		}
 		// The name counts all the same, so that routes are not at fault too.
 		if name, ok := object["name"].(string); ok {

@@ -103,6 +103,11 @@ func (r *report) fail(file, pointer, format string, args ...any) {
 	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}})
 }
 
+// failUnset is fail for what is wrong as long as a variable has no value, for any if that is "".
+func (r *report) failUnset(file, pointer, name, message string) {
+	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: message, Unset: name}})
+}
+
 // failAt is fail with an offset in the file's text, of what is no document that a pointer leads through.
 func (r *report) failAt(file, pointer string, text []byte, offset int, format string, args ...any) {
 	p := Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}
@@ -124,7 +129,7 @@ func (r *report) warnFirst(file, pointer, format string, args ...any) {
 // where an error says that the variable has to be set.
 func (r *report) warnUnset(file, pointer, name, effect string) {
 	message := fmt.Sprintf("The variable %s is not set for this environment, so %s.", printable(name), effect)
-	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: message}, unset: name})
+	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: message, Unset: name}, unset: name})
 }
 
 // wanted notes that an error asks for the variable.

@@ -304,10 +304,12 @@ func (c *compiler) checkModule(file, at, module string) bool {
 func (c *compiler) reportFaults(file, at string, res resolution, faults []Problem) {
 	for _, f := range faults {
 		if relative, ok := strings.CutPrefix(f.Path, "/options"); ok {
-			c.fail(file, at+"/options"+res.origin(relative), "%s", res.explain(relative, f.Message))
+			message, unset := res.explain(relative, f.Message)
+			c.failUnset(file, at+"/options"+res.origin(relative), unset, message)
 			continue
 		}
-		c.fail(file, at+f.Path, "%s", res.explain(f.Path, f.Message))
+		message, unset := res.explain(f.Path, f.Message)
+		c.failUnset(file, at+f.Path, unset, message)
 	}
 }
 
