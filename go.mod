@@ -37,6 +37,7 @@ require (
 	github.com/google/go-containerregistry v0.20.6
 	github.com/google/pprof v0.0.0-20250317173921-a4b03ec1a45e
 	github.com/google/uuid v1.6.0
+	github.com/hashicorp/go-envparse v0.1.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/itchyny/gojq v0.12.18
 	github.com/klauspost/compress v1.19.2
