@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -93,4 +94,28 @@ func publicURL(remote string) string {
 		return (&url.URL{Scheme: "ssh", Host: m[1], Path: "/" + strings.TrimPrefix(m[2], "/")}).String()
 	}
 	return ""
+}
+
+// InRepository is the way from the top of the project's repository to its folder, with slashes; "" where these are one,
+// or there is no repository.
+func (p *Project) InRepository() string {
+	top, ok := repositoryTop(p.Dir)
+	way, err := filepath.Rel(top, p.Dir)
+	if !ok || err != nil || way == "." {
+		return ""
+	}
+	return filepath.ToSlash(way)
+}
+
+// repositoryTop is the folder that is a repository's working copy, or a submodule's, and that dir is in.
+func repositoryTop(dir string) (top string, ok bool) {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir, true
+		}
+		if dir == filepath.Dir(dir) {
+			return "", false
+		}
+		dir = filepath.Dir(dir)
+	}
 }

@@ -147,14 +147,10 @@ func (w *walk) readRules() error {
 // readRulesAbove reads the .gitignore files between a repository's top and the project's folder.
 func (w *walk) readRulesAbove() error {
 	var above []string // from the nearest
-	for dir := w.dir; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return nil // no repository
-		}
-		above = append(above, filepath.Dir(dir))
+	top, ok := repositoryTop(w.dir)
+	for dir := w.dir; ok && dir != top; {
+		dir = filepath.Dir(dir)
+		above = append(above, dir)
 	}
 	for i := len(above) - 1; i >= 0; i-- {
 		file := filepath.Join(above[i], gitIgnoreFile)

@@ -1,0 +1,343 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/rivo/uniseg"
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/shared/project"
+)
+
+const routes = "config/routes.oas.json"
+
+func textOf(t testing.TB, r Report, colours, workflow bool) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.Text(&b, colours, workflow); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestProblemsAreShownWithTheirPlaces(t *testing.T) {
+	files := project.Files{
+		routes:             []byte("\xef\xbb\xbf{\r\n\t\"export\": \"urlRewriter\",\r\n  \"名前\": e\u0301x\u202ey\x1b[31m}"),
+		"gatewright.jsonc": []byte("{"), "config/empty.oas.json": {},
+	}
+	r := Report{
+		Errors: []project.Problem{
+			{Message: "The project has no routes."},
+			{File: "config/empty.oas.json", Line: 1, Column: 1, Message: "This is no JSON: the file is empty."},
+			{File: routes, Path: "/export", Line: 2, Column: 2, Message: "Use one of the handlers."},
+			{File: routes, Path: "/名前", Line: 3, Column: 9, Message: "Not \x1b[2J\u202ethis."},
+			{File: routes, Line: 3, Column: 13, Message: "Nor this."},
+			{File: routes, Line: 99, Column: 1, Message: "A place that is not there."},
+			{File: "unknown", Line: 1, Column: 1, Message: "A file that is not there."},
+		},
+		Warnings: []project.Problem{{File: "gatewright.jsonc", Line: 1, Column: 2, Message: "At the end."}, {File: "a\nb", Message: "No place."}},
+		Source:   FromFiles(files),
+	}
+	want := `error: The project has no routes.
+config/empty.oas.json:1:1: error: This is no JSON: the file is empty.
+config/routes.oas.json:2:2: error: Use one of the handlers. (/export)
+    2 |     "export": "urlRewriter",
+      |     ^
+config/routes.oas.json:3:9: error: Not \x1b[2J\u202ethis. (/名前)
+    3 |   "名前": éx\u202ey\x1b[31m}
+      |           ^
+config/routes.oas.json:3:13: error: Nor this.
+    3 |   "名前": éx\u202ey\x1b[31m}
+      |                   ^
+config/routes.oas.json:99:1: error: A place that is not there.
+unknown:1:1: error: A file that is not there.
+gatewright.jsonc:1:2: warning: At the end.
+    1 | {
+      |  ^
+a\nb: warning: No place.
+`
+	want = strings.Replace(strings.ReplaceAll(want, "éx", "e\u0301x"), "export\": \"urlR", "export\": \"urlR", 1)
+	if got := textOf(t, r, false, false); got != want {
+		t.Errorf("shown:\n%s\nwant:\n%s", got, want)
+	}
+	coloured := textOf(t, r, true, false)
+	if plain := strings.NewReplacer("\x1b[1m", "", "\x1b[1;31m", "", "\x1b[1;33m", "", "\x1b[32m", "", "\x1b[2m", "", "\x1b[0m", "").Replace(coloured); plain != want || plain == coloured {
+		t.Errorf("in colours: %q", coloured)
+	}
+}
+
+// TestTheCaretIsBelowThePlace in lines of any length and any width, and nothing of them is more than text.
+func TestTheCaretIsBelowThePlace(t *testing.T) {
+	pieces := []string{"a", " ", "\t", "é", "e\u0301", "名", "ｱ", "👩‍💻", "🇩🇪", "\u202e", "\x1b[31m", "\x00", "\u200b", "\u0301\u0301", "\xff", "\r", `{"name": `, "\u2028"}
+	rapid.Check(t, func(r *rapid.T) {
+		line := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 30).Draw(r, "line"), "")
+		line = strings.Repeat(line, rapid.SampledFrom([]int{1, 1, 50}).Draw(r, "times"))
+		line = strings.TrimSuffix(line, "\r")
+		column := rapid.IntRange(1, len([]rune(line))+1).Draw(r, "column")
+		text, caret, ok := cut(project.Excerpt{Text: "first\n" + line + "\r\nlast", Line: 7, Column: 3}, 8, column)
+		if !ok {
+			r.Fatalf("%q has no column %d", line, column)
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) && c != '\u200d' }) || uniseg.StringWidth(text) > before+behind+30 {
+			r.Fatalf("%q is shown as %q", line, text)
+		}
+		// Where the place is: the cluster of the column, counted in the line itself.
+		at := len(string([]rune(line)[:column-1]))
+		if strings.Contains(line, "\xff") {
+			return // bytes and characters differ, and the check above is what counts
+		}
+		cluster, left := "", line
+		for passed := 0; left != ""; {
+			var next string
+			next, left, _, _ = uniseg.FirstGraphemeClusterInString(left, -1)
+			if passed += len(next); passed > at {
+				cluster = next
+				break
+			}
+		}
+		rest := text
+		for width := uniseg.StringWidth(caret) - 1; width > 0; {
+			c, left, w, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
+			if c == "" {
+				break
+			}
+			rest, width = left, width-w
+		}
+		want := output.Printable(cluster)
+		if want != "" && uniseg.StringWidth(want) == 0 {
+			want = "◌" + want
+		}
+		if cluster == "\t" || strings.TrimSpace(cluster) == "" {
+			return // spaces, of which some are cut off at the end
+		}
+		if !strings.HasPrefix(rest, want) && uniseg.StringWidth(want) <= behind {
+			r.Fatalf("column %d of %q is %q, and the caret is below %q of %q", column, line, want, rest, text)
+		}
+	})
+}
+
+func TestLongLinesAreCutAroundThePlace(t *testing.T) {
+	text := strings.Repeat("x", 1<<20) + `"here"` + strings.Repeat("y", 1<<20)
+	excerpt := project.Excerpt{Text: text, Line: 1, Column: 1}
+	got, caret, ok := cut(excerpt, 1, 1<<20+1)
+	if want := "…" + strings.Repeat("x", before) + `"here"` + strings.Repeat("y", behind-6) + "…"; !ok || got != want || len(caret) != before+2 {
+		t.Errorf("%q, %q, %v", got, caret, ok)
+	}
+	// Of a part, as the API answers it, the column counts from where that begins.
+	part := project.Excerpt{Text: text[1<<20-10:], Line: 4, Column: 1<<20 - 9, Before: true, After: true}
+	if got, caret, ok := cut(part, 4, 1<<20+1); !ok || !strings.HasPrefix(got, "…"+strings.Repeat("x", 10)+`"here"`) || len(caret) != 12 {
+		t.Errorf("%q, %q, %v", got, caret, ok)
+	}
+	for _, line := range []int{3, 5} {
+		if _, _, ok := cut(part, line, 1); ok {
+			t.Errorf("line %d is none of the excerpt's", line)
+		}
+	}
+}
+
+func TestOfManyProblemsSomeAreShown(t *testing.T) {
+	r := Report{Warnings: make([]project.Problem, 30)}
+	for i := range 60 {
+		r.Errors = append(r.Errors, project.Problem{File: "f", Message: fmt.Sprint(i)})
+	}
+	got := textOf(t, r, false, false)
+	if lines := strings.Split(got, "\n"); len(lines) != MostShown+2 || lines[MostShown] != "… and 10 errors and 30 warnings more are not shown." {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-2])
+	}
+	r.Errors = r.Errors[:49]
+	if got := textOf(t, r, false, false); !strings.HasSuffix(got, "… and 29 warnings more are not shown.\n") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for want, c := range map[string][2]int{"nothing": {}, "1 error": {1, 0}, "2 errors and 1 warning": {2, 1}, "3 warnings": {0, 3}} {
+		if got := Count(c[0], c[1]); got != want {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}
+
+// TestNoTextOfAProjectIsACommandOfARunner: whoever writes a file could otherwise have the runner hide or stop what is
+// printed.
+func TestNoTextOfAProjectIsACommandOfARunner(t *testing.T) {
+	r := Report{
+		Errors: []project.Problem{{File: "::stop-commands::x", Message: "m"}, {File: routes, Line: 1, Column: 1, Message: "##[add-mask]m"}},
+		Source: FromFiles(project.Files{routes: []byte("::x ##[error]y")}),
+	}
+	got := textOf(t, r, false, true)
+	if want := "\\::stop-commands::x: error: m\n" + routes + ":1:1: error: ##\\[add-mask]m\n    1 | ::x ##\\[error]y\n      | ^\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAnnotationsAreEscaped(t *testing.T) {
+	r := Report{
+		Errors:   []project.Problem{{File: "config/a,b:c%.oas.json", Path: "/x", Line: 3, Column: 9, Message: "100% wrong,\nand: more"}},
+		Warnings: []project.Problem{{Message: "none"}},
+		Folder:   "apis/shop",
+	}
+	var b strings.Builder
+	if err := r.Annotations(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := "::error file=apis/shop/config/a%2Cb%3Ac%25.oas.json,line=3,col=9,title=gatewright%3A routes::100%25 wrong,\\nand: more (/x)\n" +
+		"::warning title=gatewright%3A the project's folder::none\n"
+	if b.String() != want {
+		t.Errorf("%s, want %s", b.String(), want)
+	}
+}
+
+func sample() Report {
+	return Report{
+		Errors: []project.Problem{
+			{File: routes, Path: "/paths/~1a", Line: 35, Column: 13, Message: "Use one."}, {File: "config/é x.oas.json", Message: "No JSON."}, {Message: "No routes."},
+		},
+		Warnings: []project.Problem{{File: "config/policies.json", Line: 1, Message: "Unused."}},
+		Folder:   "apis",
+	}
+}
+
+// TestSARIFHasWhatItsStandardAsksFor: what readers need of it, and the values that it may have (SARIF 2.1.0, 3.13 to 3.30).
+func TestSARIFHasWhatItsStandardAsksFor(t *testing.T) {
+	text, err := sample().SARIF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Schema  string `json:"$schema"`
+		Version string `json:"version"`
+		Runs    []struct {
+			Tool struct {
+				Driver struct {
+					Name, Version string
+					Rules         []struct {
+						ID               string
+						ShortDescription struct{ Text string }
+					}
+				}
+			}
+			ColumnKind string
+			Results    []struct {
+				RuleID    string
+				RuleIndex int
+				Level     string
+				Message   struct{ Text string }
+				Locations []struct {
+					PhysicalLocation struct {
+						ArtifactLocation struct{ URI, URIBaseID string }
+						Region           *struct{ StartLine, StartColumn int }
+					}
+					LogicalLocations []struct{ FullyQualifiedName string }
+				}
+				PartialFingerprints map[string]string
+			}
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&log); err != nil {
+		t.Fatal(err)
+	}
+	run := log.Runs[0]
+	if log.Version != "2.1.0" || !strings.HasSuffix(log.Schema, "sarif-2.1.0.json") || len(log.Runs) != 1 || run.Tool.Driver.Name != "gatewright" || run.ColumnKind != "unicodeCodePoints" {
+		t.Errorf("%s", text)
+	}
+	var got []string
+	for _, r := range run.Results {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || run.Tool.Driver.Rules[r.RuleIndex].ShortDescription.Text == "" || len(r.PartialFingerprints["problem/v1"]) != 64 {
+			t.Errorf("%+v is of no rule, or cannot be recognised", r)
+		}
+		line := r.Level + " " + r.RuleID + " " + r.Message.Text
+		for _, l := range r.Locations {
+			line += " " + l.PhysicalLocation.ArtifactLocation.URIBaseID + " " + l.PhysicalLocation.ArtifactLocation.URI
+			if region := l.PhysicalLocation.Region; region != nil {
+				line += fmt.Sprintf(" %d:%d", region.StartLine, region.StartColumn)
+			}
+			for _, logical := range l.LogicalLocations {
+				line += " " + logical.FullyQualifiedName
+			}
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"error routes Use one. %SRCROOT% apis/config/routes.oas.json 35:13 /paths/~1a",
+		"error routes No JSON. %SRCROOT% apis/config/%C3%A9%20x.oas.json",
+		"error project No routes.",
+		"warning policies Unused. %SRCROOT% apis/config/policies.json 1:1",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if empty, err := (Report{}).SARIF(); err != nil || !bytes.Contains(empty, []byte(`"results": []`)) {
+		t.Errorf("without problems: %s %v", empty, err)
+	}
+}
+
+func TestCodeQualityHasWhatGitLabTakes(t *testing.T) {
+	text, err := sample().CodeQuality()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []quality
+	if err := json.Unmarshal(text, &entries); err != nil || len(entries) != 4 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	seen := map[string]bool{}
+	for _, e := range entries {
+		if e.Description == "" || e.Location.Path == "" || e.Location.Lines.Begin < 1 || seen[e.Fingerprint] {
+			t.Errorf("%+v", e)
+		}
+		seen[e.Fingerprint] = true
+	}
+	if first := entries[0]; first.Severity != "critical" || first.Location.Path != "apis/"+routes || first.Location.Lines.Begin != 35 || entries[3].Severity != "minor" {
+		t.Errorf("%+v", entries)
+	}
+	if empty, err := (Report{}).CodeQuality(); err != nil || string(empty) != "[]\n" {
+		t.Errorf("without problems: %s %v", empty, err)
+	}
+}
+
+func TestFilesAreWrittenWholeOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "report.sarif")
+	for _, text := range []string{"one", "two"} {
+		if err := WriteFile(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for _, bad := range []string{dir, filepath.Join(dir, "none", "report.sarif"), os.DevNull} {
+		if err := WriteFile(bad, []byte("x")); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v is left behind (%v)", entries, err)
+	}
+}
+
+func TestAWriterThatFailsIsToldOf(t *testing.T) {
+	full := errors.New("no space left")
+	if err := sample().Text(failing{full}, false, false); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if err := sample().Annotations(failing{full}); !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
