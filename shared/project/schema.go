@@ -99,27 +99,29 @@ func loadSchemas() (*schemas, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read schema %s: %w", name, err)
 		}
-		if err := c.AddResource(name, tree); err != nil {
+		// A name alone would be that of a file in the working folder, which may be gone.
+		url := "embedded:///" + name
+		if err := c.AddResource(url, tree); err != nil {
 			return nil, fmt.Errorf("load schema %s: %w", name, err)
 		}
-		if *into, err = newShape(c, name); err != nil {
+		if *into, err = newShape(c, url); err != nil {
 			return nil, fmt.Errorf("compile schema %s: %w", name, err)
 		}
 	}
 	return s, nil
 }
 
-func newShape(c *jsonschema.Compiler, name string) (*shape, error) {
+func newShape(c *jsonschema.Compiler, url string) (*shape, error) {
 	s := &shape{}
 	var err error
-	if s.schema, err = c.Compile(name); err != nil {
+	if s.schema, err = c.Compile(url); err != nil {
 		return nil, err
 	}
-	negation := map[string]any{"not": map[string]any{"$ref": name}}
-	if err = c.AddResource("not-"+name, negation); err != nil {
+	negation := map[string]any{"not": map[string]any{"$ref": url}}
+	if err = c.AddResource("not-"+url, negation); err != nil {
 		return nil, err
 	}
-	s.negation, err = c.Compile("not-" + name)
+	s.negation, err = c.Compile("not-" + url)
 	return s, err
 }
 

@@ -3,8 +3,25 @@ package project
 import (
 	"encoding/json"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 )
+
+// TestSchemasAreReadWhereverTheProcessIs: in a folder that is gone too, where a name alone would be that of no file.
+func TestSchemasAreReadWhereverTheProcessIs(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(gone, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(gone)
+	if err := os.Remove(gone); err != nil {
+		t.Skip("this system keeps the folder that a process is in")
+	}
+	if _, err := loadSchemas(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestEveryPatternIsToldInWords: a pattern tells a reader little.
 func TestEveryPatternIsToldInWords(t *testing.T) {
