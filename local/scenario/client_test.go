@@ -139,7 +139,7 @@ func TestCommandLinePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []readme.Step
-	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "Deploy", "In a pipeline"} {
+	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "Deploy", "Validate", "In a pipeline"} {
 		steps, err := readme.Steps(string(text), heading)
 		if err != nil {
 			t.Fatal(err)
