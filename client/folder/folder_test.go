@@ -122,8 +122,9 @@ func TestWhatIsUploaded(t *testing.T) {
 	}{
 		{"no ignore file", nil, []string{"build/keep.js", "build/out.js", routes, "docs/guide.md", "logs/.gitignore", "logs/keep.log"}},
 		{".gitignore", map[string]string{".gitignore": "/build/*\n!/build/keep.js\r\n"}, []string{".gitignore", "build/keep.js", routes, "docs/guide.md", "logs/keep.log", "node_modules/a/index.js"}},
+		{"what is in a folder", map[string]string{".gitignore": "build/**\n!build/keep.js\ndocs/\n!docs\n"}, []string{".gitignore", "build/keep.js", routes, "docs/guide.md", "logs/keep.log", "node_modules/a/index.js"}},
 		{"one of its own", map[string]string{".gitignore": "/build", ".gatewrightignore": "docs\nnode_modules/\n"}, []string{".gatewrightignore", ".gitignore", "build/keep.js", "build/out.js", routes, "logs/.gitignore", "logs/a.log", "logs/keep.log"}},
-		{"a secret that is brought back", map[string]string{".gatewrightignore": "!.env\n*\n!config/\n!config/**\n!.gatewright/"}, []string{routes}},
+		{"a secret that is brought back", map[string]string{".gatewrightignore": "*\n!config/\n!config/**\n!.env\n!.ENV\n!.git\n!.gatewright\n!.gatewright/**\n"}, []string{routes}},
 	} {
 		files := maps.Clone(always)
 		maps.Copy(files, c.files)

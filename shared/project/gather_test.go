@@ -61,10 +61,10 @@ func TestWhatIsGatheredIsWhatWouldBeUnpacked(t *testing.T) {
 func TestGatherOpensWhatTheCompilerReadsAndNothingElse(t *testing.T) {
 	var opened []string
 	seq := func(yield func(project.Entry) bool) {
-		for _, name := range []string{"modules/a.js", routes, "config/policies.yaml", "gatewright.jsonc", "config/big.oas.json"} {
+		for _, name := range []string{"modules/a.js", routes, "config/policies.yaml", "gatewright.jsonc", "modules/large", "modules/larger"} {
 			h := tar.Header{Name: name, Typeflag: tar.TypeReg, Size: 2}
-			if strings.Contains(name, "big") {
-				h.Size = 1 << 30
+			if strings.Contains(name, "large") {
+				h.Size = 300 << 20
 			}
 			yield(project.Entry{Header: &h, Open: func() (io.ReadCloser, error) {
 				opened = append(opened, name)
