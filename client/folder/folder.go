@@ -31,7 +31,9 @@ type Project struct {
 	// Metadata are what its repository tells, nothing where there is none. A Branch that is set is packed.
 	Metadata Metadata
 
-	limits project.Limits
+	// realDir is Dir without links, by which git goes too.
+	realDir string
+	limits  project.Limits
 }
 
 // Open takes a folder, and asks git about it where there is a git. It answers an error that says what to do for what
@@ -49,7 +51,11 @@ func Open(ctx context.Context, dir string) (*Project, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("%q is no folder: name the folder that config/ is in", dir)
 	}
-	return &Project{Dir: abs, Metadata: readMetadata(ctx, abs), limits: project.DefaultLimits()}, nil
+	realDir, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, fmt.Errorf("look at the project's folder %q: %w", dir, reason(err))
+	}
+	return &Project{Dir: abs, Metadata: readMetadata(ctx, realDir), realDir: realDir, limits: project.DefaultLimits()}, nil
 }
 
 // Summary is what is uploaded of a folder, and what is not.

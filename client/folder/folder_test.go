@@ -142,14 +142,19 @@ func TestWhatIsUploaded(t *testing.T) {
 	}
 }
 
-// TestNothingOfGitIsUploadedFromASubfolder, where the folders above have ignore files too.
+// TestIgnoreFilesAboveTheProjectCount, by whatever name its folder is opened.
 func TestIgnoreFilesAboveTheProjectCount(t *testing.T) {
 	top := t.TempDir()
 	write(t, top, map[string]string{
 		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "*.log\n/shop/dist\nnode_modules\n", "apis/.gitignore": "!keep.log\n/shop/tmp/\n",
 		"apis/shop/" + routes: "{}", "apis/shop/a.log": "x", "apis/shop/keep.log": "x", "apis/shop/tmp/x": "x", "apis/shop/dist/x": "x", "apis/shop/node_modules/x": "x",
 	})
-	got, summary := packed(t, open(t, filepath.Join(top, "apis", "shop")))
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(filepath.Join(top, "apis", "shop"), link))
+	if way := open(t, link).InRepository(); way != "apis/shop" {
+		t.Errorf("it is %q in its repository", way)
+	}
+	got, summary := packed(t, open(t, link))
 	if want := []string{routes, "dist/x", "keep.log"}; !slices.Equal(keys(got), want) {
 		t.Errorf("packed %q, want %q", keys(got), want)
 	}

@@ -99,8 +99,8 @@ func publicURL(remote string) string {
 // InRepository is the way from the top of the project's repository to its folder, with slashes; "" where these are one,
 // or there is no repository.
 func (p *Project) InRepository() string {
-	top, ok := repositoryTop(p.Dir)
-	way, err := filepath.Rel(top, p.Dir)
+	top, ok := repositoryTop(p.realDir)
+	way, err := filepath.Rel(top, p.realDir)
 	if !ok || err != nil || way == "." {
 		return ""
 	}

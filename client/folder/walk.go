@@ -52,8 +52,7 @@ func (e entry) header() *tar.Header {
 
 // walk is one reading of a folder.
 type walk struct {
-	dir      string
-	realDir  string // without links
+	dir      string // without links
 	limits   project.Limits
 	metadata Metadata
 	root     *os.Root
@@ -71,16 +70,12 @@ type walk struct {
 }
 
 func (p *Project) open() (*walk, error) {
-	root, err := os.OpenRoot(p.Dir)
+	root, err := os.OpenRoot(p.realDir)
 	if err != nil {
 		return nil, fmt.Errorf("open the project's folder %q: %w", p.Dir, reason(err))
 	}
-	realDir, err := filepath.EvalSymlinks(p.Dir)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("find the project's folder %q: %w", p.Dir, reason(err)), root.Close())
-	}
 	return &walk{
-		dir: p.Dir, realDir: realDir, limits: p.limits, metadata: p.Metadata, root: root, folded: map[string]string{},
+		dir: p.realDir, limits: p.limits, metadata: p.Metadata, root: root, folded: map[string]string{},
 		summary: Summary{LeftOut: []LeftOut{}, Warnings: []project.Problem{}},
 	}, nil
 }
@@ -264,14 +259,14 @@ func (w *walk) warnOfCase(name string) {
 // follow answers what a link leads to within the project, or what is wrong with it.
 func (w *walk) follow(name string) (fs.FileInfo, string) {
 	target, _ := w.root.Readlink(name)
-	to, err := filepath.EvalSymlinks(filepath.Join(w.realDir, filepath.FromSlash(name)))
+	to, err := filepath.EvalSymlinks(filepath.Join(w.dir, filepath.FromSlash(name)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Sprintf("This link leads nowhere: there is no %s. Correct it or remove it.", target)
 	}
 	if err != nil {
 		return nil, fmt.Sprintf("This link to %s cannot be followed (%v). Correct it or remove it.", target, reason(err))
 	}
-	way, err := filepath.Rel(w.realDir, to)
+	way, err := filepath.Rel(w.dir, to)
 	if err != nil || way == ".." || strings.HasPrefix(way, ".."+string(filepath.Separator)) {
 		return nil, fmt.Sprintf("This link leads out of the project, to %s. Put the file itself into the project, or leave the link out by a line in %s.", target, ownIgnoreFile)
 	}
