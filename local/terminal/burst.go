@@ -14,6 +14,8 @@ const readable = 20
 // burst adds up the gateway's requests while there are more than readable in a second, and shows a line for each second.
 type burst struct {
 	t *Terminal
+	// rest is what a line says of the requests that it adds up: where they are.
+	rest string
 
 	mu     sync.Mutex
 	second time.Time
@@ -89,5 +91,5 @@ func (b *burst) show() {
 		}
 	}
 	b.t.print(fmt.Sprintf("%s %d more requests through the gateway in this second: %s%s\n",
-		b.t.style(at.Format(time.TimeOnly), dim), s.requests, strings.Join(classes, ", "), b.t.style("; the slowest took "+short(s.slowest)+"; each is in the log file", dim)))
+		b.t.style(at.Format(time.TimeOnly), dim), s.requests, strings.Join(classes, ", "), b.t.style("; the slowest took "+short(s.slowest)+b.rest, dim)))
 }

@@ -27,6 +27,11 @@ var _ slog.Handler = (*Lines)(nil)
 // Lines makes a handler that shows records of the level and above. The level
 // may change (slog.LevelVar).
 func (t *Terminal) Lines(level slog.Leveler) *Lines {
+	return &Lines{t: t, burst: &burst{t: t, rest: "; each is in the log file"}, level: level}
+}
+
+// LinesAlone is Lines for a process that has no log file beside them.
+func (t *Terminal) LinesAlone(level slog.Leveler) *Lines {
 	return &Lines{t: t, burst: &burst{t: t}, level: level}
 }
 
@@ -112,6 +117,9 @@ func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 	}
 	out += text(path)
 	out += l.latency(find)
+	if policy, ok := find("policy"); ok && policy.String() != "" {
+		out += " " + l.t.style("answered by the policy ", dim) + text(policy)
+	}
 	if id, ok := find("requestId"); ok && code >= 400 {
 		out += " " + l.t.style("requestId="+text(id), dim)
 	}

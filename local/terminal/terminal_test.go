@@ -61,6 +61,7 @@ func TestEachRecordIsOneLine(t *testing.T) {
 	request("GET", "/v1/who-am-i", 200)
 	request("POST", "/v1/x\x1b[31m\n", 404)
 	request("POST", "/v1/x", 500, "error", errors.New("the cause\nand its stack"))
+	request("GET", "/v1/x", 401, "policy", "who\x1b[31m")
 	log.Debug("not shown")
 	log.Info("something", "a", 1, "b", "two\nlines")
 	log.WithGroup("g").With("c", 3).Warn("careful", "d", "")

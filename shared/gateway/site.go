@@ -122,6 +122,7 @@ func (m *maker) route(i int) {
 		p := m.policy(r, policy.Outbound, name, n)
 		out.Outbound = append(out.Outbound, p.Outbound)
 	}
+	out.InboundNames, out.OutboundNames = r.Inbound, r.Outbound
 	out.cors = m.corsOf(r)
 }
 

@@ -121,7 +121,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
 		slog.String("method", x.Method), slog.Int("status", out.status), slog.Bool("cut", out.cut),
 		slog.Float64("latency", telemetry.Milliseconds(latency)),
-		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.Bool("coldStart", w.coldStart))
+		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.String("policy", x.Refused), slog.Bool("coldStart", w.coldStart))
 	if w.span.On() {
 		attributes = append(attributes, slog.String("traceId", w.span.TraceID()))
 	}

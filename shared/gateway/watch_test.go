@@ -65,6 +65,24 @@ func TestTheLineOfARequestIsAsDocumented(t *testing.T) {
 	}
 }
 
+// TestTheLineSaysWhichPolicyRefused, by the name that the project gave it, and names none where the handler has answered.
+func TestTheLineSaysWhichPolicyRefused(t *testing.T) {
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	a := artifact(route("GET /a", forward(up.URL), "first", "who"), route("GET /b", forward(up.URL)))
+	declare(a, "first", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 100, "timeWindowMinutes": 1})
+	declare(a, "who", "api-key-inbound", map[string]any{"bucketName": "b"})
+	for path, want := range map[string]any{"/a": "who", "/b": "", "/c": ""} {
+		lines := &syncBuffer{}
+		h := newHouse(t, a, watching(lines, nil, true))
+		_ = body(t, h.do(t, "GET", path))
+		h.Close() // a line is written after its answer
+		line := telemetrytest.Line(t, []byte(lines.String()), "request")
+		if line["policy"] != want {
+			t.Errorf("%s was refused by %v, not %v: %v", path, line["policy"], want, line)
+		}
+	}
+}
+
 // documentedLine compares the fields of a line with those that the documentation has.
 func documentedLine(t *testing.T, line map[string]any, heading string) {
 	t.Helper()

@@ -62,6 +62,8 @@ type Exchange struct {
 	Waited time.Duration
 	// Theirs tells that what is answered is the upstream's, or is about what it failed at.
 	Theirs bool
+	// Refused is the name of the policy that has answered in the handler's place, "" for none.
+	Refused string
 
 	Route  *Route
 	Params router.Match

@@ -72,6 +72,16 @@ type Route struct {
 	Inbound  []Inbound
 	Handler  Handler
 	Outbound []Outbound
+	// InboundNames and OutboundNames are what the project calls the policies, in their order; nil where nobody asks.
+	InboundNames, OutboundNames []string
+}
+
+// nameOf is what a project calls a policy, "" for one without a name.
+func nameOf(names []string, i int) string {
+	if i >= len(names) {
+		return ""
+	}
+	return names[i]
 }
 
 // Info says which operation of which deployment a route is.
@@ -126,14 +136,16 @@ func (r *Route) ask(x *Exchange) *http.Response {
 			opener.Open(x)
 		}
 	}
-	for _, policy := range r.Inbound {
+	for i, policy := range r.Inbound {
 		if response := policy.Inbound(x); response != nil {
+			x.Refused = nameOf(r.InboundNames, i)
 			return response
 		}
 	}
-	for _, policy := range r.Outbound {
+	for i, policy := range r.Outbound {
 		if preparer, ok := policy.(Preparer); ok {
 			if response := preparer.Prepare(x); response != nil {
+				x.Refused = nameOf(r.OutboundNames, i)
 				return response
 			}
 		}
