@@ -102,7 +102,7 @@ func (a *App) Root(operations bool) *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.validateCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
+	root.AddCommand(a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
 	a.addMan(root)
 	if a.More != nil {

@@ -8,6 +8,7 @@ package commandline
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,7 +102,8 @@ func NeedsCommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %s?", near[0])
+		begun := slices.IndexFunc(near, func(name string) bool { return strings.HasPrefix(name, args[0]) })
+		hint = fmt.Sprintf("did you mean %s?", near[max(0, begun)]) // a word that was not ended is nearer than one of other letters
 	}
 	return Usage(fmt.Errorf("it has no such command: %s", hint))
 }
