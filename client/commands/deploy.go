@@ -13,10 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/deploy"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/client/report"
+	"github.com/gatewright/gatewright/shared/project"
 )
 
 // buildTime is how long a build is followed where nobody says otherwise: longer than one takes (contract 3.1).
@@ -32,7 +35,10 @@ const mainBranch = "main"
 var projectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 func (a *App) deployCommand() *cobra.Command {
-	var named, branch string
+	var (
+		named, branch string
+		to            files
+	)
 	c := a.askingFor(buildTime, &cobra.Command{
 		Use: "deploy [FOLDER]", Short: "Upload a project, follow its build, and print where it is served", GroupID: groupProjects,
 		Long: "Upload a project, follow its build, and print where it is served: the URL alone is on stdout.\n\n" +
@@ -61,8 +67,8 @@ func (a *App) deployCommand() *cobra.Command {
 		}
 		source.Pack = func(ctx context.Context, w io.Writer) error {
 			summary, err := of.Archive(ctx, w)
-			for _, warning := range summary.Warnings {
-				s.out.Say("warning: %s", findingLine(warning))
+			if err := s.report(report.Report{Warnings: summary.Warnings}); err != nil {
+				return err
 			}
 			return refusal(err)
 		}
@@ -76,8 +82,14 @@ func (a *App) deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.ended(ctx, result)
+		here := built{folder: of.InRepository(), to: to}
+		if uploaded, _, err := of.Files(ctx); err == nil { // otherwise it was changed meanwhile, and is not what was built
+			here.source = report.FromFiles(uploaded)
+		}
+		return s.ended(ctx, api, result, here)
 	})
+	c.Flags().StringVar(&to.sarif, "sarif", "", "a `FILE` that the build's report is written to as SARIF 2.1.0")
+	c.Flags().StringVar(&to.codeQuality, "code-quality", "", "a `FILE` that the build's report is written to as GitLab's code quality report")
 	c.Flags().StringVar(&named, "project", "", "the project; without it what its folder is called")
 	c.Flags().StringVar(&branch, "branch", "", "the branch, which is an environment of the project; without it git's, or "+mainBranch)
 	return c
@@ -123,37 +135,54 @@ func (s *session) told(state deploy.State) {
 	}
 }
 
-// ended writes how a build ended: where it is served on stdout, or what is wrong on stderr.
-func (s *session) ended(ctx context.Context, r deploy.Result) error {
+// built is what there is here of a build's sources, nothing where they are somebody else's.
+type built struct {
+	source report.Source
+	folder string // in its repository
+	to     files
+}
+
+// ended writes how a build ended: where it is served on stdout, or what is wrong on stderr, with its places.
+func (s *session) ended(ctx context.Context, api *call.API, r deploy.Result, of built) error {
 	document, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}
-	if err := deploy.Outcome(r); err != nil {
-		return exit.With(exit.Of(err), &buildError{error: err, result: r, document: document})
+	if of.source == nil {
+		of.source = excerpts(ctx, api, r)
 	}
-	for _, warning := range r.Warnings {
-		s.out.Say("warning: %s", findingLine(warning))
+	found := report.Report{Errors: r.Errors, Warnings: r.Warnings, Source: of.source, Folder: of.folder}
+	if err := errors.Join(of.to.write(found), s.report(found)); err != nil {
+		return err
+	}
+	if err := deploy.Outcome(r); err != nil {
+		return exit.With(exit.Of(err), &invalidError{err, document})
 	}
 	return s.out.Document(ctx, document, func() (output.Grid, error) {
 		return output.Grid{Rows: [][]string{{r.URL}}}, nil
 	})
 }
 
-// buildError is a build that failed, with all that is wrong.
-type buildError struct {
-	error
-	result   deploy.Result
-	document []byte
-}
+// mostExcerpts is how many places of a build are asked for.
+const mostExcerpts = 10
 
-// Document implements output.Described.
-func (e *buildError) Document() []byte { return e.document }
-
-func (e *buildError) Error() string {
-	text := ""
-	for _, p := range e.result.Errors {
-		text += findingLine(p) + "\n"
+// excerpts are the places of a build whose sources are not here, as the installation keeps them for a day.
+func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source {
+	asked := 0
+	return func(file string, line, column int) (project.Excerpt, bool) {
+		if asked++; asked > mostExcerpts {
+			return project.Excerpt{}, false
+		}
+		answer, err := api.Named(ctx, "DeployService_source", map[string]any{"projectName": r.Project, "statusId": r.StatusID, "file": file, "line": line, "column": column})
+		if err != nil {
+			return project.Excerpt{}, false
+		}
+		var e struct {
+			Text                   string
+			StartLine, StartColumn int
+			MoreBefore, MoreAfter  bool
+		}
+		err = json.Unmarshal(answer.Body, &e)
+		return project.Excerpt{Text: e.Text, Line: e.StartLine, Column: e.StartColumn, Before: e.MoreBefore, After: e.MoreAfter}, err == nil
 	}
-	return text + e.error.Error()
 }

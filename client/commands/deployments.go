@@ -13,19 +13,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/project"
 )
-
-// findingLine is a line for what is found in a project.
-func findingLine(p project.Problem) string {
-	switch {
-	case p.File == "":
-		return p.Message
-	case p.Line == 0:
-		return p.File + ": " + p.Message
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
-}
 
 // columns are those of a table, by the members of the entries of a list.
 type columns []string
@@ -144,7 +132,7 @@ func (s *session) follow(ctx context.Context, projectName, statusID string) erro
 	if err != nil {
 		return err
 	}
-	return s.ended(ctx, result)
+	return s.ended(ctx, api, result, built{})
 }
 
 func (a *App) deploymentRedeployCommand() *cobra.Command {
