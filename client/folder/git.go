@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -78,7 +79,9 @@ func gitEnv(env []string) []string {
 }
 
 // scpLike is git's short form of an ssh address: user@host:path.
-var scpLike = regexp.MustCompile(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
+var scpLike = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
+})
 
 // publicURL is a remote's address as it may be told: host and path. A user, a password, a query and a fragment may each
 // be, or hold, a token.
@@ -90,7 +93,7 @@ func publicURL(remote string) string {
 		}
 		return ""
 	}
-	if m := scpLike.FindStringSubmatch(remote); m != nil && !strings.Contains(remote, "://") && !strings.Contains(remote, "::") && !strings.Contains(m[2], "@") {
+	if m := scpLike().FindStringSubmatch(remote); m != nil && !strings.Contains(remote, "://") && !strings.Contains(remote, "::") && !strings.Contains(m[2], "@") {
 		return (&url.URL{Scheme: "ssh", Host: m[1], Path: "/" + strings.TrimPrefix(m[2], "/")}).String()
 	}
 	return ""

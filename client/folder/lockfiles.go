@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // lockFiles are those in which a package manager writes where each package came from.
@@ -15,7 +16,9 @@ var lockFiles = []string{"package-lock.json", "npm-shrinkwrap.json", "yarn.lock"
 func isLockFile(base string) bool { return slices.Contains(lockFiles, base) }
 
 // address finds the host of each URL.
-var address = regexp.MustCompile(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
+var address = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
+})
 
 // privateRegistry is the first host of a lock file that only this machine or its network reaches, "" if there is none:
 // whoever builds elsewhere by such a file gets nothing, or other packages.
@@ -40,7 +43,7 @@ func privateHost(r io.Reader) (string, error) {
 		if err != nil && !atEnd {
 			return "", err
 		}
-		for _, at := range address.FindAllSubmatchIndex(buf, -1) {
+		for _, at := range address().FindAllSubmatchIndex(buf, -1) {
 			if host := string(buf[at[2]:at[3]]); (at[1] < len(buf) || atEnd) && isPrivate(host) {
 				return host, nil
 			}

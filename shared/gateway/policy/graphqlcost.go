@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
@@ -45,7 +46,7 @@ var _ pipeline.Inbound = (*complexityLimit)(nil)
 // maxIgnored bounds the names of ignore.
 const maxIgnored = 50
 
-var graphQLName = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`)
+var graphQLName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`) })
 
 func newComplexityLimit(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	var o complexityOptions
@@ -66,7 +67,7 @@ func newComplexityLimit(_ string, raw json.RawMessage, s *Setup) (Provisioned, [
 			problems = append(problems, options.Problem("/useDepthLimit/ignore", "Name at most %d fields.", maxIgnored))
 		}
 		for i, name := range l.Ignore {
-			if !graphQLName.MatchString(name) {
+			if !graphQLName().MatchString(name) {
 				problems = append(problems, options.Problem("/useDepthLimit/ignore/"+strconv.Itoa(i), "Write the name of a field: patterns are not supported."))
 			}
 		}

@@ -41,7 +41,7 @@ func newIntrospectionFilter(_ string, raw json.RawMessage, s *Setup) (Provisione
 	problems := options.Read(raw, &o)
 	named := len(o.ExcludeTypes)
 	check := func(pointer, name string) {
-		if !graphQLName.MatchString(name) {
+		if !graphQLName().MatchString(name) {
 			problems = append(problems, options.Problem(pointer, "Write a name of the schema: letters, digits and _."))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -61,9 +62,11 @@ func newMTLS(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Pr
 // certificate: RFC 9440's, and those of Envoy, nginx, HAProxy, Traefik, Apache and the
 // large clouds, of which each has several. We write none of them, so that each is the
 // client's own claim. An upstream may read "_" as "-".
-var claim = regexp.MustCompile(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|^(x[-_])?ssl[-_]|^cf[-_]cert[-_]`)
+var claim = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|^(x[-_])?ssl[-_]|^cf[-_]cert[-_]`)
+})
 
-func isClaim(name string, _ []string) bool { return claim.MatchString(name) }
+func isClaim(name string, _ []string) bool { return claim().MatchString(name) }
 
 // clientData is what a request's user is told to be beside its sub.
 type clientData struct {
