@@ -133,13 +133,17 @@ func TestCommandLinePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := running(t, t.TempDir(), "make", "run")
-	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "make -s cli\n", "", "dist/gatewright", filepath.Join(folder, "gatewright"))
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "make -s cli\n", "", "examples/", filepath.Join(root, "examples")+"/", "dist/gatewright", filepath.Join(folder, "gatewright"))
 	text, err := os.ReadFile("../../docs/command-line.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []readme.Step
-	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "Deploy", "Validate", "In a pipeline"} {
+	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "Develop", "Deploy", "Validate", "In a pipeline"} {
 		steps, err := readme.Steps(string(text), heading)
 		if err != nil {
 			t.Fatal(err)
