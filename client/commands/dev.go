@@ -38,7 +38,7 @@ func (a *App) devCommand() *cobra.Command {
 		if o.Certificates, err = clientCertificates(certificates); err != nil {
 			return exit.With(exit.Usage, err)
 		}
-		o.Out, o.Err, o.Colour = a.Out, a.Err, a.colours(a.Out)
+		o.Out, o.Colour, o.Err, o.ErrColour = a.Out, a.colours(a.Out), a.Err, a.colours(a.Err)
 		if s.out.Format() != output.Table {
 			o.Document = func(document []byte) error { return s.out.Entry(ctx, document) }
 		}

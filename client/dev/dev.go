@@ -68,12 +68,10 @@ type Options struct {
 	// a time.
 	Out      io.Writer
 	Document func(document []byte) error
-	// Colour has lines for a person coloured.
-	Colour bool
 	// Err gets everything else that is told.
 	Err io.Writer
-	// Excerpt shows a problem in its file's text, as lines; nil for not at all.
-	Excerpt func(project.Files, project.Problem) string
+	// Colour and ErrColour say that what goes to Out and to Err may be coloured.
+	Colour, ErrColour bool
 	// Ready is called with the address once requests are answered; nil for nobody.
 	Ready func(net.Addr)
 }
@@ -196,7 +194,7 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	}
 	o.Certificates = certificates
 	all := &messages{w: o.Err}
-	warnings := slog.New(terminal.New(all, o.Colour).LinesAlone(slog.LevelWarn))
+	warnings := slog.New(terminal.New(all, o.ErrColour).LinesAlone(slog.LevelWarn))
 	s := &server{
 		o: o, messages: all, log: warnings, files: &source{project: its, env: o.EnvFile}, compiler: project.NewCompiler(),
 		ids: ids.NewSource(rand.Reader, time.Now), hosts: o.Hosts,

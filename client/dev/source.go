@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -12,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-envparse"
-
 	"github.com/gatewright/gatewright/client/folder"
+	"github.com/gatewright/gatewright/client/validate"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -24,9 +22,6 @@ type source struct {
 	project *folder.Project
 	env     string
 }
-
-// maxEnvBytes bounds a file of variables.
-const maxEnvBytes = 1 << 20
 
 // contents is what was read of a source.
 type contents struct {
@@ -95,32 +90,15 @@ func (s *source) read(ctx context.Context) (contents, error) {
 	return c, nil
 }
 
-// readEnv reads the variables. What is wrong with a line is told without the line, which may hold a secret.
+// readEnv reads the variables.
 func (s *source) readEnv(c *contents) {
-	fail := func(format string, args ...any) {
-		c.problems = append(c.problems, project.Problem{File: s.env, Message: fmt.Sprintf(format, args...)})
-	}
 	c.variables = map[string]string{}
 	if s.env == "" {
 		return
 	}
-	f, err := os.Open(s.env)
+	read, err := validate.ReadEnvFile(s.env)
 	if err != nil {
-		fail("The file of variables can't be read: %v.", disk.Cause(err))
-		return
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || info.IsDir() || info.Size() > maxEnvBytes {
-		fail("The file of variables has to be a file of 1 MiB at most.")
-		return
-	}
-	read, err := envparse.Parse(io.LimitReader(f, maxEnvBytes))
-	if wrong, ok := errors.AsType[*envparse.ParseError](err); ok {
-		c.problems = append(c.problems, project.Problem{File: s.env, Line: wrong.Line, Column: 1, Message: "This line is no variable. Write NAME=VALUE, with a value of special characters between single quotes."})
-		return
-	}
-	if err != nil {
-		fail("The file of variables can't be read: %v.", disk.Cause(err))
+		c.problems = append(c.problems, project.Problem{Message: err.Error()})
 		return
 	}
 	c.variables = read

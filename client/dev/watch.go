@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/client/report"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/handler"
 	"github.com/gatewright/gatewright/shared/project"
@@ -27,8 +27,6 @@ const (
 	// sameTime is how long after a change another one may have the same time and size, on coarse clocks: until
 	// then what was read is compared once more.
 	sameTime = time.Second
-	// shownProblems is how many problems are told at once.
-	shownProblems = 20
 )
 
 // watcher makes versions of what it has read.
@@ -197,7 +195,7 @@ func (s *server) introduce(e keyEntry, kept bool) {
 // refuse tells why what was saved is not served, and what is.
 func (w *watcher) refuse(c contents, errs []project.Problem) {
 	w.broken = true
-	w.problems(c.files, "error", errs)
+	w.problems(c.files, errs, nil)
 	what := "nothing is served until that is mended: requests are answered with status 503"
 	if served := w.current.Load(); served != nil {
 		what = fmt.Sprintf("what was saved at %s is served on", served.since.Format(time.TimeOnly))
@@ -212,7 +210,7 @@ func (w *watcher) refuse(c contents, errs []project.Problem) {
 func (w *watcher) serve(before *contents, c contents, warnings []project.Problem, next *version, took time.Duration) {
 	w.current.Store(next)
 	if !slices.Equal(warnings, w.warnings) {
-		w.problems(c.files, "warning", warnings)
+		w.problems(c.files, nil, warnings)
 		w.warnings = warnings
 	}
 	routes, took := count(next.routes, "route"), took.Round(time.Millisecond)
@@ -227,20 +225,10 @@ func (w *watcher) serve(before *contents, c contents, warnings []project.Problem
 	w.broken = false
 }
 
-// problems tells what is wrong, as compilers do, with the text of the file below it where somebody shows it.
-func (s *server) problems(files project.Files, kind string, all []project.Problem) {
-	for i, p := range all {
-		if i == shownProblems {
-			s.messages.tell("and %d more", len(all)-i)
-			return
-		}
-		s.messages.tell("%s", place(p)+kind+": "+p.Message)
-		if s.o.Excerpt != nil {
-			if text := s.o.Excerpt(files, p); text != "" {
-				s.messages.tell("%s", strings.TrimSuffix(text, "\n"))
-			}
-		}
-	}
+// problems tells what is wrong, with the lines of the files that it is about.
+func (s *server) problems(files project.Files, errs, warnings []project.Problem) {
+	r := report.Report{Errors: errs, Warnings: warnings, Source: report.FromFiles(files)}
+	_ = r.Text(s.messages, s.o.ErrColour, false) // who closes stderr wants to read nothing
 }
 
 // place is where a problem is, with a colon and a space, "" for one that has none.
