@@ -192,15 +192,24 @@ func (a *API) Named(ctx context.Context, name string, arguments map[string]any) 
 // declared are the operations, read once.
 var declared = sync.OnceValues(apitools.Load)
 
-// written is an operation by its name, and arguments of it in JSON.
-func written(name string, arguments map[string]any) (*apitools.Tool, map[string]json.RawMessage, error) {
+// Operation is a declared operation by its name.
+func Operation(name string) (*apitools.Tool, error) {
 	tools, err := declared()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	i := slices.IndexFunc(tools, func(t apitools.Tool) bool { return t.Name == name })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("there is no operation %s", name)
+		return nil, fmt.Errorf("there is no operation %s", name)
+	}
+	return &tools[i], nil
+}
+
+// written is an operation by its name, and arguments of it in JSON.
+func written(name string, arguments map[string]any) (*apitools.Tool, map[string]json.RawMessage, error) {
+	t, err := Operation(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	raw := make(map[string]json.RawMessage, len(arguments))
 	for argument, value := range arguments {
@@ -208,5 +217,5 @@ func written(name string, arguments map[string]any) (*apitools.Tool, map[string]
 			return nil, nil, fmt.Errorf("write the argument %s: %w", argument, err)
 		}
 	}
-	return &tools[i], raw, nil
+	return t, raw, nil
 }

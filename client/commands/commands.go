@@ -37,9 +37,11 @@ type App struct {
 	// HTTP and Sleep are package call's, but in tests.
 	HTTP  *http.Client
 	Sleep func(context.Context, time.Duration) error
+	// Now is the clock, nil for the machine's.
+	Now func() time.Time
 	// Version is what --version prints.
 	Version string
-	// More adds commands that are none of this package's, nil for none, and Ended says what those end with: what it does not end is
+	// More adds commands that are none of this package's, to the root or to a group of this package's, nil for none, and Ended says what those end with: what it does not end is
 	// told here.
 	More  func(root *cobra.Command)
 	Ended func(ran *cobra.Command, err error) (code exit.Code, ended bool)
@@ -101,9 +103,11 @@ func (a *App) Root(operations bool) *cobra.Command {
 	}
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
+	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupResources, Title: "Resources:"},
+		&cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
 	root.AddCommand(a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
+	a.addNouns(root)
 	a.addMan(root)
 	if a.More != nil {
 		a.More(root)
@@ -120,9 +124,10 @@ func (a *App) Root(operations bool) *cobra.Command {
 
 // The groups that help lists commands in.
 const (
-	groupProjects = "projects"
-	groupAPI      = "api"
-	groupProfiles = "profiles"
+	groupProjects  = "projects"
+	groupResources = "resources"
+	groupAPI       = "api"
+	groupProfiles  = "profiles"
 )
 
 // manName is the command that writes pages of all others (addMan).
@@ -212,6 +217,13 @@ func (a *App) askingFor(timeout time.Duration, c *cobra.Command, run func(ctx co
 		defer stop()
 		return run(ctx, s, args)
 	})
+}
+
+func (a *App) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
 }
 
 // person is who may be asked.

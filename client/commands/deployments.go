@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,33 +16,67 @@ import (
 	"github.com/gatewright/gatewright/local/commandline"
 )
 
-// columns are those of a table, by the members of the entries of a list.
+// columns are those of a table, by the members of the entries of a list, or by members of members: certificateInfo.validTo.
 type columns []string
+
+// mostCell is how wide a cell is at most that shows an object or a list, in columns of a terminal.
+const mostCell = 60
 
 // of is a list's table: the columns that a person asks for, not all that there are.
 func (c columns) of(document []byte, empty string) func() (output.Grid, error) {
+	return c.in(document, "data", empty)
+}
+
+// in is the table of a list that is a member of a document.
+func (c columns) in(document []byte, name, empty string) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
-		var list struct{ Data []map[string]any }
-		if err := json.Unmarshal(document, &list); err != nil {
+		var list []json.RawMessage
+		if of := member(document, name); len(of) == 0 {
+			return output.Grid{Empty: empty}, nil
+		} else if err := json.Unmarshal(of, &list); err != nil {
 			return output.Grid{}, fmt.Errorf("read the list: %w", err)
 		}
 		g := output.Grid{Empty: empty}
 		for _, name := range c {
-			g.Columns = append(g.Columns, output.Title(name))
+			g.Columns = append(g.Columns, output.Title(name[strings.LastIndexByte(name, '.')+1:]))
 		}
-		for _, entry := range list.Data {
-			var row []string
-			for _, name := range c {
-				text, isText := entry[name].(string)
-				if !isText && entry[name] != nil {
-					text = fmt.Sprint(entry[name])
-				}
-				row = append(row, text)
-			}
-			g.Rows = append(g.Rows, row)
+		for _, entry := range list {
+			g.Rows = append(g.Rows, c.row(entry))
 		}
 		return g, nil
 	}
+}
+
+// row is an entry's: texts as they are, nothing for null and for what is not there, and of what holds others the beginning.
+func (c columns) row(entry json.RawMessage) []string {
+	var row []string
+	for _, name := range c {
+		row = append(row, cellOf(member(entry, name)))
+	}
+	return row
+}
+
+func cellOf(value json.RawMessage) string {
+	var text string
+	switch {
+	case len(value) == 0 || string(value) == "null":
+		return ""
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	}
+	return output.Cut(string(value), mostCell)
+}
+
+// member is a member of an object, or by a name with points a member of a member, nil for one that is not there.
+func member(of json.RawMessage, name string) json.RawMessage {
+	for part := range strings.SplitSeq(name, ".") {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(of, &members) != nil {
+			return nil
+		}
+		of = members[part]
+	}
+	return of
 }
 
 func (a *App) deploymentCommand() *cobra.Command {

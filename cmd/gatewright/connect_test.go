@@ -269,10 +269,10 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 // the client knows the first ones.
 func TestWordThatIsNoCommandIsUsage(t *testing.T) {
 	for typed, want := range map[string]string{
-		"serv":          "it has no such command: did you mean serve?",
-		"tunnel conect": "it has no such command: did you mean connect?",
-		"help tunel":    "it has no such command: did you mean tunnel?",
-		"help x y":      "it has no such command: `gatewright --help` lists them",
+		"serv":           "it has no such command: did you mean serve?",
+		"tunnel conect":  "it has no such command: did you mean connect?",
+		"help tunel":     "it has no such command: did you mean tunnel?",
+		"help nothing y": "it has no such command: `gatewright --help` lists them",
 	} {
 		start(t, nil, strings.Fields(typed)...).ends(exitUsage, "error: "+want)
 	}

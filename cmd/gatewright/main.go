@@ -85,11 +85,13 @@ func newApp() *commands.App {
 	return &commands.App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Version: versionText(),
 		More: func(root *cobra.Command) {
-			root.AddGroup(&cobra.Group{ID: ownGroup, Title: "Tunnels, and this program:"})
-			tunnels := &cobra.Command{Use: "tunnel", GroupID: ownGroup, Short: "Let an installation's projects call services that this machine reaches"}
-			commandline.Group(tunnels)
-			tunnels.AddCommand(connectCommand())
-			root.AddCommand(tunnels, versionCommand())
+			root.AddGroup(&cobra.Group{ID: ownGroup, Title: "This program:"})
+			for _, c := range root.Commands() {
+				if c.Name() == commands.TunnelGroup {
+					c.AddCommand(connectCommand())
+				}
+			}
+			root.AddCommand(versionCommand())
 			addServerCommands(root)
 		},
 	}

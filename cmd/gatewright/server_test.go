@@ -41,7 +41,7 @@ func TestHandedOverAreTheServersCommands(t *testing.T) {
 // TestServersCommandsAreAGroupOfTheirOwn in the help, behind the client's.
 func TestServersCommandsAreAGroupOfTheirOwn(t *testing.T) {
 	p := start(t, nil, "--help")
-	p.ends(exitStopped, "\nTunnels, and this program:\n  help ", "\nCommands of a server (gatewright-server):\n  account ")
+	p.ends(exitStopped, "\nThis program:\n  help ", "\nCommands of a server (gatewright-server):\n  account ")
 	if own, servers := strings.Index(p.printed(), "  tunnel "), strings.Index(p.printed(), "  serve "); own < 0 || servers < own {
 		t.Errorf("the help has its commands in another order:\n%s", p.printed())
 	}

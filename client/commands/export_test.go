@@ -1,0 +1,45 @@
+package commands
+
+import "testing"
+
+// CheckVerbs has a test see each verb of the declarations, with its path.
+func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
+	t.Helper()
+	var walk func(path string, n noun)
+	walk = func(path string, n noun) {
+		path += " " + n.name
+		for _, v := range n.verbs {
+			of := Verb{Operation: v.operation, Awaits: v.awaits, Made: v.made != "", Secret: v.secret, List: v.shown != nil, Body: v.body, Removes: v.removes != nil}
+			for _, g := range v.takes {
+				of.Takes = append(of.Takes, Given{Argument: g.argument, Required: g.required || g.word != "" || g.preset != "", File: g.kind == asFile, Choices: g.choices})
+			}
+			if v.removes != nil {
+				for _, c := range v.removes.below {
+					of.Counts = append(of.Counts, c.operation)
+				}
+			}
+			check(path+" "+v.name, of)
+		}
+		for _, below := range n.below {
+			walk(path, below)
+		}
+	}
+	for _, n := range nouns() {
+		walk("gatewright", n)
+	}
+}
+
+// Verb is what is declared of a command.
+type Verb struct {
+	Operation, Awaits                 string
+	Takes                             []Given
+	Made, Secret, List, Body, Removes bool
+	Counts                            []string
+}
+
+// Given is one of its arguments.
+type Given struct {
+	Argument       string
+	Required, File bool
+	Choices        []string
+}

@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/shared/disk"
+)
+
+// secretFile is a new file for a secret, which its owner alone may read.
+type secretFile struct{ file *os.File }
+
+// newSecretFile makes the file before the secret is asked for, so that one is made for no file that can't be written.
+// A file that is there is never written over: it may hold the only copy of another secret.
+func newSecretFile(path string) (*secretFile, error) {
+	const private = 0o600
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // G304: a file that the user names
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s is there already, and is not written over", outFlag, path))
+	case err != nil:
+		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
+	}
+	return &secretFile{f}, nil
+}
+
+// write keeps the secret, on a line, for good.
+func (f *secretFile) write(secret string) error {
+	_, err := f.file.WriteString(secret + "\n")
+	if err == nil {
+		err = f.file.Sync()
+	}
+	if err = errors.Join(err, f.file.Close()); err == nil {
+		err = disk.SyncFolder(filepath.Dir(f.file.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("the secret is made, and %s cannot be written: %w", f.file.Name(), disk.Cause(err))
+	}
+	return nil
+}
+
+// drop removes the file again.
+func (f *secretFile) drop() {
+	_ = f.file.Close()
+	_ = os.Remove(f.file.Name())
+}
+
+// make asks an operation that makes a secret. It is on stdout, this once, or in the file that is named, and masked on stdout.
+func (s *session) make(ctx context.Context, v verb, arguments map[string]any, path string) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	return s.made(ctx, v, path, func() ([]byte, error) {
+		answer, err := api.Named(ctx, v.operation, arguments)
+		if err != nil {
+			return nil, err
+		}
+		return answer.Body, nil
+	})
+}
+
+// made writes the document that ask answers with, of a new secret.
+func (s *session) made(ctx context.Context, v verb, path string, ask func() ([]byte, error)) error {
+	if path == "" {
+		document, err := ask()
+		if err != nil {
+			return err
+		}
+		return s.document(ctx, v, document)
+	}
+	file, err := newSecretFile(path)
+	if err != nil {
+		return err
+	}
+	document, err := ask()
+	if err != nil {
+		file.drop()
+		return err
+	}
+	secret := secretOf(document, v.made)
+	if secret == "" {
+		file.drop()
+		if err := s.document(ctx, v, document); err != nil {
+			return err
+		}
+		s.out.Say("the answer has no secret, and %s is not made", path)
+		return nil
+	}
+	if err := file.write(secret); err != nil {
+		return err
+	}
+	t, err := call.Operation(v.operation)
+	if err != nil {
+		return err
+	}
+	document, _ = t.Mask(document)
+	if err := s.document(ctx, v, document); err != nil {
+		return err
+	}
+	s.out.Say("the secret is in %s", path)
+	return nil
+}
+
+// secretOf is the text of a member of a document, "" for none; of a list it is the first entry's.
+func secretOf(document json.RawMessage, name string) string {
+	var list []json.RawMessage
+	if first := member(document, firstKeys); name == keyMember && json.Unmarshal(first, &list) == nil && len(list) > 0 {
+		document = list[0]
+	}
+	var secret string
+	_ = json.Unmarshal(member(document, name), &secret) // a text, or none
+	return secret
+}
+
+// A new consumer has its first key in a list.
+const (
+	firstKeys   = "apiKeys"
+	keyMember   = "key"
+	tokenMember = "token"
+)
