@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,9 +40,33 @@ type line struct {
 	url, key, profiles string
 	env                map[string]string
 	asked              []string
+	// waits is told of each wait, and ends it by its error; nil for waits as they are.
+	waits func(context.Context, time.Duration) error
+}
+
+func (l *line) sleep(ctx context.Context, d time.Duration) error {
+	if l.waits == nil {
+		return call.Sleep(ctx, d)
+	}
+	return l.waits(ctx, d)
 }
 
 func newLine(t *testing.T) *line {
+	t.Helper()
+	return newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		switch r.URL.Path {
+		case "/v1/accounts/acme/key-buckets":
+			page(w, r, false)
+		case "/v1/accounts/acme/key-buckets/b/consumers":
+			page(w, r, true)
+		default:
+			_, _ = io.WriteString(w, `{}`)
+		}
+	})
+}
+
+// newLineOf is one with an API that answers so, a body beside each request.
+func newLineOf(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *line {
 	t.Helper()
 	l := &line{T: t, key: credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil)), profiles: filepath.Join(t.TempDir(), "profiles.json")}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,16 +77,11 @@ func newLine(t *testing.T) *line {
 			_, _ = io.WriteString(w, `{"type":"x","title":"Unauthorized","status":401,"detail":"No such key."}`)
 			return
 		}
-		switch r.URL.Path {
-		case "/v1/who-am-i":
+		if r.URL.Path == "/v1/who-am-i" {
 			_, _ = io.WriteString(w, `{"sub":"k","account":"acme"}`)
-		case "/v1/accounts/acme/key-buckets":
-			page(w, r, false)
-		case "/v1/accounts/acme/key-buckets/b/consumers":
-			page(w, r, true)
-		default:
-			_, _ = io.WriteString(w, `{}`)
+			return
 		}
+		answer(w, r, string(body))
 	}))
 	t.Cleanup(server.Close)
 	l.url = server.URL
@@ -103,7 +123,7 @@ func (l *line) run(stdin string, args ...string) ran {
 		l.Fatal(err)
 	}
 	var out, told bytes.Buffer
-	app := &commands.App{In: in, Out: &out, Err: &told, Getenv: func(name string) string { return l.env[name] }, Sleep: call.Sleep}
+	app := &commands.App{In: in, Out: &out, Err: &told, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
 	return ran{app.Run(l.Context(), args), out.String(), told.String()}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 )
 
@@ -58,11 +60,13 @@ func (a *App) logListCommand() *cobra.Command {
 		if !follow {
 			return s.ask(ctx, v, arguments, true)
 		}
+		if arguments["endDate"] != nil {
+			return exit.With(exit.Usage, errors.New("--follow goes on with what comes, and --to ends before it: say one of the two"))
+		}
 		return s.followLog(ctx, arguments)
 	})
 	v.flags(c)
 	c.Flags().BoolVar(&follow, "follow", false, "go on with each record that comes")
-	c.MarkFlagsMutuallyExclusive("follow", "to")
 	return c
 }
 

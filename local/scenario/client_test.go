@@ -54,12 +54,13 @@ func TestClientStories(t *testing.T) {
 			e.Setenv("API", in.api)
 			e.Setenv("ACCOUNT", in.account)
 			e.Setenv("NAME", unique(t, "client"))
+			e.Setenv("SHORT", e.Getenv("NAME")[len("client-"):]) // what has 24 characters at most
 			e.Setenv("GATEWRIGHT_PROFILES", filepath.Join(e.WorkDir, "profiles.json"))
 			e.Setenv("GATEWRIGHT_URL", in.api)
 			e.Setenv("GATEWRIGHT_KEY_FILE", key)
 			return os.WriteFile(key, []byte(in.key+"\n"), 0o600)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ends": ends, "same": same, "unseen": unseen},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ends": ends, "same": same, "unseen": unseen, "keep": keep},
 	})
 }
 
@@ -83,6 +84,11 @@ func ends(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// keep has a variable be what stdout has, without the end of its line: `keep ID`.
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
 // varying are the parts of an output that differ from run to run, and what stands for them in a story.
 var varying = []struct {
 	is *regexp.Regexp
@@ -90,8 +96,9 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
-	{regexp.MustCompile(`\b(bckt|csmr|key|tnl)_[0-9A-Za-z]{24,32}\b`), "${1}_ID"},
+	{regexp.MustCompile(`\b(bckt|csmr|key|tnl|cert)_[0-9A-Za-z]{24,32}\b`), "${1}_ID"},
 	{regexp.MustCompile(`\bgw[ak]_[0-9A-Za-z]{32}_[0-9a-f]{8}\b`), "KEY"},
+	{regexp.MustCompile(`(?m) [0-9A-Za-z_-]{43}$`), " TOKEN"},
 	{regexp.MustCompile(`https?://\S*-main-\S*`), "URL"},
 	{regexp.MustCompile(`(-main)-[0-9a-f]{7}\b`), "$1-HEX"},
 	{regexp.MustCompile(`\b\d+ bytes`), "SIZE bytes"},

@@ -1,0 +1,133 @@
+package commands_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/exit"
+)
+
+// keyring is an API that makes keys, and makes none twice for one Idempotency-Key.
+type keyring struct {
+	made  []string // consumers, in the order of their keys
+	tried map[string]string
+	// fails says which requests of keys have no good answer, from 1, and in which way.
+	asked int
+	fails map[int]string
+}
+
+// The ways to fail.
+const (
+	beforeIt = "before" // nothing was made
+	afterIt  = "after"  // the key is made, and nobody is told
+)
+
+func (k *keyring) answer(w http.ResponseWriter, r *http.Request, body string) {
+	parts := strings.Split(r.URL.Path, "/")
+	if parts[len(parts)-1] != "keys" {
+		refuse(w, http.StatusConflict, "The bucket has a consumer of the name.")
+		return
+	}
+	k.asked++
+	way := k.fails[k.asked]
+	if way == beforeIt {
+		refuse(w, http.StatusForbidden, "not now")
+		return
+	}
+	try := r.Header.Get("Idempotency-Key")
+	answer, before := k.tried[try]
+	if !before {
+		k.made = append(k.made, parts[len(parts)-2])
+		answer = fmt.Sprintf(`{"id":"key_%d","key":"gwk_%d"}`, len(k.made), len(k.made))
+		k.tried[try] = answer
+	}
+	if way == afterIt {
+		refuse(w, http.StatusForbidden, "nobody is told")
+		return
+	}
+	_, _ = io.WriteString(w, answer)
+}
+
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": why})
+}
+
+// TestFileOfKeysThatWasCutOffGoesOn has each of its requests fail once, before the key is made and after it, and what was
+// written of the line be torn.
+func TestFileOfKeysThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{beforeIt, afterIt} {
+		for at := 1; at <= 3; at++ {
+			k := &keyring{tried: map[string]string{}, fails: map[int]string{at: way}}
+			l := newLineOf(t, k.answer)
+			file := filepath.Join(t.TempDir(), "keys.csv")
+			write(t, file, "name,description\nada,phone\nada,phone\nbea,\n")
+			words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+			if got := l.run("", words...); got.code != exit.NotAllowed || got.out != "" || !strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) || !strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
+				t.Errorf("%s %d: %+v", way, at, got)
+			}
+			torn, err := os.OpenFile(file+".done", os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = torn.WriteString(`{"line":4,"mark":"`)
+			_ = torn.Close()
+			if got := l.run("", append(words, "--jq", ".made")...); got.code != exit.OK || got.out != fmt.Sprintf("%d\n", 4-at) {
+				t.Errorf("%s %d again: %+v", way, at, got)
+			}
+			if got := strings.Join(k.made, ","); got != "ada,ada,bea" {
+				t.Errorf("%s %d: keys are made of %s", way, at, got)
+			}
+			done, err := os.ReadFile(file + ".done")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(strings.TrimSuffix(string(done), "\n"), "\n") {
+				var n struct {
+					Line      int
+					Name, Key string
+				}
+				if err := json.Unmarshal([]byte(line), &n); err != nil || n.Line != i+2 || n.Key != fmt.Sprintf("gwk_%d", i+1) {
+					t.Errorf("%s %d: the file of what was made has %s", way, at, line)
+				}
+			}
+			if k.asked != 4 {
+				t.Errorf("%s %d: keys are asked for %d times", way, at, k.asked)
+			}
+		}
+	}
+}
+
+// TestSameLineOfAnotherBucketIsAnotherKey is about what an Idempotency-Key is made of.
+func TestSameLineOfAnotherBucketIsAnotherKey(t *testing.T) {
+	t.Parallel()
+	k := &keyring{tried: map[string]string{}}
+	l := newLineOf(t, k.answer)
+	for i, bucket := range []string{"b", "c"} {
+		file := filepath.Join(t.TempDir(), "keys.csv")
+		write(t, file, "name\nada\n")
+		for _, again := range []string{bucket, bucket} {
+			_ = os.Remove(file + ".done")
+			if got := l.run("", "consumer", "key", "create", "--bucket", again, "--from", file); got.code != exit.OK {
+				t.Errorf("%s: %+v", again, got)
+			}
+		}
+		if len(k.made) != i+1 {
+			t.Errorf("of %s %d keys are made", bucket, len(k.made))
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
