@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,10 +133,16 @@ func (f files) write(r report.Report) error {
 	return nil
 }
 
-// report tells a person what is wrong, and GitHub's runner where. What reads JSON has the document alone.
+// report tells a person what is wrong, in a section of its own in GitLab's log, and GitHub's runner where. What reads JSON has the document
+// alone.
 func (s *session) report(r report.Report) error {
-	if s.out.Format() == output.JSON {
+	if s.out.Format() == output.JSON || len(r.Errors)+len(r.Warnings) == 0 {
 		return nil
+	}
+	if s.app.Getenv("GITLAB_CI") == "true" {
+		return report.Section(s.app.Err, "gatewright", "Gatewright: "+report.Count(len(r.Errors), len(r.Warnings)), time.Now, func() error {
+			return r.Text(s.app.Err, s.app.colours(s.app.Err), false)
+		})
 	}
 	actions := s.app.Getenv("GITHUB_ACTIONS") == "true"
 	if err := r.Text(s.app.Err, s.app.colours(s.app.Err), actions); err != nil || !actions {

@@ -103,6 +103,10 @@ func TestValidateTellsPipelines(t *testing.T) {
 	if got := l.run("", "validate", bad, "--output", "json"); !json.Valid([]byte(got.err)) {
 		t.Errorf("in JSON stderr is %s", got.err)
 	}
+	l.env["GITHUB_ACTIONS"], l.env["GITLAB_CI"] = "", "true"
+	if got := l.run("", "validate", bad); !strings.HasPrefix(got.err, "\x1b[0Ksection_start:") || strings.Count(got.err, "section_end:") != 1 || strings.Contains(got.err, "::error") {
+		t.Errorf("in GitLab: %+v", got)
+	}
 	if got := l.run("", "validate", bad, "--sarif", filepath.Dir(sarif)); got.code != exit.Failure || got.out != "" {
 		t.Errorf("to a folder: %+v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/gatewright/gatewright/client/output"
 )
@@ -60,6 +61,19 @@ func (r Report) Annotations(to io.Writer) error {
 		return fmt.Errorf("write the annotations: %w", err)
 	}
 	return nil
+}
+
+// Section writes what write does as a section of a job's log in GitLab, which a reader can fold.
+func Section(to io.Writer, name, title string, now func() time.Time, write func() error) error {
+	const sequence = "\x1b[0Ksection_%s:%d:%s\r\x1b[0K%s\n"
+	if _, err := fmt.Fprintf(to, sequence, "start", now().Unix(), name, title); err != nil {
+		return fmt.Errorf("begin a section: %w", err)
+	}
+	err := write()
+	if _, wrong := fmt.Fprintf(to, sequence, "end", now().Unix(), name, ""); err == nil && wrong != nil {
+		err = fmt.Errorf("end a section: %w", wrong)
+	}
+	return err
 }
 
 // path is that of a file from the repository's top.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/rivo/uniseg"
@@ -194,6 +195,25 @@ func TestAnnotationsAreEscaped(t *testing.T) {
 		"::warning title=gatewright%3A the project's folder::none\n"
 	if b.String() != want {
 		t.Errorf("%s, want %s", b.String(), want)
+	}
+}
+
+func TestASectionIsOneOfGitLabs(t *testing.T) {
+	var b strings.Builder
+	now := time.Unix(1_700_000_000, 0)
+	full := errors.New("no space left")
+	if err := Section(&b, "gatewright", "1 error", func() time.Time { return now }, func() error {
+		b.WriteString("x\n")
+		now = now.Add(time.Second)
+		return full
+	}); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if want := "\x1b[0Ksection_start:1700000000:gatewright\r\x1b[0K1 error\nx\n\x1b[0Ksection_end:1700000001:gatewright\r\x1b[0K\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	if err := Section(failing{full}, "a", "b", time.Now, func() error { return nil }); !errors.Is(err, full) {
+		t.Error(err)
 	}
 }
 
