@@ -65,12 +65,17 @@ func (a *App) deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// What is uploaded is what the build's places are in, whatever is in the folder by then.
+		var packed project.Files
 		source.Pack = func(ctx context.Context, w io.Writer) error {
+			if packed, _, err = of.Files(ctx); err != nil {
+				return s.refusal(of, err)
+			}
 			summary, err := of.Archive(ctx, w)
-			if err := s.report(report.Report{Warnings: summary.Warnings}); err != nil {
+			if err := s.report(report.Report{Warnings: summary.Warnings, Folder: of.InRepository()}); err != nil {
 				return err
 			}
-			return refusal(err)
+			return s.refusal(of, err)
 		}
 		s.out.Say("deploying %s, branch %s, to %s", source.Project, source.Branch, api.Access.Origin)
 		d := &deploy.Deployer{API: api, Poll: pollEvery, Told: s.told}
@@ -82,11 +87,7 @@ func (a *App) deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		here := built{folder: of.InRepository(), to: to}
-		if uploaded, _, err := of.Files(ctx); err == nil { // otherwise it was changed meanwhile, and is not what was built
-			here.source = report.FromFiles(uploaded)
-		}
-		return s.ended(ctx, api, result, here)
+		return s.ended(ctx, api, result, built{source: report.FromFiles(packed), folder: of.InRepository(), to: to})
 	})
 	c.Flags().StringVar(&to.sarif, "sarif", "", "a `FILE` that the build's report is written to as SARIF 2.1.0")
 	c.Flags().StringVar(&to.codeQuality, "code-quality", "", "a `FILE` that the build's report is written to as GitLab's code quality report")
@@ -114,12 +115,20 @@ func sourceOf(of *folder.Project, named, branch string) (deploy.Source, error) {
 	return source, nil
 }
 
-// refusal is what a folder is refused for, as an error with its exit code.
-func refusal(err error) error {
-	if refused, ok := errors.AsType[*folder.RefusedError](err); ok {
-		return exit.With(exit.Invalid, refused)
+// refusal tells all that a folder is refused for, and gives it its exit code.
+func (s *session) refusal(of *folder.Project, err error) error {
+	refused, ok := errors.AsType[*folder.RefusedError](err)
+	if !ok {
+		return err
 	}
-	return err
+	if err := s.report(report.Report{Errors: refused.Problems, Folder: of.InRepository()}); err != nil {
+		return err
+	}
+	document, err := json.Marshal(deploy.Result{Status: "ERROR", Errors: refused.Problems, Warnings: []project.Problem{}})
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return exit.With(exit.Invalid, &invalidError{errors.New("the project's folder is refused, and nothing is uploaded: " + report.Count(len(refused.Problems), 0)), document})
 }
 
 // told tells of the end of a step, and of one that has begun again.
@@ -163,17 +172,10 @@ func (s *session) ended(ctx context.Context, api *call.API, r deploy.Result, of 
 	})
 }
 
-// mostExcerpts is how many places of a build are asked for.
-const mostExcerpts = 10
-
 // excerpts are the places of a build whose sources are not here, as the installation keeps them for a day.
 func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source {
-	asked := 0
-	return func(file string, line, column int) (project.Excerpt, bool) {
-		if asked++; asked > mostExcerpts {
-			return project.Excerpt{}, false
-		}
-		answer, err := api.Named(ctx, "DeployService_source", map[string]any{"projectName": r.Project, "statusId": r.StatusID, "file": file, "line": line, "column": column})
+	return report.Asked(func(file string, line, column int) (project.Excerpt, bool) {
+		answer, err := api.Named(ctx, "DeployService_source", map[string]any{"projectName": r.Project, "statusId": r.StatusID, "file": file, "line": line, "column": max(1, column)})
 		if err != nil {
 			return project.Excerpt{}, false
 		}
@@ -184,5 +186,5 @@ func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source
 		}
 		err = json.Unmarshal(answer.Body, &e)
 		return project.Excerpt{Text: e.Text, Line: e.StartLine, Column: e.StartColumn, Before: e.MoreBefore, After: e.MoreAfter}, err == nil
-	}
+	})
 }

@@ -15,7 +15,7 @@ var lockFiles = []string{"package-lock.json", "npm-shrinkwrap.json", "yarn.lock"
 
 func isLockFile(base string) bool { return slices.Contains(lockFiles, base) }
 
-// address finds the host of each URL.
+// address finds the host of each URL, whoever is named before it.
 var address = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
 })

@@ -29,6 +29,31 @@ func FromFiles(files project.Files) Source {
 	}
 }
 
+// mostAsked is how often somebody is asked for excerpts of one report.
+const mostAsked = 20
+
+// Asked has excerpts of files that somebody else has, such as the API. What was answered holds for the lines around as
+// well, and who knows nothing of a file is not asked of it again.
+func Asked(ask Source) Source {
+	known, unknown, asked := map[string][]project.Excerpt{}, map[string]bool{}, 0
+	return func(file string, line, column int) (project.Excerpt, bool) {
+		for _, e := range known[file] {
+			if _, _, ok := cut(e, line, column); ok && line < e.Line+strings.Count(e.Text, "\n") {
+				return e, true
+			}
+		}
+		if unknown[file] || asked == mostAsked {
+			return project.Excerpt{}, false
+		}
+		asked++
+		e, ok := ask(file, line, column)
+		if unknown[file] = !ok; ok {
+			known[file] = append(known[file], e)
+		}
+		return e, ok
+	}
+}
+
 // Report is what is wrong with a project.
 type Report struct {
 	// Errors keep it from being deployed; Warnings are what is probably not meant.

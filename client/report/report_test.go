@@ -361,3 +361,31 @@ func TestAWriterThatFailsIsToldOf(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestNobodyIsAskedForAPlaceTwice, nor more often than it takes a report.
+func TestNobodyIsAskedForAPlaceTwice(t *testing.T) {
+	var asked []string
+	source := Asked(func(file string, line, column int) (project.Excerpt, bool) {
+		asked = append(asked, fmt.Sprintf("%s:%d:%d", file, line, column))
+		return project.Excerpt{Text: "one\ntwo\nthree", Line: line - 1, Column: 1, Before: true, After: true}, file != "none"
+	})
+	for _, line := range []int{10, 9, 10, 11, 20} {
+		if e, ok := source("a", line, 1); !ok || line < e.Line || line > e.Line+2 {
+			t.Errorf("line %d is in %+v", line, e)
+		}
+	}
+	for range 3 {
+		if _, ok := source("none", 1, 1); ok {
+			t.Error("none is known")
+		}
+	}
+	if want := "a:10:1 a:11:1 a:20:1 none:1:1"; strings.Join(asked, " ") != want {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	for line := range 100 {
+		source("b", 10*line+1, 1)
+	}
+	if len(asked) != mostAsked {
+		t.Errorf("asked %d times", len(asked))
+	}
+}
