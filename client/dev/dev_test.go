@@ -242,3 +242,21 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 		})
 	}
 }
+
+// TestAKeyOpensItsOwnBucketAlone, as in an installation.
+func TestAKeyOpensItsOwnBucketAlone(t *testing.T) {
+	up := hello(t)
+	other := policyOf("other", "api-key-inbound", "ApiKeyInboundPolicy", "runtime", map[string]any{"bucketName": "depot"})
+	r := start(t, map[string]string{
+		routes:   routesFile(route{path: "/a", upstream: up, inbound: []string{"who"}}, route{path: "/b", upstream: up, inbound: []string{"other"}}),
+		policies: policiesFile(keyPolicy(), other),
+	})
+	for bucket, want := range map[string][2]int{"shop": {200, 401}, "depot": {401, 200}} {
+		key := r.key(bucket)
+		a, _ := r.ask(http.MethodGet, "/a", key)
+		b, _ := r.ask(http.MethodGet, "/b", key)
+		if got := [2]int{a, b}; got != want {
+			t.Errorf("the key of %s is answered %v, not %v", bucket, got, want)
+		}
+	}
+}
