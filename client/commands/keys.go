@@ -52,7 +52,7 @@ func (a *App) keyCreateCommand() *cobra.Command {
 		return s.bulk(ctx, from, arguments)
 	})
 	v.flags(c)
-	c.Flags().StringVar(&from, fromFlag, "", "a CSV `FILE` with a key to make on each line")
+	c.Flags().StringVar(&from, fromFlag, "", "a CSV `FILE` with a key on each line that is to be made")
 	return c
 }
 

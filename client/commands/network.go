@@ -47,7 +47,7 @@ func domainNoun() noun {
 
 var (
 	certificateGiven = given{argument: "certificate", flag: "certificate-file", kind: asFile, text: "the certificate (PEM), and those between it and its authority"}.must("certificate.pem")
-	keyFile         = given{argument: "key", flag: "key-file", kind: asFile, text: "its private key (PEM)"}.must("key.pem")
+	keyFile          = given{argument: "key", flag: "key-file", kind: asFile, text: "its private key (PEM)"}.must("key.pem")
 )
 
 func caNoun() noun {

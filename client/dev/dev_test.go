@@ -34,7 +34,7 @@ func TestKeysAreChecked(t *testing.T) {
 	r.want("/shut", "gwk_0123456789abcdef0123456789abcdef_69ff2f90", http.StatusUnauthorized, "Unauthorized")
 	key := r.key("shop")
 	r.want("/shut", key, http.StatusOK, "upstream /shut")
-	if line := r.line("401"); !strings.Contains(line, "401 GET "+strings.TrimPrefix(r.url, "http://")+"/shut") || !strings.Contains(line, "answered by the policy who") {
+	if line := r.line("401 GET "); !strings.Contains(line, "401 GET "+strings.TrimPrefix(r.url, "http://")+"/shut") || !strings.Contains(line, "answered by the policy who") {
 		t.Errorf("the line of a refused request is %s", line)
 	}
 	if strings.Contains(r.out.String(), key) {
