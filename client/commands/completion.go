@@ -32,6 +32,7 @@ var lists = map[string]listed{
 	"keyId":          {"ApiKeyKeysService_list", "id", []string{"bucketName", "consumerName"}},
 	"projectName":    {"ProjectsService_list", "name", nil},
 	"deploymentName": {"DeploymentsService_list", "name", []string{"projectName"}},
+	"hostname":       {"CustomDomainsService_list", "hostname", nil},
 	"variableName":   {"VariablesService_list", "name", []string{"projectName", "branchName"}},
 	"tunnelId":       {"TunnelService_list", "id", nil},
 	"accountKeyId":   {"AccountKeysService_list", "id", nil},

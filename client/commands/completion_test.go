@@ -38,6 +38,12 @@ func TestNamesAreCompleted(t *testing.T) {
 		{[]string{"api", "ApiKeyBucketsService_read", "--bucket-name", "b"}, []string{"b"}},
 		{[]string{"api", "ApiKeyConsumersService_read", "--bucket-name", "b", "--consumer-name", ""}, []string{"a", "b"}},
 		{[]string{"api", "ApiKeyConsumersService_read", "--consumer-name", ""}, nil},
+		{[]string{"bucket", "get", ""}, []string{"a", "b"}},
+		{[]string{"bucket", "get", "a", ""}, nil},
+		{[]string{"consumer", "get", "--bucket", "b", ""}, []string{"a", "b"}},
+		{[]string{"consumer", "key", "roll", "--bucket", "b", "--consumer", "a"}, []string{"a"}},
+		{[]string{"consumer", "get", ""}, nil},
+		{[]string{"analytics", "graphql", "x", "--since", ""}, []string{"last-hour", "last-24-hours", "last-7-days", "last-30-days", "last-3-months"}},
 		{[]string{"completion", ""}, []string{"bash", "fish", "powershell", "zsh"}},
 		{[]string{"api", "CustomDomainsService_create", "--stage", ""}, []string{"api", "dev-portal"}},
 	} {

@@ -51,8 +51,8 @@ func (a *App) keyCreateCommand() *cobra.Command {
 		}
 		return s.bulk(ctx, from, arguments)
 	})
-	v.flags(c)
-	c.Flags().StringVar(&from, fromFlag, "", "a CSV `FILE` with a key on each line that is to be made")
+	a.flags(v, c)
+	c.Flags().StringVar(&from, fromFlag, "", "a CSV `FILE` with a key for each line")
 	return c
 }
 
@@ -75,7 +75,7 @@ func (a *App) keyRollCommand() *cobra.Command {
 		read.operation = "ApiKeyKeysService_list"
 		return s.made(ctx, read, out, func() ([]byte, error) { return s.roll(ctx, v.operation, arguments) })
 	})
-	v.flags(c)
+	a.flags(v, c)
 	return c
 }
 

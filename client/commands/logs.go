@@ -65,7 +65,7 @@ func (a *App) logListCommand() *cobra.Command {
 		}
 		return s.followLog(ctx, arguments)
 	})
-	v.flags(c)
+	a.flags(v, c)
 	c.Flags().BoolVar(&follow, "follow", false, "go on with each record that comes")
 	return c
 }

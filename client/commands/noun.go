@@ -113,15 +113,25 @@ func (v verb) shape(path string) *cobra.Command {
 	return c
 }
 
-// flags adds what a verb takes to its command.
-func (v verb) flags(c *cobra.Command) {
+// flags adds what a verb takes to its command, and how a shell completes it.
+func (a *App) flags(v verb, c *cobra.Command) {
 	for _, g := range v.takes {
-		if g.word != "" {
+		_, names := lists[g.argument]
+		var complete cobra.CompletionFunc
+		switch {
+		case g.word != "":
+			if names && v.name != "create" {
+				c.ValidArgsFunction = a.completedOnce(g.argument, v.typed)
+			}
 			continue
+		case len(g.choices) > 0:
+			complete = cobra.FixedCompletions(g.choices, cobra.ShellCompDirectiveNoFileComp)
+		case names:
+			complete = a.completed(g.argument, v.typed)
 		}
 		g.register(c.Flags())
-		if len(g.choices) > 0 {
-			_ = c.RegisterFlagCompletionFunc(g.flag, cobra.FixedCompletions(g.choices, cobra.ShellCompDirectiveNoFileComp))
+		if complete != nil {
+			_ = c.RegisterFlagCompletionFunc(g.flag, complete)
 		}
 	}
 	if v.body {
@@ -133,6 +143,27 @@ func (v verb) flags(c *cobra.Command) {
 	case v.removes != nil:
 		c.Flags().Bool(yesFlag, false, "delete it without being asked")
 	}
+}
+
+// completedOnce completes a command's one word.
+func (a *App) completedOnce(argument string, typed func(*cobra.Command, string) string) cobra.CompletionFunc {
+	complete := a.completed(argument, typed)
+	return func(c *cobra.Command, words []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(words) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(c, words, begun)
+	}
+}
+
+// typed is what a command line says of an argument by a flag, "" for nothing.
+func (v verb) typed(c *cobra.Command, argument string) string {
+	for _, g := range v.takes {
+		if f := c.Flags().Lookup(g.flag); g.argument == argument && f != nil {
+			return f.Value.String()
+		}
+	}
+	return ""
 }
 
 func (a *App) verbCommand(path string, v verb) *cobra.Command {
@@ -157,7 +188,7 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 		}
 		return s.ask(ctx, v, arguments, reveal)
 	})
-	v.flags(c)
+	a.flags(v, c)
 	if v.secret {
 		c.Flags().Bool(revealFlag, false, "show secrets, which are masked without it")
 	}

@@ -81,7 +81,7 @@ func consumerNoun() noun {
 				takes: []given{
 					word("name", "CONSUMER", "acme"), inBucket, description, tags, metadata,
 					{argument: "managers", flag: "manager", kind: asList, text: "the address of a person who is invited to look after it"},
-					{argument: "with-api-key", flag: "with-key", kind: asBool, text: "its first key is made too"},
+					{argument: "with-api-key", flag: "with-key", kind: asBool, text: "with its first key too"},
 				},
 			},
 			{

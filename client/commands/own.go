@@ -76,7 +76,7 @@ func (a *App) variableSetCommand() *cobra.Command {
 		s.out.Say("it holds from the next deploy on; `gatewright deployment redeploy DEPLOYMENT` builds what is served again")
 		return nil
 	})
-	v.flags(c)
+	a.flags(v, c)
 	return c
 }
 
@@ -212,6 +212,7 @@ func (a *App) domainVerifyCommand() *cobra.Command {
 			}
 		}
 	})
+	a.flags(v, c)
 	c.Flags().BoolVar(&wait, "wait", false, "wait until it is there")
 	return c
 }
