@@ -49,7 +49,7 @@ type App struct {
 
 // Run runs a command line, and tells on stderr why it failed. It returns what the process ends with.
 func (a *App) Run(ctx context.Context, args []string) exit.Code {
-	root := a.Root(needsOperations(args)) //nolint:contextcheck // commands get it by ExecuteContext
+	root := a.root(needsOperations(args), speaksOf(args)) //nolint:contextcheck // commands get it by ExecuteContext
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
 	if a.Ended != nil {
@@ -84,6 +84,11 @@ func (a *App) told(args []string) *output.Output {
 	return o
 }
 
+// speaksOf reports of a noun whether a command line may be about it: its word is there, or that of the command that writes pages of all.
+func speaksOf(args []string) func(noun string) bool {
+	return func(noun string) bool { return slices.Contains(args, noun) || slices.Contains(args, manName) }
+}
+
 // needsOperations reports whether a command line asks for commands that are made of the declarations, which take
 // milliseconds to read.
 func needsOperations(args []string) bool {
@@ -94,6 +99,12 @@ func needsOperations(args []string) bool {
 
 // Root is the command line, with those commands that are made of the declarations or without.
 func (a *App) Root(operations bool) *cobra.Command {
+	return a.root(operations, func(string) bool { return true })
+}
+
+// root is Root with the commands of those nouns alone that a command line speaks of: the others' would take
+// two milliseconds of each start.
+func (a *App) root(operations bool, nouns func(name string) bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatewright",
 		Short: "Gatewright: the command line client of an installation",
@@ -107,7 +118,7 @@ func (a *App) Root(operations bool) *cobra.Command {
 		&cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
 	root.AddCommand(a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
-	a.addNouns(root)
+	a.addNouns(root, nouns)
 	a.addMan(root)
 	if a.More != nil {
 		a.More(root)

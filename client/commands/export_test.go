@@ -1,6 +1,9 @@
 package commands
 
-import "testing"
+import (
+	"io"
+	"testing"
+)
 
 // CheckVerbs has a test see each verb of the declarations, with its path.
 func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
@@ -24,8 +27,8 @@ func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 			walk(path, below)
 		}
 	}
-	for _, n := range nouns() {
-		walk("gatewright", n)
+	for _, made := range nouns() {
+		walk("gatewright", made())
 	}
 }
 
@@ -42,4 +45,15 @@ type Given struct {
 	Argument       string
 	Required, File bool
 	Choices        []string
+}
+
+// Below is how many commands a noun has, on a command line of these words.
+func Below(noun string, args ...string) int {
+	a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
+	for _, c := range a.root(needsOperations(args), speaksOf(args)).Commands() {
+		if c.Name() == noun {
+			return len(c.Commands())
+		}
+	}
+	return -1
 }

@@ -20,6 +20,10 @@ const bulkTime = 6 * time.Hour
 // fromFlag names a file with keys to make.
 const fromFlag = "from"
 
+func (a *App) keyCommands() []*cobra.Command {
+	return []*cobra.Command{a.keyCreateCommand(), a.keyRollCommand(), a.keyCheckCommand()}
+}
+
 func (a *App) keyCreateCommand() *cobra.Command {
 	v := verb{
 		name: "create", short: "Make a key of a consumer, or the keys of a file", operation: "ApiKeyKeysService_create", made: keyMember,

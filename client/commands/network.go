@@ -1,5 +1,7 @@
 package commands
 
+import "github.com/spf13/cobra"
+
 // Domains, certificates and tunnels.
 
 // hostnameWord names a custom domain.
@@ -10,7 +12,7 @@ func domainNoun() noun {
 	deployment := given{argument: "deploymentName", flag: "deployment", text: "the deployment that it leads to"}
 	byDefault := given{argument: "isDefault", flag: "default", kind: asBool, text: "whether it is the deployment's first address"}
 	return noun{
-		name: "domain", short: "Hostnames of yours at which deployments are served",
+		name: "domain", short: "Hostnames of yours at which deployments are served", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.domainVerifyCommand()} },
 		verbs: []verb{
 			{
 				name: "list", short: "List the custom domains", operation: "CustomDomainsService_list", shown: columns{"hostname", "status", "projectName", "certificate.status", "createdOn"},

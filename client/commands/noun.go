@@ -23,6 +23,8 @@ import (
 type noun struct {
 	name, short string
 	verbs       []verb
+	// own are commands that do more than ask an operation.
+	own func(a *App) []*cobra.Command
 	// below are nouns of its own.
 	below []noun
 }
@@ -84,6 +86,9 @@ func (a *App) nounCommand(path string, n noun) *cobra.Command {
 	commandline.Group(group)
 	for _, v := range n.verbs {
 		group.AddCommand(a.verbCommand(path, v))
+	}
+	if n.own != nil {
+		group.AddCommand(n.own(a)...)
 	}
 	for _, below := range n.below {
 		group.AddCommand(a.nounCommand(path, below))

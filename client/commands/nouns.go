@@ -1,5 +1,7 @@
 package commands
 
+import "github.com/spf13/cobra"
+
 // What several commands take.
 var (
 	inBucket    = given{argument: "bucketName", flag: "bucket", text: "the key bucket, by its name"}.must("partners")
@@ -20,11 +22,11 @@ func word(argument, named, sample string) given {
 
 const anID = "3b241101e2bb"
 
-// nouns are the resources of the API with the commands that ask one operation each. Commands that do more are in addOwnVerbs.
-func nouns() []noun {
-	return []noun{
-		bucketNoun(), consumerNoun(), projectNoun(), environmentNoun(), variableNoun(), domainNoun(),
-		caNoun(), certificateNoun(), tunnelNoun(), meteringNoun(), accountKeyNoun(), logNoun(), analyticsNoun(),
+// nouns are the resources of the API with the commands that ask one operation each.
+func nouns() []func() noun {
+	return []func() noun{
+		bucketNoun, consumerNoun, projectNoun, environmentNoun, variableNoun, domainNoun,
+		caNoun, certificateNoun, tunnelNoun, meteringNoun, accountKeyNoun, logNoun, analyticsNoun,
 	}
 }
 
@@ -122,7 +124,7 @@ func consumerNoun() noun {
 
 func consumerKeyNoun() noun {
 	key := word("keyId", "KEY_ID", "key_"+anID)
-	return noun{name: "key", short: "The keys with which a consumer calls", verbs: []verb{
+	return noun{name: "key", short: "The keys with which a consumer calls", own: (*App).keyCommands, verbs: []verb{
 		{
 			name: "list", short: "List the keys of a consumer, the newest first", operation: "ApiKeyKeysService_list", secret: true,
 			takes: []given{inBucket, ofConsumer}, shown: columns{"id", "key", "description", "expiresOn", "createdOn"}, empty: "There are none: `gatewright consumer key create` makes one.",
@@ -166,7 +168,7 @@ func environmentNoun() noun {
 
 func variableNoun() noun {
 	variable := word("variableName", "NAME", "UPSTREAM_URL")
-	return noun{name: "variable", short: "Variables that deployments are built with", verbs: []verb{
+	return noun{name: "variable", short: "Variables that deployments are built with", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.variableSetCommand()} }, verbs: []verb{
 		{
 			name: "list", short: "List the variables of a branch", operation: "VariablesService_list", takes: []given{ofProject, onBranch},
 			shown: columns{"name", "value", "isSecret", "updatedOn"}, empty: "There are none: `gatewright variable set` makes one.",

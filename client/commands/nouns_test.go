@@ -156,3 +156,18 @@ func TestEveryOperationHasACommandByHand(t *testing.T) {
 		t.Errorf("testdata/apionly.txt has %s, which is no operation", name)
 	}
 }
+
+// TestStartMakesNoCommandsOfOtherNouns is about how long each start takes.
+func TestStartMakesNoCommandsOfOtherNouns(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"--help", "whoami", "consumer list --bucket b", "__complete buck"} {
+		if n := commands.Below("bucket", strings.Fields(words)...); n != 0 {
+			t.Errorf("%s: bucket has %d commands", words, n)
+		}
+	}
+	for _, words := range []string{"bucket", "help bucket list", "__complete bucket get x", "man pages"} {
+		if n := commands.Below("bucket", strings.Fields(words)...); n != 5 {
+			t.Errorf("%s: bucket has %d commands", words, n)
+		}
+	}
+}

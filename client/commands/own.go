@@ -14,27 +14,16 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 )
 
-// addNouns adds the resources with their commands.
-func (a *App) addNouns(root *cobra.Command) {
-	for _, n := range nouns() {
+// addNouns adds the resources, those that are wanted with their commands.
+func (a *App) addNouns(root *cobra.Command, wanted func(name string) bool) {
+	for _, made := range nouns() {
+		n := made()
+		if !wanted(n.name) {
+			n.verbs, n.below, n.own = nil, nil, nil
+		}
 		c := a.nounCommand(root.Name(), n)
 		c.GroupID = groupResources
 		root.AddCommand(c)
-	}
-	a.addOwnVerbs(root)
-}
-
-// addOwnVerbs adds to the nouns those commands that do more than ask an operation.
-func (a *App) addOwnVerbs(root *cobra.Command) {
-	for path, own := range map[string][]*cobra.Command{
-		"consumer key": {a.keyCreateCommand(), a.keyRollCommand(), a.keyCheckCommand()},
-		"variable":     {a.variableSetCommand()},
-		"domain":       {a.domainVerifyCommand()},
-		"log":          {a.logListCommand()},
-	} {
-		if group, _, err := root.Find(strings.Fields(path)); err == nil {
-			group.AddCommand(own...)
-		}
 	}
 }
 
