@@ -143,6 +143,13 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./internal/clientstart"},
 		},
 		{
+			title: "A save that is served",
+			intro: "The command `gatewright dev` of the client: the time from its start to its first answer, and, for 50 saves one after the other, from the renaming of the saved file to\n" +
+				"the first answer of the new version. A save is noticed within 50 ms and read once nothing has changed for 40 ms. The largest project has no limit: most of\n" +
+				"its time is that of its compilation.",
+			command: []string{"go", "run", "./internal/devbench"},
+		},
+		{
 			title:   "A warm request through an API Gateway",
 			intro:   "The installation deployed to MiniStack, with the emulator's own share: its API Gateway, its Lambda and its DynamoDB are one Python process.",
 			command: []string{"go", "run", "./local/emulators", "measure", "ministack"},
