@@ -204,7 +204,7 @@ func (m *moving) export(ctx context.Context) (err error) {
 	}
 	// What was called before goes on after the stop, as in AWS.
 	var since time.Time
-	return until(ctx, time.Minute, "the old installation stands still", func() (bool, error) {
+	return until(ctx, "the old installation stands still", func() (bool, error) {
 		is, err := m.old.digest(ctx)
 		if is != m.before {
 			m.before, since = is, time.Now()
@@ -282,7 +282,7 @@ func (s *suite) auditEnd(ctx context.Context, noted trail.Commitment) (end trail
 	if err != nil {
 		return end, err
 	}
-	err = until(ctx, time.Minute, "all audit records are chained", func() (bool, error) {
+	err = until(ctx, "all audit records are chained", func() (bool, error) {
 		r, err := trail.Open(s.parts()).Verify(ctx, accountID, noted)
 		if err == nil && r.Break != "" {
 			err = fmt.Errorf("the audit log is broken: %s", r.Break)

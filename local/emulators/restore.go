@@ -77,8 +77,11 @@ func (r *restoring) fill(ctx context.Context) error {
 	return r.chains(ctx, true)
 }
 
+// longest is how long anything takes that is waited for.
+const longest = time.Minute
+
 // until asks until it is so.
-func until(ctx context.Context, longest time.Duration, what string, is func() (bool, error)) error {
+func until(ctx context.Context, what string, is func() (bool, error)) error {
 	for began := time.Now(); time.Since(began) < longest; {
 		done, err := is()
 		if done || err != nil {

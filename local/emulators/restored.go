@@ -265,7 +265,7 @@ func (r *restoring) check(ctx context.Context) error {
 	if err := r.must(ctx, http.MethodPost, bucketPath, `{"name":"after"}`, nil); err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, "all audit records are chained", func() (bool, error) {
+	if err := until(ctx, "all audit records are chained", func() (bool, error) {
 		n, err := r.unchained(ctx, r.out.Table)
 		return n == 0, err
 	}); err != nil {

@@ -15,7 +15,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -126,7 +125,7 @@ func (s *suite) deployHello(ctx context.Context) error {
 // isBuilt waits until a build of the sample has ended well.
 func (s *suite) isBuilt(ctx context.Context, id string) error {
 	var status struct{ Status, URL string }
-	err := until(ctx, time.Minute, "the sample's build ends", func() (bool, error) {
+	err := until(ctx, "the sample's build ends", func() (bool, error) {
 		err := s.must(ctx, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+id, "", &status)
 		return status.Status != "" && status.Status != "IN_PROGRESS", err
 	})
