@@ -13,9 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,15 +48,42 @@ type API struct {
 	Waits func(why string, wait time.Duration)
 }
 
-// Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for.
+// Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for. What
+// goes by plain HTTP goes to this machine and through no proxy, whatever the DNS says of a name such as api.localhost.
 func Client() *http.Client {
 	webroots.Fall()
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
 	transport.ResponseHeaderTimeout = time.Minute
+	transport.Proxy = plainGoesDirect(http.ProxyFromEnvironment)
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+		if host, _, err := net.SplitHostPort(address); err == nil && profile.Loopback(host) {
+			d.Control = thisMachine
+		}
+		return d.DialContext(ctx, network, address)
+	}
 	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// plainGoesDirect sends what goes by plain HTTP through no proxy.
+func plainGoesDirect(other func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		if r.URL.Scheme == "http" {
+			return nil, nil
+		}
+		return other(r)
+	}
+}
+
+// thisMachine refuses a connection to another machine.
+func thisMachine(_, address string, _ syscall.RawConn) error {
+	if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
+		return errors.New("its name is this machine's, and the DNS leads to another one")
+	}
+	return nil
 }
 
 // Sleep waits, or ends with the context.

@@ -181,7 +181,7 @@ func Origin(text string) (*url.URL, error) {
 	switch {
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Path != "" && u.Path != "/":
 		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user, path and query"))
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !Loopback(u.Hostname()):
 		return nil, exit.With(exit.Usage, errors.New("it is an http address of another machine, and whoever is in between would read the key: write https"))
 	}
 	u.Path = ""
@@ -189,8 +189,8 @@ func Origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback reports whether a host is this machine itself, without asking the DNS.
-func loopback(host string) bool {
+// Loopback reports whether a host is this machine itself, by its name: nobody is asked.
+func Loopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}

@@ -1,0 +1,4 @@
+package call
+
+// PlainGoesDirect is for tests: what http.ProxyFromEnvironment reads of the environment it reads once.
+var PlainGoesDirect = plainGoesDirect
