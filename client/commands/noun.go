@@ -321,6 +321,8 @@ func (s *session) document(ctx context.Context, v verb, document []byte) error {
 		return s.out.Document(ctx, document, v.table(document))
 	case v.shown != nil:
 		return s.out.Document(ctx, document, v.shown.of(document, v.empty))
+	case v.made == keyMember:
+		return s.out.Document(ctx, document, withKey(document))
 	}
 	return s.out.Document(ctx, document, nil)
 }
@@ -333,7 +335,7 @@ func (s *session) remove(ctx context.Context, v verb, arguments map[string]any, 
 	}
 	name := words[len(words)-1]
 	if !yes && !s.app.person().There() { // before anything is asked
-		return s.app.person().Confirm("Whether the "+v.removes.what+" goes", name, "--"+yesFlag)
+		return s.app.person().Confirm("The "+v.removes.what+" "+output.Printable(name)+" would go", name, "--"+yesFlag)
 	}
 	with, err := v.removes.with(ctx, api, arguments)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
@@ -117,6 +118,19 @@ func secretOf(document json.RawMessage, name string) string {
 	var secret string
 	_ = json.Unmarshal(member(document, name), &secret) // a text, or none
 	return secret
+}
+
+// withKey is the table of an answer with a new key, which is whole: that of a new consumer is in a list, whose cell would be cut.
+func withKey(document []byte) func() (output.Grid, error) {
+	return func() (output.Grid, error) {
+		g, err := output.TableOf(document)
+		for i, row := range g.Rows {
+			if row[0] == firstKeys {
+				g.Rows[i] = []string{keyMember, secretOf(document, keyMember)}
+			}
+		}
+		return g, err
+	}
 }
 
 // A new consumer has its first key in a list.

@@ -65,6 +65,9 @@ func (p Person) Secret(question, flag string) (string, error) {
 
 // Confirm asks for a name to be typed again before something is removed; flag agrees where nobody can be asked.
 func (p Person) Confirm(what, name, flag string) error {
+	if !p.There() {
+		return exit.With(exit.Usage, fmt.Errorf("%s, and nobody can be asked without a terminal: %s agrees to it", what, flag))
+	}
 	answer, err := p.Ask(fmt.Sprintf("%s. Type %s to agree", what, name), flag)
 	if err != nil {
 		return err
