@@ -78,10 +78,13 @@ func plainGoesDirect(other func(*http.Request) (*url.URL, error)) func(*http.Req
 	}
 }
 
+// errElsewhere is for a name of this machine that is another one's.
+var errElsewhere = errors.New("its name is this machine's, and the DNS leads to another one")
+
 // thisMachine refuses a connection to another machine.
 func thisMachine(_, address string, _ syscall.RawConn) error {
 	if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
-		return errors.New("its name is this machine's, and the DNS leads to another one")
+		return errElsewhere
 	}
 	return nil
 }

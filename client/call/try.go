@@ -2,9 +2,11 @@ package call
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,7 +52,7 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 			return a.read(answer)
 		}
 		limited := answer != nil && answer.Status == http.StatusTooManyRequests
-		if try >= tries && !limited || !limited && !repeatable(t, r) || after > longestWait {
+		if try >= tries && !limited || !limited && !repeatable(t, r) || after > longestWait || lasting(err) {
 			if err != nil {
 				return nil, exit.With(exit.Failure, fmt.Errorf("%s: %s%s", a.Access.Origin.Host, why, lost(t, r)))
 			}
@@ -64,6 +66,14 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 		}
 		wait = min(2*wait, longestWait)
 	}
+}
+
+// lasting reports whether an error is there the next time too.
+func lasting(err error) bool {
+	name, isDNS := errors.AsType[*net.DNSError](err)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, isPlain := errors.AsType[tls.RecordHeaderError](err)
+	return isDNS && name.IsNotFound || isCertificate || isPlain || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errElsewhere)
 }
 
 // lost says that a change may have been made though its answer was lost.

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,18 +176,28 @@ func WritePrivate(path string, text []byte) error {
 	return nil
 }
 
-// Origin reads an installation's address. A key goes there, so that it is https, but on this machine.
+// Origin reads an installation's address. A key goes there, so that it is https, but on this machine. It may have a path, as the address that API Gateway
+// gives a stage has.
 func Origin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Path != "" && u.Path != "/":
-		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user, path and query"))
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", !plainPath(u.EscapedPath()):
+		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user and query"))
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
 		return nil, exit.With(exit.Usage, errors.New("it is an http address of another machine, and whoever is in between would read the key: write https"))
 	}
-	u.Path = ""
+	u.Path = strings.TrimSuffix(u.Path, "/")
 	u.Host = strings.ToLower(u.Host)
 	return u, nil
+}
+
+// plainPath reports whether a path is none, or one that nobody reads as another one: without empty parts, dots and escapes.
+func plainPath(text string) bool {
+	if text == "" || text == "/" {
+		return true
+	}
+	text = strings.TrimSuffix(text, "/")
+	return path.Clean(text) == text && !strings.ContainsRune(text, '%') && text != "/"
 }
 
 // Loopback reports whether a host is this machine itself, by its name: nobody is asked.

@@ -38,7 +38,9 @@ func TestAddressesThatAKeyMayGoTo(t *testing.T) {
 		"https://API.example.com": "https://api.example.com", "https://api.example.com:8443/": "https://api.example.com:8443",
 		"http://127.0.0.1:9000": "http://127.0.0.1:9000", "http://[::1]:9000": "http://[::1]:9000", "http://localhost": "http://localhost", "http://api.localhost:1": "http://api.localhost:1",
 		"http://api.example.com": "", "http://127.0.0.1.example.com": "", "http://localhost.example.com": "", "http://10.0.0.1": "", "https://u:p@api.example.com": "",
-		"https://api.example.com/v1": "", "https://api.example.com?x": "", "https://api.example.com#x": "", "ftp://api.example.com": "", "api.example.com": "", "": "", "https://": "",
+		"https://x.execute-api.eu-central-1.amazonaws.com/prod/": "https://x.execute-api.eu-central-1.amazonaws.com/prod", "http://127.0.0.1:1/_aws/execute-api/x/dev": "http://127.0.0.1:1/_aws/execute-api/x/dev",
+		"https://api.example.com/a/../b": "", "https://api.example.com/a//b": "", "https://api.example.com/a%2Fb": "", "https://api.example.com/%2e%2e": "", "https://api.example.com/.": "", "https://api.example.com//": "",
+		"https://api.example.com?x": "", "https://api.example.com?": "", "https://api.example.com#x": "", "ftp://api.example.com": "", "api.example.com": "", "": "", "https://": "",
 	} {
 		u, err := profile.Origin(text)
 		switch {
@@ -70,6 +72,7 @@ func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T
 		{name: "the same origin", typed: profile.Typed{URL: "https://A.example.com/"}, url: "https://a.example.com", account: "acme", key: own},
 		{name: "another origin", typed: profile.Typed{URL: "https://evil.example.com"}, refused: "goes nowhere else"},
 		{name: "another port", env: []string{profile.VarURL, "https://a.example.com:444"}, refused: "goes nowhere else"},
+		{name: "another path", typed: profile.Typed{URL: "https://a.example.com/other"}, refused: "goes nowhere else"},
 		{name: "another scheme", typed: profile.Typed{URL: "http://a.localhost"}, refused: "goes nowhere else"},
 		{name: "another origin with a key of its own", typed: profile.Typed{URL: "https://c.example.com"}, env: []string{profile.VarKey, " " + other + "\n"}, url: "https://c.example.com", account: "acme", key: other},
 		{name: "no such profile", typed: profile.Typed{Profile: "c"}, refused: "there is no profile"},

@@ -51,6 +51,9 @@ func TestClientStories(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			key := filepath.Join(e.WorkDir, "account-key")
 			e.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+			for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} { // by which an installation under test is reached
+				e.Setenv(name, os.Getenv(name))
+			}
 			e.Setenv("API", in.api)
 			e.Setenv("ACCOUNT", in.account)
 			e.Setenv("NAME", unique(t, "client"))
