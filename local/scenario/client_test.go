@@ -153,7 +153,7 @@ func TestCommandLinePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []readme.Step
-	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Develop", "Deploy", "Validate", "In a pipeline"} {
+	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline"} {
 		steps, err := readme.Steps(string(text), heading)
 		if err != nil {
 			t.Fatal(err)
