@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
@@ -77,14 +78,14 @@ func CheckName(name string) error {
 // The variables of the environment that the client reads.
 const (
 	// VarFile is the file with the profiles, VarName the profile.
-	VarFile = "GATEWRIGHT_PROFILES"
-	VarName = "GATEWRIGHT_PROFILE"
+	VarFile = config.VarClientProfiles
+	VarName = config.VarClientProfile
 	// VarURL and VarAccount go before those of the profile.
-	VarURL     = "GATEWRIGHT_URL"
-	VarAccount = "GATEWRIGHT_ACCOUNT"
+	VarURL     = config.VarClientURL
+	VarAccount = config.VarClientAccount
 	// VarKey is a key's text, VarKeyFile a file with it: one of them at most. They go before what the profile has.
-	VarKey     = "GATEWRIGHT_KEY"
-	VarKeyFile = "GATEWRIGHT_KEY_FILE"
+	VarKey     = config.VarClientKey
+	VarKeyFile = config.VarKeyFile
 )
 
 // Path is where a user's profiles are.

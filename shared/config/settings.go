@@ -202,8 +202,21 @@ func short(d time.Duration) string {
 // ofTests are the variables, or with a "_" at the end their beginnings, of tests
 // and tools in this repository. A run that they start has them too.
 var ofTests = [...]string{
-	prefix + "TEST_", prefix + "SCENARIO_", prefix + "SIMULATIONS", prefix + "CLIENTS", prefix + "API", prefix + "KEY", prefix + "BLOB_TEST_SERVER",
+	prefix + "TEST_", prefix + "SCENARIO_", prefix + "SIMULATIONS", prefix + "CLIENTS", prefix + "API", prefix + "BLOB_TEST_SERVER",
 }
+
+// The variables of the command line client (package profile), which no server reads. They are no mistake in its environment: people run
+// both in one shell. The client's file with a key is called as VarKeyFile is.
+const (
+	VarClientProfiles = prefix + "PROFILES"
+	VarClientProfile  = prefix + "PROFILE"
+	VarClientURL      = prefix + "URL"
+	VarClientAccount  = prefix + "ACCOUNT"
+	VarClientKey      = prefix + "KEY"
+)
+
+// ofClient are those.
+var ofClient = [...]string{VarClientProfiles, VarClientProfile, VarClientURL, VarClientAccount, VarClientKey}
 
 // CheckNames returns an error that names each variable of environ (of entries
 // NAME=value) that looks like one of ours and is not read: a bound that is misspelt
@@ -225,7 +238,7 @@ func CheckNames(environ []string, local bool) error {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch {
-		case !strings.HasPrefix(name, prefix), slices.Contains(known, name), ofKubernetes(name, value), slices.ContainsFunc(ofTests[:], func(t string) bool {
+		case !strings.HasPrefix(name, prefix), slices.Contains(known, name), slices.Contains(ofClient[:], name), ofKubernetes(name, value), slices.ContainsFunc(ofTests[:], func(t string) bool {
 			return name == t || strings.HasSuffix(t, "_") && strings.HasPrefix(name, t)
 		}):
 		case slices.Contains(reserved, name):

@@ -129,3 +129,18 @@ func TestEveryVariableOfTheSourcesIsDeclared(t *testing.T) {
 		t.Errorf("%d names, %v", found, err)
 	}
 }
+
+// TestClientsVariablesAreNoMistake of whoever listens: people type to the client in the shell in which they start it.
+func TestClientsVariablesAreNoMistake(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{config.VarClientProfiles, config.VarClientProfile, config.VarClientURL, config.VarClientAccount, config.VarClientKey} {
+		for _, local := range []bool{false, true} {
+			if err := config.CheckNames([]string{name + "=x"}, local); err != nil {
+				t.Errorf("a server with %s: %v", name, err)
+			}
+		}
+	}
+	if config.CheckNames([]string{config.VarClientURL + "S=x"}, false) == nil {
+		t.Error("a name that is longer than one of the client's is taken")
+	}
+}
