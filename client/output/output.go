@@ -98,7 +98,7 @@ func (o *Output) Say(format string, args ...any) {
 	if o.options.Format == JSON {
 		return
 	}
-	o.person.Step("%s", Printable(fmt.Sprintf(format, args...)))
+	o.person.Step("%s", Printable(credential.Redact(fmt.Sprintf(format, args...))))
 }
 
 // Document writes a command's one document, of a text in JSON, and made is the table that a person sees of it; of nil it
@@ -238,7 +238,8 @@ func (o *Output) Fail(err error) {
 	if described, ok := errors.AsType[Described](err); ok {
 		document = described.Document()
 	}
-	if text := jsontext.Value(bytes.Clone(document)); len(text) > 0 && text.Compact() == nil {
+	// What answers may be no API, and say again what it was sent. A text that hid a key may be no JSON without it.
+	if text := jsontext.Value(credential.Redact(string(document))); len(text) > 0 && text.Compact() == nil {
 		document = text
 	} else if document, err = json.Marshal(failure{"The command failed.", credential.Redact(err.Error()), exit.Of(err)}); err != nil {
 		document = []byte(`{"title":"The command failed."}`)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
@@ -54,6 +55,7 @@ func TestDocumentIsWrittenAsAskedFor(t *testing.T) {
 			`{"b":1e2,"a":"\u001b\u202e` + "\u202e" + `😀"}`,
 			"{\n  \"b\": 1e2,\n  \"a\": \"\\u001b\\u202e\\u202e😀\"\n}\n",
 		},
+		{"a byte that is no UTF-8", output.Options{Format: output.JSON}, "\"a\x9b31m\"", "\"a\ufffd31m\"\n"},
 		{"no document in JSON", output.Options{Format: output.JSON}, "", ""},
 		{
 			"YAML",
@@ -197,4 +199,33 @@ func TestWhateverTheAPISaysATerminalIsSafe(t *testing.T) {
 			}
 		}
 	})
+}
+
+// described is a problem as a server has written it.
+type described string
+
+func (d described) Error() string    { return string(d) }
+func (d described) Document() []byte { return []byte(d) }
+
+// TestProblemsOfOthersAreSafe has a server say again what it was sent, hide that behind escapes, and send bytes that are no UTF-8.
+func TestProblemsOfOthersAreSafe(t *testing.T) {
+	t.Parallel()
+	const key = "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000"
+	for _, document := range []string{
+		`{"title":"x","detail":"` + key + `"}`, `{"title":"%22` + key + `"}`, `{"title":"%1b[31m %67wa_` + key[len("gwa_"):] + `"}`, "{\"title\":\"a\x9b31m\"}",
+	} {
+		for _, format := range output.Formats() {
+			var told bytes.Buffer
+			w, err := output.New(io.Discard, &told, output.Options{Format: format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Say("%s", document)
+			w.Fail(described(document))
+			s := told.String()
+			if strings.Contains(s, key[len("gwa_"):]) || !utf8.ValidString(s) || strings.Contains(s, "\x1b") || format == output.JSON && !json.Valid(told.Bytes()) {
+				t.Errorf("in %s %q is told as %q", format, document, s)
+			}
+		}
+	}
 }

@@ -47,9 +47,9 @@ func PrintableLines(text string) string {
 }
 
 // escaped has a text in JSON say by number what a terminal would act on. Such characters are in strings alone, and there it
-// means the same.
+// means the same. A byte that is no UTF-8 becomes U+FFFD, as who reads JSON takes it: some terminals act on it.
 func escaped(document []byte) []byte {
-	if !bytes.ContainsFunc(document, hidden) {
+	if utf8.Valid(document) && !bytes.ContainsFunc(document, hidden) {
 		return document
 	}
 	var b bytes.Buffer
