@@ -63,9 +63,24 @@ func Client() *http.Client {
 		return d.DialContext(ctx, network, address)
 	}
 	return &http.Client{
-		Transport:     transport,
+		Transport:     oneProtocol{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// errSwitched is for an answer that goes over to another protocol, for which no request asks.
+var errSwitched = errors.New("it answers 101, and was not asked for another protocol: check that it is the address of a management API")
+
+// oneProtocol refuses 101: the body of such an answer is the connection itself, and reading that ends with no context.
+type oneProtocol struct{ to http.RoundTripper }
+
+func (o oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := o.to.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusSwitchingProtocols {
+		_ = answer.Body.Close()
+		return nil, errSwitched
+	}
+	return answer, err
 }
 
 // plainGoesDirect sends what goes by plain HTTP through no proxy.

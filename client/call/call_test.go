@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -167,6 +168,15 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "{")
 	}
+	endless := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Encoding", "gzip")
+		packed := gzip.NewWriter(w)
+		for spaces := make([]byte, 1<<20); ; {
+			if _, err := packed.Write(spaces); err != nil {
+				return
+			}
+		}
+	}
 	for _, c := range []struct {
 		name, operation string
 		fails           func(http.ResponseWriter)
@@ -183,6 +193,8 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		{name: "a busy server", operation: "AccountService_list", fails: answers(503, "3"), times: 1, asked: 2, waits: 3 * time.Second},
 		{name: "a server that stays busy", operation: "AccountService_list", fails: answers(503, ""), times: 99, asked: 5, want: exit.Failure},
 		{name: "a server that asks for an hour", operation: "AccountService_list", fails: answers(429, "3600"), times: 1, asked: 1, want: exit.Failure},
+		{name: "a server that asks for longer than there are numbers", operation: "AccountService_list", fails: answers(429, "99999999999999999999"), times: 1, asked: 1, want: exit.Failure},
+		{name: "an answer without an end", operation: "AccountService_list", fails: endless, times: 1, asked: 1, want: exit.Failure},
 		{name: "too many requests, for long", operation: "ApiKeyBucketsService_create", fails: answers(429, "20"), times: 9, asked: 10, waits: 20 * time.Second},
 		{name: "an error of the server", operation: "AccountService_list", fails: answers(500, ""), times: 9, asked: 1, want: exit.Failure},
 		{name: "a removal whose answer is lost", operation: "ApiKeyBucketsService_delete", fails: cut, times: 1, asked: 2, last: 404},
@@ -246,5 +258,39 @@ func TestConnectionsThatFailAreToldInSentences(t *testing.T) {
 		if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestSwitchedConnectionIsNoAnswer has an API go over to another protocol and say nothing more: what reads such a connection waits for ever.
+func TestSwitchedConnectionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	api, _, waited := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	})
+	_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
+	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "it answers 101") || len(*waited) > 0 {
+		t.Errorf("it ends with %v after the waits %v", err, *waited)
+	}
+}
+
+func TestPageAfterItselfEndsAList(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1) > 9 {
+			w.WriteHeader(http.StatusTeapot) // of a list that goes on
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":[{"name":"a"}],"total":9,"next":"same"}`)
+	})
+	_, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
+	if err == nil || !strings.Contains(err.Error(), "after itself") || n.Load() != 2 {
+		t.Errorf("it ends with %v after %d requests", err, n.Load())
 	}
 }

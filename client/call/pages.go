@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,7 +39,7 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		}
 	}
 	cursors := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == "after" })
-	for {
+	for before := ""; ; {
 		answer, err := a.Do(ctx, t, values)
 		if err != nil {
 			return nil, err
@@ -52,7 +53,10 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		switch {
 		case len(p.Data) == 0, cursors && p.Next == "", !cursors && offset >= p.Total:
 			return json.Marshal(whole)
+		case cursors && p.Next == before:
+			return nil, errors.New("the API says of a page that it comes after itself, and the list would have no end")
 		case cursors:
+			before = p.Next
 			delete(values, "offset")
 			values["after"], err = json.Marshal(p.Next)
 		default:

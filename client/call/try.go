@@ -68,12 +68,15 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 	}
 }
 
+// errTooLong is for an answer without an end, or one that grows as it is unpacked.
+var errTooLong = fmt.Errorf("the answer has more than %d bytes", mostAnswer)
+
 // lasting reports whether an error is there the next time too.
 func lasting(err error) bool {
 	name, isDNS := errors.AsType[*net.DNSError](err)
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, isPlain := errors.AsType[tls.RecordHeaderError](err)
-	return isDNS && name.IsNotFound || isCertificate || isPlain || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errElsewhere)
+	return isDNS && name.IsNotFound || isCertificate || isPlain || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errElsewhere) || errors.Is(err, errSwitched) || errors.Is(err, errTooLong)
 }
 
 // lost says that a change may have been made though its answer was lost.
@@ -96,7 +99,7 @@ func (a *API) once(r *http.Request) (*Answer, error) {
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer+1))
 	if err == nil && len(body) > mostAnswer {
-		err = fmt.Errorf("the answer has more than %d bytes", mostAnswer)
+		err = errTooLong
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
@@ -127,8 +130,10 @@ func hostOf(address string) string {
 // retryAfter is the wait that an answer names, in seconds or as a date, and other where it names none.
 func retryAfter(header http.Header, other time.Duration) time.Duration {
 	text := header.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return max(time.Duration(n)*time.Second, other)
+	const mostSeconds = 1<<31 - 1 // 68 years, as far as a duration goes and beyond what anybody waits
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return max(time.Duration(min(n, mostSeconds))*time.Second, other)
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(time.Until(at), other)
