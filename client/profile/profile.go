@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/netip"
@@ -134,12 +135,18 @@ func Private(path string) ([]byte, error) {
 		return nil, fmt.Errorf("others can read %s, and it holds a key: chmod 600 %[1]s", path)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder", path)
-	case info.Size() > mostBytes:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, mostBytes)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // G304: a path that the user has named
+	f, err := os.Open(path) //nolint:gosec // G304: a path that the user has named
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1)) // a device or a pipe has no size
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
+	case len(text) > mostBytes:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, mostBytes)
 	}
 	return text, nil
 }

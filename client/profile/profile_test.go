@@ -141,6 +141,7 @@ func TestKeysComeFromFilesAndCommands(t *testing.T) {
 		{p: profile.Profile{KeyFile: shared}, says: "chmod 600", unix: true},
 		{p: profile.Profile{KeyFile: filepath.Join(dir, "gone")}, says: "gone"},
 		{p: profile.Profile{KeyFile: dir}, says: "folder", unix: true},
+		{p: profile.Profile{KeyFile: "/dev/zero"}, says: "more than", unix: true},
 		{p: profile.Profile{KeyCommand: "cat '" + private + "'; echo more"}, unix: true},
 		{p: profile.Profile{KeyCommand: "exit 3"}, says: "prints no key"},
 		{p: profile.Profile{KeyCommand: "echo something"}, says: "sent nowhere"},
