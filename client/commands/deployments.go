@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/client/call"
@@ -188,7 +189,7 @@ func (a *App) deploymentRedeployCommand() *cobra.Command {
 			return err
 		}
 		var begun struct{ DeploymentID string }
-		if err := json.Unmarshal(answer.Body, &begun); err != nil || begun.DeploymentID == "" {
+		if err := json.Unmarshal(answer.Body, &begun); err != nil || uuid.Validate(begun.DeploymentID) != nil || !projectName().MatchString(of.ProjectName) {
 			return errors.New("the API does not say how to follow the build")
 		}
 		return s.follow(ctx, of.ProjectName, begun.DeploymentID)

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/profile"
@@ -123,6 +125,10 @@ func (d *Deployer) Upload(ctx context.Context, s Source) (statusID string, err e
 	var issued struct{ UploadURL, DeploymentID string }
 	if err := json.Unmarshal(answer.Body, &issued); err != nil || issued.UploadURL == "" {
 		return "", errors.New("the API names no address for the upload")
+	}
+	if uuid.Validate(issued.DeploymentID) != nil {
+		// It is part of the line that says how to follow the build, which somebody may paste into a shell.
+		return "", errors.New("the API names no id for the build")
 	}
 	d.tell(State{Step: "upload", Status: inProgress})
 	if err := d.put(ctx, s, issued.UploadURL, issued.DeploymentID, spool, size); err != nil {

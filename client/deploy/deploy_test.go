@@ -34,6 +34,7 @@ type installation struct {
 	puts     []func(http.ResponseWriter)
 	statuses []string
 	upload   string // the address of uploads, "" for the installation's own
+	id       string // of the build
 	got      []byte // the archive
 	put      int
 	told     []string
@@ -41,7 +42,7 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	i := &installation{T: t, key: credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil)), puts: []func(http.ResponseWriter){answers(200)}}
+	i := &installation{T: t, key: credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil)), puts: []func(http.ResponseWriter){answers(200)}, id: statusID}
 	asked := 0
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +62,7 @@ func newInstallation(t *testing.T) *installation {
 			if to == "" {
 				to = server.URL + "/uploads/secret-address"
 			}
-			_, _ = fmt.Fprintf(w, `{"deploymentId":%q,"uploadUrl":%q}`, statusID, to)
+			_, _ = fmt.Fprintf(w, `{"deploymentId":%q,"uploadUrl":%q}`, i.id, to)
 		default:
 			_, _ = io.WriteString(w, i.statuses[min(asked, len(i.statuses)-1)])
 			asked++
@@ -207,6 +208,18 @@ func TestWhoEndsTheWaitIsToldHowToFollow(t *testing.T) {
 		_, err := i.deployer.Follow(ctx, "shop", statusID)
 		if exit.Of(err) != code || !strings.Contains(err.Error(), "gatewright deployment status "+statusID+" --project shop") {
 			t.Errorf("it ends with %v (%d)", err, exit.Of(err))
+		}
+	}
+}
+
+// TestIDsOfBuildsAreNoCommands has an installation name a build by what a shell would run: who ends the wait is told a line to paste.
+func TestIDsOfBuildsAreNoCommands(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "x; rm -rf ~", "$(id)", statusID + "/..", statusID + "\n"} {
+		i := newInstallation(t)
+		i.id = id
+		if _, err := i.deployer.Upload(t.Context(), source("x")); err == nil || !strings.Contains(err.Error(), "names no id") || i.put > 0 {
+			t.Errorf("%q: %v, after %d uploads", id, err, i.put)
 		}
 	}
 }
