@@ -14,6 +14,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,8 @@ func main() {
 
 // run is main with an exit code.
 func run(args []string) int {
+	// What net/http logs by package log, which goes there, holds what a server has sent, which may be the key again, and no command logs so.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
 	ctx, stop := terminal.Interruptible(context.Background(), errStopped, func() {
 		problems.Fail(errors.New("stopped at once, with work under way"))
