@@ -78,11 +78,17 @@ func (a *App) listNames(cmd *cobra.Command, of listed, typed func(*cobra.Command
 	}
 	var names []string
 	for _, entry := range page.Data {
-		if name, isText := entry[of.member].(string); isText && name == output.Printable(name) {
+		if name, isText := entry[of.member].(string); isText && completes(name) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// completes reports whether a shell may be given a name: not one that it would show as a message, nor one that a command takes for a flag, such as --yes.
+func completes(name string) bool {
+	const message = "_activeHelp_" // as the scripts of cobra begin one
+	return name == output.Printable(name) && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, message)
 }
 
 // byFlag is what a flag says of an argument.

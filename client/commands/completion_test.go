@@ -1,6 +1,8 @@
 package commands_test
 
 import (
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,17 @@ func TestNamesAreCompleted(t *testing.T) {
 		if got := suggested(l, c.words...); !slices.Equal(got, c.want) {
 			t.Errorf("%v is completed by %q, want %q", c.words, got, c.want)
 		}
+	}
+}
+
+// TestNamesThatAShellTakesForMoreAreNotCompleted has an installation with names that are flags, messages of a shell and lines.
+func TestNamesThatAShellTakesForMoreAreNotCompleted(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(w, `{"data":[{"name":"--yes"},{"name":"-o"},{"name":"_activeHelp_ pay"},{"name":"a\nb"},{"name":"a\tb"},{"name":"a-b_c"}],"total":6}`)
+	})
+	if got := suggested(l, "bucket", "get", ""); !slices.Equal(got, []string{"a-b_c"}) {
+		t.Errorf("it is completed by %q", got)
 	}
 }
 

@@ -144,14 +144,11 @@ const uploads = 4
 // put sends the archive to its address, without the key, which is for the API alone.
 func (d *Deployer) put(ctx context.Context, s Source, address, id string, archive *os.File, size int64) error {
 	to, err := url.Parse(address)
-	if err != nil || to.Host == "" {
+	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
 		return errors.New("the API names no address for the upload")
 	}
-	if d.API.Access.Origin.Scheme == "https" && to.Scheme != "https" {
+	if to.Scheme != "https" && (d.API.Access.Origin.Scheme == "https" || !profile.Loopback(to.Hostname())) {
 		return fmt.Errorf("the sources would go to %s by plain HTTP, where whoever is in between reads them: the installation has to name an https address for uploads", to.Host)
-	}
-	if _, err := profile.Origin(to.Scheme + "://" + to.Host); err != nil {
-		return fmt.Errorf("the sources would go to %s: %w", to.Host, err)
 	}
 	wait := 500 * time.Millisecond
 	for try := 1; ; try++ {

@@ -134,7 +134,7 @@ func TestSourcesGoNowhereElseByPlainHTTP(t *testing.T) {
 	for _, address := range []string{"http://uploads.example.com/secret-address", "ftp://uploads.example.com/secret-address", "/secret-address", "https://user:secret-address@/"} {
 		i := newInstallation(t)
 		i.upload = address
-		if _, err := i.deployer.Upload(t.Context(), source("x")); err == nil || strings.Contains(err.Error(), "secret-address") {
+		if _, err := i.deployer.Upload(t.Context(), source("x")); exit.Of(err) != exit.Failure || strings.Contains(err.Error(), "secret-address") {
 			t.Errorf("they go to %s: %v", address, err)
 		}
 	}
