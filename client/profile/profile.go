@@ -160,8 +160,12 @@ func (p *Profiles) Save(path string) error {
 	return WritePrivate(path, append(text, '\n'))
 }
 
-// WritePrivate writes a file that is the user's alone, whole or not at all, and makes its folder.
+// WritePrivate writes a file that is the user's alone, whole or not at all, and makes its folder. Of a link it is the file that it leads to: a key that
+// is forgotten would stay there.
 func WritePrivate(path string, text []byte) error {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", folder, disk.Cause(err))

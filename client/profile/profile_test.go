@@ -206,3 +206,26 @@ func TestProfilesAreTheUsersAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkedProfilesAreOneFile has the profiles be a link, as those who keep their settings in a repository have it: a key that is forgotten is so where it is.
+func TestLinkedProfilesAreOneFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "real.json"), filepath.Join(dir, "profiles.json")
+	if err := (&profile.Profiles{Profiles: map[string]profile.Profile{"a": {URL: "https://a.example.com", Key: "x"}}}).Save(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	if err := (&profile.Profiles{Profiles: map[string]profile.Profile{"a": {URL: "https://a.example.com"}}}).Save(link); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := profile.Load(target)
+	if err != nil || kept.Profiles["a"].Key != "" {
+		t.Errorf("the key stays: %v, %v", kept, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+}
