@@ -117,7 +117,7 @@ func (a *App) loginCommand() *cobra.Command {
 		if err := profile.CheckName(name); err != nil {
 			return err
 		}
-		all, path, err := a.profiles()
+		all, _, err := a.profiles()
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,11 @@ func (a *App) loginCommand() *cobra.Command {
 		} else if _, err := api.Named(ctx, "V1_whoAmI", nil); err != nil {
 			return err
 		}
-		all.Profiles[name] = made
+		all, path, err := a.profiles() // again: others may have kept some while somebody typed the key
+		if err != nil {
+			return err
+		}
+		all.Profiles[name], all.Current = made, name
 		if err := all.Save(path); err != nil {
 			return err
 		}
