@@ -163,6 +163,9 @@ func (w *walk) readRulesAbove() error {
 			continue
 		}
 		shown := strings.Repeat("../", i+1) + gitIgnoreFile
+		if info.Size() > maxIgnoreBytes {
+			return fmt.Errorf("%s has more than %d bytes: shorten it", shown, maxIgnoreBytes)
+		}
 		text, err := os.ReadFile(file) //nolint:gosec // an ignore file of the project's repository
 		if err != nil {
 			return fmt.Errorf("read %s: %w", shown, reason(err))

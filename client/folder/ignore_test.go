@@ -204,3 +204,23 @@ func TestAddressesOfRemotesLoseWhatIsSecret(t *testing.T) {
 		}
 	}
 }
+
+func TestAnIgnoreFileAboveTheProjectIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	for _, folder := range []string{".git", "project"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, gitIgnoreFile), bytes.Repeat([]byte("\n"), maxIgnoreBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(t.Context(), filepath.Join(dir, "project"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = p.Files(t.Context())
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Error(), "../.gitignore has more than") {
+		t.Errorf("it answers %v", err)
+	}
+}
