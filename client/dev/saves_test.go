@@ -2,6 +2,7 @@ package dev_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -289,4 +290,27 @@ func TestTenThousandRoutes(t *testing.T) {
 	r.save(routes, routesFile(many...))
 	r.told("has changed: serving 10000 routes")
 	r.want("/r9999", "", http.StatusOK, "")
+}
+
+func TestABrokenFirstVersionIsToldToThisMachineAlone(t *testing.T) {
+	r := start(t, map[string]string{routes: "{"})
+	for host, want := range map[string]int{
+		"localhost": http.StatusServiceUnavailable, "127.0.0.1:1": http.StatusServiceUnavailable,
+		"other.example": http.StatusNotFound, "localhost.other.example": http.StatusNotFound,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/a", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if told := strings.Contains(string(body), routes); err != nil || response.StatusCode != want || told != (want == http.StatusServiceUnavailable) {
+			t.Errorf("for %s it answers %d %s, %v", host, response.StatusCode, body, err)
+		}
+	}
 }

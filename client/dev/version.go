@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/problem"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
@@ -105,8 +106,12 @@ func (s *server) unserved(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	id := s.ids.UUID()
 	document := problem.New(http.StatusServiceUnavailable, "The project is being read. Repeat the request in a moment.")
+	// Why a project is broken tells of its files: a page of another site, whose name leads here, reads nothing of it.
 	if why := s.refusal.Load(); why != nil {
 		document.Detail = *why
+	}
+	if !framing.ValidHost(r.Host) || !s.hosts.served(framing.HostName(r.Host)) {
+		document = problem.New(http.StatusNotFound, "Nothing is served for this host.")
 	}
 	document.Trace = problem.Trace{Timestamp: problem.Timestamp(start), RequestID: id}
 	response := document.Response()
