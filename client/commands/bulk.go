@@ -125,19 +125,25 @@ func readDone(f *os.File) (map[int]string, error) {
 		return nil, disk.Cause(err)
 	}
 	whole := content[:bytes.LastIndexByte(content, '\n')+1]
+	made := map[int]string{}
+	// Nothing is cut off a file of somebody else's: what is torn begins as each line does.
+	const begins = `{"line":`
+	ours := strings.HasPrefix(string(content[len(whole):]), begins) || strings.HasPrefix(begins, string(content[len(whole):]))
+	for line := range bytes.Lines(whole) {
+		var n noted
+		if ours = ours && json.Unmarshal(line, &n) == nil && n.Line != 0; !ours {
+			break
+		}
+		made[n.Line] = n.Mark
+	}
+	if !ours {
+		return nil, errors.New("it is no file that this command has written: move it away")
+	}
 	if err := f.Truncate(int64(len(whole))); err != nil {
 		return nil, disk.Cause(err)
 	}
 	if _, err := f.Seek(int64(len(whole)), io.SeekStart); err != nil {
 		return nil, disk.Cause(err)
-	}
-	made := map[int]string{}
-	for line := range bytes.Lines(whole) {
-		var n noted
-		if json.Unmarshal(line, &n) != nil || n.Line == 0 {
-			return nil, errors.New("it is no file that this command has written: move it away")
-		}
-		made[n.Line] = n.Mark
 	}
 	return made, nil
 }

@@ -131,3 +131,24 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestFileOfSomebodyElseIsNotCut is about what is where the file of what was made would be.
+func TestFileOfSomebodyElseIsNotCut(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []string{"the only copy", "the only copy\n", "one\ntwo", `{"line":0}` + "\n"} {
+		k := &keyring{tried: map[string]string{}}
+		l := newLineOf(t, k.answer)
+		file := filepath.Join(t.TempDir(), "keys.csv")
+		write(t, file, "name\nada\n")
+		write(t, file+".done", theirs)
+		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "move it away") {
+			t.Errorf("%q: %+v", theirs, got)
+		}
+		if now, err := os.ReadFile(file + ".done"); err != nil || string(now) != theirs {
+			t.Errorf("%q has become %q, %v", theirs, now, err)
+		}
+		if len(k.made) != 0 {
+			t.Errorf("%q: keys are made of %v", theirs, k.made)
+		}
+	}
+}
