@@ -72,6 +72,10 @@ func openCustomers(o Options, source *ids.Source) (*customers, error) {
 
 // readKeys reads a file of keys, none of one that is not there.
 func readKeys(file string) ([]keyEntry, error) {
+	// To open a pipe would wait for who writes to it.
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return nil, &UsageError{fmt.Sprintf("the file of keys %s is no ordinary file: name another", output.Printable(file))}
+	}
 	f, err := os.Open(file) //nolint:gosec // its user names it
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

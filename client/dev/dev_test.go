@@ -214,6 +214,10 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	exposed := write("exposed.json", "[]", 0o644)
 	broken := write("broken.json", `[{"bucket": "b", "consumer": "c", "key": "planted`, 0o600)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if mkfifo(pipe) != nil {
+		pipe = broken
+	}
 	for name, test := range map[string]struct {
 		change func(*dev.Options)
 		want   string
@@ -225,6 +229,7 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 		"no address":   {func(o *dev.Options) { o.Addr = "nowhere" }, "write host:port"},
 		"exposed keys": {func(o *dev.Options) { o.KeyFile = exposed }, "chmod 600"},
 		"broken keys":  {func(o *dev.Options) { o.KeyFile = broken }, "is not a list of"},
+		"a pipe":       {func(o *dev.Options) { o.KeyFile = pipe }, "the file of keys"},
 		"no certificate": {func(o *dev.Options) {
 			o.Certificates = map[string]project.ClientCertificate{"bank": {Chain: "planted", Key: "planted"}}
 		}, "is not in PEM"},
