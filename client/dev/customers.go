@@ -134,8 +134,10 @@ func (c *customers) bind(a *project.Artifact) (made []keyEntry, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.meters = meters
+	var unread error
 	if c.file != "" { // another run may have written to it
-		if kept, err := readKeys(c.file); err == nil && len(kept) > 0 {
+		kept, err := readKeys(c.file)
+		if unread = err; len(kept) > 0 {
 			c.entries = kept
 		}
 	}
@@ -145,8 +147,8 @@ func (c *customers) bind(a *project.Artifact) (made []keyEntry, err error) {
 		}
 	}
 	c.entries = append(c.entries, made...)
-	if c.file == "" || len(made) == 0 {
-		return made, nil
+	if c.file == "" || len(made) == 0 || unread != nil { // what its user is writing there is not written over
+		return made, unread
 	}
 	return made, writeKeys(c.file, c.entries)
 }

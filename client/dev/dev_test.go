@@ -192,6 +192,25 @@ func TestKeyFileKeepsKeys(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreBeingWrittenAreNotWrittenOver is about a save of the project while its user is in the middle of the file of keys.
+func TestKeysThatAreBeingWrittenAreNotWrittenOver(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys.json")
+	without := routesFile(route{path: "/a", upstream: "http://127.0.0.1:9"})
+	r := start(t, map[string]string{routes: without}, func(o *dev.Options) { o.KeyFile = file })
+	const half = `[{"bucket": "other", "consumer": "mine", "key": "planted`
+	if err := os.WriteFile(file, []byte(half), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.save(policies, policiesFile(keyPolicy()))
+	told := r.told("has the key")
+	if !strings.Contains(told, "is not a list of") || strings.Contains(told, "planted") {
+		t.Errorf("it tells %s", told)
+	}
+	if now, err := os.ReadFile(file); err != nil || string(now) != half {
+		t.Errorf("the file has become %q, %v", now, err)
+	}
+}
+
 // TestBadOptionsAreOneLine, which says what to do, and serve nothing.
 func TestBadOptionsAreOneLine(t *testing.T) {
 	good := t.TempDir()
