@@ -140,6 +140,10 @@ func TestStatusesEndACommandWithTheirCode(t *testing.T) {
 			t.Errorf("%d is %v (%d)", status, err, exit.Of(err))
 		}
 	}
+	page, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b") })
+	if _, err := page.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": text(t, "b")}); exit.Of(err) != exit.Failure || strings.Contains(err.Error(), "html") {
+		t.Errorf("a page is taken for an answer: %v", err)
+	}
 	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>\x1b", http.StatusForbidden) })
 	if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); exit.Of(err) != exit.NotAllowed || strings.Contains(err.Error(), "html") {
 		t.Errorf("what is no API's answer is %v", err)

@@ -1,8 +1,10 @@
 package call
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -111,6 +113,9 @@ func (a *API) once(r *http.Request) (*Answer, error) {
 func (a *API) read(answer *Answer) (*Answer, error) {
 	switch answer.Status / 100 {
 	case 2:
+		if len(bytes.TrimSpace(answer.Body)) > 0 && !json.Valid(answer.Body) {
+			return nil, fmt.Errorf("%s answers %d with something that is no JSON: check that it is the address of a management API", a.Access.Origin.Host, answer.Status)
+		}
 		return answer, nil
 	case 3:
 		return nil, fmt.Errorf("%s answers with a redirect to %s, which is not followed, since the key would go there: use that address if it is the installation's",
