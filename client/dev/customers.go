@@ -159,7 +159,7 @@ func writeKeys(file string, entries []keyEntry) error {
 	if err != nil {
 		return fmt.Errorf("encode keys: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".keys-*") // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(file), ".gatewright-keys-*") // with mode 0600
 	if err != nil {
 		return fmt.Errorf("write the file of keys %s: %w", output.Printable(file), disk.Cause(err))
 	}

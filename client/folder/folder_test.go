@@ -112,7 +112,7 @@ func keys(files map[string]string) []string { return slices.Sorted(maps.Keys(fil
 
 func TestWhatIsUploaded(t *testing.T) {
 	always := map[string]string{
-		routes: "{}", "docs/guide.md": "# Guide", ".git/config": "x", "modules/.git": "gitdir: x", ".env": "KEY=1", "modules/.env.local": "x", ".ENV": "x",
+		routes: "{}", "docs/guide.md": "# Guide", ".git/config": "x", "modules/.git": "gitdir: x", ".env": "KEY=1", "modules/.env.local": "x", ".ENV": "x", ".gatewright-keys-123": "x",
 		".gatewright/account-key": "gwa_x", "node_modules/a/index.js": "x", "build/out.js": "x", "build/keep.js": "x", "logs/a.log": "x", "logs/.gitignore": "*\n!keep.log", "logs/keep.log": "x",
 	}
 	for _, c := range []struct {

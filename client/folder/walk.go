@@ -223,6 +223,8 @@ func never(base string) string {
 		return "git's own data"
 	case base == dataFolder:
 		return "data of the local product"
+	case strings.HasPrefix(base, dataFolder+"-"): // of a command that was killed while it wrote a file with a key
+		return "a part of a file that a command has not finished"
 	case strings.HasPrefix(base, ".env"):
 		return "secrets of this machine: set variables of the environment instead"
 	}
