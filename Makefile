@@ -116,7 +116,7 @@ test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test 
 
 # The tests of files that play simulations, and no others of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
-	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' functions internal local shared); \
+	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' client functions internal local shared); \
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
