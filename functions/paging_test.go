@@ -118,6 +118,7 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"AnalyticsStatsData.stats":               "some 1000, all others are one",
 		"AnalyticsTimedStats.callsByStatusCode":  "900, the statuses there are",
 		"AuditLog.data":                          "100 records",
+		"AuditLogsExported.links":                "1000 records, and 5 MB",
 		"AuditLogsActor.metadata":                "nothing writes any",
 		"AuditLogsEntry.metadata":                "nothing writes any",
 		"AuditLogsEntry.resources":               "what one change names: many keys at once are one entry",

@@ -18,7 +18,9 @@ import (
 )
 
 func logNoun() noun {
-	return noun{name: "log", short: "The audit log: who has changed what, and what was refused", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.logListCommand()} }}
+	return noun{name: "log", short: "The audit log: who has changed what, and what was refused", own: func(a *App) []*cobra.Command {
+		return []*cobra.Command{a.logListCommand(), a.logExportCommand(), a.logVerifyCommand()}
+	}}
 }
 
 // auditOperation lists audit records, the newest first.

@@ -1,6 +1,7 @@
 package auditlogs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
@@ -177,5 +180,59 @@ func TestChangesAreListedAtOnceChainedOrNot(t *testing.T) {
 			t.Errorf("before it is chained %s, afterwards %s", before.Body, after.Body)
 		}
 		w.Now = w.Now.Add(time.Second)
+	}
+}
+
+// TestExportIsTheFile: its pages make a file that the public key proves, whatever their length, and a cursor leads on in
+// the export that it is of alone.
+func TestExportIsTheFile(t *testing.T) {
+	w, full, _ := newWorld(t)
+	other := w.Account("evil")
+	var told []store.StreamRecord
+	chain := trail.Open(w.Parts)
+	w.Items.OnChange(func(r store.StreamRecord) {
+		if audit.IsNew(r.Key) && r.Old == nil {
+			told = append(told, r)
+		}
+	})
+	for i := range 1003 { // more than a page
+		w.Now = w.Now.Add(time.Second)
+		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"bucket-%d"}`, i%4)).Want(409)
+	}
+	if failed := chain.HandleStream(t.Context(), told); failed != nil {
+		t.Fatal(failed)
+	}
+	links, pages, after := map[int64]proof.Link{}, 0, ""
+	var page struct {
+		Links  []proof.Link
+		Header *proof.Header
+		Next   string
+	}
+	for ; page.Header == nil; pages++ {
+		page.Next = ""
+		text := w.Call(full, "GET", logs+"/export"+after, "").Want(200).Body
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range page.Links {
+			links[l.Seq] = l
+		}
+		after = "?after=" + page.Next
+		if page.Next != "" {
+			w.Call(other, "GET", strings.Replace(logs, "acme", "evil", 1)+"/export"+after, "").Want(400, "query.after: is no cursor of this list")
+			w.Call(full, "GET", logs+after, "").Want(400, "query.after")
+		}
+	}
+	var file strings.Builder
+	if err := proof.WriteFile(&file, *page.Header, func(seq int64) (proof.Link, error) { return links[seq], nil }); err != nil {
+		t.Fatal(err)
+	}
+	key, err := proof.ParsePublicKey(page.Header.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := proof.VerifyFile(strings.NewReader(file.String()), key, "acme", proof.Commitment{})
+	if err != nil || r.Break != "" || r.Records() < 1003 || pages < 2 {
+		t.Errorf("%+v, %v, in %d pages:\n%s", r, err, pages, &file)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -16,7 +17,7 @@ import (
 func Bind(p installation.Parts) []api.Route {
 	p = Group.Held(p)
 	h := handlers{trail.Open(p), api.OpenCursors(p)}
-	return []api.Route{list.To(h.list)}
+	return []api.Route{list.To(h.list), export.To(h.export)}
 }
 
 type handlers struct {
@@ -28,8 +29,8 @@ type handlers struct {
 const maxLimit = 100
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	if !auth.From(ctx).MaySee("", "") {
-		return nil, fault.New(fault.Forbidden, "The audit log is the whole account's, and this account key is limited to projects or environments. Use a key that sees all of them.")
+	if err := seesAll(ctx); err != nil {
+		return nil, err
 	}
 	f := trail.Filter{Action: in.Action, Actor: in.Actor, Success: in.Success.given()}
 	var err error
@@ -49,6 +50,36 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 		Pagination: pagination{Limit: page.Limit, Offset: page.Offset, Total: found.Total, HasMore: found.HasMore},
 	}}
 	out.Body.Next, out.Link, err = h.cursors.Next(ctx, in.After, found.Next())
+	return out, err
+}
+
+// seesAll refuses a key that does not see the whole account. Fault: Forbidden.
+func seesAll(ctx context.Context) error {
+	if !auth.From(ctx).MaySee("", "") {
+		return fault.New(fault.Forbidden, "The audit log is the whole account's, and this account key is limited to projects or environments. Use a key that sees all of them.")
+	}
+	return nil
+}
+
+// maxSection is the most records that a page of an export has.
+const maxSection = 1000
+
+func (h handlers) export(ctx context.Context, in *exportIn) (*exportOut, error) {
+	if err := seesAll(ctx); err != nil {
+		return nil, err
+	}
+	after, err := h.cursors.Open(ctx, in.After)
+	if err != nil {
+		return nil, err
+	}
+	account := auth.OwnerFrom(ctx)
+	fits := api.Fits(func(l proof.Link) proof.Link { return l })
+	s, err := h.trail.Section(ctx, account.AccountID, account.Account, after, maxSection, fits)
+	if err != nil {
+		return nil, err
+	}
+	out := &exportOut{Body: exported{Links: api.Each(s.Links, func(l proof.Link) proof.Link { return l }), Header: s.Header}}
+	out.Body.Next, out.Link, err = h.cursors.Next(ctx, in.After, s.Next)
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -20,7 +21,7 @@ var Group = api.Group{
 	Reach: store.Reach{
 		Reads: []store.Space{"audit", "audit-count", "audit-head", "audit-new"},
 	},
-	Operations: []api.Declared{list},
+	Operations: []api.Declared{list, export},
 }
 
 var list = api.Operation[listIn, listOut]{
@@ -32,6 +33,30 @@ var list = api.Operation[listIn, listOut]{
 	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.Query, api.RootKey},
+}
+
+var export = api.Operation[exportIn, exportOut]{
+	ID: "AuditLogsService_export", Method: http.MethodGet, Path: "/v1/accounts/{accountName}/audit-logs/export",
+	Summary: "Export the audit log with its proof",
+	Description: "The chained records of the account and their signatures, in pages of 1000 records and 5 MB at most, and with the last page what is the first line of the file that they make: header, and then the links in the order of seq, " +
+		"each as JSON on a line of its own. Who knows the installation's public key verifies such a file anywhere. What is chained after the first page was read is in none, and pages are in no order. " +
+		"A key which is limited to projects or environments is refused.",
+	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Errors: []int{http.StatusNotFound, http.StatusConflict},
+	Uses:   []api.Use{api.GetItem, api.Query, api.RootKey},
+}
+
+type exportIn struct {
+	api.AccountPath
+	api.After
+}
+
+type exportOut = api.Paged[exported]
+
+type exported struct {
+	Links  []proof.Link  `json:"links" nullable:"false" doc:"The records of this page."`
+	Header *proof.Header `json:"header,omitempty" doc:"The first line of the file, with the last page alone."`
+	Next   *string       `json:"next" nullable:"true" doc:"What to give as after for the next page, null on the last one."`
 }
 
 type listIn struct {

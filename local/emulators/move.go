@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/readme"
 	"github.com/gatewright/gatewright/shared/accounts"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -51,7 +52,7 @@ type moving struct {
 	elsewhere, program string
 	// before is what the old installation was when it was stopped, and quotas what a customer had left.
 	before, quotas string
-	noted          trail.Commitment // the end of the first account's audit log
+	noted          proof.Commitment // the end of the first account's audit log
 }
 
 // moves has the installation come from another region, where it was made and used: its first account, keys and
@@ -186,7 +187,7 @@ func (m *moving) typesSteps(ctx context.Context, steps ...readme.Step) error {
 
 // export types what stops both and exports the old one.
 func (m *moving) export(ctx context.Context) (err error) {
-	if m.noted, err = m.old.auditEnd(ctx, trail.Commitment{}); err != nil {
+	if m.noted, err = m.old.auditEnd(ctx, proof.Commitment{}); err != nil {
 		return err
 	}
 	// An audit record that nobody has chained is for the new one to chain.
@@ -264,7 +265,7 @@ func (s *suite) parts() installation.Parts {
 }
 
 // auditEnd waits until the first account's audit records are chained, unless nobody chains them, verifies the log from an end that was noted, and gives its own.
-func (s *suite) auditEnd(ctx context.Context, noted trail.Commitment) (end trail.Commitment, err error) {
+func (s *suite) auditEnd(ctx context.Context, noted proof.Commitment) (end proof.Commitment, err error) {
 	var accountID string
 	err = store.EachItem(ctx, store.Connect(s.sdk(), s.endpoint), s.out.Table, nil, func(item store.Item) error {
 		var a accounts.Account

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/local/backup"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/installation"
 )
@@ -37,7 +38,7 @@ func auditCommand(a administration) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var r trail.Report
+			var r proof.Report
 			err = backup.Create(d.file(args[1]), d.dir.Path(), func(to io.Writer) (err error) {
 				if r, err = t.Export(cmd.Context(), accountID, args[0], to); err == nil {
 					err = broken(r)
@@ -78,17 +79,17 @@ ACCOUNT is then the account's name or id: an export is of one account, and prove
 			return nil
 		},
 	}
-	place := func() (trail.Commitment, error) {
+	place := func() (proof.Commitment, error) {
 		if noted == "" {
-			return trail.Commitment{}, nil
+			return proof.Commitment{}, nil
 		}
-		c, err := trail.ParseCommitment(noted)
+		c, err := proof.ParseCommitment(noted)
 		if err != nil {
 			return c, fmt.Errorf("--noted: %w", err)
 		}
 		return c, nil
 	}
-	file := func(cmd *cobra.Command, name, account string, key trail.PublicKey) error {
+	file := func(cmd *cobra.Command, name, account string, key proof.PublicKey) error {
 		c, err := place()
 		if err != nil {
 			return err
@@ -98,7 +99,7 @@ ACCOUNT is then the account's name or id: an export is of one account, and prove
 			return err
 		}
 		defer func() { _ = in.Close() }()
-		r, err := trail.VerifyExport(in, key, account, c)
+		r, err := proof.VerifyFile(in, key, account, c)
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ ACCOUNT is then the account's name or id: an export is of one account, and prove
 		if publicKey == "" {
 			return inData(cmd, args)
 		}
-		key, err := trail.ParsePublicKey(publicKey)
+		key, err := proof.ParsePublicKey(publicKey)
 		if err != nil {
 			return fmt.Errorf("--public-key: %w", err)
 		}
@@ -142,14 +143,14 @@ ACCOUNT is then the account's name or id: an export is of one account, and prove
 }
 
 // broken is the error for a log that is not what it was.
-func broken(r trail.Report) error {
+func broken(r proof.Report) error {
 	if r.Break == "" {
 		return nil
 	}
 	return fmt.Errorf("the audit log is broken: %s", r.Break)
 }
 
-func verified(cmd *cobra.Command, r trail.Report) error {
+func verified(cmd *cobra.Command, r proof.Report) error {
 	if err := broken(r); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func verified(cmd *cobra.Command, r trail.Report) error {
 
 // printReport prints a log that is whole: on standard output its end, which is
 // worth noting, for a person what it is on standard error.
-func printReport(cmd *cobra.Command, r trail.Report, what string) error {
+func printReport(cmd *cobra.Command, r proof.Report, what string) error {
 	if r.Records() == 0 {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "The audit log has no chained records; %d wait to be chained.\n", r.Waiting)
 		return nil

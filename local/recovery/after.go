@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -139,7 +140,7 @@ func (w *work) verify(ctx context.Context, p plan) error {
 	t := trail.Open(w.parts(p.stack, p.target))
 	broken := 0
 	for _, a := range s.accounts {
-		r, err := t.Verify(ctx, a.ID, trail.Commitment{})
+		r, err := t.Verify(ctx, a.ID, proof.Commitment{})
 		switch {
 		case err != nil:
 			return fmt.Errorf("verify the audit log of %s: %w", a.Name, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -29,13 +30,6 @@ type head struct {
 	// told, in seconds since 1970.
 	LookedOn int64 `dynamodbav:"lookedOn"`
 }
-
-// What a signature is over.
-const (
-	asRecord = "record"
-	asHead   = "head"
-	asExport = "export"
-)
 
 // HandleStream chains the records that changes have written. It answers the
 // indexes of the stream's records, in rising order, that have to be delivered
@@ -155,7 +149,7 @@ func (t *Trail) take(ctx context.Context, accountID string, entries []audit.Entr
 	}
 	if h != before {
 		h.Version++
-		h.Signature = sign(key, asHead, accountID, h.Seq, h.Hash)
+		h.Signature = proof.Head.Sign(key, accountID, h.Seq, h.Hash)
 		writes = append(append(writes, count.Writes()...), store.Put(headKey(accountID), h))
 	}
 	if err := t.table.Commit(ctx, writes...); err != nil {
@@ -180,10 +174,10 @@ func expiry(at, now time.Time) int64 {
 
 // link makes the next record of the chain.
 func (h head) link(accountID, entry string, ttl int64, key ed25519.PrivateKey) Link {
-	l := Link{Seq: h.Seq + 1, Entry: entry, TTL: max(ttl, h.TTL), Previous: h.Hash, PreviousTTL: h.TTL}
-	l.Hash = l.digest(accountID)
-	l.Signature = sign(key, asRecord, accountID, l.Seq, l.Hash)
-	return l
+	l := proof.Link{Seq: h.Seq + 1, Entry: entry, TTL: max(ttl, h.TTL), Previous: h.Hash, PreviousTTL: h.TTL}
+	l.Hash = l.Digest(accountID)
+	l.Signature = proof.Record.Sign(key, accountID, l.Seq, l.Hash)
+	return stored(l)
 }
 
 // lookForLate chains what the stream has not told of for an hour: it gives up what

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
@@ -225,7 +226,7 @@ func TestWhatIsNoRecordHoldsUpNothing(t *testing.T) {
 	if failed := w.HandleStream(t.Context(), w.told()); failed != nil {
 		t.Fatal(failed)
 	}
-	r, err := w.Verify(t.Context(), acme, trail.Commitment{})
+	r, err := w.Verify(t.Context(), acme, proof.Commitment{})
 	if err != nil || r.Break != "" || r.Records() != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -3,40 +3,36 @@ package trail
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-
-	"github.com/gatewright/gatewright/shared/store"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/store"
 )
 
-// Link is a chained record: an entry, where it stands in its account's chain, and
-// the proof. Exports have it as it is stored.
+// Link is a chained record as it is stored: a proof.Link, whose fields say what these are.
 type Link struct {
 	store.Rest
 
-	// Seq numbers the account's records from 1, without a gap.
-	Seq int64 `json:"seq" dynamodbav:"seq"`
-	// Entry is the record's JSON, kept as the text that was hashed: what an entry
-	// has may change, and what was signed may not.
-	Entry string `json:"entry" dynamodbav:"entry"`
-	// TTL is when it expires, in seconds since 1970, never before the one in front
-	// of it, so that retention removes a chain's records in their order.
-	TTL int64 `json:"ttl" dynamodbav:"ttl"`
-	// Previous and PreviousTTL are the hash and the ttl of the record in front, ""
-	// and 0 for the first: the oldest that is left tells that what was in front of
-	// it has expired.
-	Previous    string `json:"previous" dynamodbav:"previous"`
-	PreviousTTL int64  `json:"previousTtl" dynamodbav:"previousTtl"`
-	// Hash is over all of the above and the account, Signature over the hash.
-	Hash      string `json:"hash" dynamodbav:"hash"`
-	Signature string `json:"signature" dynamodbav:"signature"`
+	Seq         int64  `dynamodbav:"seq"`
+	Entry       string `dynamodbav:"entry"`
+	TTL         int64  `dynamodbav:"ttl"`
+	Previous    string `dynamodbav:"previous"`
+	PreviousTTL int64  `dynamodbav:"previousTtl"`
+	Hash        string `dynamodbav:"hash"`
+	Signature   string `dynamodbav:"signature"`
+}
+
+// stored is a link as the table has it, proved the link that the table has.
+func stored(l proof.Link) Link {
+	return Link{store.Rest{}, l.Seq, l.Entry, l.TTL, l.Previous, l.PreviousTTL, l.Hash, l.Signature}
+}
+
+func (l Link) proved() proof.Link {
+	return proof.Link{Seq: l.Seq, Entry: l.Entry, TTL: l.TTL, Previous: l.Previous, PreviousTTL: l.PreviousTTL, Hash: l.Hash, Signature: l.Signature}
 }
 
 // textOf gives an entry's JSON, with what a newer release has put into it: it may be an older one that
@@ -66,14 +62,6 @@ func (l Link) entry() (e audit.Entry, err error) {
 	return e, nil
 }
 
-// digest is the hash that the link has to have in the account's chain.
-func (l Link) digest(accountID string) string {
-	// Each part is quoted, so that no two links read alike.
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "gatewright audit 1 %q %d %q %d %d %q", accountID, l.Seq, l.Previous, l.PreviousTTL, l.TTL, l.Entry)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
-}
-
 // signingPurpose is part of the signing key, and never changes.
 const signingPurpose = "audit-chain"
 
@@ -95,39 +83,10 @@ func (s signer) key(ctx context.Context) (ed25519.PrivateKey, error) {
 }
 
 // PublicKey is what verifies the installation's chains.
-func (t *Trail) PublicKey(ctx context.Context) (PublicKey, error) {
+func (t *Trail) PublicKey(ctx context.Context) (proof.PublicKey, error) {
 	key, err := t.signer.key(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:]), nil
-}
-
-// PublicKey is the public half of an installation's signing key.
-type PublicKey ed25519.PublicKey
-
-func (k PublicKey) String() string { return base64.RawURLEncoding.EncodeToString(k) }
-
-// ParsePublicKey reads what String has written.
-func ParsePublicKey(text string) (PublicKey, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) != ed25519.PublicKeySize {
-		return nil, errors.New("a public key has 43 characters, as `audit export` prints it")
-	}
-	return raw, nil
-}
-
-// signed is the text that a signature is over. what keeps the ends of chains and
-// of exports apart.
-func signed(what, accountID string, seq int64, hash string) []byte {
-	return []byte("gatewright audit " + what + " " + strconv.Quote(accountID) + " " + strconv.FormatInt(seq, 10) + " " + hash)
-}
-
-func sign(key ed25519.PrivateKey, what, accountID string, seq int64, hash string) string {
-	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, signed(what, accountID, seq, hash)))
-}
-
-func (k PublicKey) holds(what, accountID string, seq int64, hash, signature string) bool {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(signature) // one text for each signature
-	return err == nil && ed25519.Verify(ed25519.PublicKey(k), signed(what, accountID, seq, hash), raw)
+	return proof.PublicOf(key), nil
 }

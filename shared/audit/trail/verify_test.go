@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
@@ -130,7 +131,7 @@ func TestVerificationNoticesWhatWasDone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, keys := chained(t, 10)
 			c.do(w, keys, w.items.Items())
-			r, err := w.Verify(t.Context(), acme, trail.Commitment{})
+			r, err := w.Verify(t.Context(), acme, proof.Commitment{})
 			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && r.Break != "" {
 				t.Errorf("%+v, %v, want %q", r, err, c.want)
 			}
@@ -145,11 +146,11 @@ func TestCutEndIsNoticedByWhatWasNoted(t *testing.T) {
 	before := w.items.Clone()
 	w.record(change{action: "secret.delete"})
 	w.chain()
-	r, err := w.Verify(t.Context(), acme, trail.Commitment{})
+	r, err := w.Verify(t.Context(), acme, proof.Commitment{})
 	if err != nil || r.End.Seq != 4 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	noted, err := trail.ParseCommitment(r.End.String())
+	noted, err := proof.ParseCommitment(r.End.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestCutEndIsNoticedByWhatWasNoted(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, bad := range []string{"", "4", "x:y", "0:y", "4:"} {
-		if _, err := trail.ParseCommitment(bad); err == nil {
+		if _, err := proof.ParseCommitment(bad); err == nil {
 			t.Errorf("%q is a commitment", bad)
 		}
 	}
@@ -199,7 +200,7 @@ func TestRetentionRemovesTheOldestAndIsNoBreak(t *testing.T) {
 					w.remove(k)
 				}
 			}
-			got, err := w.Verify(t.Context(), acme, trail.Commitment{})
+			got, err := w.Verify(t.Context(), acme, proof.Commitment{})
 			if err != nil || got.Break != "" {
 				t.Fatalf("seed %d: %+v, %v", seed, got, err)
 			}
@@ -211,7 +212,7 @@ func TestRetentionRemovesTheOldestAndIsNoBreak(t *testing.T) {
 					w.remove(k)
 				}
 			}
-			if got, err = w.Verify(t.Context(), acme, trail.Commitment{}); err != nil || got.Break == "" {
+			if got, err = w.Verify(t.Context(), acme, proof.Commitment{}); err != nil || got.Break == "" {
 				t.Fatalf("seed %d: the oldest is removed: %+v, %v", seed, got, err)
 			}
 		}
@@ -226,7 +227,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err = trail.ParsePublicKey(key.String()); err != nil {
+	if key, err = proof.ParsePublicKey(key.String()); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -255,27 +256,27 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := trail.VerifyExport(strings.NewReader(c.file), key, acme, trail.Commitment{})
+			r, err := proof.VerifyFile(strings.NewReader(c.file), key, acme, proof.Commitment{})
 			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && (r.Break != "" || r.Records() != 6) {
 				t.Errorf("%+v, %v, want %q", r, err, c.want)
 			}
 		})
 	}
-	foreign := append(trail.PublicKey(nil), key...)
+	foreign := append(proof.PublicKey(nil), key...)
 	foreign[0] ^= 1
-	if r, err := trail.VerifyExport(strings.NewReader(out.String()), foreign, acme, trail.Commitment{}); err != nil || r.Break == "" {
+	if r, err := proof.VerifyFile(strings.NewReader(out.String()), foreign, acme, proof.Commitment{}); err != nil || r.Break == "" {
 		t.Errorf("under another key: %+v, %v", r, err)
 	}
 	for _, bad := range []string{"", "{}", "x\n"} {
-		if _, err := trail.VerifyExport(strings.NewReader(bad), key, acme, trail.Commitment{}); err == nil {
+		if _, err := proof.VerifyFile(strings.NewReader(bad), key, acme, proof.Commitment{}); err == nil {
 			t.Errorf("%q is an export", bad)
 		}
 	}
-	if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, "acme", trail.Commitment{}); err != nil {
+	if _, err := proof.VerifyFile(strings.NewReader(out.String()), key, "acme", proof.Commitment{}); err != nil {
 		t.Errorf("by its name: %v", err)
 	}
 	for _, another := range []string{"another", ""} {
-		if _, err := trail.VerifyExport(strings.NewReader(out.String()), key, another, trail.Commitment{}); err == nil {
+		if _, err := proof.VerifyFile(strings.NewReader(out.String()), key, another, proof.Commitment{}); err == nil {
 			t.Errorf("it is the export of the account %q", another)
 		}
 	}
@@ -283,7 +284,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	if _, err := w.Export(t.Context(), "nobody", "", &empty); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := trail.VerifyExport(&empty, key, "nobody", trail.Commitment{}); err != nil || r.Break != "" {
+	if r, err := proof.VerifyFile(&empty, key, "nobody", proof.Commitment{}); err != nil || r.Break != "" {
 		t.Errorf("empty: %+v, %v", r, err)
 	}
 }
@@ -302,7 +303,7 @@ func TestExportIsVerifiedByteForByte(t *testing.T) {
 	}
 	whole := strings.TrimSuffix(out.String(), "\n")
 	unnoticed := func(file string) bool {
-		r, err := trail.VerifyExport(strings.NewReader(file), key, acme, trail.Commitment{})
+		r, err := proof.VerifyFile(strings.NewReader(file), key, acme, proof.Commitment{})
 		return err == nil && r.Break == ""
 	}
 	if !unnoticed(whole) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/audit"
+	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
@@ -110,7 +111,7 @@ func (w *world) chain() {
 // verify holds the account's chain to be whole, with so many records.
 func (w *world) verify(records int64) {
 	w.Helper()
-	r, err := w.Verify(w.Context(), acme, trail.Commitment{})
+	r, err := w.Verify(w.Context(), acme, proof.Commitment{})
 	if err != nil {
 		w.Fatal(err)
 	}
