@@ -115,9 +115,10 @@ func (a *App) root(operations bool, nouns func(name string) bool) *cobra.Command
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupResources, Title: "Resources:"},
-		&cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
+		&cobra.Group{ID: groupFiles, Title: "Resources in files:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
 	root.AddCommand(a.initCommand(), a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
+	root.AddCommand(a.filesCommands()...)
 	a.addNouns(root, nouns)
 	a.addMan(root)
 	if a.More != nil {

@@ -142,7 +142,7 @@ func (o *Output) render(ctx context.Context, document []byte, made func() (Grid,
 	case o.query != nil:
 		return o.ask(ctx, document)
 	case o.options.Format == YAML:
-		return yamlOf(document)
+		return ToYAML(document)
 	case o.options.Format == JSON:
 		if len(bytes.TrimSpace(document)) == 0 {
 			return nil, nil

@@ -1,0 +1,391 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
+	clientfiles "github.com/gatewright/gatewright/client/files"
+	"github.com/gatewright/gatewright/client/folder"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/client/report"
+)
+
+// groupFiles is for objects in files.
+const groupFiles = "files"
+
+// What the commands take to compare and to make all that files have: 20,000 objects are a request each.
+const (
+	compareTimeout = 30 * time.Minute
+	applyTimeout   = 6 * time.Hour
+)
+
+// comparing is what is typed about a comparison.
+type comparing struct {
+	prune, setSecrets bool
+	to                files
+}
+
+func (c *comparing) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.setSecrets, "set-secrets", false, "set the secrets of objects that are there anew: what they are now, nobody can compare")
+	cmd.Flags().StringVar(&c.to.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
+	cmd.Flags().StringVar(&c.to.codeQuality, "code-quality", "", "a `FILE` that what is wrong is written to as GitLab's code quality report")
+}
+
+func (c *comparing) registerPrune(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.prune, "prune", false, "delete what a list that is said to be complete does not name")
+}
+
+func (a *App) filesCommands() []*cobra.Command {
+	return []*cobra.Command{a.exportCommand(), a.planCommand(), a.applyCommand(), a.driftCommand()}
+}
+
+func (a *App) exportCommand() *cobra.Command {
+	var dir string
+	var force bool
+	c := a.askingFor(compareTimeout, &cobra.Command{
+		Use: "export [KIND…]", Short: "Write what the account has as files that plan and apply take", GroupID: groupFiles,
+		Long: "Write what the account has as files that plan and apply take: the same bytes for the same objects, without times and ids.\n\n" +
+			"Secrets, which the API does not tell, are references to variables of the environment or to files; stderr lists them.\n" +
+			"Kinds are " + strings.Join(clientfiles.Members(), ", ") + "; all without one.",
+		Example:   "  gatewright export > account.yaml\n  gatewright export keyBuckets --out account",
+		ValidArgs: clientfiles.Members(),
+	}, func(ctx context.Context, s *session, kinds []string) error {
+		for _, kind := range kinds {
+			if !slices.Contains(clientfiles.Members(), kind) {
+				return exit.With(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind, strings.Join(clientfiles.Members(), ", ")))
+			}
+		}
+		return s.export(ctx, kinds, dir, force)
+	})
+	c.Flags().StringVar(&dir, outFlag, "", "write a file for each kind into a `FOLDER`, all or nothing")
+	c.Flags().BoolVar(&force, "force", false, "write over the files of an export before")
+	return c
+}
+
+func (s *session) export(ctx context.Context, kinds []string, dir string, force bool) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	exported, err := clientfiles.Export(ctx, api, kinds)
+	if err != nil {
+		return err
+	}
+	tell := func() {
+		for _, one := range exported.Secrets {
+			s.out.Say("to be given: %s", one)
+		}
+		for _, one := range exported.LeftOut {
+			s.out.Say("left out: %s", one)
+		}
+	}
+	if dir != "" {
+		written, err := exported.WriteFolder(dir, force)
+		if err != nil {
+			return err
+		}
+		tell()
+		document, err := json.Marshal(map[string]any{"folder": dir, "files": written, "toBeGiven": append([]string{}, exported.Secrets...)})
+		if err != nil {
+			return fmt.Errorf("write the document: %w", err)
+		}
+		return s.out.Document(ctx, document, func() (output.Grid, error) {
+			g := output.Grid{Empty: "There is nothing to export."}
+			for _, name := range written {
+				g.Rows = append(g.Rows, []string{filepath.Join(dir, name)})
+			}
+			return g, nil
+		})
+	}
+	tell()
+	if s.out.Format() == output.JSON {
+		return s.out.Document(ctx, exported.JSON(), nil)
+	}
+	text, err := exported.YAML()
+	if err != nil {
+		return err
+	}
+	return s.out.Text(string(text))
+}
+
+func (a *App) planCommand() *cobra.Command {
+	var o comparing
+	var out string
+	var code bool
+	c := a.askingFor(compareTimeout, &cobra.Command{
+		Use: "plan FILES", Short: "Say what has to change for the account to be as files have it", GroupID: groupFiles,
+		Long: "Say what has to change for the account to be as files have it: a file, or all of a folder that are called .yaml or .yml.\n\n" +
+			"Nothing is changed. Each field is told before and after, of a secret only that it is set. What is not in the files stays as it is; --prune\n" +
+			"deletes what a list does not name that is said to be complete. --out keeps the plan for `gatewright apply`, which does exactly that.",
+		Example: "  gatewright plan account\n  gatewright plan account --prune --out release.plan", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		api, err := s.api()
+		if err != nil {
+			return err
+		}
+		p, err := s.compare(ctx, api, args[0], o)
+		if err != nil {
+			return err
+		}
+		if out != "" {
+			if err := p.Write(out); err != nil {
+				return err
+			}
+		}
+		if err := s.plan(ctx, p); err != nil {
+			return err
+		}
+		if out != "" {
+			s.out.Say("the plan is in %s: `gatewright apply %s` does it", out, out)
+		}
+		if code {
+			return pending(p)
+		}
+		return nil
+	})
+	o.register(c)
+	o.registerPrune(c)
+	c.Flags().StringVar(&out, outFlag, "", "write the plan into a `FILE` that its owner alone may read")
+	c.Flags().BoolVar(&code, "exit-code", false, "end with 8 where there are changes")
+	return c
+}
+
+func (a *App) driftCommand() *cobra.Command {
+	o := comparing{prune: true}
+	c := a.askingFor(compareTimeout, &cobra.Command{
+		Use: "drift FILES", Short: "End with 8 where the account is not as files have it", GroupID: groupFiles,
+		Long: "End with 8 where the account is not as files have it, and say where: what a plan with --prune would change.\n\n" +
+			"Nothing is changed. With 0 it is as the files have it.",
+		Example: "  gatewright drift account --output json", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		api, err := s.api()
+		if err != nil {
+			return err
+		}
+		p, err := s.compare(ctx, api, args[0], o)
+		if err != nil {
+			return err
+		}
+		if err := s.plan(ctx, p); err != nil {
+			return err
+		}
+		return pending(p)
+	})
+	c.Flags().StringVar(&o.to.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
+	c.Flags().StringVar(&o.to.codeQuality, "code-quality", "", "a `FILE` that what is wrong is written to as GitLab's code quality report")
+	return c
+}
+
+// pending is the end of a comparison that has found something.
+func pending(p *clientfiles.Plan) error {
+	if len(p.Changes) == 0 {
+		return nil
+	}
+	return exit.With(exit.Pending, fmt.Errorf("the account is not as the files have it: %s", p.Summary()))
+}
+
+func (a *App) applyCommand() *cobra.Command {
+	var o comparing
+	var yes bool
+	c := a.askingFor(applyTimeout, &cobra.Command{
+		Use: "apply PLAN|FILES", Short: "Make the changes of a plan, or those that files want", GroupID: groupFiles,
+		Long: "Make the changes of a plan, exactly these, or those that files want: a folder, or a file that is called .yaml or .yml.\n\n" +
+			"A plan is applied as it was written. Where an object is not as it was planned, nothing from there on is made, and it ends with 5. How far\n" +
+			"it is stands in the file PLAN.progress: what was cut off goes on by the same command, and makes nothing twice. Of files it is shown first\n" +
+			"what changes, and asked; a plan asks only where it deletes something.",
+		Example: "  gatewright apply release.plan\n  gatewright apply account --yes", Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, s *session, args []string) error {
+		return s.apply(ctx, args[0], o, yes)
+	})
+	o.register(c)
+	o.registerPrune(c)
+	c.Flags().BoolVar(&yes, yesFlag, false, "make the changes without being asked")
+	return c
+}
+
+func (s *session) apply(ctx context.Context, name string, o comparing, yes bool) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(name)
+	ofFiles := err == nil && (info.IsDir() || slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)))
+	var p *clientfiles.Plan
+	path := ""
+	if ofFiles {
+		if !yes && !s.app.person().There() { // before anything is asked
+			return s.app.person().Confirm("The account would be changed", "", "--"+yesFlag)
+		}
+		if p, err = s.compare(ctx, api, name, o); err != nil {
+			return err
+		}
+	} else {
+		if o.prune || o.setSecrets {
+			return exit.With(exit.Usage, errors.New("--prune and --set-secrets are for files, and a plan is made already"))
+		}
+		if p, err = clientfiles.Load(name); err != nil {
+			return err
+		}
+		path = name
+	}
+	if err := s.agree(p, ofFiles, yes); err != nil {
+		return err
+	}
+	done, err := clientfiles.Apply(ctx, api, p, clientfiles.Applying{
+		Path: path, Getenv: s.app.Getenv, Now: s.app.now, Sleep: api.Sleep, Installation: api.Access.Origin.String(), Told: func(n, of int, _ clientfiles.Change) {
+			if n%tellEvery == 0 && n < of {
+				s.out.Say("%d of %d changes are made", n, of)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	document, err := json.Marshal(done)
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return s.out.Document(ctx, document, func() (output.Grid, error) {
+		line := p.Summary()
+		switch {
+		case len(p.Changes) == 0:
+			line = "no changes"
+		case done.Made == 0:
+			line = "applied already: " + line
+		default:
+			line = "applied: " + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(line, "to create", "created"), "to change", "changed"), "to delete", "deleted")
+		}
+		return output.Grid{Rows: [][]string{{line}}}, nil
+	})
+}
+
+// agree shows what changes where nobody has seen it, and asks where nobody has agreed.
+func (s *session) agree(p *clientfiles.Plan, show, yes bool) error {
+	_, _, deleted := p.Counts()
+	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {
+		for line := range strings.Lines(planText(p)) {
+			if _, err := fmt.Fprint(s.app.Err, line); err != nil {
+				return fmt.Errorf("show the plan: %w", err)
+			}
+		}
+	}
+	if yes || len(p.Changes) == 0 || !show && deleted == 0 {
+		return nil
+	}
+	return s.app.person().Confirm(fmt.Sprintf("The account %s is changed: %s", output.Printable(p.Account), p.Summary()), p.Account, "--"+yesFlag)
+}
+
+// compare reads files, and compares them with the installation. What is wrong with them is told with its place.
+func (s *session) compare(ctx context.Context, api *call.API, name string, o comparing) (*clientfiles.Plan, error) {
+	read, err := clientfiles.Read(ctx, name)
+	var p *clientfiles.Plan
+	if err == nil {
+		p, err = clientfiles.Compare(ctx, api, read, clientfiles.Options{
+			Prune: o.prune, SetSecrets: o.setSecrets, Getenv: s.app.Getenv, Now: s.app.now, Installation: api.Access.Origin.String(),
+		})
+	}
+	wrong, is := clientfiles.Invalid(err)
+	if err != nil && !is {
+		return nil, err
+	}
+	r := report.Report{Folder: inRepository(ctx, name)}
+	if is {
+		r.Errors, r.Source = wrong.Problems, report.FromFiles(wrong.Sources)
+	}
+	if err := errors.Join(o.to.write(r), s.report(r)); err != nil {
+		return nil, err
+	}
+	return p, err
+}
+
+// inRepository is where the folder of files is in its repository, "" where it is in none.
+func inRepository(ctx context.Context, name string) string {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		name = filepath.Dir(name)
+	}
+	of, err := folder.Open(ctx, name)
+	if err != nil {
+		return ""
+	}
+	return of.InRepository()
+}
+
+// plan writes what changes.
+func (s *session) plan(ctx context.Context, p *clientfiles.Plan) error {
+	document, err := p.Document()
+	if err != nil {
+		return err
+	}
+	if s.out.Format() == output.Table {
+		return s.out.Text(planText(p))
+	}
+	return s.out.Document(ctx, document, nil)
+}
+
+// planText is a plan for a person.
+func planText(p *clientfiles.Plan) string {
+	marks := map[string]string{clientfiles.Create: "+", clientfiles.Update: "~", clientfiles.Delete: "-"}
+	var b strings.Builder
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "%s %s %s", marks[c.Do], c.Kind, output.Printable(strings.Join(c.Name, " ")))
+		if c.Do == clientfiles.Delete {
+			b.WriteString(goes(c.Goes))
+		}
+		b.WriteByte('\n')
+		for _, f := range c.Fields {
+			switch {
+			case f.Secret:
+				fmt.Fprintf(&b, "    %s: a secret, set anew\n", f.Name)
+			case c.Do == clientfiles.Create:
+				fmt.Fprintf(&b, "    %s: %s\n", f.Name, oneLine(f.After))
+			default:
+				fmt.Fprintf(&b, "    %s: %s → %s\n", f.Name, oneLine(f.Before), oneLine(f.After))
+			}
+		}
+	}
+	b.WriteString(p.Summary() + "\n")
+	if n := len(p.Extra); n > 0 {
+		fmt.Fprintf(&b, "%d more that complete lists do not name stay; --prune deletes them\n", n)
+	}
+	return b.String()
+}
+
+// goes says what goes with what is deleted.
+func goes(counted map[string]int64) string {
+	var all []string
+	for what, n := range counted {
+		text := fmt.Sprintf("%d %s", n, what)
+		if n == 1 {
+			text = "1 " + strings.TrimSuffix(what, "s")
+		}
+		if n < 0 {
+			text = "all its " + what
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return ", with " + strings.Join(all, " and ")
+}
+
+// oneLine is a value for a person, bounded.
+func oneLine(v clientfiles.Value) string {
+	if len(v) == 0 {
+		return "none"
+	}
+	const most = 120
+	return output.Cut(output.Printable(string(v)), most)
+}
