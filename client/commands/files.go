@@ -301,7 +301,7 @@ func (s *session) compare(ctx context.Context, api *call.API, name string, o com
 	}
 	r := report.Report{Folder: inRepository(ctx, name)}
 	if is {
-		r.Errors, r.Source = wrong.Problems, report.FromFiles(wrong.Sources)
+		r.Errors, r.Source = wrong.Problems, wrong.Source
 	}
 	if err := errors.Join(o.to.write(r), s.report(r)); err != nil {
 		return nil, err
@@ -357,6 +357,9 @@ func planText(p *clientfiles.Plan) string {
 	b.WriteString(p.Summary() + "\n")
 	if n := len(p.Extra); n > 0 {
 		fmt.Fprintf(&b, "%d more that complete lists do not name stay; --prune deletes them\n", n)
+	}
+	if p.NotCompared > 0 {
+		fmt.Fprintf(&b, "secrets that are there and that nobody can compare: %d; --set-secrets sets them anew\n", p.NotCompared)
 	}
 	return b.String()
 }

@@ -41,8 +41,8 @@ type Value = json.RawMessage
 // InvalidError is what is wrong with files, all of it.
 type InvalidError struct {
 	Problems []project.Problem
-	// Sources are the files' texts by their names.
-	Sources project.Files
+	// Source shows the places, but for lines with what is a secret.
+	Source report.Source
 }
 
 // Error implements error.
@@ -62,15 +62,23 @@ func (e *InvalidError) Document() []byte {
 }
 
 // invalid is the error of problems, nil for none.
-func invalid(problems []project.Problem, sources project.Files) error {
+func (f *Files) invalid(problems []project.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return exit.With(exit.Invalid, &InvalidError{problems, sources})
+	shown := report.FromFiles(f.sources)
+	return exit.With(exit.Invalid, &InvalidError{problems, func(file string, line, column int) (project.Excerpt, bool) {
+		if f.hidden[file][line] {
+			return project.Excerpt{}, false
+		}
+		return shown(file, line, column)
+	}})
 }
 
 // usage is an error of a command line or of what it names.
-func usage(format string, args ...any) error { return exit.With(exit.Usage, fmt.Errorf(format, args...)) }
+func usage(format string, args ...any) error {
+	return exit.With(exit.Usage, fmt.Errorf(format, args...))
+}
 
 // Invalid is what is wrong with files, where that is what an error is about.
 func Invalid(err error) (*InvalidError, bool) { return errors.AsType[*InvalidError](err) }

@@ -127,7 +127,7 @@ func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	if err := p.within(ctx, f.kinds, f.top, &seen{}); err != nil {
 		return nil, err
 	}
-	if err := invalid(p.problems, f.Sources); err != nil {
+	if err := f.invalid(p.problems); err != nil {
 		return nil, err
 	}
 	slices.Reverse(p.deletes)
@@ -375,7 +375,7 @@ func (p *planner) withParent(list []*object) Value {
 // give adds what a file has for a field to a change. The value of a secret is looked for, and not kept.
 func (p *planner) give(c *Change, o *object, name string, before Value) {
 	g := o.fields[name]
-	if !p.files.secret(o, name) {
+	if there := (&seen{kind: o.kind, fields: c.Before}); !p.hidden(o, there, name) {
 		value, ok := p.literal(g)
 		if !ok {
 			return

@@ -33,8 +33,9 @@ type Files struct {
 	fields map[*Kind]*fields
 	top    *object
 	dir    string
-	// Sources are the texts by their names, as problems name them.
-	Sources project.Files
+	// sources are the texts by their names, as problems name them, and hidden the lines on which something stands that may be a secret.
+	sources project.Files
+	hidden  map[string]map[int]bool
 	// Objects counts what they name.
 	Objects int
 }
@@ -53,7 +54,7 @@ type reader struct {
 // or that there is nothing to read.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
-	r := &reader{Files: &Files{kinds: kinds, fields: map[*Kind]*fields{}, top: &object{}, Sources: project.Files{}}, printer: message.NewPrinter(language.English)}
+	r := &reader{Files: &Files{kinds: kinds, fields: map[*Kind]*fields{}, top: &object{}, sources: project.Files{}, hidden: map[string]map[int]bool{}}, printer: message.NewPrinter(language.English)}
 	for _, k := range all(kinds) {
 		var err error
 		if r.fields[k], err = fieldsOf(k); err != nil {
@@ -97,7 +98,7 @@ func Read(ctx context.Context, name string) (*Files, error) {
 		}
 		return a.Line - b.Line
 	})
-	return r.Files, invalid(r.problems, r.Sources)
+	return r.Files, r.invalid(r.problems)
 }
 
 // walk lists the files of the folder, with slashes.
@@ -130,7 +131,7 @@ func (r *reader) one(name string, left *int64) {
 		return
 	}
 	*left -= int64(len(text))
-	r.Sources[name] = text
+	r.sources[name] = text
 	r.documents(name, text, r.document)
 }
 
@@ -307,6 +308,10 @@ func (r *reader) known(k *Kind) []string {
 func (r *reader) field(o *object, f *Field, m member) {
 	at := r.at(m.value)
 	from, is, ok := r.reference(m.value)
+	if !is && (f.Secret || f.Name == o.kind.Secret) {
+		r.hide(m.key.Line)
+		r.hide(m.value.Line)
+	}
 	switch {
 	case !ok:
 		return
@@ -390,4 +395,3 @@ func (f *Files) secret(o *object, name string) bool {
 
 // Members are the lists at the top that files have, by which an export is named.
 func Members() []string { return membersOf(Kinds()) }
-

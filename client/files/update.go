@@ -18,6 +18,11 @@ func (p *planner) update(ctx context.Context, o *object, s *seen) error {
 		return nil
 	}
 	differs, ok := p.differences(o, s)
+	for name := range o.fields {
+		if p.hidden(o, s, name) && !slices.Contains(differs, name) {
+			p.plan.NotCompared++
+		}
+	}
 	if !ok || len(differs) == 0 {
 		return p.updateApart(ctx, o, s)
 	}
@@ -26,10 +31,10 @@ func (p *planner) update(ctx context.Context, o *object, s *seen) error {
 	}
 	if differs, ok = p.differences(o, s); ok && len(differs) > 0 {
 		c := change(Update, s, o.kind.Update)
+		p.condition(&c, s)
 		for _, name := range differs {
 			p.give(&c, o, name, s.fields[name])
 		}
-		p.condition(&c, s)
 		p.plan.Changes = append(p.plan.Changes, c)
 	}
 	return p.updateApart(ctx, o, s)
@@ -38,14 +43,12 @@ func (p *planner) update(ctx context.Context, o *object, s *seen) error {
 // differences are the fields that are to change. One that never can is told, and so are values that cannot be compared.
 func (p *planner) differences(o *object, s *seen) (names []string, ok bool) {
 	k, before := o.kind, len(p.problems)
-	hidden := k.Secret != "" && string(s.fields[k.SecretIf]) == "true"
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		g, f := o.fields[name], p.kinds[k].all[name]
-		secret := p.files.secret(o, name) || hidden && name == k.Secret
 		switch {
 		case k.Apart != nil && name == k.Apart.Field:
 			continue
-		case secret:
+		case p.hidden(o, s, name):
 			if g.from == nil {
 				p.problem(g.at, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", name)
 			} else if p.o.SetSecrets && f.Changed {
@@ -71,6 +74,12 @@ func (p *planner) differences(o *object, s *seen) (names []string, ok bool) {
 		names = append(names, name)
 	}
 	return names, len(p.problems) == before
+}
+
+// hidden reports whether a field is a secret, by the file or by what is there.
+func (p *planner) hidden(o *object, s *seen, name string) bool {
+	k := o.kind
+	return p.files.secret(o, name) || k.Secret != "" && name == k.Secret && string(s.fields[k.SecretIf]) == "true"
 }
 
 // unread are the fields that the API never shows.

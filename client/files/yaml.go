@@ -34,7 +34,9 @@ func (r *reader) documents(file string, text []byte, each func(*yaml.Node)) {
 			return
 		}
 		if err != nil {
-			r.problem(unreadable(file, err))
+			wrong := unreadable(file, err)
+			r.hide(wrong.Line) // nobody knows what it is of
+			r.problem(wrong)
 			return
 		}
 		for _, content := range n.Content {
@@ -57,6 +59,14 @@ func unreadable(file string, err error) project.Problem {
 		text += ": is there a tab? Indent with spaces"
 	}
 	return at.problem("This is no YAML: %s.", text)
+}
+
+// hide has a line of the file never be shown, since what stands there may be a secret.
+func (r *reader) hide(line int) {
+	if r.hidden[r.file] == nil {
+		r.hidden[r.file] = map[int]bool{}
+	}
+	r.hidden[r.file][line] = true
 }
 
 func (r *reader) problem(p project.Problem) {
