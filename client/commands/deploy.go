@@ -37,7 +37,7 @@ var projectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func (a *App) deployCommand() *cobra.Command {
 	var (
 		named, branch string
-		to            files
+		to            reports
 	)
 	c := a.askingFor(buildTime, &cobra.Command{
 		Use: "deploy [FOLDER]", Short: "Upload a project, follow its build, and print where it is served", GroupID: groupProjects,
@@ -148,7 +148,7 @@ func (s *session) told(state deploy.State) {
 type built struct {
 	source report.Source
 	folder string // in its repository
-	to     files
+	to     reports
 }
 
 // ended writes how a build ended: where it is served on stdout, or what is wrong on stderr, with its places.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
-	clientfiles "github.com/gatewright/gatewright/client/files"
+	"github.com/gatewright/gatewright/client/files"
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/report"
@@ -33,7 +34,7 @@ const (
 // comparing is what is typed about a comparison.
 type comparing struct {
 	prune, setSecrets bool
-	to                files
+	to                reports
 }
 
 func (c *comparing) register(cmd *cobra.Command) {
@@ -57,13 +58,13 @@ func (a *App) exportCommand() *cobra.Command {
 		Use: "export [KIND…]", Short: "Write what the account has as files that plan and apply take", GroupID: groupFiles,
 		Long: "Write what the account has as files that plan and apply take: the same bytes for the same objects, without times and ids.\n\n" +
 			"Secrets, which the API does not tell, are references to variables of the environment or to files; stderr lists them.\n" +
-			"Kinds are " + strings.Join(clientfiles.Members(), ", ") + "; all without one.",
+			"Kinds are " + strings.Join(files.Members(), ", ") + "; all without one.",
 		Example:   "  gatewright export > account.yaml\n  gatewright export keyBuckets --out account",
-		ValidArgs: clientfiles.Members(),
+		ValidArgs: files.Members(),
 	}, func(ctx context.Context, s *session, kinds []string) error {
 		for _, kind := range kinds {
-			if !slices.Contains(clientfiles.Members(), kind) {
-				return exit.With(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind, strings.Join(clientfiles.Members(), ", ")))
+			if !slices.Contains(files.Members(), kind) {
+				return exit.With(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind, strings.Join(files.Members(), ", ")))
 			}
 		}
 		return s.export(ctx, kinds, dir, force)
@@ -78,7 +79,7 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 	if err != nil {
 		return err
 	}
-	exported, err := clientfiles.Export(ctx, api, kinds)
+	exported, err := files.Export(ctx, api, kinds)
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (a *App) driftCommand() *cobra.Command {
 }
 
 // pending is the end of a comparison that has found something.
-func pending(p *clientfiles.Plan) error {
+func pending(p *files.Plan) error {
 	if len(p.Changes) == 0 {
 		return nil
 	}
@@ -221,7 +222,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 	}
 	info, err := os.Stat(name)
 	ofFiles := err == nil && (info.IsDir() || slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)))
-	var p *clientfiles.Plan
+	var p *files.Plan
 	path := ""
 	if ofFiles {
 		if !yes && !s.app.person().There() { // before anything is asked
@@ -234,7 +235,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 		if o.prune || o.setSecrets {
 			return exit.With(exit.Usage, errors.New("--prune and --set-secrets are for files, and a plan is made already"))
 		}
-		if p, err = clientfiles.Load(name); err != nil {
+		if p, err = files.Load(name); err != nil {
 			return err
 		}
 		path = name
@@ -242,8 +243,8 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 	if err := s.agree(p, ofFiles, yes); err != nil {
 		return err
 	}
-	done, err := clientfiles.Apply(ctx, api, p, clientfiles.Applying{
-		Path: path, Getenv: s.app.Getenv, Now: s.app.now, Sleep: api.Sleep, Installation: api.Access.Origin.String(), Told: func(n, of int, _ clientfiles.Change) {
+	done, err := files.Apply(ctx, api, p, files.Applying{
+		Path: path, Getenv: s.app.Getenv, Now: s.app.now, Sleep: api.Sleep, Installation: api.Access.Origin.String(), Told: func(n, of int, _ files.Change) {
 			if n%tellEvery == 0 && n < of {
 				s.out.Say("%d of %d changes are made", n, of)
 			}
@@ -271,7 +272,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 }
 
 // agree shows what changes where nobody has seen it, and asks where nobody has agreed.
-func (s *session) agree(p *clientfiles.Plan, show, yes bool) error {
+func (s *session) agree(p *files.Plan, show, yes bool) error {
 	_, _, deleted := p.Counts()
 	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {
 		for line := range strings.Lines(planText(p)) {
@@ -287,15 +288,15 @@ func (s *session) agree(p *clientfiles.Plan, show, yes bool) error {
 }
 
 // compare reads files, and compares them with the installation. What is wrong with them is told with its place.
-func (s *session) compare(ctx context.Context, api *call.API, name string, o comparing) (*clientfiles.Plan, error) {
-	read, err := clientfiles.Read(ctx, name)
-	var p *clientfiles.Plan
+func (s *session) compare(ctx context.Context, api *call.API, name string, o comparing) (*files.Plan, error) {
+	read, err := files.Read(ctx, name)
+	var p *files.Plan
 	if err == nil {
-		p, err = clientfiles.Compare(ctx, api, read, clientfiles.Options{
+		p, err = files.Compare(ctx, api, read, files.Options{
 			Prune: o.prune, SetSecrets: o.setSecrets, Getenv: s.app.Getenv, Now: s.app.now, Installation: api.Access.Origin.String(),
 		})
 	}
-	wrong, is := clientfiles.Invalid(err)
+	wrong, is := files.Invalid(err)
 	if err != nil && !is {
 		return nil, err
 	}
@@ -322,7 +323,7 @@ func inRepository(ctx context.Context, name string) string {
 }
 
 // plan writes what changes.
-func (s *session) plan(ctx context.Context, p *clientfiles.Plan) error {
+func (s *session) plan(ctx context.Context, p *files.Plan) error {
 	document, err := p.Document()
 	if err != nil {
 		return err
@@ -334,12 +335,12 @@ func (s *session) plan(ctx context.Context, p *clientfiles.Plan) error {
 }
 
 // planText is a plan for a person.
-func planText(p *clientfiles.Plan) string {
-	marks := map[string]string{clientfiles.Create: "+", clientfiles.Update: "~", clientfiles.Delete: "-"}
+func planText(p *files.Plan) string {
+	marks := map[string]string{files.Create: "+", files.Update: "~", files.Delete: "-"}
 	var b strings.Builder
 	for _, c := range p.Changes {
 		fmt.Fprintf(&b, "%s %s %s", marks[c.Do], c.Kind, output.Printable(strings.Join(c.Name, " ")))
-		if c.Do == clientfiles.Delete {
+		if c.Do == files.Delete {
 			b.WriteString(goes(c.Goes))
 		}
 		b.WriteByte('\n')
@@ -347,7 +348,7 @@ func planText(p *clientfiles.Plan) string {
 			switch {
 			case f.Secret:
 				fmt.Fprintf(&b, "    %s: a secret, set anew\n", f.Name)
-			case c.Do == clientfiles.Create:
+			case c.Do == files.Create:
 				fmt.Fprintf(&b, "    %s: %s\n", f.Name, oneLine(f.After))
 			default:
 				fmt.Fprintf(&b, "    %s: %s → %s\n", f.Name, oneLine(f.Before), oneLine(f.After))
@@ -367,7 +368,8 @@ func planText(p *clientfiles.Plan) string {
 // goes says what goes with what is deleted.
 func goes(counted map[string]int64) string {
 	var all []string
-	for what, n := range counted {
+	for _, what := range slices.Sorted(maps.Keys(counted)) {
+		n := counted[what]
 		text := fmt.Sprintf("%d %s", n, what)
 		if n == 1 {
 			text = "1 " + strings.TrimSuffix(what, "s")
@@ -380,12 +382,11 @@ func goes(counted map[string]int64) string {
 	if len(all) == 0 {
 		return ""
 	}
-	slices.Sort(all)
 	return ", with " + strings.Join(all, " and ")
 }
 
 // oneLine is a value for a person, bounded.
-func oneLine(v clientfiles.Value) string {
+func oneLine(v files.Value) string {
 	if len(v) == 0 {
 		return "none"
 	}

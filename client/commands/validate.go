@@ -44,12 +44,12 @@ func validationOf(r validate.Result) validation {
 	}
 }
 
-// files are those that a report is written to, "" for none.
-type files struct{ sarif, codeQuality string }
+// reports are the files that a report is written to, "" for none.
+type reports struct{ sarif, codeQuality string }
 
 func (a *App) validateCommand() *cobra.Command {
 	var envFile string
-	var to files
+	var to reports
 	c := a.local(&cobra.Command{
 		Use: "validate [FOLDER]", Short: "Say what a deploy would say of a project, offline", GroupID: groupProjects,
 		Long: "Say what a deploy would say of a project, offline: nothing is sent, and no key is needed.\n\n" +
@@ -72,7 +72,7 @@ func (a *App) validateCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) validate(ctx context.Context, dir, envFile string, to files) error {
+func (s *session) validate(ctx context.Context, dir, envFile string, to reports) error {
 	of, err := folder.Open(ctx, dir)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -114,7 +114,7 @@ func (s *session) validate(ctx context.Context, dir, envFile string, to files) e
 }
 
 // write writes the reports for programs.
-func (f files) write(r report.Report) error {
+func (f reports) write(r report.Report) error {
 	for _, one := range []struct {
 		name string
 		made func() ([]byte, error)

@@ -289,11 +289,9 @@ func (a *applier) await(ctx context.Context, c *Change, arguments map[string]any
 	}
 	for {
 		var of struct{ ID, Status, Message string }
-		if json.Unmarshal(body, &of) != nil || of.ID == "" {
-			return nil // it is done
-		}
+		_ = json.Unmarshal(body, &of) // without a body it is done
 		switch of.Status {
-		case "success":
+		case "", "success":
 			return nil
 		case "error":
 			return fmt.Errorf("the operation has failed: %s", of.Message)

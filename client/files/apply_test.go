@@ -48,7 +48,9 @@ meteringBuckets:
 
 const token = "the-token-of-the-shop"
 
-func getenv(name string) string { return map[string]string{"SHOP_TOKEN": token, "SHOP_MAIN_TOKEN": token}[name] }
+func getenv(name string) string {
+	return map[string]string{"SHOP_TOKEN": token, "SHOP_MAIN_TOKEN": token}[name]
+}
 
 func now() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -286,7 +288,7 @@ func TestWhatFilesDoNotNameStays(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "a")
 	applied(t, f, whole)
-	count := func(text string, prune bool) (deleted int, extra int) {
+	count := func(text string, prune bool) (deleted, extra int) {
 		p := compared(t, f, text, files.Options{Prune: prune})
 		created, changed, deleted := p.Counts()
 		if created+changed > 0 {

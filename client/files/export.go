@@ -172,7 +172,7 @@ func (e *exporter) object(ctx context.Context, k *Kind, s *seen) (Value, error) 
 		case empty(value):
 		default:
 			value = stable(value)
-			if f.schema.Validate(decoded(value)) != nil {
+			if !f.takes(value) {
 				e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("the %s %s: no %s is made with %s %s", k.One, s.name, k.One, name, shown(value)))
 				return nil, nil
 			}
@@ -237,7 +237,6 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 		names = append([]string{of.name}, names...)
 	}
 	from := &Reference{}
-	text := ""
 	for n := 1; ; n++ {
 		suffix := ""
 		if n > 1 {
@@ -248,7 +247,6 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 			if from.Env[0] >= '0' && from.Env[0] <= '9' {
 				from.Env = "_" + from.Env
 			}
-			text = from.Env
 		} else {
 			folder, end := "certificates", ".pem"
 			if name != certificateField {
@@ -256,13 +254,12 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 			}
 			base := strings.TrimLeft(noFile.ReplaceAllString(strings.Join(names, "-"), "-"), ".")
 			from.File = folder + "/" + cmp.Or(base, "unnamed") + suffix + end
-			text = from.File
 		}
-		if !e.out.refers[text] {
+		if !e.out.refers[from.String()] {
 			break
 		}
 	}
-	e.out.refers[text] = true
+	e.out.refers[from.String()] = true
 	e.out.Secrets = append(e.out.Secrets, fmt.Sprintf("%s of the %s %s: %s", name, k.One, strings.Join(names, " "), from))
 	return marshal(from)
 }
@@ -359,7 +356,7 @@ func newFolder(dir string, files map[string][]byte) error {
 			return err
 		}
 	}
-	err = os.Chmod(beside, folderMode) //nolint:gosec // G302: as any folder of the user's
+	err = os.Chmod(beside, folderMode)
 	if err == nil {
 		_ = os.Remove(dir) // an empty one
 		err = os.Rename(beside, dir)

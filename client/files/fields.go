@@ -149,6 +149,9 @@ func compiled(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return c.Compile(here)
 }
 
+// takes reports whether a body may have a value.
+func (f *Field) takes(v Value) bool { return f.schema.Validate(decoded(v)) == nil }
+
 // empty reports whether a value says no more than that there is none.
 func empty(v Value) bool {
 	switch string(v) {

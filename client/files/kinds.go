@@ -62,22 +62,6 @@ type apart struct {
 	Fixed map[string]Value
 }
 
-// path is how a kind is told from all others.
-func (k *Kind) path() string {
-	if k.parent == nil {
-		return k.Member
-	}
-	return k.parent.path() + "." + k.Member
-}
-
-// root is the kind at the top of a kind.
-func (k *Kind) root() *Kind {
-	for k.parent != nil {
-		k = k.parent
-	}
-	return k
-}
-
 // below is a kind within one, nil for none.
 func (k *Kind) below(member string) *Kind { return find(k.Below, member) }
 
@@ -210,7 +194,7 @@ func meteringKind() *Kind {
 
 // Left are the groups of operations that list, make and delete, and are no kind of files, each with its reason.
 func Left() map[string]string {
-	return map[string]string{
+	return map[string]string{ //nolint:gosec // G101: they are names of operations
 		"AccountKeysService":       "an account key is told once, to whoever makes it, and a file has no place for it",
 		"DeploymentsService":       "what is deployed is a project's folder, by `gatewright deploy`",
 		"TunneledServicesService":  "it is the field services of a tunnel",

@@ -38,14 +38,6 @@ type object struct {
 	complete map[string]place
 }
 
-// address is the names from the top, by which an object is told from all others.
-func (o *object) address() []string {
-	if o.kind == nil {
-		return nil
-	}
-	return append(o.parent.address(), o.name)
-}
-
 // list are the objects of a member, by their names.
 func (o *object) list(member string) []*object {
 	var list []*object

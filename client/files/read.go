@@ -301,7 +301,10 @@ func (r *reader) known(k *Kind) []string {
 		names = append(names, name)
 	}
 	slices.Sort(names[1:])
-	return append(names, membersOf(k.Below)...)
+	if len(k.Below) > 0 {
+		names = append(append(names, membersOf(k.Below)...), completeMember)
+	}
+	return names
 }
 
 // field reads what a file has for one.

@@ -18,7 +18,7 @@ func surrogates(r rune) string {
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }
 
-// YAML writes a document in JSON as YAML: its members in their order, its numbers digit for digit.
+// ToYAML writes a document in JSON as YAML: its members in their order, its numbers digit for digit.
 func ToYAML(document []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return nil, nil

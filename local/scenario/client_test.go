@@ -132,8 +132,8 @@ func unseen(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// TestCommandLinePage types what docs/command-line.md says, one command after the other, with the binary that users have.
-func TestCommandLinePage(t *testing.T) {
+// TestCommandLinePages types what docs/command-line.md and docs/files.md say, one command after the other, with the binary that users have.
+func TestCommandLinePages(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
 		t.Skip("it is about the local run")
 	}
@@ -148,17 +148,25 @@ func TestCommandLinePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "make -s cli\n", "", "examples/", filepath.Join(root, "examples")+"/", "dist/gatewright", filepath.Join(folder, "gatewright"))
-	text, err := os.ReadFile("../../docs/command-line.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []readme.Step
-	for _, heading := range []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline"} {
-		steps, err := readme.Steps(string(text), heading)
+	for _, page := range []struct {
+		name     string
+		headings []string
+	}{
+		{"command-line", []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline"}},
+		{"files", []string{"Begin", "Change", "What stays, and what goes"}},
+	} {
+		text, err := os.ReadFile(filepath.Join(repository, "docs", page.name+".md"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, steps...)
+		for _, heading := range page.headings {
+			steps, err := readme.Steps(string(text), heading)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, steps...)
+		}
 	}
 	for i := range all {
 		all[i].Commands = here.Replace(all[i].Commands)
