@@ -200,9 +200,9 @@ func (a *App) applyCommand() *cobra.Command {
 	var o comparing
 	var yes bool
 	c := a.askingFor(applyTimeout, &cobra.Command{
-		Use: "apply PLAN|FILES", Short: "Make the changes of a plan, or those that files want", GroupID: groupFiles,
-		Long: "Make the changes of a plan, exactly these, or those that files want: a folder, or a file that is called .yaml or .yml.\n\n" +
-			"A plan is applied as it was written. Where an object is not as it was planned, nothing from there on is made, and it ends with 5. How far\n" +
+		Use: "apply PLAN|FILES", Short: "Change what a plan says, or what files want", GroupID: groupFiles,
+		Long: "Change what a plan says, or what files want: a folder, or a file that is called .yaml or .yml.\n\n" +
+			"A plan is applied as it was written, exactly. Where an object is not as it was planned, nothing from there on is made, and it ends with 5. How far\n" +
 			"it is stands in the file PLAN.progress: what was cut off goes on by the same command, and makes nothing twice. Of files it is shown first\n" +
 			"what changes, and asked; a plan asks only where it deletes something.",
 		Example: "  gatewright apply release.plan\n  gatewright apply account --yes", Args: cobra.ExactArgs(1),
@@ -211,7 +211,7 @@ func (a *App) applyCommand() *cobra.Command {
 	})
 	o.register(c)
 	o.registerPrune(c)
-	c.Flags().BoolVar(&yes, yesFlag, false, "make the changes without being asked")
+	c.Flags().BoolVar(&yes, yesFlag, false, "change it without being asked")
 	return c
 }
 
