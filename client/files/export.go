@@ -30,7 +30,13 @@ type Exported struct {
 
 type part struct {
 	member  string
-	objects []Value
+	objects []exportedObject
+}
+
+// exportedObject is an object as files have it: its own fields, and what is within it. 20,000 are written one by one.
+type exportedObject struct {
+	fields Value
+	below  []part
 }
 
 // exporter asks for all that there is.
@@ -72,7 +78,7 @@ func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 }
 
 // list has all objects of a kind within another, in the order of their names.
-func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]Value, error) {
+func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]exportedObject, error) {
 	have, err := e.have(ctx, k, parent)
 	if err != nil {
 		return nil, err
@@ -82,14 +88,14 @@ func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]Value, er
 			return nil, err
 		}
 	}
-	var objects []Value
+	var objects []exportedObject
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		object, err := e.object(ctx, k, have[name])
 		if err != nil {
 			return nil, err
 		}
 		if object != nil {
-			objects = append(objects, object)
+			objects = append(objects, *object)
 		}
 	}
 	return objects, nil
@@ -147,7 +153,7 @@ func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen)
 }
 
 // object is one as files have it, nil for what they cannot have or need not.
-func (e *exporter) object(ctx context.Context, k *Kind, s *seen) (Value, error) {
+func (e *exporter) object(ctx context.Context, k *Kind, s *seen) (*exportedObject, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + k.Key + `":`)
 	b.Write(marshal(s.name))
@@ -180,22 +186,21 @@ func (e *exporter) object(ctx context.Context, k *Kind, s *seen) (Value, error) 
 			fieldsOf++
 		}
 	}
-	below := 0
+	b.WriteByte('}')
+	out := &exportedObject{fields: b.Bytes()}
 	for _, kind := range k.Below {
 		objects, err := e.list(ctx, kind, s)
 		if err != nil {
 			return nil, err
 		}
 		if len(objects) > 0 {
-			put(kind.Member, joined(objects))
-			below++
+			out.below = append(out.below, part{kind.Member, objects})
 		}
 	}
-	if below == 0 && (k.List == "" || own && fieldsOf == 0) {
+	if len(out.below) == 0 && (k.List == "" || own && fieldsOf == 0) {
 		return nil, nil
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return out, nil
 }
 
 // own reports whether a bucket is one that comes with its project, with the tags that it comes with.
@@ -210,19 +215,6 @@ func (e *exporter) own(k *Kind, s *seen) bool {
 		}
 	}
 	return false
-}
-
-func joined(objects []Value) Value {
-	var b bytes.Buffer
-	b.WriteByte('[')
-	for i, o := range objects {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(o)
-	}
-	b.WriteByte(']')
-	return b.Bytes()
 }
 
 var (
@@ -266,38 +258,68 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 
 // JSON is the whole of it as one document.
 func (e *Exported) JSON() []byte {
-	var b bytes.Buffer
-	b.WriteByte('{')
+	b := bytes.NewBufferString("{")
 	for i, p := range e.parts {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(`"` + p.member + `":`)
-		b.Write(joined(p.objects))
+		p.json(b)
 	}
 	b.WriteByte('}')
 	return b.Bytes()
 }
 
-// YAML is the whole of it as a file has it.
-func (e *Exported) YAML() ([]byte, error) {
-	var whole []byte
-	for _, p := range e.parts {
-		text, err := p.yaml()
-		if err != nil {
-			return nil, err
+func (p part) json(b *bytes.Buffer) {
+	b.WriteString(`"` + p.member + `":[`)
+	for i, o := range p.objects {
+		if i > 0 {
+			b.WriteByte(',')
 		}
-		whole = append(whole, text...)
+		b.Write(o.fields[:len(o.fields)-1])
+		for _, below := range o.below {
+			b.WriteByte(',')
+			below.json(b)
+		}
+		b.WriteByte('}')
 	}
-	if len(whole) == 0 {
-		whole = []byte("{}\n")
-	}
-	return whole, nil
+	b.WriteByte(']')
 }
 
-func (p part) yaml() ([]byte, error) {
-	document := append([]byte(`{"`+p.member+`":`), joined(p.objects)...)
-	return output.ToYAML(append(document, '}'))
+// YAML is the whole of it as a file has it.
+func (e *Exported) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	for _, p := range e.parts {
+		if err := p.yaml(&b, ""); err != nil {
+			return nil, err
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString("{}\n")
+	}
+	return b.Bytes(), nil
+}
+
+// yaml writes a list. No text has several lines (output.ToYAML), so that each line is moved to where it stands.
+func (p part) yaml(b *bytes.Buffer, indent string) error {
+	b.WriteString(indent + p.member + ":\n")
+	for _, o := range p.objects {
+		text, err := output.ToYAML(o.fields)
+		if err != nil {
+			return err
+		}
+		begin := indent + "  - "
+		for line := range bytes.Lines(text) {
+			b.WriteString(begin)
+			b.Write(line)
+			begin = indent + "    "
+		}
+		for _, below := range o.below {
+			if err := below.yaml(b, begin); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 var humps = regexp.MustCompile(`([a-z])([A-Z])`)
@@ -312,9 +334,11 @@ func fileName(member string) string {
 func (e *Exported) WriteFolder(dir string, force bool) (written []string, err error) {
 	files := map[string][]byte{}
 	for _, p := range e.parts {
-		if files[fileName(p.member)], err = p.yaml(); err != nil {
+		var b bytes.Buffer
+		if err = p.yaml(&b, ""); err != nil {
 			return nil, err
 		}
+		files[fileName(p.member)] = b.Bytes()
 	}
 	there, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

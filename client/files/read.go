@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -46,6 +47,8 @@ type reader struct {
 	root     *os.Root
 	file     string
 	nodes    int
+	// anchors says that the file may have some, and that what was read may be read again.
+	anchors  bool
 	problems []project.Problem
 	printer  *message.Printer
 }
@@ -132,6 +135,7 @@ func (r *reader) one(name string, left *int64) {
 	}
 	*left -= int64(len(text))
 	r.sources[name] = text
+	r.anchors = bytes.ContainsRune(text, '&')
 	r.documents(name, text, r.document)
 }
 
@@ -205,7 +209,10 @@ func (r *reader) within(o *object, kinds []*Kind, m member, where string) {
 		r.wrong(n, "%s has to be a list: each %s begins with a dash.", k.Member, k.One)
 		return
 	}
-	for _, entry := range n.Content {
+	for i, entry := range n.Content {
+		if !r.anchors {
+			n.Content[i] = nil // what is read of it is enough, and a file may have 20,000
+		}
 		if one := r.object(k, entry); one != nil {
 			if wrong := o.add(one); wrong != nil {
 				r.problem(*wrong)

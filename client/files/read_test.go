@@ -95,6 +95,7 @@ func TestOddFilesAreRead(t *testing.T) {
 	for name, text := range map[string]string{
 		"a mark of the order of bytes, and CRLF": "\ufeffkeyBuckets:\r\n  - name: partners\r\n    description: \"x\"\r\n",
 		"aliases":                                "keyBuckets:\n  - name: partners\n    tags: &t {team: blue}\n  - name: others\n    tags: *t\n",
+		"aliases of lists of objects":            "keyBuckets:\n  - {name: partners, consumers: &c [{name: a}, {name: b}]}\n  - {name: others, consumers: *c}\n",
 		"parts":                                  "keyBuckets: [{name: partners, description: d}]\n---\nkeyBuckets: [{name: partners, consumers: [{name: a}]}]\n---\nkeyBuckets: [{name: partners, consumers: [{name: b}]}]\n",
 		"comments alone":                         "# nothing\n---\n",
 		"times, and names in quotes":             "keyBuckets: [{name: partners, tags: {\"null\": \"yes\", \"1e3\": \"名\"}, consumers: [{name: a, keys: [{description: d, expiresOn: 2031-01-01T00:00:00Z}]}]}]",
