@@ -303,8 +303,12 @@ func TestWhatFilesDoNotNameStays(t *testing.T) {
 		prune          bool
 		deleted, extra int
 	}{
-		{one, false, 0, 0}, {one, true, 0, 0}, {complete, false, 0, 1}, {complete, true, 1, 0},
-		{"complete: [tunnels]", true, 1, 0}, {"complete: [tunnels, meteringBuckets]\ntunnels: [{name: office}]", true, 1, 0},
+		{one, false, 0, 0},
+		{one, true, 0, 0},
+		{complete, false, 0, 1},
+		{complete, true, 1, 0},
+		{"complete: [tunnels]", true, 1, 0},
+		{"complete: [tunnels, meteringBuckets]\ntunnels: [{name: office}]", true, 1, 0},
 		{"keyBuckets: [{name: partners, consumers: [{name: ada, complete: [managers], managers: [ada@example.com]}]}]", true, 1, 0},
 	} {
 		if deleted, extra := count(tt.text, tt.prune); deleted != tt.deleted || extra != tt.extra {

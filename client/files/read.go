@@ -44,9 +44,9 @@ type Files struct {
 // reader reads files.
 type reader struct {
 	*Files
-	root     *os.Root
-	file     string
-	nodes    int
+	root  *os.Root
+	file  string
+	nodes int
 	// anchors says that the file may have some, and that what was read may be read again.
 	anchors  bool
 	problems []project.Problem
