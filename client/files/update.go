@@ -19,7 +19,7 @@ func (p *planner) update(ctx context.Context, o *object, s *seen) error {
 	}
 	differs, ok := p.differences(o, s)
 	for name := range o.fields {
-		if p.hidden(o, s, name) && !slices.Contains(differs, name) {
+		if p.hidden(o, s, name) && p.kinds[o.kind].all[name].Changed && !slices.Contains(differs, name) {
 			p.plan.NotCompared++
 		}
 	}

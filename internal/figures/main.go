@@ -150,6 +150,12 @@ func sections(binaries string) []section {
 			command: []string{"go", "run", "./internal/devbench"},
 		},
 		{
+			title: "An account in files",
+			intro: "The command `gatewright` of the client, of an API in this process: the requests that it sends for files with 20,000 consumers, and the most memory that it takes. The limits are a request for\n" +
+				"each 1,000 objects and for each change, with one more that tells ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
+			command: []string{"go", "run", "./internal/filesbench"},
+		},
+		{
 			title:   "A warm request through an API Gateway",
 			intro:   "The installation deployed to MiniStack, with the emulator's own share: its API Gateway, its Lambda and its DynamoDB are one Python process.",
 			command: []string{"go", "run", "./local/emulators", "measure", "ministack"},

@@ -3,7 +3,7 @@
 //
 // `make bench` runs it. It fails when a figure is beyond its bar (issue 16, part 7).
 //
-// There is only this file.
+// Read this file first; peak_linux.go has what a process took of the memory.
 package main
 
 import (
