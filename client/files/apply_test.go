@@ -353,6 +353,27 @@ func TestNoSecretIsInAPlan(t *testing.T) {
 	}
 }
 
+// TestPlanIsAppliedByOne at a time.
+func TestPlanIsAppliedByOne(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "a")
+	path := filepath.Join(t.TempDir(), "plan")
+	p := compared(t, f, before, files.Options{})
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	var second error
+	f.fails = func(int, bool) error {
+		f.fails = nil
+		_, second = files.Apply(t.Context(), f, p, applying(f, path))
+		return nil
+	}
+	_, err := files.Apply(t.Context(), f, p, applying(f, path))
+	if err != nil || exit.Of(second) != exit.Usage || len(f.done) != len(p.Changes) {
+		t.Errorf("the first ends with %v, the second with %v, and %d changes are made", err, second, len(f.done))
+	}
+}
+
 // TestPlanThatWasChangedIsNotApplied, nor one of elsewhere, or torn.
 func TestPlanThatWasChangedIsNotApplied(t *testing.T) {
 	t.Parallel()
@@ -375,6 +396,18 @@ func TestPlanThatWasChangedIsNotApplied(t *testing.T) {
 		if _, err := files.Load(path); exit.Of(err) != exit.Invalid {
 			t.Errorf("%s is loaded: %v", name, err)
 		}
+	}
+	if err := os.WriteFile(path, []byte("keyBuckets: []"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(path); exit.Of(err) != exit.Usage {
+		t.Errorf("a plan is written over another file: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Write(path), p.Write(path)); err != nil {
+		t.Errorf("a plan is not written over a plan: %v", err)
 	}
 	f.done = nil
 	for _, o := range []files.Applying{{Installation: "elsewhere"}, {Installation: f.name, Getenv: func(string) string { return "" }, Path: path, Now: now}} {

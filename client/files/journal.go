@@ -42,14 +42,18 @@ type journal struct {
 // openJournal opens the one of a plan, or begins it. A last line that is torn is cut off: its request is sent again, and is the same one.
 func openJournal(plan string, p *Plan) (*journal, error) {
 	path := plan + progressSuffix
+	held := flock.New(plan) // and not the file that is written: Windows would let nobody write it
+	switch ours, err := held.TryLock(); {
+	case err != nil:
+		return nil, usage("%s cannot be locked: %w", plan, disk.Cause(err))
+	case !ours:
+		return nil, errors.Join(usage("%s is being applied by another process", plan), held.Close())
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private) //nolint:gosec // G304: beside a file that the user names
 	if err != nil {
-		return nil, usage("%s cannot be opened: %w", path, disk.Cause(err))
+		return nil, errors.Join(usage("%s cannot be opened: %w", path, disk.Cause(err)), held.Close())
 	}
-	j := &journal{file: f, held: flock.New(path), ids: map[string]string{}}
-	if ours, err := j.held.TryLock(); err != nil || !ours {
-		return nil, errors.Join(usage("%s is being applied by another process", plan), f.Close())
-	}
+	j := &journal{file: f, held: held, ids: map[string]string{}}
 	if err := j.read(p); err != nil {
 		return nil, errors.Join(usage("%s: %w", path, err), j.close())
 	}
@@ -147,5 +151,5 @@ func (j *journal) close() error {
 	if j.file == nil {
 		return nil
 	}
-	return errors.Join(j.held.Unlock(), j.file.Close())
+	return errors.Join(j.file.Close(), j.held.Close())
 }

@@ -18,6 +18,9 @@ import (
 // private is the mode of what a person alone may read: a plan has what an account holds, though no secret.
 const private = 0o600
 
+// planBegins is how the file of a plan does.
+const planBegins = "{\n \"format\": "
+
 // digest is of everything else in a plan: a plan that was edited, or is torn, is not applied.
 func (p *Plan) digest() string {
 	of := *p
@@ -34,6 +37,14 @@ func (p *Plan) digest() string {
 func (p *Plan) Write(path string) error {
 	if _, err := os.Lstat(path + progressSuffix); err == nil {
 		return usage("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan another name", path, path+progressSuffix, path)
+	}
+	if there, err := os.Open(path); err == nil { //nolint:gosec // G304: a file that the user names
+		begin := make([]byte, len(planBegins))
+		n, _ := io.ReadFull(there, begin)
+		_ = there.Close()
+		if string(begin[:n]) != planBegins {
+			return usage("%s is there and is no plan, and is not written over", path)
+		}
 	}
 	text, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
