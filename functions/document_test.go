@@ -51,7 +51,9 @@ func exchanges(t *testing.T, p populated) map[string]api.Example {
 	all := map[string]api.Example{}
 	for _, g := range functions.Groups() {
 		for _, d := range g.Declarations() {
-			synctest.Test(t, func(t *testing.T) { all[d.ID] = exchange(t, p, d) })
+			if !d.SessionAlone {
+				synctest.Test(t, func(t *testing.T) { all[d.ID] = exchange(t, p, d) })
+			}
 		}
 	}
 	return all

@@ -31,6 +31,7 @@ import (
 	"github.com/gatewright/gatewright/functions/quotareset"
 	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/functions/rollup"
+	"github.com/gatewright/gatewright/functions/sessions"
 	"github.com/gatewright/gatewright/functions/tunnels"
 	"github.com/gatewright/gatewright/functions/variables"
 	"github.com/gatewright/gatewright/shared/api"
@@ -80,6 +81,7 @@ func resources() []Group {
 		{metering.Group, metering.Bind},
 		{tunnels.Group, tunnels.Bind},
 		{analytics.Group, analytics.Bind},
+		{sessions.Group, sessions.Bind},
 	}
 }
 

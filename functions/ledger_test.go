@@ -66,9 +66,11 @@ func ledgerLine(t *testing.T, p populated, d api.Declaration) string {
 	w.Parts.Log = slog.New(log)
 	w.Asides()
 	w.Call(p.key, http.MethodGet, "/v1/who-am-i", "").Want(http.StatusOK) // the caller is known from now on
+	asker := p.asker(w, d)
 	w.Uses.Clear()
+	log.read, log.write = 0, 0
 	path, body := target(t, d, p.book.Request(d), p.names)
-	w.Call(p.key, d.Method, path, body).Want(d.Status)
+	w.Call(asker, d.Method, path, body).Want(d.Status)
 	u := w.Uses
 	most := 1
 	if hasLimit(d) {

@@ -146,6 +146,7 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"Problem.errors":                         "100",
 		"CustomDomain.deployments":               "10",
 		"AccountKey.environments":                "3",
+		"SessionsCaller.environments":            "3",
 		"AccountKeysCreatedKey.environments":     "3",
 	}
 	operations, schemas := requests(t)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
@@ -132,8 +133,8 @@ func TestBindHoldsItsTable(t *testing.T) {
 	}
 }
 
-// asides are the spaces that are asked for beside the first operation of a group that needs a key: by a request on a day of its own, and
-// by another in the same second, which counts against the account's limit.
+// asides are the spaces that are asked for beside the first operation of a group that needs a key: by a request on a day of its own,
+// by another in the same second, which counts against the account's limit, and by one of a session that was made before.
 func (p populated) asides(t *testing.T, all []api.Declaration) store.Reach {
 	t.Helper()
 	i := slices.IndexFunc(all, private)
@@ -143,10 +144,17 @@ func (p populated) asides(t *testing.T, all []api.Declaration) store.Reach {
 	w, n := p.Copy(t), maps.Clone(p.names)
 	path, body := target(t, all[i], p.book.Request(all[i]), n)
 	w.Now = w.Now.AddDate(0, 0, 1)
+	session := w.Session(p.key)
+	w.Now = w.Now.Add(2 * time.Minute)
 	w.Asides()
 	w.Uses.Clear()
 	for range 2 {
 		w.Call(p.key, all[i].Method, path, body)
+		synctest.Wait()
+	}
+	if i := slices.IndexFunc(all, api.Declaration.TakesSession); i >= 0 {
+		path, body := target(t, all[i], p.book.Request(all[i]), n)
+		w.Call(session, all[i].Method, path, body)
 		synctest.Wait()
 	}
 	return w.Uses.Reached()
@@ -161,8 +169,9 @@ func (p populated) dryRun(t *testing.T, d api.Declaration, r events.Request) sto
 	}
 	path, body := target(t, d, r, n)
 	w.Restart()
+	asker := p.asker(w, d)
 	w.Uses.Clear()
-	w.Within(dry(w.Context()), p.key, d.Method, path, body)
+	w.Within(dry(w.Context()), asker, d.Method, path, body)
 	return w.Uses.Reached()
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
@@ -87,6 +88,16 @@ func newPopulated(t *testing.T) (p populated) {
 	return p
 }
 
+// asker is who asks an operation in a copy of the world: the account's key, or a session of it where that alone may.
+func (p populated) asker(w *functionstest.World, d api.Declaration) string {
+	if d.SessionAlone {
+		session := w.Session(p.key)
+		w.Now = w.Now.Add(time.Second) // what it asks is the first request of its second
+		return session
+	}
+	return p.key
+}
+
 // only gives the group that the tests are limited to, "" for none. A name that
 // nothing has would let every test pass.
 func only(t *testing.T) string {
@@ -114,7 +125,7 @@ func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T
 			continue
 		}
 		for _, d := range g.Declarations() {
-			if match(d) {
+			if match(d) && !d.SessionAlone { // which no key asks: its group's own tests do
 				t.Run(d.ID, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, d) }) })
 			}
 		}
@@ -168,8 +179,9 @@ func (p populated) good(t *testing.T, d api.Declaration, r events.Request, heade
 	path, body := target(t, d, r, n)
 	w.Now = w.Now.AddDate(0, 0, 1) // its audit record has a day of its own
 	w.Restart()
+	asker := p.asker(w, d)
 	w.Uses.Clear()
-	a := w.Call(p.key, d.Method, path, body, headers...)
+	a := w.Call(asker, d.Method, path, body, headers...)
 	if a.Status != d.Status {
 		t.Fatalf("its good request %s %s is answered %d %s, want %d: mend it in the group's samples.json", path, body, a.Status, a.Body, d.Status)
 	}

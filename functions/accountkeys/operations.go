@@ -68,8 +68,8 @@ type createIn struct {
 	Body struct {
 		Label        string                  `json:"label" minLength:"1" maxLength:"128" doc:"A name for people, at most 128 bytes." example:"ci"`
 		ExpiresOn    api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it stops working; never unless it is given."`
-		Scopes       names                   `json:"scopes" doc:"What it may do: all, or a list of RESOURCE:read and RESOURCE:write, which holds read. All are those to come too." example:"[\"deployments:write\"]"`
-		Projects     names                   `json:"projects" required:"false" doc:"The projects that it reaches: all, which is also what is not given, or a list of names."`
+		Scopes       api.Names               `json:"scopes" doc:"What it may do: all, or a list of RESOURCE:read and RESOURCE:write, which holds read. All are those to come too." example:"[\"deployments:write\"]"`
+		Projects     api.Names               `json:"projects" required:"false" doc:"The projects that it reaches: all, which is also what is not given, or a list of names."`
 		Environments kindNames               `json:"environments" required:"false" maxItems:"3" doc:"The kinds of environment that it reaches; all unless they are given."`
 		Confirm      bool                    `json:"confirmDestructive" required:"false" doc:"Whether a person has to confirm, in their MCP client, what the key is used for there and removes or replaces something."`
 	} `nameHint:"AccountKeyCreate"`
@@ -85,15 +85,15 @@ type removeIn struct {
 
 // AccountKey is exported because huma skips what is embedded and is not.
 type AccountKey struct {
-	ID           string   `json:"id" doc:"The key's id." example:"akey_0VDpf4xpZMy03OCIoOSLIPh5"`
-	Label        string   `json:"label" doc:"Its name for people."`
-	CreatedOn    string   `json:"createdOn" format:"date-time" doc:"When it was made."`
-	ExpiresOn    *string  `json:"expiresOn" format:"date-time" nullable:"true" doc:"When it stops working, null for never."`
-	LastUsedOn   *string  `json:"lastUsedOn" format:"date" nullable:"true" doc:"The day (UTC) on which it was last used, null for never."`
-	Scopes       names    `json:"scopes" doc:"What it may do: all, or a list."`
-	Projects     names    `json:"projects" doc:"The projects that it reaches: all, or a list of names."`
-	Environments []string `json:"environments" doc:"The kinds of environment that it reaches."`
-	Confirm      bool     `json:"confirmDestructive,omitempty" doc:"Whether a person has to confirm, in their MCP client, what the key is used for there and removes or replaces something; absent where not."`
+	ID           string    `json:"id" doc:"The key's id." example:"akey_0VDpf4xpZMy03OCIoOSLIPh5"`
+	Label        string    `json:"label" doc:"Its name for people."`
+	CreatedOn    string    `json:"createdOn" format:"date-time" doc:"When it was made."`
+	ExpiresOn    *string   `json:"expiresOn" format:"date-time" nullable:"true" doc:"When it stops working, null for never."`
+	LastUsedOn   *string   `json:"lastUsedOn" format:"date" nullable:"true" doc:"The day (UTC) on which it was last used, null for never."`
+	Scopes       api.Names `json:"scopes" doc:"What it may do: all, or a list."`
+	Projects     api.Names `json:"projects" doc:"The projects that it reaches: all, or a list of names."`
+	Environments []string  `json:"environments" doc:"The kinds of environment that it reaches."`
+	Confirm      bool      `json:"confirmDestructive,omitempty" doc:"Whether a person has to confirm, in their MCP client, what the key is used for there and removes or replaces something; absent where not."`
 }
 
 type createdKey struct {

@@ -14,45 +14,6 @@ import (
 
 // Below is the way between what the API speaks and what the service does.
 
-// all stands for every scope, or every project.
-const all = "all"
-
-// The bounds of lists of names.
-const maxNames, maxNameChars = 1000, 256
-
-// names are a list of names, or all of them, which is a text and no list: a project
-// may be called all.
-type names struct {
-	all bool
-	of  []string // nil where nothing was given
-}
-
-// Schema implements huma.SchemaProvider.
-func (names) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{
-		{Type: huma.TypeString, Description: "All of them.", Enum: []any{all}},
-		{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxNameChars)}, MaxItems: new(maxNames)},
-	}}
-}
-
-// UnmarshalJSON tells the two apart. null, which is neither, is a name that nothing has.
-func (n *names) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*n = names{all: one == all, of: []string{one}}
-		return nil
-	}
-	return json.Unmarshal(b, &n.of)
-}
-
-// MarshalJSON writes all as a text.
-func (n names) MarshalJSON() ([]byte, error) {
-	if n.all {
-		return json.Marshal(all)
-	}
-	return json.Marshal(n.of)
-}
-
 // kindNames are a list of kinds of environment. null is one that there is not: what is
 // left out stands for all of them, and what is no list must not.
 type kindNames []kindName
@@ -94,9 +55,9 @@ func (in *createIn) spec() (accounts.Spec, error) {
 	}
 	p := &spec.Permissions
 	p.Confirm = in.Body.Confirm
-	if !in.Body.Scopes.all {
+	if !in.Body.Scopes.All {
 		p.Scopes = nil
-		for _, name := range in.Body.Scopes.of {
+		for _, name := range in.Body.Scopes.Of {
 			if !auth.Scope(name).Known() {
 				wrong.Add("scopes", `has one that there is not: write "all", or a list of %s`, auth.ScopeForm())
 				break
@@ -104,9 +65,9 @@ func (in *createIn) spec() (accounts.Spec, error) {
 			p.Scopes = append(p.Scopes, auth.Scope(name))
 		}
 	}
-	if given := in.Body.Projects; given.of != nil && !given.all {
+	if given := in.Body.Projects; given.Of != nil && !given.All {
 		p.Projects = nil
-		for _, name := range given.of {
+		for _, name := range given.Of {
 			if !deployments.IsProjectName(name) {
 				wrong.Add("projects", `has one that no project can be called: write "all", or a list of names of a-z, 0-9 and -`)
 				break
@@ -132,16 +93,10 @@ func view(k accounts.Key) AccountKey {
 	p := k.Permissions
 	out := AccountKey{
 		ID: k.ID, Label: k.Label, CreatedOn: api.Timestamp(k.CreatedOn),
-		Scopes:       names{of: api.Each(p.Scopes, func(s auth.Scope) string { return string(s) })},
-		Projects:     names{of: api.Each(p.Projects, func(name string) string { return name })},
+		Scopes:       api.NamesOf(p.HasAllScopes(), p.Scopes),
+		Projects:     api.NamesOf(p.HasAllProjects(), p.Projects),
 		Environments: api.Each(p.Environments, func(k environment.Kind) string { return string(k) }),
 		Confirm:      p.Confirm,
-	}
-	if p.HasAllScopes() {
-		out.Scopes.all = true
-	}
-	if p.HasAllProjects() {
-		out.Projects.all = true
 	}
 	if k.ExpiresOn != nil {
 		out.ExpiresOn = new(api.Timestamp(*k.ExpiresOn))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/credential"
 )
 
 // Answer is what a call was answered with.
@@ -27,7 +28,7 @@ type Answer struct {
 	Whole string
 }
 
-// Call makes a request with a caller's key, "" for none. It fails the test when
+// Call makes a request with a caller's key, or as a page does with a session's token, "" for none. It fails the test when
 // an operation answers a status, or does something outside its process, that
 // its declaration does not list: each case that a test makes is one in which the
 // document, or a grant, would be wrong. Names and values of further headers may
@@ -49,7 +50,11 @@ func (w *World) call(ctx context.Context, declared bool, key, method, path, body
 	w.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8") // as existing clients do (contract 1.1)
-	if key != "" {
+	switch {
+	case credential.WellFormed(credential.SessionToken, key):
+		r.Header.Set("Cookie", api.SessionCookie+"="+key)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	case key != "":
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	set := map[string]bool{}

@@ -35,6 +35,7 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/sessions"
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -140,11 +141,15 @@ func (w *World) Copy(t testing.TB) *World {
 // different pasts answer the same request with the same bytes.
 func (w *World) Restart() {
 	parts := w.Parts
-	var callers api.Authenticator = accounts.Open(parts)
+	known := sessions.Open(parts, accounts.Open(parts))
+	var callers api.Authenticator = known
 	if w.asides {
 		parts.Rates = allowance.NewRates(parts.Table, parts.Now)
 	} else {
-		callers = struct{ api.Authenticator }{callers}
+		callers = struct {
+			api.Authenticator
+			api.SessionAuthenticator
+		}{known, known}
 	}
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
 	w.handler = w.routing.serve(w.Parts, parts, callers, w.whole)
@@ -166,6 +171,16 @@ func (w *World) Limit(account string, l limits.Limit, value int64) {
 	if err := accounts.Open(w.Parts).SetLimit(w.Context(), account, l.Name, value); err != nil {
 		w.Fatalf("set a limit of %s: %v", account, err)
 	}
+}
+
+// Session exchanges a key for a session, in a world that has the group of sessions, and gives its token.
+func (w *World) Session(key string) (token string) {
+	w.Helper()
+	cookie, err := http.ParseSetCookie(w.Call(key, http.MethodPost, "/v1/session", "").Want(http.StatusCreated).Header.Get("Set-Cookie"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return cookie.Value
 }
 
 // Key makes a key of an account that allows what full access does after limit

@@ -158,7 +158,7 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 			return nil, 0, ""
 		}
 		if !operation.Public {
-			_, err := api.Caller(r.Context(), g.o.Callers, r.Header)
+			_, err := api.Caller(r.Context(), g.o.Callers, operation, r)
 			if stranger, ok := errors.AsType[*fault.Fault](err); ok && stranger.Kind == fault.Unauthenticated {
 				return nil, 0, "" // which the function refuses without the body, in its own words and fields
 			}

@@ -107,7 +107,7 @@ func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, g
 		}
 	}
 	return &product{
-		api:      o.front(front, o.accounts, apiAddr),
+		api:      o.front(front, o.callers, apiAddr),
 		gateway:  o.front(whole, nil, gatewayAddr),
 		triggers: runner,
 		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends

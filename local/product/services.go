@@ -32,6 +32,7 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/sessions"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -49,6 +50,7 @@ type opened struct {
 	// that one runs elsewhere.
 	notes    *embedded.Backend
 	accounts *accounts.Service
+	callers  *sessions.Service
 	getenv   func(string) string
 }
 
@@ -146,6 +148,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 	}
 	o.parts.Sandbox = sandbox.New(self, log)
 	o.accounts = accounts.Open(o.parts)
+	o.callers = sessions.Open(o.parts, o.accounts)
 	return nil
 }
 
@@ -206,7 +209,7 @@ type product struct {
 func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	var front []apigateway.Function
 	for _, g := range functions.Groups() {
-		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.accounts, g.Bind(o.parts)).Edge()})
+		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.callers, g.Bind(o.parts)).Edge()})
 	}
 	var tunnelled *relay.Process
 	var options gateway.Options
@@ -227,7 +230,7 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 		return nil, err
 	}
 	return &product{
-		api:      o.bucket.serve(o.front(front, o.accounts, apiAddr)),
+		api:      o.bucket.serve(o.front(front, o.callers, apiAddr)),
 		gateway:  data,
 		hosts:    data.Hosts,
 		relay:    tunnelled,

@@ -22,7 +22,11 @@ func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal
 	if !credential.WellFormed(credential.AccountKey, text) {
 		return auth.Principal{}, refused()
 	}
-	sum := hash(text)
+	return s.Recognise(ctx, hash(text))
+}
+
+// Recognise is Authenticate by the hash of a key's text, Principal.Credential: a session has it of its key.
+func (s *Service) Recognise(ctx context.Context, sum string) (auth.Principal, error) {
 	begun := s.parts.Now()
 	key, ok := s.cache.get(sum, begun)
 	if !ok {
@@ -45,6 +49,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (auth.Principal
 		KeyID:       key.ID,
 		Label:       key.Label,
 		ExpiresOn:   key.ExpiresOn,
+		Credential:  sum,
 		Permissions: key.Permissions,
 	}, nil
 }

@@ -351,10 +351,11 @@ func TestUseIsNotedOnceADay(t *testing.T) {
 	for day := range 3 {
 		for range 40 {
 			for _, s := range fleet {
-				if _, err := s.Authenticate(t.Context(), text); err != nil {
+				by, err := s.Authenticate(t.Context(), text)
+				if err != nil {
 					t.Fatal(err)
 				}
-				s.NoteUse(t.Context(), text)()
+				s.NoteUse(t.Context(), by)()
 			}
 			f.now = f.now.Add(10 * time.Second)
 		}
@@ -371,13 +372,13 @@ func TestNoteBringsNoRevokedKeyBack(t *testing.T) {
 	f := newFixture(t)
 	f.account(t)
 	key, text := f.key(t, accounts.Spec{})
-	f.bearer(t, text)
+	by := f.bearer(t, text)
 	f.now = f.now.Add(time.Second)
 	if err := f.RevokeKey(t.Context(), "acme", key.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	before := len(f.items.Items())
-	f.NoteUse(t.Context(), text)()
+	f.NoteUse(t.Context(), by)()
 	if after := len(f.items.Items()); after != before {
 		t.Errorf("%d records, before it were %d", after, before)
 	}
@@ -424,7 +425,7 @@ func TestKeyOfAnEarlierReleaseIsListedFromItsFirstUseOn(t *testing.T) {
 	if !p.Permissions.IsFull() {
 		t.Error("a key that allowed everything no longer does")
 	}
-	wait := f.NoteUse(t.Context(), earlierText)
+	wait := f.NoteUse(t.Context(), p)
 	all, err := f.Keys(t.Context(), "acme") // it is there before its first request goes on
 	i := slices.IndexFunc(all, func(k accounts.Key) bool { return k.ID == "akey_earlier" })
 	if err != nil || i < 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -15,7 +16,7 @@ const noteTimeout = time.Second
 // errNoted says that another process was quicker, or that the key was revoked.
 var errNoted = errors.New("accounts: the key's use is noted, or the key is gone")
 
-// NoteUse notes that a key which Authenticate has let pass is used today. It
+// NoteUse notes that the key of a caller whom Authenticate has let pass is used today. It
 // begins to, where nobody has yet, beside what the request does, and gives what
 // waits for its end: the process may be frozen as soon as the request is answered.
 // There is at most one write a day and key, and none that the request depends on:
@@ -23,8 +24,8 @@ var errNoted = errors.New("accounts: the key's use is noted, or the key is gone"
 //
 // It is also what lists the keys of earlier releases, which had no list: such a key is
 // there from its first use on, before its request goes on.
-func (s *Service) NoteUse(ctx context.Context, text string) (wait func()) {
-	sum, day := hash(text), s.parts.Now().UTC().Format(time.DateOnly)
+func (s *Service) NoteUse(ctx context.Context, by auth.Principal) (wait func()) {
+	sum, day := by.Credential, s.parts.Now().UTC().Format(time.DateOnly)
 	key, due := s.cache.claimNote(sum, day)
 	if !due {
 		return func() {}

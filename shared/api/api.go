@@ -65,6 +65,11 @@ type Operation[In, Out any] struct {
 	// Audit is the action recorded for it, spelled "resource.verb" (contract
 	// 3.3), "" for one that changes nothing.
 	Audit audit.Action
+	// KeyAlone operations take an account key, and no session in its place; SessionAlone ones a session, and no key.
+	KeyAlone, SessionAlone bool
+	// Unkept operations take no Idempotency-Key: their answer has what may be kept nowhere. Of a repeated request each
+	// is carried out.
+	Unkept bool
 	// Replaces tells of a POST that ends or puts aside what was there, such as a key or what is served. Of
 	// other methods it is known.
 	Replaces bool
@@ -165,6 +170,8 @@ type Declaration struct {
 	Public, Hidden       bool
 	Polled               bool
 	NoTool, Replaces     bool
+	KeyAlone, Unkept     bool
+	SessionAlone         bool
 	Scope                auth.Scope
 	Unseen               Unseen
 	Audit                audit.Action
@@ -191,7 +198,7 @@ type Declaration struct {
 func (d Declaration) Mutates() bool { return d.Audit != "" }
 
 // Repeatable reports whether the operation takes an Idempotency-Key.
-func (d Declaration) Repeatable() bool { return repeatable(d.Method, d.Audit) }
+func (d Declaration) Repeatable() bool { return !d.Unkept && repeatable(d.Method, d.Audit) }
 
 // Conditional reports whether the operation takes If-Match.
 func (d Declaration) Conditional() bool { return conditional(d.Method, d.Audit) }
@@ -204,7 +211,7 @@ func conditional(method string, action audit.Action) bool {
 	return action != "" && slices.Contains([]string{http.MethodPatch, http.MethodPut, http.MethodDelete}, method)
 }
 
-func (o Operation[In, Out]) repeatable() bool  { return repeatable(o.Method, o.Audit) }
+func (o Operation[In, Out]) repeatable() bool  { return !o.Unkept && repeatable(o.Method, o.Audit) }
 func (o Operation[In, Out]) conditional() bool { return conditional(o.Method, o.Audit) }
 
 // Declared is an Operation of any types.
@@ -227,12 +234,12 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
 		Single:  o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
-		Carries: o.Carries, Origins: o.Origins, Polled: o.Polled,
+		Carries: o.Carries, Origins: o.Origins, Polled: o.Polled, KeyAlone: o.KeyAlone, SessionAlone: o.SessionAlone, Unkept: o.Unkept,
 	}
 }
 
 // Asides is what the operation's function does beside it for some requests: noting
-// the day on which a key was used, and counting what a limit allows. It is granted
+// the day on which a key was used and when a session was, and counting what a limit allows. It is granted
 // as Uses are.
 func (d Declaration) Asides() []Use {
 	if d.Public {
@@ -272,6 +279,9 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	}
 	if o.repeatable() {
 		all = append(all, http.StatusConflict, http.StatusUnprocessableEntity)
+	}
+	if o.SessionAlone {
+		all = append(all, http.StatusConflict)
 	}
 	if o.conditional() {
 		all = append(all, http.StatusPreconditionFailed)

@@ -35,7 +35,7 @@ type noter struct {
 }
 
 // NoteUse implements api.UseNoter.
-func (n *noter) NoteUse(context.Context, string) func() {
+func (n *noter) NoteUse(context.Context, auth.Principal) func() {
 	n.noted.Add(1)
 	return func() {}
 }

@@ -31,6 +31,9 @@ func (d Declaration) reached() (r store.Reach) {
 	if !d.Public {
 		r.Reads = append(r.Reads, "credential") // the caller's key
 	}
+	if d.TakesSession() {
+		r.Reads = append(r.Reads, "session")
+	}
 	if d.Audit != "" {
 		r.Writes = append(r.Writes, "audit-new")
 	}
@@ -46,11 +49,15 @@ func (d Declaration) reached() (r store.Reach) {
 	return r.And(d.besides())
 }
 
-// besides is what Asides ask for: they note the day on which a key was used, where the key is and where it is listed, and count what
+// besides is what Asides ask for: they note the day on which a key was used, where the key is and where it is listed, and when a session was, and count what
 // limits allow, of the account and of its key.
 func (d Declaration) besides() (r store.Reach) {
 	if d.Public {
 		return r
 	}
-	return store.Reach{Reads: []store.Space{"account-limits", "allowance"}, Writes: []store.Space{"account-keys", "allowance", "credential"}}
+	r = store.Reach{Reads: []store.Space{"account-limits", "allowance"}, Writes: []store.Space{"account-keys", "allowance", "credential"}}
+	if d.TakesSession() {
+		r.Writes = append(r.Writes, "session") // when it was last used
+	}
+	return r
 }

@@ -40,9 +40,9 @@ type Authenticator interface {
 
 // UseNoter is an Authenticator that notes when a key was last used.
 type UseNoter interface {
-	// NoteUse begins to note that a key which was let pass is used, and gives what
-	// waits until that is done. Nothing depends on its success.
-	NoteUse(ctx context.Context, key string) (wait func())
+	// NoteUse begins to note that the key or session of a caller who was let pass is
+	// used, and gives what waits until that is done. Nothing depends on its success.
+	NoteUse(ctx context.Context, by auth.Principal) (wait func())
 }
 
 // Server answers the operations of one or more groups. It is an http.Handler.
@@ -219,14 +219,14 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 		}
 		if !d.Public {
 			w.Header().Set("Cache-Control", "no-store") // answers hold keys
-			p, err := Caller(ctx, s.callers, r.Header)
+			p, err := Caller(ctx, s.callers, d, r)
 			if err != nil {
 				writeProblem(ctx, w, err)
 				return
 			}
 			st.principal = &p
 			if n, ok := s.callers.(UseNoter); ok && !(d.Mutates() && st.call.DryRun) {
-				defer n.NoteUse(ctx, bearer(r.Header.Get("Authorization")))()
+				defer n.NoteUse(ctx, p)()
 			}
 			ctx = auth.With(ctx, p)
 			// Before the change has a record: one for each refusal would be the writes that
@@ -280,10 +280,15 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 	}
 }
 
-// Caller finds who sends a request with a header. Of two Authorization fields none counts: a proxy that checks keys may
-// have looked at the other. Fault: Unauthenticated.
-func Caller(ctx context.Context, callers Authenticator, header http.Header) (auth.Principal, error) {
-	sent := header.Values("Authorization")
+// Caller finds who sends a request to an operation. Of two Authorization fields none counts: a proxy that checks keys may
+// have looked at the other. A session counts where there is none. Fault: Unauthenticated.
+func Caller(ctx context.Context, callers Authenticator, d Declaration, r *http.Request) (auth.Principal, error) {
+	sent := r.Header.Values("Authorization")
+	if len(sent) == 0 {
+		if p, ok, err := callerBySession(ctx, callers, d, r); ok {
+			return p, err
+		}
+	}
 	switch {
 	case len(sent) > 1:
 		return auth.Principal{}, fault.New(fault.Unauthenticated,
@@ -300,12 +305,6 @@ func Caller(ctx context.Context, callers Authenticator, header http.Header) (aut
 	return callers.Authenticate(ctx, strings.TrimSpace(key))
 }
 
-// bearer is the key in an Authorization header that names one.
-func bearer(header string) string {
-	_, key, _ := strings.Cut(header, " ")
-	return strings.TrimSpace(key)
-}
-
 // allowed checks what a declaration alone can tell: the account and project of
 // the path, then the scope. Whatever the key cannot see is absent, whether or
 // not the scope would do.
@@ -315,6 +314,9 @@ func allowed(p auth.Principal, d Declaration, r *http.Request) error {
 	}
 	if strings.Contains(d.Path, "{projectName}") && !p.SeesProject(r.PathValue("projectName")) {
 		return fault.Missing("project")
+	}
+	if d.SessionAlone && p.Session == nil {
+		return errNoSession
 	}
 	if d.Scope != "" && !p.Allows(d.Scope) {
 		return fault.New(fault.Forbidden, "This account key lacks the scope %s. Use a key that has it; keys themselves cannot be changed.", d.Scope)

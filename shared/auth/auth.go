@@ -89,8 +89,24 @@ type Principal struct {
 	Label string
 	// ExpiresOn is when the key stops working, nil for never.
 	ExpiresOn *time.Time
+	// Credential is the hash of the key's text, by which the key is known where its text is not.
+	Credential string
+	// Session is what the request was made with, nil for the key itself.
+	Session *Session
 
 	Permissions Permissions
+}
+
+// Session is what stands for an account key in a browser. It may what its key may, and ends no later.
+type Session struct {
+	// ID names it, in audit records.
+	ID string
+	// Hash is that of its token, by which it is found.
+	Hash string
+	// CreatedOn is when it was made, EndsOn when it ends however much it is used, IdleOn when it ends unless it is used before.
+	CreatedOn, EndsOn, IdleOn time.Time
+	// Polled says that its page makes the request by itself, so that it is no use of the session.
+	Polled bool
 }
 
 // Allows reports whether the key has the scope.

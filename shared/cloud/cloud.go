@@ -36,6 +36,7 @@ import (
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/sessions"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -148,7 +149,7 @@ func sdkConfig(by aws.CredentialsProvider, getenv func(string) string) (aws.Conf
 // Serve is Start for a group of operations: bind gives its routes.
 func Serve(bind func(installation.Parts) []api.Route) {
 	Start(func(p installation.Parts) (any, error) {
-		return api.Open(p, accounts.Open(p), bind(p)).Edge(), nil
+		return api.Open(p, sessions.Open(p, accounts.Open(p)), bind(p)).Edge(), nil
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package credential makes and checks the secrets that callers carry, in their
-// text form: prefix_<32 base62>_<8 hex CRC-32> (contract 3.4, design section 5).
+// text form: prefix_<32 base62>_<8 hex CRC-32> (contract 3.4, design section 5), of sessions with 43 digits.
 // A scanner finds one by its prefix and checksum, and an edge refuses a mistyped
 // one without reading the table. Underscores let a double-click select all of it.
 //
@@ -23,24 +23,38 @@ const (
 	ConsumerKey = "gwk"
 	// BucketToken connects to a key bucket.
 	BucketToken = "gwb"
+	// SessionToken is a session's of the management API, in the cookie of a browser. It has 43 digits rather than 32.
+	SessionToken = "gws"
 )
 
 const (
 	bodyDigits     = 32 // 190 bits
+	sessionDigits  = 43 // 256 bits
 	checksumDigits = 8
 )
 
+// digits is how many random ones a credential with the prefix has.
+func digits(prefix string) int {
+	if prefix == SessionToken {
+		return sessionDigits
+	}
+	return bodyDigits
+}
+
+// length is that of a whole credential with the prefix, in bytes.
+func length(prefix string) int { return len(prefix) + 1 + digits(prefix) + 1 + checksumDigits }
+
 // New makes a credential with a random body.
 func New(prefix string, source *ids.Source) string {
-	body := source.New(prefix, bodyDigits)
+	body := source.New(prefix, digits(prefix))
 	return body + "_" + checksum(body)
 }
 
 // WellFormed reports whether text is a credential with the prefix and a right
 // checksum. It looks nothing up.
 func WellFormed(prefix, text string) bool {
-	body := len(prefix) + 1 + bodyDigits
-	if len(text) != body+1+checksumDigits || !strings.HasPrefix(text, prefix+"_") || text[body] != '_' {
+	body := len(prefix) + 1 + digits(prefix)
+	if len(text) != length(prefix) || !strings.HasPrefix(text, prefix+"_") || text[body] != '_' {
 		return false
 	}
 	for _, c := range []byte(text[len(prefix)+1 : body]) {

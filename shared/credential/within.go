@@ -89,14 +89,15 @@ func find(text string) (begin, end int) {
 
 // hasAnyPrefix reports whether text begins like a credential of any kind.
 func hasAnyPrefix(text string) bool {
-	return HasPrefix(AccountKey, text) || HasPrefix(ConsumerKey, text) || HasPrefix(BucketToken, text)
+	return HasPrefix(AccountKey, text) || HasPrefix(ConsumerKey, text) || HasPrefix(BucketToken, text) || HasPrefix(SessionToken, text)
 }
 
 // beginsWellFormed reports whether text, which has a prefix, begins with a whole
 // credential whose checksum is right, whatever follows.
 func beginsWellFormed(text string) bool {
-	const length = len(AccountKey) + 1 + bodyDigits + 1 + checksumDigits
-	return len(text) >= length && WellFormed(text[:len(AccountKey)], text[:length])
+	prefix := text[:len(AccountKey)]
+	whole := length(prefix)
+	return len(text) >= whole && WellFormed(prefix, text[:whole])
 }
 
 func isDigit(c byte) bool {
