@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/certificates"
+	"github.com/gatewright/gatewright/functions/console"
 	"github.com/gatewright/gatewright/functions/consumers"
 	"github.com/gatewright/gatewright/functions/customdomains"
 	"github.com/gatewright/gatewright/functions/deployments"
@@ -82,6 +83,7 @@ func resources() []Group {
 		{tunnels.Group, tunnels.Bind},
 		{analytics.Group, analytics.Bind},
 		{sessions.Group, sessions.Bind},
+		{console.Group, console.Bind},
 	}
 }
 

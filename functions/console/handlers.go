@@ -1,0 +1,114 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gatewright/gatewright/console"
+	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/installation"
+)
+
+// Bind gives the group's routes.
+func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
+	return Serving(p, console.Embedded())
+}
+
+// Serving gives the routes of a console.
+func Serving(p installation.Parts, site console.Site) []api.Route {
+	// In AWS the API's gateway carries text alone: bytes that are none would come out as base64, unless all bodies that
+	// come in were base64, too, of which it takes a third less.
+	h := handlers{site: site, compresses: p.Config.KMSKey == ""}
+	return []api.Route{show.To(h.show), asset.To(h.asset)}
+}
+
+type handlers struct {
+	site       console.Site
+	compresses bool
+}
+
+// contentSecurity lets the page have what is of its own origin, and no script that is text: Trusted Types without a policy refuse
+// what would make markup or script of one.
+const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+const (
+	asksEachTime = "no-cache" // and is answered 304 as long as it is the same
+	aYear        = "public, max-age=31536000, immutable"
+)
+
+var errNoFile = fault.New(fault.NotFound, "There is no such file of the console. It may be one of an earlier release: load /console anew.")
+
+func (h handlers) show(ctx context.Context, _ *showIn) (*fileOut, error) {
+	page, err := h.site.Page()
+	if err != nil {
+		return nil, fmt.Errorf("show the console: %w", err)
+	}
+	// A stage of API Gateway or the path of a proxy may stand in front, so that the address is relative; a slash
+	// at the end of the page's makes it one of a folder.
+	assets := "console"
+	if strings.HasSuffix(api.Address(ctx), "/") {
+		assets = "."
+	}
+	page.Body = bytes.ReplaceAll(page.Body, []byte(console.AssetsMark), []byte(assets))
+	return answer(page), nil
+}
+
+func (h handlers) asset(_ context.Context, in *assetIn) (*fileOut, error) {
+	file, err := h.site.Asset(in.File)
+	switch {
+	case errors.Is(err, console.ErrNoFile):
+		return nil, errNoFile
+	case err != nil:
+		return nil, fmt.Errorf("give a file of the console: %w", err)
+	}
+	out := answer(file)
+	if file.Brotli != nil && h.compresses {
+		out.Vary = "Accept-Encoding"
+		if takesBrotli(in.AcceptEncoding) {
+			out.ContentEncoding, out.Body = "br", file.Brotli
+		}
+	}
+	return out, nil
+}
+
+func answer(f console.File) *fileOut {
+	out := &fileOut{
+		ContentType: f.ContentType, CacheControl: asksEachTime, ContentSecurity: contentSecurity,
+		ContentSniffing: "nosniff", Referrer: "no-referrer", OpenerPolicy: "same-origin", ResourcePolicy: "same-origin",
+		PermissionsPolicy: "camera=(), geolocation=(), microphone=(), payment=(), usb=()", FrameOptions: "DENY",
+		Body: f.Body,
+	}
+	if f.Immutable {
+		out.CacheControl = aYear
+	}
+	return out
+}
+
+// takesBrotli reports whether an Accept-Encoding lets br be sent (RFC 9110, section 12.5.3): by its own name, or else by *, with a
+// weight above 0. A field that is not understood lets nothing but the file itself be sent.
+func takesBrotli(field string) bool {
+	all := false
+	for member := range strings.SplitSeq(field, ",") {
+		coding, parameter, weighted := strings.Cut(member, ";")
+		takes := true
+		if weighted {
+			name, value, _ := strings.Cut(parameter, "=")
+			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			takes = err == nil && weight > 0 && weight <= 1 && strings.EqualFold(strings.TrimSpace(name), "q")
+		}
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "br":
+			return takes
+		case "*":
+			all = takes
+		}
+	}
+	return all
+}
