@@ -18,6 +18,9 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
+# What the console is bundled of, and what tells its stories.
+CONSOLE_MODULES := console/node_modules/.package-lock.json
+
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
 HOST      := $(shell go env GOHOSTARCH 2>/dev/null)
@@ -85,7 +88,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean lint-infra lint-openapi clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -191,7 +194,7 @@ $(SYSTEMS:%=cross-%): cross-%: FORCE
 	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
 	$(call on,$*) go vet $(PORTABLE)
 
-check: lint lint-infra lint-openapi $(CHECKED:%=cross-%) test race build clients ## do what continuous integration does
+check: lint lint-infra lint-openapi lint-console $(CHECKED:%=cross-%) test race build clients ## do what continuous integration does
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
 lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache
@@ -209,6 +212,17 @@ lint-openapi: export REDOCLY_SUPPRESS_UPDATE_NOTICE = true
 lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of Spectral and Redocly
 	$(OPENAPI)/node_modules/.bin/spectral lint --fail-severity=hint --ruleset $(OPENAPI)/.spectral.yaml functions/platform/openapi.json
 	$(OPENAPI)/node_modules/.bin/redocly lint --config $(OPENAPI)/redocly.yaml functions/platform/openapi.json
+
+console: $(CONSOLE_MODULES) ## bundle the console, the web page that shows what an installation has, into console/dist
+	@go run ./console/build
+
+lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API
+	@go run ./console/build -generate
+	console/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o console/generated/schema.d.ts
+	console/node_modules/.bin/tsc -p console
+
+test-console: console ## tell the stories of the console in a real browser, against a product of their own (Debian's chromium)
+	GATEWRIGHT_TEST_CONSOLE=yes go test -count=1 -timeout=15m ./local/consolestories
 
 clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one in Go, and use both
 	$(OPENAPI)/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o $(OPENAPI)/tsclient/dist/schema.d.ts
@@ -392,7 +406,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
+	rm -rf dist .bin console/dist console/generated console/node_modules local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -488,6 +502,11 @@ $(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json
 $(CONFORMANCE): internal/conformance/package-lock.json
 	$(asks_npm)
 	npm ci --prefix internal/conformance --no-audit --no-fund --engine-strict=false --loglevel=error
+	@touch $@
+
+$(CONSOLE_MODULES): console/package-lock.json
+	$(asks_npm)
+	npm ci --prefix console --no-audit --no-fund
 	@touch $@
 
 $(CDK): infra/package-lock.json

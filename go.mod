@@ -6,6 +6,7 @@ require (
 	filippo.io/age v1.3.1
 	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/DataDog/sketches-go v1.4.8
+	github.com/andybalholm/brotli v1.2.3
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-cdk-go/awscdk/v2 v2.250.0
 	github.com/aws/aws-lambda-go v1.55.1
@@ -28,6 +29,7 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/dunglas/go-urlpattern v1.0.0
+	github.com/evanw/esbuild v0.28.1
 	github.com/fxamacker/cbor/v2 v2.9.3
 	github.com/git-pkgs/gitignore v1.2.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
@@ -88,7 +90,6 @@ require (
 	github.com/DataDog/zstd v1.4.5 // indirect
 	github.com/Masterminds/semver/v3 v3.4.0 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
-	github.com/andybalholm/brotli v1.2.3 // indirect
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.26 // indirect
 	github.com/aws/aws-sdk-go-v2/config v1.33.14 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.6 // indirect

@@ -1,0 +1,51 @@
+import { useCallback, useRef, useState } from "preact/hooks";
+import { asProblem, call, type Answer, type Arguments, type Operation, type Result } from "./client";
+import type { Problem } from "./problem";
+
+/** A change that a person makes: whether it is under way, and what came of it. */
+export interface Change<O extends Operation> {
+  /** Carries it out; undefined where that did not work, which problem tells. A second call while one is under way does nothing. */
+  run: (args: Arguments<O>) => Promise<Answer<Result<O>> | undefined>;
+  busy: boolean;
+  problem: Problem | undefined;
+  clear: () => void;
+}
+
+/**
+ * Makes a change safe to repeat. As long as it is not known what came of it, because the connection was cut, the same change
+ * carries the same Idempotency-Key; and something that is gone when its removal is repeated was removed by the first attempt.
+ */
+export function useChange<O extends Operation>(operation: O): Change<O> {
+  const [state, setState] = useState<{ busy: boolean; problem: Problem | undefined }>({ busy: false, problem: undefined });
+  const attempt = useRef<{ of: string; key: string } | undefined>(undefined);
+  const busy = useRef(false);
+
+  const run = useCallback(async (args: Arguments<O>) => {
+    if (busy.current) return undefined;
+    busy.current = true;
+    setState({ busy: true, problem: undefined });
+    const of = JSON.stringify([args.path, args.query, args.body, args.ifMatch]);
+    const again = attempt.current?.of === of;
+    if (!again) attempt.current = { of, key: crypto.randomUUID() };
+    try {
+      const answer = await call(operation, { ...args, idempotencyKey: attempt.current!.key });
+      attempt.current = undefined;
+      setState({ busy: false, problem: undefined });
+      return answer;
+    } catch (error) {
+      const problem = asProblem(error);
+      if (again && problem.status === 404 && operation.toLowerCase().includes("delete")) {
+        attempt.current = undefined;
+        setState({ busy: false, problem: undefined });
+        return { data: undefined as Result<O>, etag: "" };
+      }
+      if (!problem.unknown) attempt.current = undefined;
+      setState({ busy: false, problem });
+      return undefined;
+    } finally {
+      busy.current = false;
+    }
+  }, [operation]);
+
+  return { run, ...state, clear: useCallback(() => setState({ busy: busy.current, problem: undefined }), []) };
+}

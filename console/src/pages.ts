@@ -1,0 +1,41 @@
+import type { ComponentType } from "preact";
+import type { Operation } from "./api/client";
+
+/** What every page is given: the names that its path has, such as { bucket: "partners" }. */
+export interface PageProps {
+  params: Record<string, string>;
+}
+
+/** A page, as it is registered here, and nowhere else. */
+export interface Page {
+  /** Its address behind #; parts with a colon are names. */
+  path: string;
+  /** Its heading, and the first words of the window's title; for a page about one thing, the name of the param that has it. */
+  title: string;
+  /** Where the navigation has it, and by which word; pages without are reached from others. */
+  nav?: { section: Section; label: string };
+  /** The operation without which there is nothing to see: who may not call it is not offered the page. */
+  needs?: Operation;
+  /** The command that tells the same, in which :bucket stands for what the path has. */
+  cli?: string;
+  /** A letter that opens it, after g. */
+  key?: string;
+  /** The path of the page that is one step up, for one that the navigation does not have. */
+  up?: string;
+  /** Its code, which is loaded when it is first opened. */
+  load: () => Promise<{ default: ComponentType<PageProps> }>;
+}
+
+/** The parts of the navigation, in their order. */
+export const sections = ["", "Gateway", "Consumers", "Network", "Account"] as const;
+export type Section = (typeof sections)[number];
+
+/** All pages, in the order of the navigation. */
+export const pages: Page[] = [
+  { path: "/", title: "Overview", nav: { section: "", label: "Overview" }, key: "o", cli: "gatewright whoami", load: () => import("./pages/overview") },
+  {
+    path: "/buckets", title: "Key buckets", nav: { section: "Consumers", label: "Key buckets" }, key: "b", needs: "ApiKeyBucketsService_list",
+    cli: "gatewright bucket list", load: () => import("./pages/buckets"),
+  },
+  { path: "/buckets/:bucket", title: ":bucket", up: "/buckets", needs: "ApiKeyBucketsService_read", cli: "gatewright bucket get :bucket", load: () => import("./pages/bucket") },
+];

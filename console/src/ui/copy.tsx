@@ -1,0 +1,38 @@
+import { useEffect, useState } from "preact/hooks";
+import { announce } from "./live";
+import { Text } from "./text";
+
+/** Copies a text. What is copied is said, not shown. */
+export function Copy({ text, what = "Copy" }: { text: string; what?: string }) {
+  const [done, setDone] = useState<"" | "Copied" | "Copying is blocked">("");
+  useEffect(() => {
+    if (done === "") return undefined;
+    const timer = setTimeout(() => setDone(""), 2_000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  return (
+    <button
+      type="button" class="quiet copy" aria-label={what === "Copy" ? "Copy" : what} title={what}
+      onClick={() => navigator.clipboard.writeText(text).then(() => "Copied" as const, () => "Copying is blocked" as const).then((said) => {
+        setDone(said);
+        announce(said);
+      })}
+    >
+      {done || "Copy"}
+    </button>
+  );
+}
+
+/** A word of a shell: as it is where it means nothing to one, and quoted otherwise. */
+function shellWord(value: string): string {
+  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
+}
+
+/**
+ * The command that does the same, to copy: <Cli line="gatewright bucket get :bucket" values={{ bucket }} />. A test compares the words of every line
+ * with the client's.
+ */
+export function Cli({ line, values = {} }: { line: string; values?: Record<string, string> }) {
+  const text = line.replace(/:(\w+)/g, (whole, name: string) => (values[name] === undefined ? whole.slice(1).toUpperCase() : shellWord(values[name])));
+  return <div class="cli"><span aria-hidden="true">$</span> <code><Text value={text} /></code> <Copy text={text} what="Copy the command" /></div>;
+}

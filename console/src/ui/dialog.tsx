@@ -1,0 +1,51 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+
+/** What a dialog is about, and what closes it. */
+export interface DialogProps {
+  title: string;
+  children: ComponentChildren;
+  /** Called by Escape, and by the button at the top; without it the dialog stays until it is done. */
+  onClose?: (() => void) | undefined;
+  /** Where it is as wide as a text needs it. */
+  wide?: boolean;
+  class?: string;
+}
+
+/** A dialog over the page, by the browser's own element: focus stays in it, and goes back to where it was. */
+export function Dialog({ title, children, onClose, wide = false, class: name = "" }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const dialog = element.current!;
+    const before = document.activeElement;
+    if (!dialog.open) dialog.showModal();
+    return () => {
+      dialog.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={element} class={`${wide ? "wide" : ""} ${name}`} aria-labelledby={heading}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose?.();
+      }}
+      // Chromium lets a second Escape close what the first one must not.
+      onKeyDown={(event) => {
+        if (event.key === "Escape") {
+          event.preventDefault();
+          event.stopPropagation();
+          onClose?.();
+        }
+      }}
+    >
+      <header>
+        <h2 id={heading} tabIndex={-1}>{title}</h2>
+        {onClose && <button type="button" class="quiet" aria-label="Close" onClick={onClose}>×</button>}
+      </header>
+      {children}
+    </dialog>
+  );
+}

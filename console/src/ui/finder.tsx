@@ -1,0 +1,95 @@
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { account, may } from "../api/session";
+import { aborted, call } from "../api/client";
+import { pages } from "../pages";
+import { go, link } from "../router";
+import { announce } from "./live";
+import { Dialog } from "./dialog";
+import { opened } from "./shortcuts";
+import { Text } from "./text";
+
+/** Something that can be found: what it is called, what it is, and where. */
+interface Found {
+  name: string;
+  kind: string;
+  href: string;
+}
+
+/** Where names come from. Each asks one page of a list, whose names are searched here. */
+const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<Found[]> }[] = [
+  {
+    allowed: () => may("ApiKeyBucketsService_list"),
+    ask: async (signal) => (await call("ApiKeyBucketsService_list", { path: { accountName: account() }, signal })).data.data
+      .map((b) => ({ name: b.name, kind: "Key bucket", href: link("/buckets/:bucket", { bucket: b.name }) })),
+  },
+];
+
+/** How many are shown at once. */
+const shownAtMost = 30;
+
+/** Finds pages and names: what is typed stands anywhere in the name, at its beginning first. */
+export function Finder() {
+  const [typed, setTyped] = useState("");
+  const [names, setNames] = useState<Found[]>([]);
+  const [at, setAt] = useState(0);
+  const [missing, setMissing] = useState(false);
+  const list = useId();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    input.current?.focus();
+    const controller = new AbortController();
+    for (const source of sources) {
+      if (!source.allowed()) continue;
+      source.ask(controller.signal).then((more) => setNames((before) => [...before, ...more]), (error) => {
+        if (!aborted(error)) setMissing(true);
+      });
+    }
+    return () => controller.abort();
+  }, []);
+  const want = typed.trim().toLowerCase();
+  const all: Found[] = [
+    ...pages.filter((p) => !p.path.includes(":") && (p.needs === undefined || may(p.needs))).map((p) => ({ name: p.nav?.label ?? p.title, kind: "Page", href: link(p.path) })),
+    ...names,
+  ];
+  const rank = (f: Found) => (f.name.toLowerCase().startsWith(want) ? 0 : 1);
+  const found = all.filter((f) => f.name.toLowerCase().includes(want)).sort((a, b) => rank(a) - rank(b)).slice(0, shownAtMost);
+  const active = Math.min(at, found.length - 1);
+  const close = () => opened.set("");
+  const open = (f: Found | undefined) => {
+    if (!f) return;
+    close();
+    go(f.href);
+  };
+  useEffect(() => {
+    if (want !== "") announce(found.length === 0 ? "Nothing found" : `${found.length} found`);
+    setAt(0);
+  }, [want, found.length]);
+  useEffect(() => document.getElementById(`${list}-${active}`)?.scrollIntoView({ block: "nearest" }), [active, list]);
+  return (
+    <Dialog title="Find" onClose={close} class="finder">
+      <input
+        ref={input} type="text" role="combobox" aria-label="Find a page, or something by its name" aria-expanded="true" aria-controls={list} aria-autocomplete="list"
+        aria-activedescendant={active >= 0 ? `${list}-${active}` : undefined} placeholder="A page, or a name" value={typed} autocomplete="off" spellcheck={false}
+        onInput={(e) => setTyped(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+            e.preventDefault();
+            setAt((active + (e.key === "ArrowDown" ? 1 : found.length - 1)) % Math.max(1, found.length));
+          } else if (e.key === "Enter") {
+            e.preventDefault();
+            open(found[active]);
+          }
+        }}
+      />
+      <ul id={list} role="listbox" aria-label="Found">
+        {found.map((f, i) => (
+          <li key={f.href} id={`${list}-${i}`} role="option" aria-selected={i === active} onClick={() => open(f)} onPointerMove={() => setAt(i)}>
+            <span><Text value={f.name} /></span><span class="faint">{f.kind}</span>
+          </li>
+        ))}
+      </ul>
+      {found.length === 0 && <p class="faint">Nothing of that name.</p>}
+      {missing && <p class="faint">Not everything could be asked for: some names are missing.</p>}
+    </Dialog>
+  );
+}

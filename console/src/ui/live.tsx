@@ -1,0 +1,58 @@
+import { useEffect, useState } from "preact/hooks";
+import { Store, useStore } from "../store";
+
+/** What was last said to who does not see the page; the number makes the same words news again. */
+const said = new Store({ text: "", at: 0 });
+
+/** Says something politely, when the screen reader is done. */
+export function announce(text: string): void {
+  said.set({ text, at: said.get().at + 1 });
+}
+
+interface Note {
+  id: number;
+  text: string;
+}
+const notes = new Store<Note[]>([]);
+let lastNote = 0;
+
+/** Shows that something was done, for a while, and says it. */
+export function notify(text: string): void {
+  const note = { id: ++lastNote, text };
+  notes.set([...notes.get().slice(-2), note]);
+  announce(text);
+}
+
+function dismiss(id: number): void {
+  notes.set(notes.get().filter((n) => n.id !== id));
+}
+
+/** How long a note is shown, in milliseconds; not while the pointer or the keyboard is on it. */
+const noteShown = 6_000;
+
+function NoteView({ note }: { note: Note }) {
+  const [held, hold] = useState(false);
+  useEffect(() => {
+    if (held) return undefined;
+    const timer = setTimeout(() => dismiss(note.id), noteShown);
+    return () => clearTimeout(timer);
+  }, [held, note.id]);
+  return (
+    <div class="note" onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)} onFocusIn={() => hold(true)} onFocusOut={() => hold(false)}>
+      <span>{note.text}</span>
+      <button type="button" class="quiet" aria-label="Dismiss" onClick={() => dismiss(note.id)}>×</button>
+    </div>
+  );
+}
+
+/** Where both stand: once, at the end of the page. */
+export function Live() {
+  const { text, at } = useStore(said);
+  const all = useStore(notes);
+  return (
+    <>
+      <div class="visually-hidden" role="status" aria-live="polite" aria-atomic="true">{at % 2 === 0 ? text : `${text}\u00a0`}</div>
+      <div class="notes">{all.map((n) => <NoteView key={n.id} note={n} />)}</div>
+    </>
+  );
+}

@@ -1,0 +1,35 @@
+import { useEffect, useState } from "preact/hooks";
+import { Copy } from "./copy";
+
+/** How long a secret is shown, in seconds. */
+const shownFor = 30;
+
+/**
+ * A secret that was answered once. It is hidden until it is asked for, shown for 30 seconds, and hidden again; copying needs no showing. Where it is gone for good when the dialog closes, say so
+ * beside it. It is in the page only while it is shown.
+ */
+export function Secret({ value, label }: { value: string; label: string }) {
+  const [left, setLeft] = useState(0);
+  useEffect(() => {
+    if (left <= 0) return undefined;
+    const timer = setTimeout(() => setLeft(left - 1), 1_000);
+    return () => clearTimeout(timer);
+  }, [left]);
+  useEffect(() => {
+    // Whoever comes to a tab that was left does not find it shown.
+    const hide = () => document.hidden && setLeft(0);
+    document.addEventListener("visibilitychange", hide);
+    return () => document.removeEventListener("visibilitychange", hide);
+  }, []);
+  const shown = left > 0;
+  return (
+    <div class="secret">
+      <span class="secret-label" id="secret-label">{label}</span>
+      <output class="mono" aria-labelledby="secret-label">{shown ? value : "•".repeat(24)}</output>
+      <span class="buttons">
+        <button type="button" aria-pressed={shown} onClick={() => setLeft(shown ? 0 : shownFor)}>{shown ? `Hide (${left} s)` : "Show"}</button>
+        <Copy text={value} what={`Copy ${label.toLowerCase()}`} />
+      </span>
+    </div>
+  );
+}

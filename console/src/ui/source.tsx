@@ -1,0 +1,39 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useStore } from "../store";
+import { theme } from "./theme";
+
+/** Something that is said of a place in a text: lines and columns count from 1. */
+export interface Mark {
+  line: number;
+  column?: number;
+  severity: "error" | "warning" | "info";
+  message: string;
+}
+
+/** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line. */
+export function Source({ text, language, marks = [], label, first = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number }) {
+  const host = useRef<HTMLDivElement>(null);
+  const [loaded, setLoaded] = useState(false);
+  const mode = useStore(theme);
+  useEffect(() => {
+    let gone = false;
+    let destroy = () => {};
+    void import("./editor").then(({ show }) => {
+      if (gone || !host.current) return;
+      destroy = show(host.current, { text, language, marks, label, first });
+      setLoaded(true);
+    }, () => setLoaded(false));
+    return () => {
+      gone = true;
+      destroy();
+      setLoaded(false);
+    };
+  }, [text, language, JSON.stringify(marks), label, first, mode]);
+  return (
+    <div class="source">
+      <div ref={host} />
+      {!loaded && <pre tabIndex={0} role="region" aria-label={label}>{text}</pre>}
+      {marks.length > 0 && <ul class="marks">{marks.map((m) => <li key={`${m.line}:${m.column}:${m.message}`}><span class={`badge ${m.severity === "error" ? "bad" : m.severity === "warning" ? "warn" : "plain"}`}>{m.severity}</span> line {m.line}{m.column ? `, column ${m.column}` : ""}: {m.message}</li>)}</ul>}
+    </div>
+  );
+}

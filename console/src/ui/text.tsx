@@ -1,0 +1,27 @@
+import type { ComponentChildren } from "preact";
+
+/**
+ * Characters that show nothing, or change the order in which others are shown: controls, marks of direction, and what is of no width. A name with them could
+ * look like another one.
+ */
+const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
+
+/** A text that somebody else has written, as text: hidden characters are made visible by their number, and its direction stays its own. */
+export function Text({ value, lines = false }: { value: string; /** Line breaks and tabs are shown as such. */ lines?: boolean }) {
+  const parts: ComponentChildren[] = [];
+  let from = 0;
+  for (const found of value.matchAll(hidden)) {
+    if (lines && (found[0] === "\n" || found[0] === "\t")) continue;
+    parts.push(value.slice(from, found.index));
+    const code = `U+${found[0].codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
+    parts.push(<span class="hidden-character" title={`The character ${code}, which shows nothing by itself`}>{code}</span>);
+    from = found.index + found[0].length;
+  }
+  parts.push(value.slice(from));
+  return <bdi class={lines ? "text lines" : "text"}>{parts}</bdi>;
+}
+
+/** The same where there can be no elements: in titles, questions and what is announced. */
+export function visible(value: string): string {
+  return value.replace(hidden, (c) => `‹U+${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}›`);
+}

@@ -1,0 +1,64 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Text } from "./text";
+
+/** What is known of one thing, as names and values. Entries whose value is undefined, null or empty are shown as none. */
+export function Details({ entries }: { entries: [label: string, value: ComponentChildren][] }) {
+  return (
+    <dl class="details">
+      {entries.map(([label, value]) => (
+        <div key={label}><dt>{label}</dt><dd>{value === undefined || value === null || value === "" ? <span class="faint">none</span> : value}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+/** A word about a state: its colour says no more than the word does. */
+export function Badge({ children, tone = "plain" }: { children: ComponentChildren; tone?: "plain" | "good" | "warn" | "bad" | "accent" }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}
+
+/** Tags, each as name and value. */
+export function Tags({ tags }: { tags: Record<string, string> | undefined | null }) {
+  const all = Object.entries(tags ?? {});
+  if (all.length === 0) return <span class="faint">none</span>;
+  return <ul class="tags">{all.map(([name, value]) => <li key={name}><Text value={name} /><span class="faint">=</span><Text value={value} /></li>)}</ul>;
+}
+
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const units: [Intl.RelativeTimeFormatUnit, number][] = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["hour", 3_600], ["minute", 60]];
+
+function ago(at: Date, now: number): string {
+  const seconds = (at.getTime() - now) / 1000;
+  const unit = units.find(([, size]) => Math.abs(seconds) >= size);
+  return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
+}
+
+/** A time: how long ago, or how long from now; when exactly, here and in UTC, on the pointer and in what is read aloud. absolute shows that beside it. */
+export function Time({ value, absolute = false }: { value: string | null | undefined; absolute?: boolean }) {
+  const [now, setNow] = useState(Date.now);
+  const at = value ? new Date(value) : undefined;
+  const known = at !== undefined && !Number.isNaN(at.getTime());
+  const young = known && Math.abs(now - at.getTime()) < 3_600_000;
+  useEffect(() => {
+    if (!known) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), young ? 15_000 : 300_000);
+    return () => clearInterval(timer);
+  }, [known, young]);
+  if (!known) return <span class="faint">{value ? <Text value={value} /> : "never"}</span>;
+  const exact = `${local.format(at)} here, ${at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "")} UTC`;
+  return <time dateTime={value!} title={exact}>{ago(at, now)}{absolute && <span class="faint"> · {exact}</span>}</time>;
+}
+
+const numbers = new Intl.NumberFormat();
+
+/** A number, with what separates its thousands. */
+export function Count({ value }: { value: number }) {
+  return <>{numbers.format(value)}</>;
+}
+
+/** How many of something, in words: many(1, "key") is "1 key", many(2, "key") "2 keys". */
+export function many(count: number, noun: string, plural = `${noun}s`): string {
+  return `${numbers.format(count)} ${count === 1 ? noun : plural}`;
+}

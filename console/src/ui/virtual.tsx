@@ -1,0 +1,102 @@
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { classes, type Column } from "./table";
+
+/** The height of a row, in CSS pixels, as the style has it: rows are of one line. */
+const rowHeight = 36;
+/** Rows that stand ready above and below what is seen. */
+const ready = 8;
+
+/**
+ * A table of which only the rows that are seen are in the page, however many there are. Arrow keys, Page Up and Down, Home and End move in it, and what is read
+ * aloud has the number of the row. Rows that are not loaded yet are asked for as they come near.
+ */
+export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear, onOpen }: {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  /** How many there are in all, where that is known; what is loaded otherwise. */
+  total?: number | undefined;
+  rowKey: (row: T) => string;
+  /** Asked when the last of the rows comes near, for more. */
+  onNear?: () => void;
+  /** What Enter does on a row. */
+  onOpen?: (row: T) => void;
+}) {
+  const frame = useRef<HTMLDivElement>(null);
+  const [, render] = useState(0);
+  const [active, setActive] = useState(0);
+  const wantsFocus = useRef(false);
+  const count = rows.length;
+  const virtual = useMemo(() => new Virtualizer<HTMLDivElement, HTMLTableRowElement>({
+    count: 0, getScrollElement: () => frame.current, estimateSize: () => rowHeight, overscan: ready,
+    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => render((n) => n + 1),
+  }), []);
+  virtual.setOptions({ ...virtual.options, count });
+  useLayoutEffect(() => virtual._didMount(), [virtual]);
+  useLayoutEffect(() => virtual._willUpdate());
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (last >= count - 3 * ready) onNear?.();
+  }, [last, count, onNear]);
+  useEffect(() => {
+    if (!wantsFocus.current) return;
+    const row = frame.current?.querySelector<HTMLElement>(`tr[aria-rowindex="${active + 2}"]`);
+    if (row) {
+      wantsFocus.current = false;
+      row.focus({ preventScroll: true });
+    }
+  });
+  const move = (to: number) => {
+    const next = Math.max(0, Math.min(count - 1, to));
+    setActive(next);
+    wantsFocus.current = true;
+    virtual.scrollToIndex(next);
+  };
+  const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? rowHeight) / rowHeight) - 2);
+  const keys: Record<string, () => void> = {
+    ArrowDown: () => move(active + 1), ArrowUp: () => move(active - 1), PageDown: () => move(active + page), PageUp: () => move(active - page),
+    Home: () => move(0), End: () => move(count - 1),
+  };
+  const above = items[0]?.start ?? 0;
+  const below = Math.max(0, virtual.getTotalSize() - (items.at(-1)?.end ?? 0));
+  return (
+    <div
+      class="table-frame virtual" ref={frame}
+      onKeyDown={(event) => {
+        const row = rows[active];
+        if (event.target instanceof HTMLElement && event.target.tagName !== "TR") return;
+        if (event.key === "Enter" && row !== undefined && onOpen) {
+          event.preventDefault();
+          onOpen(row);
+        } else if (keys[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) {
+          event.preventDefault();
+          keys[event.key]!();
+        }
+      }}
+    >
+      <table aria-rowcount={(total ?? count) + 1} aria-label={caption}>
+        <thead><tr aria-rowindex={1}>{columns.map((c) => <th key={c.title} scope="col" class={classes(c)}>{c.title}</th>)}</tr></thead>
+        <tbody>
+          {above > 0 && <tr aria-hidden="true"><td colSpan={columns.length} class="gap" style={{ height: `${above}px` }} /></tr>}
+          {items.map(({ index }) => {
+            const row = rows[index];
+            if (row === undefined) return null;
+            return (
+              <tr
+                key={rowKey(row)} aria-rowindex={index + 2} tabIndex={index === active || (items.every((i) => i.index !== active) && index === items[0]?.index) ? 0 : -1}
+                onFocus={() => setActive(index)}
+              >
+                {columns.map((c, i) => (i === 0
+                  ? <th key={c.title} scope="row" class={classes(c)}>{c.cell(row)}</th>
+                  : <td key={c.title} class={classes(c)}>{c.cell(row)}</td>))}
+              </tr>
+            );
+          })}
+          {below > 0 && <tr aria-hidden="true"><td colSpan={columns.length} class="gap" style={{ height: `${below}px` }} /></tr>}
+        </tbody>
+      </table>
+    </div>
+  );
+}
