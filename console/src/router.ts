@@ -20,11 +20,13 @@ export const location = new Store<Location>(parse());
 export const unsaved = new Set<() => boolean>();
 
 let shown = window.location.hash;
+let leaving = false;
 
 window.addEventListener("hashchange", () => {
   if (window.location.hash === shown) return;
-  const before = parsePath(shown);
-  if (before !== parse().path && [...unsaved].some((asks) => asks()) && !window.confirm("Leave this page? What you have typed is not saved.")) {
+  const saved = leaving;
+  leaving = false;
+  if (!saved && parsePath(shown) !== parse().path && !givesUp()) {
     window.history.replaceState(null, "", shown || "#/");
     return;
   }
@@ -52,9 +54,15 @@ export function link(pattern: string, params: Record<string, string> = {}, query
   return `#${path}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Goes to an address that link has made. */
-export function go(href: string): void {
+/** Goes to an address that link has made. saved says that what a form of the page holds is saved, so that nobody is asked. */
+export function go(href: string, saved = false): void {
+  leaving = saved;
   window.location.hash = href.replace(/^#/, "");
+}
+
+/** Whether a person gives up what they have typed; true where nothing is. */
+export function givesUp(): boolean {
+  return ![...unsaved].some((asks) => asks()) || window.confirm("Leave this? What you have typed is not saved.");
 }
 
 /**

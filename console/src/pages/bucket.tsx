@@ -110,7 +110,7 @@ function Delete({ bucket, onClose }: { bucket: Bucket; onClose: () => void }) {
   const consumers = useResource("ApiKeyConsumersService_list", { path, query: { limit: 1 } });
   const [gone, setGone] = useState(false);
   useEffect(() => {
-    if (gone) go(link("/buckets"));
+    if (gone) go(link("/buckets"), true);
   }, [gone]);
   return (
     <ConfirmDelete

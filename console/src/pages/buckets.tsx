@@ -42,7 +42,7 @@ export default function Buckets(_: PageProps) {
             caption="Key buckets" rows={rows} rowKey={(b) => b.id}
             columns={[
               { title: "Name", by: (b) => b.name, cell: (b) => <a href={link("/buckets/:bucket", { bucket: b.name })}><Text value={b.name} /></a> },
-              { title: "Description", minor: true, cell: (b) => <Text value={b.description ?? ""} /> },
+              { title: "Description", minor: true, cell: (b) => <Text value={b.description ?? ""} clamp /> },
               { title: "Tags", minor: true, cell: (b) => <Tags tags={b.tags} /> },
               { title: "Changed", by: (b) => b.updatedOn, cell: (b) => <Time value={b.updatedOn} /> },
             ]}
@@ -70,7 +70,7 @@ function Create({ onClose }: { onClose: () => void }) {
           const made = await change.run({ path: { accountName: account() }, body });
           if (!made) return;
           notify(`The key bucket ${visible(made.data.name)} is created.`);
-          go(link("/buckets/:bucket", { bucket: made.data.name }));
+          go(link("/buckets/:bucket", { bucket: made.data.name }), true);
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint="5 to 128 lower-case letters, digits and hyphens." />

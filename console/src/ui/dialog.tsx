@@ -1,11 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { givesUp } from "../router";
 
 /** What a dialog is about, and what closes it. */
 export interface DialogProps {
   title: string;
   children: ComponentChildren;
-  /** Called by Escape, and by the button at the top; without it the dialog stays until it is done. */
+  /** Called by Escape, and by the button at the top, when nothing is lost or may be; without it the dialog stays until it is done. */
   onClose?: (() => void) | undefined;
   /** Where it is as wide as a text needs it. */
   wide?: boolean;
@@ -16,6 +17,7 @@ export interface DialogProps {
 export function Dialog({ title, children, onClose, wide = false, class: name = "" }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  const close = () => void (onClose && givesUp() && onClose());
   useEffect(() => {
     const dialog = element.current!;
     const before = document.activeElement;
@@ -30,20 +32,20 @@ export function Dialog({ title, children, onClose, wide = false, class: name = "
       ref={element} class={`${wide ? "wide" : ""} ${name}`} aria-labelledby={heading}
       onCancel={(event) => {
         event.preventDefault();
-        onClose?.();
+        close();
       }}
       // Chromium lets a second Escape close what the first one must not.
       onKeyDown={(event) => {
         if (event.key === "Escape") {
           event.preventDefault();
           event.stopPropagation();
-          onClose?.();
+          close();
         }
       }}
     >
       <header>
         <h2 id={heading} tabIndex={-1}>{title}</h2>
-        {onClose && <button type="button" class="quiet" aria-label="Close" onClick={onClose}>×</button>}
+        {onClose && <button type="button" class="quiet" aria-label="Close" onClick={close}>×</button>}
       </header>
       {children}
     </dialog>

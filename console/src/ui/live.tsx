@@ -52,7 +52,7 @@ export function Live() {
   return (
     <>
       <div class="visually-hidden" role="status" aria-live="polite" aria-atomic="true">{at % 2 === 0 ? text : `${text}\u00a0`}</div>
-      <div class="notes">{all.map((n) => <NoteView key={n.id} note={n} />)}</div>
+      {all.length > 0 && <section class="notes" aria-label="Notices">{all.map((n) => <NoteView key={n.id} note={n} />)}</section>}
     </>
   );
 }

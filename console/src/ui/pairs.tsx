@@ -1,4 +1,4 @@
-import { useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Field, type FieldProps } from "./form";
 
 /** Names with values, such as tags, as rows that are edited; names may be double while they are typed. */
@@ -17,6 +17,12 @@ export function objectOf(pairs: Pairs): Record<string, string> {
 /** A field of names and values. */
 export function PairsField({ value, onInput, noun, ...field }: FieldProps & { value: Pairs; onInput: (value: Pairs) => void; /** What one of them is called, such as tag. */ noun: string }) {
   const list = useRef<HTMLDivElement>(null);
+  const added = useRef(false);
+  // Before the next key comes, which is the first of the name.
+  useLayoutEffect(() => {
+    if (added.current) list.current?.querySelector<HTMLElement>(".pair:last-of-type input")?.focus();
+    added.current = false;
+  });
   const change = (i: number, j: 0 | 1, text: string) => onInput(value.map((p, k) => (k !== i ? p : j === 0 ? [text, p[1]] : [p[0], text])));
   const names = value.map(([name]) => name.trim()).filter((name) => name !== "");
   const double = names.find((name, i) => names.indexOf(name) !== i);
@@ -42,7 +48,7 @@ export function PairsField({ value, onInput, noun, ...field }: FieldProps & { va
             type="button" class="add"
             onClick={() => {
               onInput([...value, ["", ""]]);
-              requestAnimationFrame(() => list.current?.querySelector<HTMLElement>(".pair:last-of-type input")?.focus());
+              added.current = true;
             }}
           >Add a {noun}</button>
         </div>

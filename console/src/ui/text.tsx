@@ -7,7 +7,13 @@ import type { ComponentChildren } from "preact";
 const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
 
 /** A text that somebody else has written, as text: hidden characters are made visible by their number, and its direction stays its own. */
-export function Text({ value, lines = false }: { value: string; /** Line breaks and tabs are shown as such. */ lines?: boolean }) {
+export function Text({ value, lines = false, clamp = false }: {
+  value: string;
+  /** Line breaks and tabs are shown as such. */
+  lines?: boolean;
+  /** No more than three lines are shown, as in a table. */
+  clamp?: boolean;
+}) {
   const parts: ComponentChildren[] = [];
   let from = 0;
   for (const found of value.matchAll(hidden)) {
@@ -18,7 +24,7 @@ export function Text({ value, lines = false }: { value: string; /** Line breaks 
     from = found.index + found[0].length;
   }
   parts.push(value.slice(from));
-  return <bdi class={lines ? "text lines" : "text"}>{parts}</bdi>;
+  return <bdi class={`text ${lines ? "lines" : ""} ${clamp ? "clamp" : ""}`.trimEnd()}>{parts}</bdi>;
 }
 
 /** The same where there can be no elements: in titles, questions and what is announced. */

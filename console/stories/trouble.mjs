@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { ask, checked, of, open, story, unique } from './lib.mjs';
+
+const list = '**/key-buckets?*';
+const lists = '**/key-buckets';
+const problem = (status, title, headers = {}) => ({ status, headers: { 'content-type': 'application/problem+json', ...headers }, body: JSON.stringify({ type: 'about:blank', title, status, detail: `${title}, says the API.`, trace: { requestId: 'req-1' } }) });
+
+for (const [what, answer, text] of [
+  ['5xx', (route) => route.fulfill(problem(503, 'Service Unavailable')), 'Service Unavailable, says the API.'],
+  ['a page of a proxy', (route) => route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad gateway</h1><script>alert(1)</script>' }), 'Nothing is known to have changed'],
+  ['a cut connection', (route) => route.abort('connectionreset'), 'The API did not answer'],
+  ['a cut answer', (route) => route.fulfill({ status: 200, contentType: 'application/json', body: '{"data":[{"na' }), 'The answer was cut'],
+  ['403', (route) => route.fulfill(problem(403, 'Forbidden')), 'This key may not do that'],
+]) {
+  story(`${what} is told, and the list comes when it is asked again`, async ({ page }) => {
+    const name = unique('keys');
+    await ask('POST', of('/key-buckets'), { name });
+    for (const pattern of [list, lists]) await page.route(pattern, answer);
+    await open(page, '/buckets', 'Key buckets');
+    await page.getByRole('alert').filter({ hasText: text }).waitFor();
+    await checked(page, what);
+    await page.unrouteAll();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('link', { name }).waitFor();
+    assert.equal(await page.getByRole('alert').count(), 0);
+  });
+}
+
+story('the API asks to wait, and is asked again when it said', async ({ page }) => {
+  let asked = 0;
+  for (const pattern of [list, lists]) await page.route(pattern, (route) => (asked++ === 0 ? route.fulfill(problem(429, 'Too Many Requests', { 'retry-after': '2' })) : route.continue()));
+  await open(page, '/buckets', 'Key buckets');
+  await page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
+  await page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first().waitFor();
+  assert.equal(asked, 2);
+});
+
+story('a change whose answer was cut is repeated as the same change', async ({ page }) => {
+  const name = unique('keys');
+  const keys = [];
+  await open(page, '/buckets?create=yes', 'Key buckets');
+  await page.route(lists, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    keys.push(route.request().headers()['idempotency-key']);
+    if (keys.length > 1) return route.continue();
+    // It is carried out, and the answer does not come back.
+    await route.fetch();
+    return route.abort('connectionreset');
+  });
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name);
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByRole('alert').filter({ hasText: 'did not answer' }).waitFor();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+  assert.equal(keys.length, 2);
+  assert.ok(keys[0] && keys[0] === keys[1], 'the repeat is another change');
+});
+
+story('a removal whose answer was cut is done, and not an error', async ({ page }) => {
+  const name = unique('keys');
+  await ask('POST', of('/key-buckets'), { name });
+  await open(page, `/buckets/${name}`, name);
+  await page.getByRole('button', { name: 'Delete' }).click();
+  let first = true;
+  await page.route(`**/key-buckets/${name}`, async (route) => {
+    if (route.request().method() !== 'DELETE' || !first) return route.continue();
+    first = false;
+    await route.fetch();
+    return route.abort('connectionreset');
+  });
+  await page.getByRole('textbox', { name: /^Its name/ }).fill(name);
+  await page.getByRole('button', { name: 'Delete it' }).click();
+  await page.getByRole('alert').filter({ hasText: 'did not answer' }).waitFor();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
+});
+
+story('offline it says so, and what was there stays', async ({ page, context }) => {
+  const name = unique('keys');
+  await ask('POST', of('/key-buckets'), { name });
+  await open(page, `/buckets/${name}`, name);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel(/^Description/).fill('Written on a train');
+  await context.setOffline(true);
+  await page.getByText('This device is offline. What is shown may be old.').waitFor();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('alert').filter({ hasText: 'offline' }).waitFor();
+  await checked(page, 'offline');
+  await context.setOffline(false);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('Written on a train').first().waitFor();
+  assert.equal((await ask('GET', of(`/key-buckets/${name}`))).description, 'Written on a train');
+});
+
+story('what is typed and not saved is asked about before it goes', async ({ page }) => {
+  const answers = [false, true];
+  const asked = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.message());
+    return answers.shift() ? dialog.accept() : dialog.dismiss();
+  });
+  await open(page, '/buckets?create=yes', 'Key buckets');
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('half-typed');
+  await page.keyboard.press('Escape');
+  assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).inputValue(), 'half-typed');
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal(asked.length, 2);
+});

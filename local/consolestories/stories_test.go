@@ -1,0 +1,139 @@
+package consolestories
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// storiesVar says that a console is bundled, for which the stories are told: it takes Node, npm and minutes.
+const storiesVar = "GATEWRIGHT_TEST_CONSOLE"
+
+// TestStoriesOfTheConsole tells each of them. GATEWRIGHT_CONSOLE_STORIES names those that are told, such as buckets.mjs; all otherwise.
+func TestStoriesOfTheConsole(t *testing.T) {
+	if os.Getenv(storiesVar) == "" {
+		t.Skip("make test-console bundles the console and runs this")
+	}
+	browser := program(t, "chromium")
+	node := program(t, "node")
+	repository := filepath.Join("..", "..")
+	build := exec.CommandContext(t.Context(), "make", "dist/local")
+	build.Dir, build.Env = repository, withoutMake()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the product: %v\n%s", err, out)
+	}
+	product, err := instance.Start(t.Context(), t.TempDir(), repository, "dist/local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			product.Stop()
+		}
+	}
+	defer stop()
+	var who struct{ Account string }
+	if err := product.Into(t.Context(), &who, "GET", "/v1/who-am-i", ""); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(product.Key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := tell(t.Context(), node, filepath.Join(repository, "console"), []string{
+		"GATEWRIGHT_CONSOLE_API=" + product.API, "GATEWRIGHT_CONSOLE_GATEWAY=" + product.Gateway, "GATEWRIGHT_CONSOLE_ACCOUNT=" + who.Account,
+		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser,
+	})
+	if told.err != nil {
+		t.Errorf("%v\n%s", told.err, told.out)
+	}
+	// A run of none would be green as well.
+	if !strings.Contains(told.out, "\n# pass ") || strings.Contains(told.out, "\n# pass 0\n") {
+		t.Errorf("no story was told:\n%s", told.out)
+	}
+	stop()
+	for name, text := range written(t, product) {
+		if bytes.Contains(text, []byte(product.Key)) {
+			t.Errorf("%s has the account key by which the console was signed in", name)
+		}
+	}
+}
+
+// program is where a program is; the test is skipped where there is none, but in continuous integration.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skipf("there is no %s", name)
+		}
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withoutMake is the environment without what a make gives the programs that it starts: another make would take it for its own.
+func withoutMake() []string {
+	var out []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "MAKE") && !strings.HasPrefix(v, "MFLAGS=") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+type outcome struct {
+	out string
+	err error
+}
+
+// tell runs node's test runner over the stories, two files at a time: a browser takes a core by itself.
+func tell(ctx context.Context, node, folder string, env []string) outcome {
+	stories, err := filepath.Glob(filepath.Join(folder, "stories", "*.mjs"))
+	if err != nil {
+		return outcome{err: err}
+	}
+	asked := strings.Fields(os.Getenv("GATEWRIGHT_CONSOLE_STORIES"))
+	args := []string{"--test", "--test-reporter=tap", "--test-concurrency=2"}
+	for _, story := range stories {
+		name := filepath.Base(story)
+		if name == "lib.mjs" || len(asked) > 0 && !slices.Contains(asked, name) {
+			continue
+		}
+		args = append(args, filepath.Join("stories", name))
+	}
+	cmd := exec.CommandContext(ctx, node, args...)
+	cmd.Dir, cmd.Env = folder, append(withoutMake(), env...)
+	out, err := cmd.CombinedOutput()
+	return outcome{string(out), err}
+}
+
+// written is what the product has printed, and its logs.
+func written(t *testing.T, product *instance.Instance) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{"what the product printed": []byte(product.Output())}
+	root := os.DirFS(filepath.Join(product.Data(), "logs"))
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(root, name)
+		out["logs/"+name] = raw
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
