@@ -45,7 +45,7 @@ function Signed() {
   const { path } = useStore(location);
   const page = pages.find((p) => match(p.path, path));
   const params = (page && match(page.path, path)) ?? {};
-  const title = page ? visible(page.title.replace(/^:(\w+)$/, (_, name: string) => params[name] ?? "")) : "No such page";
+  const title = page ? visible(page.title.replace(/:(\w+)/g, (_, name: string) => params[name] ?? "")) : "No such page";
   if (state.at !== "in") return null;
   return (
     <Titled title={page?.up ? `${title} · ${pages.find((p) => p.path === page.up)?.title ?? ""}` : title}>

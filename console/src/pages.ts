@@ -10,7 +10,7 @@ export interface PageProps {
 export interface Page {
   /** Its address behind #; parts with a colon are names. */
   path: string;
-  /** Its heading, and the first words of the window's title; for a page about one thing, the name of the param that has it. */
+  /** Its heading, and the first words of the window's title; params with a colon stand for what they are. */
   title: string;
   /** Where the navigation has it, and by which word; pages without are reached from others. */
   nav?: { section: Section; label: string };
@@ -33,6 +33,15 @@ export type Section = (typeof sections)[number];
 /** All pages, in the order of the navigation. */
 export const pages: Page[] = [
   { path: "/", title: "Overview", nav: { section: "", label: "Overview" }, key: "o", cli: "gatewright whoami", load: () => import("./pages/overview") },
+  {
+    path: "/projects", title: "Projects", nav: { section: "Gateway", label: "Projects" }, key: "p", needs: "ProjectsService_list",
+    cli: "gatewright project list", load: () => import("./pages/projects"),
+  },
+  { path: "/projects/:project", title: ":project", up: "/projects", needs: "ProjectsService_read", cli: "gatewright project get :project", load: () => import("./pages/project") },
+  {
+    path: "/projects/:project/branches/:branch/variables", title: "Variables of :branch", up: "/projects/:project", needs: "VariablesService_list",
+    cli: "gatewright variable list --project :project --branch :branch", load: () => import("./pages/variables"),
+  },
   {
     path: "/buckets", title: "Key buckets", nav: { section: "Consumers", label: "Key buckets" }, key: "b", needs: "ApiKeyBucketsService_list",
     cli: "gatewright bucket list", load: () => import("./pages/buckets"),

@@ -18,6 +18,11 @@ interface Found {
 /** Where names come from. Each asks one page of a list, whose names are searched here. */
 const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<Found[]> }[] = [
   {
+    allowed: () => may("ProjectsService_list"),
+    ask: async (signal) => (await call("ProjectsService_list", { signal })).data.data
+      .map((p) => ({ name: p.name, kind: "Project", href: link("/projects/:project", { project: p.name }) })),
+  },
+  {
     allowed: () => may("ApiKeyBucketsService_list"),
     ask: async (signal) => (await call("ApiKeyBucketsService_list", { path: { accountName: account() }, signal })).data.data
       .map((b) => ({ name: b.name, kind: "Key bucket", href: link("/buckets/:bucket", { bucket: b.name }) })),

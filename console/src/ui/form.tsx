@@ -120,12 +120,15 @@ export function TextField({ value, onInput, rows, mono, readOnly, ...field }: Fi
   return <Field {...field} input={(a) => (rows ? <textarea {...a} {...shared} rows={rows} /> : <input {...a} {...shared} type="text" />)} />;
 }
 
-/** A text that is not shown as it is typed, nor kept by the browser. */
-export function SecretField({ value, onInput, ...field }: FieldProps & { value: string; onInput: (value: string) => void }) {
+/** A text that is not shown as it is typed, nor kept by the browser; of several lines where rows says so, as certificates' keys are. */
+export function SecretField({ value, onInput, rows, ...field }: FieldProps & { value: string; onInput: (value: string) => void; rows?: number }) {
+  const shared = { value, autocomplete: "off", spellcheck: false, "data-1p-ignore": true, "data-lpignore": "true" } as const;
   return (
     <Field
       {...field}
-      input={(a) => <input {...a} type="password" value={value} autocomplete="off" data-1p-ignore data-lpignore="true" spellcheck={false} onInput={(e) => onInput(e.currentTarget.value)} />}
+      input={(a) => (rows
+        ? <textarea {...a} {...shared} rows={rows} class="mono masked" onInput={(e) => onInput(e.currentTarget.value)} />
+        : <input {...a} {...shared} type="password" onInput={(e) => onInput(e.currentTarget.value)} />)}
     />
   );
 }

@@ -1,4 +1,6 @@
 import type { ComponentChildren } from "preact";
+import { may } from "../api/session";
+import { pages } from "../pages";
 import { link } from "../router";
 import { Cli } from "./copy";
 import { Text } from "./text";
@@ -38,7 +40,9 @@ export function Section({ title, actions, children }: { title: string; actions?:
   return <section class="section"><div class="section-title"><h2>{title}</h2>{actions && <div class="buttons">{actions}</div>}</div>{children}</section>;
 }
 
-/** A link to a page. */
-export function PageLink({ to, params = {}, children }: { to: string; params?: Record<string, string>; children: ComponentChildren }) {
-  return <a href={link(to, params)}>{children}</a>;
+/** A link to a page; its text alone where there is no such page, or the key may not see it. */
+export function PageLink({ to, params = {}, query = {}, children }: { to: string; params?: Record<string, string>; query?: Record<string, string>; children: ComponentChildren }) {
+  const page = pages.find((p) => p.path === to);
+  if (!page || (page.needs !== undefined && !may(page.needs))) return <>{children}</>;
+  return <a href={link(to, params, query)}>{children}</a>;
 }
