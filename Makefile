@@ -113,7 +113,7 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
-test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
 
@@ -124,7 +124,7 @@ simulations: ## play four times as many seeds of every simulation as make test d
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
 # Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about a quarter of an hour.
-test-guards: $(NODE_MODULES) $(CONFORMANCE) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
+test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
 	go test -count=1 -timeout=45m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)

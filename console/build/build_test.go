@@ -77,7 +77,7 @@ func TestTooMuchToLoadIsRefused(t *testing.T) {
 	}
 }
 
-// TestAKilledBuildLeavesAWholeConsole stops a build behind each of its files: the page names no file that is not there.
+// TestAKilledBuildLeavesAWholeConsole stops a build before each of its files, by one that can't be written: the page names no file that is not there.
 func TestAKilledBuildLeavesAWholeConsole(t *testing.T) {
 	before := []file{{"main-1.js", []byte("one")}, {"index.html.br", []byte("1")}, {"index.html", []byte("main-1.js")}}
 	after := []file{{"main-2.js", []byte("two")}, {"index.html.br", []byte("2")}, {"index.html", []byte("main-2.js")}}
@@ -86,10 +86,8 @@ func TestAKilledBuildLeavesAWholeConsole(t *testing.T) {
 		if err := write(folder, before); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range after[:stop] {
-			if err := replace(filepath.Join(folder, f.name), f.body); err != nil {
-				t.Fatal(err)
-			}
+		if err := write(folder, slices.Insert(slices.Clone(after), stop, file{filepath.Join("no", "such", "folder"), nil})); err == nil {
+			t.Fatal("a build that can't write a file succeeds")
 		}
 		page, err := os.ReadFile(filepath.Join(folder, "index.html"))
 		if err != nil {
