@@ -2,7 +2,7 @@
 // it needs. The test in local/consolestories starts the product and says where it is.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
@@ -138,6 +138,8 @@ export async function checked(page, what = page.url()) {
   }
   await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
   await page.setViewportSize(size);
+  // The test that tells all stories asks whether each page was looked at.
+  if (process.env.GATEWRIGHT_CONSOLE_CHECKED) appendFileSync(process.env.GATEWRIGHT_CONSOLE_CHECKED, `${new URL(page.url()).hash.replace(/^#/, '').split('?')[0] || '/'}\n`);
 }
 
 /** Walks by Tab until what has the focus has this accessible name, and fails where it is not reached, or where the focus can't be seen. */

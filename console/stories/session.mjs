@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { accountKey, api, ask, checked, executablePath, flags, key, of, open, signIn, story, unique, watch } from './lib.mjs';
+import { accountKey, api, ask, checked, executablePath, flags, key, of, open, said, signIn, story, unique, watch } from './lib.mjs';
 
 story('who is not signed in sees a form, and a wrong key says so', async ({ page }) => {
   await page.goto(`${api}/console#/buckets`);
@@ -113,4 +113,22 @@ test('a planted key is in nothing that the browser keeps', { timeout: 240_000 },
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+});
+
+story('who does nothing is asked before the session ends, and stays by a word', async ({ page }) => {
+  let stays = 0;
+  await page.route('**/v1/session', async (route) => {
+    if (route.request().method() !== 'GET') return route.continue();
+    const answer = await route.fetch();
+    const said = await answer.json();
+    if (route.request().headers()['gatewright-idle'] === undefined) stays++;
+    return route.fulfill({ response: answer, json: { ...said, session: { ...said.session, idleSeconds: stays > 0 ? 1800 : 100 } } });
+  });
+  await page.reload();
+  await page.locator('.bar', { hasText: 'You will be signed out in' }).waitFor();
+  await said(page, 'You will be signed out in two minutes');
+  await checked(page, 'the end of a session that comes near');
+  await page.getByRole('button', { name: 'Stay signed in' }).click();
+  await page.locator('.bar', { hasText: 'You will be signed out in' }).waitFor({ state: 'detached' });
+  assert.equal(stays, 1);
 });

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,10 @@ import (
 // storiesVar says that a console is bundled, for which the stories are told: it takes Node, npm and minutes.
 const storiesVar = "GATEWRIGHT_TEST_CONSOLE"
 
-// TestStoriesOfTheConsole tells each of them. GATEWRIGHT_CONSOLE_STORIES names those that are told, such as buckets.mjs; all otherwise.
+// someVar names the stories that are told, such as buckets.mjs; all without it.
+const someVar = "GATEWRIGHT_CONSOLE_STORIES"
+
+// TestStoriesOfTheConsole tells each of them: what each asserts stands in its file, and what all do in lib.mjs.
 func TestStoriesOfTheConsole(t *testing.T) {
 	if os.Getenv(storiesVar) == "" {
 		t.Skip("make test-console bundles the console and runs this")
@@ -50,9 +54,10 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	if err := os.WriteFile(key, []byte(product.Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	checked := filepath.Join(t.TempDir(), "checked")
 	told := tell(t.Context(), node, filepath.Join(repository, "console"), []string{
 		"GATEWRIGHT_CONSOLE_API=" + product.API, "GATEWRIGHT_CONSOLE_GATEWAY=" + product.Gateway, "GATEWRIGHT_CONSOLE_ACCOUNT=" + who.Account,
-		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser,
+		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser, "GATEWRIGHT_CONSOLE_CHECKED=" + checked,
 	})
 	if told.err != nil {
 		t.Errorf("%v\n%s", told.err, told.out)
@@ -61,10 +66,39 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	if !strings.Contains(told.out, "\n# pass ") || strings.Contains(told.out, "\n# pass 0\n") {
 		t.Errorf("no story was told:\n%s", told.out)
 	}
+	if os.Getenv(someVar) == "" {
+		everyPageIsChecked(t, filepath.Join(repository, "console"), checked)
+	}
 	stop()
 	for name, text := range written(t, product) {
 		if bytes.Contains(text, []byte(product.Key)) {
 			t.Errorf("%s has the account key by which the console was signed in", name)
+		}
+	}
+}
+
+var registered = regexp.MustCompile(`path: "(/[^"]*)", title`)
+
+// everyPageIsChecked compares the pages with the addresses that stories had axe look at, by day and night, on wide and narrow screens.
+func everyPageIsChecked(t *testing.T, folder, checked string) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(folder, "src", "pages.ts")) //nolint:gosec // the console's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked, err := os.ReadFile(checked) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatalf("no story had a page looked at: %v", err)
+	}
+	pages := registered.FindAllSubmatch(source, -1)
+	if len(pages) < 5 {
+		t.Errorf("only %d pages were found in pages.ts", len(pages))
+	}
+	for _, page := range pages {
+		path := string(page[1])
+		address := regexp.MustCompile(`(?m)^` + regexp.MustCompile(`:\w+`).ReplaceAllString(path, `[^/\n]+`) + `$`)
+		if !address.Match(looked) {
+			t.Errorf("no story has axe look at the page %s: checked(page)", path)
 		}
 	}
 }
@@ -104,7 +138,7 @@ func tell(ctx context.Context, node, folder string, env []string) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
-	asked := strings.Fields(os.Getenv("GATEWRIGHT_CONSOLE_STORIES"))
+	asked := strings.Fields(os.Getenv(someVar))
 	args := []string{"--test", "--test-reporter=tap", "--test-concurrency=2"}
 	for _, story := range stories {
 		name := filepath.Base(story)
