@@ -124,11 +124,12 @@ function Bars() {
   useEffect(() => {
     if (ends) announce("You will be signed out in two minutes, because nothing was done here.");
   }, [ends]);
+  if (online && seconds === 0 && (!ends || over)) return null;
   return (
-    <div class="bars">
+    <section class="bars" aria-label="What holds for every page">
       {!online && <p class="bar warn">This device is offline. What is shown may be old.</p>}
       {seconds > 0 && <p class="bar" role="status">The API asks to wait; it is asked again in <span aria-hidden="true">{seconds} s</span><span class="visually-hidden">a moment</span>.</p>}
       {ends && !over && <p class="bar warn">You will be signed out in {Math.ceil(left / 1000)} s, because nothing was done here. <button type="button" onClick={() => void stay().catch(() => {})}>Stay signed in</button></p>}
-    </div>
+    </section>
   );
 }
