@@ -75,7 +75,7 @@ function Opened({ page, params }: { page: Page; params: Record<string, string> }
       setShown(() => m.default);
     }, () => setFailed(true));
   }, [page, Shown, failed]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!Shown) return;
     if (!first) {
       window.scrollTo(0, 0);

@@ -46,13 +46,12 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
   argsNow.current = args;
   const running = useRef<AbortController>(undefined);
 
-  const ask = useCallback(async (from: State) => {
+  const ask = useCallback(async (from: State, shown: RowOf<O>[] = from.rows) => {
     if (argsNow.current === null) return;
     running.current?.abort();
     const controller = (running.current = new AbortController());
-    const begun = { ...from, loading: true, problem: undefined };
-    now.current = begun;
-    setState(begun);
+    now.current = { ...from, rows: shown, loading: true, problem: undefined };
+    setState(now.current);
     try {
       const query = { ...(argsNow.current.query as object | undefined), ...(from.after !== "" ? { after: from.after } : from.offset > 0 ? { offset: from.offset } : {}) };
       const { data } = await call(operation, { ...argsNow.current, query, signal: controller.signal } as Arguments<O>);
@@ -65,7 +64,7 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
       setState({ ...from, rows, total, loading: false, complete, problem: undefined, after: page.next ?? "", offset });
     } catch (error) {
       if (aborted(error) || controller.signal.aborted) return;
-      setState({ ...from, loading: false, problem: asProblem(error) });
+      setState({ ...from, rows: shown, loading: false, problem: asProblem(error) });
     }
   }, [operation]);
 
@@ -80,7 +79,8 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
   }, [ask]);
   const reload = useCallback(() => {
     const from = now.current;
-    if (from.key !== "") void ask({ ...from, rows: [], after: "", offset: 0, complete: false });
+    // What is there stays until the new first page is: nothing jumps, and the focus stays where it is.
+    if (from.key !== "") void ask({ ...from, rows: [], after: "", offset: 0, complete: false }, from.rows);
   }, [ask]);
   const { rows, total, loading, complete, problem } = now.current;
   return { rows, total, loading, complete, problem, more, reload };

@@ -1,7 +1,7 @@
 import { operations } from "../../generated/operations";
 import { Store } from "../store";
-import { base, call, hooks, idleField, send, type Operation, type Result } from "./client";
-import { problemOf, type Problem } from "./problem";
+import { asProblem, base, call, hooks, idleField, send, type Operation, type Result } from "./client";
+import { Problem, problemOf } from "./problem";
 import { forget } from "./resource";
 
 /** Who is signed in, and what their key may. */
@@ -28,15 +28,20 @@ const tell = (message: Message) => tabs.postMessage(message);
 
 const path = () => new URL("v1/session", base);
 
-/** Asks who is signed in, as a page does that was just loaded. */
+/** Asks who is signed in, as a page does that was just loaded, or that hears of another tab's. What is shown stays where the API does not answer. */
 export async function restore(): Promise<void> {
+  const before = session.get();
+  const failed = (problem: Problem) => {
+    if (before.at !== "in") session.set({ at: "unknown", problem });
+  };
   try {
     const response = await send(path(), { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json", [idleField]: "true" } });
     if (response.ok) begin((await response.json()) as Session);
-    else if (response.status === 401) session.set({ at: "out" });
-    else session.set({ at: "unknown", problem: await problemOf(response) });
+    else if (response.status !== 401) failed(await problemOf(response));
+    else if (before.at === "in") session.set({ ...before, ended: true });
+    else session.set({ at: "out", ...(before.at === "out" && before.why ? { why: before.why } : {}) });
   } catch (error) {
-    session.set({ at: "unknown", problem: error as Problem });
+    failed(asProblem(error));
   }
 }
 
@@ -46,13 +51,16 @@ export async function restore(): Promise<void> {
  * It throws a Problem where the key opens nothing.
  */
 export async function signIn(key: string): Promise<void> {
-  // What is no account key would not be a header field, or be sent somewhere that it does not belong.
   const response = await send(path(), {
     method: "POST", credentials: "same-origin", cache: "no-store", redirect: "error",
     headers: { Accept: "application/json", Authorization: `Bearer ${key}` },
   });
   if (!response.ok) throw await problemOf(response);
-  begin((await response.json()) as Session);
+  // A browser that keeps no cookie here would be asked for the key again and again.
+  const kept = await send(path(), { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json" } });
+  if (kept.status === 401) throw new Problem(0, "No session", "The key is right, and the browser did not keep the session’s cookie. It keeps it for addresses that begin with https://, and for this machine’s own.");
+  if (!kept.ok) throw await problemOf(kept);
+  begin((await kept.json()) as Session);
   tell({ type: "in" });
 }
 
@@ -84,11 +92,9 @@ function leave(why: string): void {
 }
 
 tabs.addEventListener("message", ({ data }: MessageEvent<Message>) => {
-  const now = session.get();
   if (data.type === "out") leave("You have signed out in another tab.");
   else if (data.type === "active") extend();
-  else if (now.at !== "in" || now.ended) void restore();
-  // The other tab may have signed in by another key: the cookie is one for all.
+  // It may have signed in by another key: the cookie is one for all.
   else void restore();
 });
 

@@ -22,6 +22,8 @@ export function Dialog({ title, children, onClose, wide = false, class: name = "
     const dialog = element.current!;
     const before = document.activeElement;
     if (!dialog.open) dialog.showModal();
+    // The first field rather than the button that closes, so that one can type at once.
+    dialog.querySelector<HTMLElement>("form input, form textarea, form select")?.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { Copy } from "./copy";
 
 /** How long a secret is shown, in seconds. */
@@ -9,6 +9,7 @@ const shownFor = 30;
  * beside it. It is in the page only while it is shown.
  */
 export function Secret({ value, label }: { value: string; label: string }) {
+  const id = useId();
   const [left, setLeft] = useState(0);
   useEffect(() => {
     if (left <= 0) return undefined;
@@ -24,8 +25,8 @@ export function Secret({ value, label }: { value: string; label: string }) {
   const shown = left > 0;
   return (
     <div class="secret">
-      <span class="secret-label" id="secret-label">{label}</span>
-      <output class="mono" aria-labelledby="secret-label">{shown ? value : "•".repeat(24)}</output>
+      <span class="secret-label" id={id}>{label}</span>
+      <output class="mono" aria-labelledby={id}>{shown ? value : "•".repeat(24)}</output>
       <span class="buttons">
         <button type="button" aria-pressed={shown} onClick={() => setLeft(shown ? 0 : shownFor)}>{shown ? `Hide (${left} s)` : "Show"}</button>
         <Copy text={value} what={`Copy ${label.toLowerCase()}`} />

@@ -59,6 +59,7 @@ export function SignIn({ why }: { why?: string | undefined }) {
       <div class="signin-card">
         <h1 tabIndex={-1}>Gatewright console</h1>
         {why && <p role="status">{why}</p>}
+        {!window.isSecureContext && <p class="problem compact">This address is not HTTPS, so that the browser keeps no session and everybody on the way could read the key. Open the console by <code>https://</code>, or on the machine itself by <code>http://127.0.0.1</code>.</p>}
         <KeyForm submit="Sign in" />
         <p class="faint">Who runs the installation makes the first key; <code>gatewright account-key create</code> makes others, with no more rights than they need.</p>
       </div>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
+import { Store, useStore } from "../store";
 import { Text } from "./text";
 
 /** What is known of one thing, as names and values. Entries whose value is undefined, null or empty are shown as none. */
@@ -35,18 +36,27 @@ function ago(at: Date, now: number): string {
   return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
 }
 
+/** The time that all times of the page go by: one timer for however many there are, and none while there are none. */
+const clock = new Store(Date.now());
+let watched = 0;
+let timer = 0;
+
+function useClock(): number {
+  useEffect(() => {
+    if (watched++ === 0) timer = window.setInterval(() => clock.set(Date.now()), 15_000);
+    if (Date.now() - clock.get() > 1_000) clock.set(Date.now());
+    return () => {
+      if (--watched === 0) window.clearInterval(timer);
+    };
+  }, []);
+  return useStore(clock);
+}
+
 /** A time: how long ago, or how long from now; when exactly, here and in UTC, on the pointer and in what is read aloud. absolute shows that beside it. */
 export function Time({ value, absolute = false }: { value: string | null | undefined; absolute?: boolean }) {
-  const [now, setNow] = useState(Date.now);
+  const now = useClock();
   const at = value ? new Date(value) : undefined;
-  const known = at !== undefined && !Number.isNaN(at.getTime());
-  const young = known && Math.abs(now - at.getTime()) < 3_600_000;
-  useEffect(() => {
-    if (!known) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), young ? 15_000 : 300_000);
-    return () => clearInterval(timer);
-  }, [known, young]);
-  if (!known) return <span class="faint">{value ? <Text value={value} /> : "never"}</span>;
+  if (at === undefined || Number.isNaN(at.getTime())) return <span class="faint">{value ? <Text value={value} /> : "never"}</span>;
   const exact = `${local.format(at)} here, ${at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "")} UTC`;
   return <time dateTime={value!} title={exact}>{ago(at, now)}{absolute && <span class="faint"> · {exact}</span>}</time>;
 }
