@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, of, open, story, unique } from './lib.mjs';
+import { account, ask, checked, of, open, story, unique } from './lib.mjs';
 
 const list = '**/key-buckets?*';
 const lists = '**/key-buckets';
@@ -106,4 +106,21 @@ story('what is typed and not saved is asked about before it goes', async ({ page
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.equal(asked.length, 2);
+});
+
+story('a list that can’t be read anew stays, and is not doubled when it is tried again', async ({ page }) => {
+  const name = unique('shop');
+  await ask('POST', `/v1/projects?accountName=${account}`, { name });
+  const variables = of(`/projects/${name}/branches/main/variables`);
+  for (const letter of ['A', 'B']) await ask('POST', variables, { name: letter, value: letter, isSecret: false });
+  await open(page, `/projects/${name}/branches/main/variables`, 'Variables of main');
+  await page.getByRole('button', { name: 'Delete B' }).click();
+  await page.route('**/variables', (route) => route.fulfill(problem(503, 'Service Unavailable')));
+  await page.getByRole('textbox', { name: /^Its name/ }).fill('B');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').filter({ hasText: 'Service Unavailable' }).waitFor();
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+  assert.deepEqual(await page.locator('tbody th').allTextContents(), ['A']);
 });

@@ -36,9 +36,10 @@ interface Page {
  * Reads a list page by page: by its cursor where it has one, by offsets otherwise. args null asks nothing yet; other args begin anew.
  */
 export function useRows<O extends Operation>(operation: O, args: Arguments<O> | null): Rows<RowOf<O>> {
-  type State = Omit<Rows<RowOf<O>>, "more" | "reload"> & { key: string; after: string; offset: number };
+  // anew says that what failed was to begin anew: that is then what is tried again.
+  type State = Omit<Rows<RowOf<O>>, "more" | "reload"> & { key: string; after: string; offset: number; anew: boolean };
   const key = args === null ? "" : operation + JSON.stringify([args.path, args.query]);
-  const empty = (): State => ({ key, rows: [], total: undefined, loading: key !== "", complete: false, problem: undefined, after: "", offset: 0 });
+  const empty = (): State => ({ key, rows: [], total: undefined, loading: key !== "", complete: false, problem: undefined, after: "", offset: 0, anew: false });
   const [state, setState] = useState<State>(empty);
   const now = useRef(state);
   now.current = state.key === key ? state : empty();
@@ -46,11 +47,11 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
   argsNow.current = args;
   const running = useRef<AbortController>(undefined);
 
-  const ask = useCallback(async (from: State, shown: RowOf<O>[] = from.rows) => {
+  const ask = useCallback(async (from: State, before: State = from) => {
     if (argsNow.current === null) return;
     running.current?.abort();
     const controller = (running.current = new AbortController());
-    now.current = { ...from, rows: shown, loading: true, problem: undefined };
+    now.current = { ...before, loading: true, problem: undefined };
     setState(now.current);
     try {
       const query = { ...(argsNow.current.query as object | undefined), ...(from.after !== "" ? { after: from.after } : from.offset > 0 ? { offset: from.offset } : {}) };
@@ -61,27 +62,28 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
       const offset = (page.offset ?? page.pagination?.offset ?? from.offset) + (page.limit ?? page.pagination?.limit ?? page.data.length);
       const total = page.total ?? page.pagination?.total;
       const complete = page.next !== undefined ? page.next === null : page.pagination?.hasMore !== undefined ? !page.pagination.hasMore : total === undefined || offset >= total;
-      setState({ ...from, rows, total, loading: false, complete, problem: undefined, after: page.next ?? "", offset });
+      setState({ ...from, rows, total, loading: false, complete, problem: undefined, after: page.next ?? "", offset, anew: false });
     } catch (error) {
       if (aborted(error) || controller.signal.aborted) return;
-      setState({ ...from, rows: shown, loading: false, problem: asProblem(error) });
+      setState({ ...before, loading: false, problem: asProblem(error), anew: before !== from });
     }
   }, [operation]);
 
   useEffect(() => {
-    if (key !== "") void ask({ key, rows: [], total: undefined, loading: true, complete: false, problem: undefined, after: "", offset: 0 });
+    if (key !== "") void ask({ key, rows: [], total: undefined, loading: true, complete: false, problem: undefined, after: "", offset: 0, anew: false });
     return () => running.current?.abort();
   }, [key, ask]);
 
-  const more = useCallback(() => {
-    const from = now.current;
-    if (!from.loading && !from.complete && from.key !== "") void ask(from);
-  }, [ask]);
   const reload = useCallback(() => {
     const from = now.current;
     // What is there stays until the new first page is: nothing jumps, and the focus stays where it is.
-    if (from.key !== "") void ask({ ...from, rows: [], after: "", offset: 0, complete: false }, from.rows);
+    if (from.key !== "") void ask({ ...from, rows: [], after: "", offset: 0, complete: false }, from);
   }, [ask]);
+  const more = useCallback(() => {
+    const from = now.current;
+    if (from.anew) reload();
+    else if (!from.loading && !from.complete && from.key !== "") void ask(from);
+  }, [ask, reload]);
   const { rows, total, loading, complete, problem } = now.current;
   return { rows, total, loading, complete, problem, more, reload };
 }
