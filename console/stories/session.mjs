@@ -117,12 +117,11 @@ test('a planted key is in nothing that the browser keeps', { timeout: 240_000 },
 
 story('who does nothing is asked before the session ends, and stays by a word', async ({ page }) => {
   let stays = 0;
-  await page.route('**/v1/session', async (route) => {
+  const now = await page.evaluate(() => fetch('v1/session').then((r) => r.json()));
+  await page.route('**/v1/session', (route) => {
     if (route.request().method() !== 'GET') return route.continue();
-    const answer = await route.fetch();
-    const said = await answer.json();
     if (route.request().headers()['gatewright-idle'] === undefined) stays++;
-    return route.fulfill({ response: answer, json: { ...said, session: { ...said.session, idleSeconds: stays > 0 ? 1800 : 100 } } });
+    return route.fulfill({ json: { ...now, session: { ...now.session, idleSeconds: stays > 0 ? 1800 : 100 } } });
   });
   await page.reload();
   await page.locator('.bar', { hasText: 'You will be signed out in' }).waitFor();

@@ -3,6 +3,8 @@ import { account, ask, checked, of, open, story, unique } from './lib.mjs';
 
 const list = '**/key-buckets?*';
 const lists = '**/key-buckets';
+/** Has a request carried out whose answer the page does not get. The browser's own marks are not among what is passed on by itself. */
+const carryOut = async (route) => assert.ok((await route.fetch({ headers: { ...(await route.request().allHeaders()), 'sec-fetch-site': 'same-origin' } })).ok());
 const problem = (status, title, headers = {}) => ({ status, headers: { 'content-type': 'application/problem+json', ...headers }, body: JSON.stringify({ type: 'about:blank', title, status, detail: `${title}, says the API.`, trace: { requestId: 'req-1' } }) });
 
 for (const [what, answer, text] of [
@@ -44,7 +46,7 @@ story('a change whose answer was cut is repeated as the same change', async ({ p
     keys.push(route.request().headers()['idempotency-key']);
     if (keys.length > 1) return route.continue();
     // It is carried out, and the answer does not come back.
-    await route.fetch();
+    await carryOut(route);
     return route.abort('connectionreset');
   });
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name);
@@ -65,7 +67,7 @@ story('a removal whose answer was cut is done, and not an error', async ({ page 
   await page.route(`**/key-buckets/${name}`, async (route) => {
     if (route.request().method() !== 'DELETE' || !first) return route.continue();
     first = false;
-    await route.fetch();
+    await carryOut(route);
     return route.abort('connectionreset');
   });
   await page.getByRole('textbox', { name: /^Its name/ }).fill(name);
