@@ -68,7 +68,7 @@ func unknownCommand(line, commands string) string {
 	for command := range strings.Lines(commands) {
 		known := strings.Fields(command)
 		verb := 0
-		for verb < len(known) && verb < len(words) && known[verb] == words[verb] {
+		for verb < len(known) && verb < len(words) && known[verb] == words[verb] && !strings.HasPrefix(known[verb], "--") {
 			verb++
 		}
 		rest := known[verb:]
