@@ -57,7 +57,10 @@ export const hooks = {
 /** The longest that one waits without a word of the person, in seconds, and how often. */
 const patience = { seconds: 60, times: 4 };
 
-/** The address of an operation. Values are percent-encoded whole, so that none leads elsewhere. */
+/**
+ * The address of an operation. Values are percent-encoded whole, so that none leads elsewhere. Of an object in the query, such as { tag: { "tag.plan": "gold" } }, each
+ * member is a parameter of its own.
+ */
 export function address(operation: Operation, path: Record<string, string> | undefined, query: object | undefined): URL {
   const template: string = operations[operation][1];
   const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -69,7 +72,8 @@ export function address(operation: Operation, path: Record<string, string> | und
     return encodeURIComponent(value);
   });
   const out = new URL(filled.slice(1), base);
-  for (const [name, value] of Object.entries(query ?? {})) {
+  const given = Object.entries(query ?? {}).flatMap(([name, value]): [string, unknown][] => (value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value as object) : [[name, value]]));
+  for (const [name, value] of given) {
     for (const one of Array.isArray(value) ? value : [value]) {
       if (one !== undefined && one !== null && one !== "") out.searchParams.append(name, String(one));
     }

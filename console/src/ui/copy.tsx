@@ -28,6 +28,11 @@ function shellWord(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
+/** A command without the flags that nothing is given for: given("… --tag :tag", { tag: "" }) is "…". */
+export function given(line: string, values: Record<string, string>): string {
+  return line.replace(/ --[a-z-]+[ =]:(\w+)/g, (whole, name: string) => (values[name] ? whole : ""));
+}
+
 /**
  * The command that does the same, to copy: <Cli line="gatewright bucket get :bucket" values={{ bucket }} />. A test compares the words of every line
  * with the client's.

@@ -6,11 +6,11 @@ const shownFor = 30;
 
 /**
  * A secret that was answered once. It is hidden until it is asked for, shown for 30 seconds, and hidden again; copying needs no showing. Where it is gone for good when the dialog closes, say so
- * beside it. It is in the page only while it is shown.
+ * beside it. It is in the page only while it is shown. Several stand in one, a line each.
  */
-export function Secret({ value, label }: { value: string; label: string }) {
+export function Secret({ value, label, open = false }: { value: string; label: string; /** Whether it is shown from the beginning, because it was asked for. */ open?: boolean }) {
   const id = useId();
-  const [left, setLeft] = useState(0);
+  const [left, setLeft] = useState(open ? shownFor : 0);
   useEffect(() => {
     if (left <= 0) return undefined;
     const timer = setTimeout(() => setLeft(left - 1), 1_000);

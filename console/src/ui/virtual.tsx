@@ -5,7 +5,9 @@ import { classes, type Column } from "./table";
 /** The height of a row, in CSS pixels, as the style has it: rows are of one line. */
 const rowHeight = 36;
 /** Rows that stand ready above and below what is seen. */
-const ready = 8;
+const ready = 3;
+/** How many rows before the last one more are asked for. */
+const near = 100;
 
 /**
  * A table of which only the rows that are seen are in the page, however many there are. Arrow keys, Page Up and Down, Home and End move in it, and what is read
@@ -38,7 +40,7 @@ export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear,
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (last >= count - 3 * ready) onNear?.();
+    if (last >= count - near) onNear?.();
   }, [last, count, onNear]);
   useEffect(() => {
     if (!wantsFocus.current) return;
