@@ -12,7 +12,7 @@ export function Copy({ text, what = "Copy" }: { text: string; what?: string }) {
   }, [done]);
   return (
     <button
-      type="button" class="quiet copy" aria-label={what === "Copy" ? "Copy" : what} title={what}
+      type="button" class="quiet copy" aria-label={done || what} title={what}
       onClick={() => navigator.clipboard.writeText(text).then(() => "Copied" as const, () => "Copying is blocked" as const).then((said) => {
         setDone(said);
         announce(said);

@@ -40,8 +40,8 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
     const first = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
     (first ?? element.current?.querySelector<HTMLElement>(".problem"))?.focus();
   }, [problem]);
-  const placed = new Set([...(element.current?.querySelectorAll<HTMLElement>("[data-field]") ?? [])].map((e) => e.dataset["field"]));
-  const elsewhere = problem?.fields.filter((f) => !placed.has(fieldOf(f.location))) ?? [];
+  const placed = [...(element.current?.querySelectorAll<HTMLElement>("[data-field]") ?? [])].map((e) => e.dataset["field"]!);
+  const elsewhere = problem?.fields.filter((f) => !placed.some((name) => isAbout(f.location, name))) ?? [];
   return (
     <FormContext.Provider value={{ problem }}>
       <form
@@ -64,15 +64,16 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
   );
 }
 
-/** The field of a fault: body.tags.team is about tags, body.plans[0].name about plans. */
-function fieldOf(location: string): string {
-  return /^(?:body|query|path)\.([\w-]+)/.exec(location)?.[1] ?? location;
+/** Whether a fault is about a field: body.tags.team is about tags, body.plans[0].name about plans and, where there is such a field, about plans[0].name. */
+function isAbout(location: string, name: string): boolean {
+  const at = location.replace(/^(?:body|query|path)\./, "");
+  return at === name || at.startsWith(`${name}.`) || at.startsWith(`${name}[`);
 }
 
 /** What every field has. */
 export interface FieldProps {
   label: string;
-  /** The name that the API's problems have for it, such as description. */
+  /** The name that the API's problems have for it, such as description, or services[0].name. */
   name: string;
   hint?: ComponentChildren;
   /** What is wrong with what is typed, before the API is asked. */
@@ -84,7 +85,7 @@ export interface FieldProps {
 export function Field({ label, name, hint, fault, required = false, input }: FieldProps & { input: (attributes: ControlAttributes) => ComponentChildren }) {
   const id = useId();
   const { problem } = useContext(FormContext);
-  const faults = fault ? [fault] : (problem?.fields ?? []).filter((f) => fieldOf(f.location) === name).map((f) => f.message);
+  const faults = fault ? [fault] : (problem?.fields ?? []).filter((f) => isAbout(f.location, name)).map((f) => f.message);
   const described = [hint ? `${id}-hint` : "", faults.length > 0 ? `${id}-fault` : ""].filter((x) => x !== "").join(" ");
   return (
     <div class="field" data-field={name}>
