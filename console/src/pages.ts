@@ -47,4 +47,20 @@ export const pages: Page[] = [
     cli: "gatewright bucket list", load: () => import("./pages/buckets"),
   },
   { path: "/buckets/:bucket", title: ":bucket", up: "/buckets", needs: "ApiKeyBucketsService_read", cli: "gatewright bucket get :bucket", load: () => import("./pages/bucket") },
+  {
+    path: "/buckets/:bucket/consumers", title: "Consumers of :bucket", up: "/buckets/:bucket", needs: "ApiKeyConsumersService_list",
+    cli: "gatewright consumer list --bucket :bucket", load: () => import("./pages/consumers"),
+  },
+  {
+    path: "/buckets/:bucket/consumers/:consumer", title: ":consumer", up: "/buckets/:bucket/consumers", needs: "ApiKeyConsumersService_read",
+    cli: "gatewright consumer get :consumer --bucket :bucket", load: () => import("./pages/consumer"),
+  },
+  {
+    path: "/account-keys", title: "Account keys", nav: { section: "Account", label: "Account keys" }, key: "k", needs: "AccountKeysService_list",
+    cli: "gatewright account-key list", load: () => import("./pages/accountkeys"),
+  },
+  {
+    path: "/audit-log", title: "Audit log", nav: { section: "Account", label: "Audit log" }, key: "a", needs: "AuditLogsService_list",
+    cli: "gatewright log list", load: () => import("./pages/auditlog"),
+  },
 ];

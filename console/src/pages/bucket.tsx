@@ -32,6 +32,7 @@ export default function BucketPage({ params }: PageProps) {
         title={name} crumbs={[{ label: "Key buckets", href: link("/buckets") }]} cli="gatewright bucket get :bucket" values={{ bucket: name }}
         actions={ready && (
           <>
+            {may("ApiKeyConsumersService_list") && <a class="button" href={link("/buckets/:bucket/consumers", { bucket: name })}>Consumers</a>}
             {may("ApiKeyBucketsService_update") && <button type="button" onClick={() => setOpen("edit")}>Edit</button>}
             {may("ApiKeyBucketsService_delete") && <button type="button" class="danger" onClick={() => setOpen("delete")}>Delete</button>}
           </>

@@ -25,7 +25,10 @@ const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<F
   {
     allowed: () => may("ApiKeyBucketsService_list"),
     ask: async (signal) => (await call("ApiKeyBucketsService_list", { path: { accountName: account() }, signal })).data.data
-      .map((b) => ({ name: b.name, kind: "Key bucket", href: link("/buckets/:bucket", { bucket: b.name }) })),
+      .flatMap((b) => [
+        { name: b.name, kind: "Key bucket", href: link("/buckets/:bucket", { bucket: b.name }) },
+        ...(may("ApiKeyConsumersService_list") ? [{ name: `${b.name} consumers`, kind: "Consumers", href: link("/buckets/:bucket/consumers", { bucket: b.name }) }] : []),
+      ]),
   },
 ];
 
