@@ -4,6 +4,7 @@ import "./style/tokens.css";
 import "./style/base.css";
 import "./style/layout.css";
 import "./style/parts.css";
+import "./style/network.css";
 import { App } from "./app";
 import { apply, theme } from "./ui/theme";
 

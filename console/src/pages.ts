@@ -63,4 +63,22 @@ export const pages: Page[] = [
     path: "/audit-log", title: "Audit log", nav: { section: "Account", label: "Audit log" }, key: "a", needs: "AuditLogsService_list",
     cli: "gatewright log list", load: () => import("./pages/auditlog"),
   },
+  {
+    path: "/tunnels", title: "Tunnels", nav: { section: "Network", label: "Tunnels" }, key: "t", needs: "TunnelService_list",
+    cli: "gatewright tunnel list", load: () => import("./pages/tunnels"),
+  },
+  { path: "/tunnels/:tunnel", title: "Tunnel :tunnel", up: "/tunnels", needs: "TunnelService_read", cli: "gatewright tunnel get :tunnel", load: () => import("./pages/tunnel") },
+  {
+    path: "/domains", title: "Custom domains", nav: { section: "Network", label: "Custom domains" }, key: "d", needs: "CustomDomainsService_list",
+    cli: "gatewright domain list", load: () => import("./pages/domains"),
+  },
+  { path: "/domains/:domain", title: ":domain", up: "/domains", needs: "CustomDomainsService_read", cli: "gatewright domain get :domain", load: () => import("./pages/domain") },
+  {
+    path: "/client-cas", title: "Client CAs", nav: { section: "Network", label: "Client CAs" }, needs: "ClientMtlsCaCertificatesService_list",
+    cli: "gatewright ca list", load: () => import("./pages/cas"),
+  },
+  {
+    path: "/projects/:project/certificates", title: "mTLS certificates of :project", up: "/projects/:project", needs: "MtlsCertificatesService_list",
+    cli: "gatewright certificate list --project :project", load: () => import("./pages/certificates"),
+  },
 ];

@@ -57,7 +57,7 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	checked := filepath.Join(t.TempDir(), "checked")
 	told := tell(t.Context(), node, filepath.Join(repository, "console"), []string{
 		"GATEWRIGHT_CONSOLE_API=" + product.API, "GATEWRIGHT_CONSOLE_GATEWAY=" + product.Gateway, "GATEWRIGHT_CONSOLE_ACCOUNT=" + who.Account,
-		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser, "GATEWRIGHT_CONSOLE_CHECKED=" + checked,
+		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser, "GATEWRIGHT_CONSOLE_CHECKED=" + checked, "GATEWRIGHT_CONSOLE_DATA=" + product.Data(),
 	})
 	if told.err != nil {
 		t.Errorf("%v\n%s", told.err, told.out)

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { useResource } from "../api/resource";
@@ -46,6 +47,7 @@ function There({ name }: { name: string }) {
               entries={[
                 ["Id", <code>{data.id}</code>],
                 ["Its gateway is run", <Text value={data.type} />],
+                ...(may("MtlsCertificatesService_list") ? [["For upstreams that demand one", <PageLink to="/projects/:project/certificates" params={{ project: name }}>mTLS certificates</PageLink>] as [string, ComponentChildren]] : []),
                 ["Created", <Time value={data.createdOn} absolute />],
                 ["Changed", <Time value={data.updatedOn} absolute />],
               ]}

@@ -30,6 +30,16 @@ const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<F
         ...(may("ApiKeyConsumersService_list") ? [{ name: `${b.name} consumers`, kind: "Consumers", href: link("/buckets/:bucket/consumers", { bucket: b.name }) }] : []),
       ]),
   },
+  {
+    allowed: () => may("TunnelService_list") && may("TunnelService_read"),
+    ask: async (signal) => (await call("TunnelService_list", { path: { accountName: account() }, signal })).data.data
+      .map((t) => ({ name: t.name, kind: "Tunnel", href: link("/tunnels/:tunnel", { tunnel: t.id }) })),
+  },
+  {
+    allowed: () => may("CustomDomainsService_list"),
+    ask: async (signal) => (await call("CustomDomainsService_list", { path: { accountName: account() }, signal })).data.data
+      .map((d) => ({ name: d.hostname, kind: "Custom domain", href: link("/domains/:domain", { domain: d.hostname }) })),
+  },
 ];
 
 /** How many are shown at once. */
