@@ -20,7 +20,7 @@ func analyticsNoun() noun {
 			name: "calls", short: "List the last calls, the newest first", operation: "AnalyticsService_recentCalls",
 			takes: []given{deployment, consumers.or("*"), {argument: "limit", flag: "limit", kind: asNumber, text: "how many, up to 1000; 20 without it"}},
 			table: func(document []byte) func() (output.Grid, error) {
-				return columns{"timeStamp", "method", "routePath", "statusCode", "consumer", "country"}.of(document, "Nobody has called it in the last 24 hours.")
+				return columns{"timeStamp", "method", "routePath", "statusCode", "consumer", "policy"}.of(document, "Nobody has called it in the last 24 hours.")
 			},
 		},
 		{

@@ -72,7 +72,7 @@ func (h handlers) graphqlOperations(ctx context.Context, in *graphqlIn) (*graphq
 
 func viewCall(c counts.RecentCall) call {
 	return call{
-		Consumer: c.Consumer, Method: c.Method, RoutePath: c.Route, StatusCode: strconv.Itoa(c.Status), TimeStamp: api.Timestamp(c.At),
+		Consumer: c.Consumer, Method: c.Method, RoutePath: c.Route, StatusCode: strconv.Itoa(c.Status), Policy: c.Policy, TimeStamp: api.Timestamp(c.At),
 	}
 }
 

@@ -88,6 +88,7 @@ type call struct {
 	Method     string `json:"method" doc:"The request's method." example:"GET"`
 	RoutePath  string `json:"routePath" doc:"The path of the route, with its parameters' names, empty where no route matched." example:"/todos/{id}"`
 	StatusCode string `json:"statusCode" doc:"The status that was answered." example:"200"`
+	Policy     string `json:"policy" doc:"The policy that answered in place of the handler, by its name in the project, empty for none." example:"key"`
 	TimeStamp  string `json:"timeStamp" format:"date-time" doc:"When the request came."`
 	City       string `json:"city" doc:"Always empty: nothing here knows where addresses are."`
 	Country    string `json:"country" doc:"Always empty: nothing here knows where addresses are."`

@@ -64,5 +64,7 @@ type Call struct {
 	// Route is the route's path template, "" where no route matched.
 	Route  string
 	Status int
+	// Policy is the policy that answered in place of the handler, by its name in the project, "" for none.
+	Policy string
 	At     time.Time
 }

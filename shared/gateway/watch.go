@@ -30,7 +30,7 @@ func (g *Gateway) count(x *pipeline.Exchange, status int) {
 		status = pipeline.StatusClientGone
 	}
 	call := analytics.Call{
-		Deployment: deploymentOf(info), Method: x.Method, Route: info.Path, Status: status, At: x.Start,
+		Deployment: deploymentOf(info), Method: x.Method, Route: info.Path, Status: status, Policy: x.Refused, At: x.Start,
 	}
 	if x.User != nil {
 		call.Consumer = x.User.Sub

@@ -72,10 +72,13 @@ func TestTheLineSaysWhichPolicyRefused(t *testing.T) {
 	declare(a, "first", "rate-limit-inbound", map[string]any{"rateLimitBy": "all", "requestsAllowed": 100, "timeWindowMinutes": 1})
 	declare(a, "who", "api-key-inbound", map[string]any{"bucketName": "b"})
 	for path, want := range map[string]any{"/a": "who", "/b": "", "/c": ""} {
-		lines := &syncBuffer{}
-		h := newHouse(t, a, watching(lines, nil, true))
+		lines, counted := &syncBuffer{}, &calls{}
+		h := newHouse(t, a, watching(lines, nil, true), func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
 		_ = body(t, h.do(t, "GET", path))
 		h.Close() // a line is written after its answer
+		if len(counted.all) != 1 || counted.all[0].Policy != want {
+			t.Errorf("%s is counted as %+v, not as refused by %q", path, counted.all, want)
+		}
 		line := telemetrytest.Line(t, []byte(lines.String()), "request")
 		if line["policy"] != want {
 			t.Errorf("%s was refused by %v, not %v: %v", path, line["policy"], want, line)

@@ -113,7 +113,7 @@ func (c *Collector) Call(call analytics.Call) {
 		sh.callers++
 		sh.boundCallers(t)
 	}
-	entry := RecentCall{Consumer: consumer, Method: methodOf(call.Method), Route: call.Route, Status: call.Status, At: call.At}
+	entry := RecentCall{Consumer: consumer, Method: methodOf(call.Method), Route: call.Route, Status: call.Status, Policy: call.Policy, At: call.At}
 	if f.recent.add(entry, c.recent.Load() < maxAllRecent) {
 		c.recent.Add(1)
 	}

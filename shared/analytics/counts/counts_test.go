@@ -1,6 +1,7 @@
 package counts
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -188,7 +189,7 @@ func newestOf(now time.Time, all []analytics.Call, n int) []RecentCall {
 	var out []RecentCall
 	for _, c := range slices.Backward(all) {
 		if !c.At.Before(now.Add(-day)) {
-			out = append(out, RecentCall{c.Consumer, c.Method, c.Route, c.Status, c.At})
+			out = append(out, RecentCall{c.Consumer, c.Method, c.Route, c.Status, c.Policy, c.At})
 		}
 	}
 	return out[:min(len(out), n)]
@@ -250,13 +251,13 @@ func TestNewestCallsAreKept(t *testing.T) {
 func TestRecentCallsAreOfADay(t *testing.T) {
 	w := newWorld(t)
 	c := w.collector()
-	c.Call(analytics.Call{Deployment: shop, Consumer: "acme", Method: "BREW-A-POT-OF-STRONG-COFFEE", Route: "/a", Status: 405, At: w.time})
+	c.Call(analytics.Call{Deployment: shop, Consumer: "acme", Method: "BREW-A-POT-OF-STRONG-COFFEE", Route: "/a", Status: 405, Policy: "key", At: w.time})
 	c.Call(analytics.Call{Deployment: shop, Method: "PROPFIND", Status: 404, At: w.time.Add(time.Second)})
 	w.drain(c)
 	w.rollup()
 	want := []RecentCall{
-		{"", "PROPFIND", "", 404, w.time.Add(time.Second)},
-		{"acme", Other, "/a", 405, w.time},
+		{"", "PROPFIND", "", 404, "", w.time.Add(time.Second)},
+		{"acme", Other, "/a", 405, "key", w.time},
 	}
 	w.time = w.time.Add(day)
 	if got := w.recent(everybody, 20); !slices.Equal(got, want) {
@@ -265,5 +266,26 @@ func TestRecentCallsAreOfADay(t *testing.T) {
 	w.time = w.time.Add(time.Millisecond)
 	if got := w.recent(everybody, 20); !slices.Equal(got, want[:1]) {
 		t.Errorf("after a day: %v", got)
+	}
+}
+
+// TestCallsOfRowsOfBefore: a row that was written before calls had a policy is read as one of calls that none has refused, and one that names what is
+// not there is no row.
+func TestCallsOfRowsOfBefore(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"n":["acme","GET","/a"],"c":[[0,1,2,200,1000]]}`:         "",
+		`{"n":["acme","GET","/a","key"],"c":[[0,1,2,401,1000,4]]}`: "key",
+	} {
+		var p packedCalls
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.unpack()
+		if err != nil || len(got) != 1 || got[0].Policy != want || got[0].Route != "/a" {
+			t.Errorf("%s is read as %v, %v", text, got, err)
+		}
+	}
+	if got, err := (packedCalls{Names: []string{"a"}, Calls: [][6]int64{{0, 0, 0, 200, 1000, 3}}}).unpack(); err == nil {
+		t.Errorf("a policy that is not there is read as %v", got)
 	}
 }

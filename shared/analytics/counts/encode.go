@@ -59,8 +59,9 @@ type packedOperation struct {
 // packedCalls are calls as rows have them: texts stand in Names once.
 type packedCalls struct {
 	Names []string `json:"n,omitempty"`
-	// Calls are the places of consumer, method and route in Names, the status, and the time in milliseconds since 1970.
-	Calls [][5]int64 `json:"c,omitempty"`
+	// Calls are the places of consumer, method and route in Names, the status, the time in milliseconds since 1970, and one more than the place of the
+	// policy that refused. Rows of before have no such number, which is read as 0, for none; who knows five numbers reads no further.
+	Calls [][6]int64 `json:"c,omitempty"`
 }
 
 // packedSlot is a tally of the finest interval, with its beginning in seconds since 1970.
@@ -164,7 +165,11 @@ func packCalls(calls []RecentCall) packedCalls {
 		return n
 	}
 	for _, c := range calls {
-		p.Calls = append(p.Calls, [5]int64{place(c.Consumer), place(c.Method), place(c.Route), int64(c.Status), c.At.UnixMilli()})
+		packed := [6]int64{place(c.Consumer), place(c.Method), place(c.Route), int64(c.Status), c.At.UnixMilli()}
+		if c.Policy != "" {
+			packed[5] = 1 + place(c.Policy)
+		}
+		p.Calls = append(p.Calls, packed)
 	}
 	return p
 }
@@ -172,14 +177,16 @@ func packCalls(calls []RecentCall) packedCalls {
 func (p packedCalls) unpack() ([]RecentCall, error) {
 	var out []RecentCall
 	for _, c := range p.Calls {
-		for _, place := range c[:3] {
+		for _, place := range [...]int64{c[0], c[1], c[2], max(c[5]-1, 0)} {
 			if place < 0 || place >= int64(len(p.Names)) {
 				return nil, errors.New("decode a call: it names what is not there")
 			}
 		}
-		out = append(out, RecentCall{
-			Consumer: p.Names[c[0]], Method: p.Names[c[1]], Route: p.Names[c[2]], Status: int(c[3]), At: time.UnixMilli(c[4]).UTC(),
-		})
+		call := RecentCall{Consumer: p.Names[c[0]], Method: p.Names[c[1]], Route: p.Names[c[2]], Status: int(c[3]), At: time.UnixMilli(c[4]).UTC()}
+		if c[5] > 0 {
+			call.Policy = p.Names[c[5]-1]
+		}
+		out = append(out, call)
 	}
 	return out, nil
 }

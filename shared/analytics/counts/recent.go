@@ -18,6 +18,8 @@ type RecentCall struct {
 	// Route is the route's path template, "" for a request that no route matched.
 	Route  string
 	Status int
+	// Policy is the policy that refused it, "" for none.
+	Policy string
 	At     time.Time
 }
 
