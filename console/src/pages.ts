@@ -39,6 +39,27 @@ export const pages: Page[] = [
   },
   { path: "/projects/:project", title: ":project", up: "/projects", needs: "ProjectsService_read", cli: "gatewright project get :project", load: () => import("./pages/project") },
   {
+    path: "/projects/:project/deployments", title: "Deployments of :project", up: "/projects/:project", needs: "DeploymentsService_list",
+    cli: "gatewright deployment list --project :project", load: () => import("./pages/deployments"),
+  },
+  {
+    path: "/projects/:project/builds/:build", title: "Build :build", up: "/projects/:project/deployments", needs: "V1_deploymentStatus",
+    cli: "gatewright deployment status :build --project :project", load: () => import("./pages/build"),
+  },
+  { path: "/deployments/:deployment", title: ":deployment", up: "/projects", needs: "DeploymentsService_read", cli: "gatewright deployment history :deployment", load: () => import("./pages/deployment") },
+  {
+    path: "/deployments/:deployment/routes", title: "Routes of :deployment", up: "/deployments/:deployment", needs: "DeploymentsService_routes",
+    cli: "gatewright deployment routes :deployment", load: () => import("./pages/routes"),
+  },
+  {
+    path: "/deployments/:deployment/traffic", title: "Live traffic of :deployment", up: "/deployments/:deployment", needs: "AnalyticsService_recentCalls",
+    cli: "gatewright analytics calls :deployment", load: () => import("./pages/traffic"),
+  },
+  {
+    path: "/deployments/:deployment/charts", title: "Charts of :deployment", up: "/deployments/:deployment", needs: "AnalyticsService_statsByStatusCode",
+    cli: "gatewright analytics status-codes :deployment", load: () => import("./pages/charts"),
+  },
+  {
     path: "/projects/:project/branches/:branch/variables", title: "Variables of :branch", up: "/projects/:project", needs: "VariablesService_list",
     cli: "gatewright variable list --project :project --branch :branch", load: () => import("./pages/variables"),
   },

@@ -30,14 +30,16 @@ const look = EditorView.theme({
 });
 
 /** Shows a text in a shadow of the element, where its styles are the editor's own, and gives what removes it. */
-export function show(host: HTMLElement, { text, language, marks, label, first }: { text: string; language: "json" | "yaml" | "text"; marks: Mark[]; label: string; first: number }): () => void {
+export function show(host: HTMLElement, { text, language, marks, label, first, firstColumn }: { text: string; language: "json" | "yaml" | "text"; marks: Mark[]; label: string; first: number; firstColumn: number }): () => void {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const state = EditorState.create({ doc: text });
   const places = marks.flatMap((m) => {
     const number = m.line - first + 1;
     if (number < 1 || number > state.doc.lines) return [];
     const line = state.doc.line(number);
-    const from = Math.min(line.to, line.from + Math.max(0, (m.column ?? 1) - 1));
+    const characters = (m.column ?? 1) - (number === 1 ? firstColumn : 1);
+    // Columns are characters, and places here units of UTF-16, of which a character has up to two.
+    const from = line.from + [...line.text.slice(0, 2 * Math.max(0, characters))].slice(0, Math.max(0, characters)).join("").length;
     const rest = state.sliceDoc(from, line.to);
     const to = from + (m.column ? (/^[\w$-]+/.exec(rest)?.[0] ?? rest.slice(0, 1)).length : rest.length);
     return [{ line: line.from, from, to, severity: m.severity }];

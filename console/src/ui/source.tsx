@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useStore } from "../store";
+import { Text, visible } from "./text";
 import { theme } from "./theme";
 
-/** Something that is said of a place in a text: lines and columns count from 1. */
+/** Something that is said of a place in a text: lines and columns count from 1, columns in characters. */
 export interface Mark {
   line: number;
   column?: number;
@@ -10,8 +11,8 @@ export interface Mark {
   message: string;
 }
 
-/** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line. */
-export function Source({ text, language, marks = [], label, first = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number }) {
+/** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line, and firstColumn what character of that line it begins with. */
+export function Source({ text, language, marks = [], label, first = 1, firstColumn = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number; firstColumn?: number }) {
   const host = useRef<HTMLDivElement>(null);
   const [loaded, setLoaded] = useState(false);
   const mode = useStore(theme);
@@ -20,7 +21,7 @@ export function Source({ text, language, marks = [], label, first = 1 }: { text:
     let destroy = () => {};
     void import("./editor").then(({ show }) => {
       if (gone || !host.current) return;
-      destroy = show(host.current, { text, language, marks, label, first });
+      destroy = show(host.current, { text, language, marks, label: visible(label), first, firstColumn });
       setLoaded(true);
     }, () => setLoaded(false));
     return () => {
@@ -28,12 +29,12 @@ export function Source({ text, language, marks = [], label, first = 1 }: { text:
       destroy();
       setLoaded(false);
     };
-  }, [text, language, JSON.stringify(marks), label, first, mode]);
+  }, [text, language, JSON.stringify(marks), label, first, firstColumn, mode]);
   return (
     <div class="source">
       <div ref={host} />
-      {!loaded && <pre tabIndex={0} role="region" aria-label={label}>{text}</pre>}
-      {marks.length > 0 && <ul class="marks">{marks.map((m) => <li key={`${m.line}:${m.column}:${m.message}`}><span class={`badge ${m.severity === "error" ? "bad" : m.severity === "warning" ? "warn" : "plain"}`}>{m.severity}</span> line {m.line}{m.column ? `, column ${m.column}` : ""}: {m.message}</li>)}</ul>}
+      {!loaded && <pre tabIndex={0} role="region" aria-label={visible(label)}><Text value={text} lines /></pre>}
+      {marks.length > 0 && <ul class="marks">{marks.map((m) => <li key={`${m.line}:${m.column}:${m.message}`}><span class={`badge ${m.severity === "error" ? "bad" : m.severity === "warning" ? "warn" : "plain"}`}>{m.severity}</span> line {m.line}{m.column ? `, column ${m.column}` : ""}: <Text value={m.message} lines /></li>)}</ul>}
     </div>
   );
 }
