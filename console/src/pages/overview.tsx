@@ -16,7 +16,7 @@ const counted = [
   ["Key buckets", "/buckets", "ApiKeyBucketsService_list"],
   ["Custom domains", "/domains", "CustomDomainsService_list"],
   ["Tunnels", "/tunnels", "TunnelService_list"],
-  ["CA certificates", "/ca-certificates", "ClientMtlsCaCertificatesService_list"],
+  ["Client CAs", "/client-cas", "ClientMtlsCaCertificatesService_list"],
   ["Account keys", "/account-keys", "AccountKeysService_list"],
 ] as const satisfies readonly (readonly [string, string, Operation])[];
 
@@ -65,7 +65,7 @@ function Names({ names, all }: { names: unknown; all: string }) {
 function Lately() {
   const log = useResource("AuditLogsService_list", { path: { accountName: account() }, query: { limit: 10 } });
   return (
-    <Section title="Lately" actions={pages.some((p) => p.path === "/audit-logs") && <a href={link("/audit-logs")}>The whole audit log</a>}>
+    <Section title="Lately" actions={pages.some((p) => p.path === "/audit-log") && <a href={link("/audit-log")}>The whole audit log</a>}>
       <Show resource={log} what="Loading what happened lately">
         {(data) => data.data.length === 0
           ? <Empty title="Nothing yet">Every change of this account is told here.</Empty>
