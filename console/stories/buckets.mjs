@@ -133,7 +133,7 @@ story('a filter and an order stand in the address', async ({ page }) => {
   assert.deepEqual(await names(), ['c', 'b', 'a'].map((l) => `${word}-${l}`));
   await page.keyboard.press('Control+k');
   await page.keyboard.type(`${word}-b`);
-  await page.getByRole('option', { name: `${word}-b` }).waitFor();
+  await page.getByRole('option', { name: `${word}-b Key bucket` }).waitFor();
   await checked(page, 'the finder');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: `${word}-b` }).waitFor();

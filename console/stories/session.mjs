@@ -124,6 +124,7 @@ story('who does nothing is asked before the session ends, and stays by a word', 
     return route.fulfill({ json: { ...now, session: { ...now.session, idleSeconds: stays > 0 ? 1800 : 100 } } });
   });
   await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
   await page.locator('.bar', { hasText: 'You will be signed out in' }).waitFor();
   await said(page, 'You will be signed out in two minutes');
   await checked(page, 'the end of a session that comes near');
