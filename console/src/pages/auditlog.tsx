@@ -54,15 +54,16 @@ export default function AuditLog(_: PageProps) {
   const get = (name: string) => query.get(name) ?? "";
   const [action, actor, success, start, end] = [get("action"), get("actor"), get("success"), get("start"), get("end")];
   const follow = get("follow") === "yes" && end === "";
-  const span = start !== "" && end !== "" ? new Date(end).getTime() - new Date(start).getTime() : 0;
-  const badEnd = span > longest ? "It is more than 30 days after the beginning: ask in parts." : start !== "" && end !== "" && span <= 0 ? "It is not after the beginning." : undefined;
+  // Without an end the list goes up to now.
+  const span = start === "" ? 1 : (end === "" ? Date.now() : new Date(end).getTime()) - new Date(start).getTime();
+  const bad = span > longest ? "They are more than 30 days apart: ask in parts." : !(span > 0) ? "It has to be after the beginning." : undefined;
   const filters = {
     limit: 100, ...(action === "" ? {} : { action }), ...(actor === "" ? {} : { actor }), ...(success === "true" || success === "false" ? { success: success === "true" } : {}),
     ...(start === "" ? {} : { startDate: start }), ...(end === "" ? {} : { endDate: end }),
   };
   const path = { accountName: account() };
-  const list = useRows("AuditLogsService_list", follow || badEnd ? null : { path, query: filters });
-  const newest = useResource("AuditLogsService_list", follow ? { path, query: filters } : null, { every: followEvery });
+  const list = useRows("AuditLogsService_list", follow || bad ? null : { path, query: filters });
+  const newest = useResource("AuditLogsService_list", follow && !bad ? { path, query: filters } : null, { every: followEvery });
   const followed = newest.now.at === "ready" ? newest.now.data.data : [];
   const rows = follow ? followed : list.rows;
   const total = follow && newest.now.at === "ready" ? newest.now.data.pagination.total : list.total;
@@ -79,7 +80,7 @@ export default function AuditLog(_: PageProps) {
         <FilterField label="Who" name="actor" hint="An address, or the id of a key" />
         <SelectField label="Outcome" name="success" required value={success} options={outcomes} onInput={(value) => setQuery({ success: value })} />
         <FilterTime label="From" name="start" />
-        <FilterTime label="To" name="end" fault={badEnd} />
+        <FilterTime label="To" name="end" fault={bad} />
         <CheckField label="Follow the newest" name="follow" value={follow} onInput={(on) => setQuery({ follow: on ? "yes" : "", ...(on ? { end: "" } : {}) })} />
         {filtered && <button type="button" class="quiet" onClick={() => setQuery({ action: "", actor: "", success: "", start: "", end: "" })}>Clear the filters</button>}
       </div>

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { ask, checked, key, of, open, said, story, tabTo, unique } from './lib.mjs';
+
+const row = (page, text) => page.getByRole('row').filter({ hasText: text });
+/** Asks for what is refused, and gives the status. */
+const refused = async (method, path, body) => {
+  const { api } = await import('./lib.mjs');
+  return (await fetch(api + path, { method, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })).status;
+};
+
+story('records are found by all filters, which stand in the address, and one is opened', async ({ page }) => {
+  const name = unique('audited');
+  await ask('POST', of('/key-buckets'), { name });
+  assert.equal(await refused('POST', of('/key-buckets'), { name: 'No' }), 400);
+  const { data: [{ actor, timestamp }] } = await ask('GET', of('/audit-logs?limit=1&action=key-bucket.create&success=true'));
+  await page.keyboard.press('g');
+  await page.keyboard.press('a');
+  await page.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor();
+  await row(page, name).waitFor();
+  await checked(page, 'the audit log');
+  await tabTo(page, /^Action/);
+  await page.keyboard.type('key-bucket.create');
+  await tabTo(page, /^Who/);
+  await page.keyboard.type(actor.sub);
+  await page.waitForFunction((sub) => location.hash.includes(`actor=${sub}`) && location.hash.includes('action=key-bucket.create'), actor.sub);
+  await tabTo(page, /^Outcome/);
+  await page.keyboard.type('what was refused');
+  await page.waitForFunction(() => location.hash.includes('success=false'));
+  await row(page, name).waitFor({ state: 'detached' });
+  await row(page, 'refused').first().waitFor();
+  const outcomes = await page.locator('tbody tr td:nth-child(2)').allTextContents();
+  assert.ok(outcomes.length > 0 && outcomes.every((o) => o === 'refused'), outcomes.join());
+  await page.getByText(`gatewright log list --action key-bucket.create --actor ${actor.sub} --success=false`).waitFor();
+  await page.reload();
+  await row(page, 'refused').first().waitFor();
+  assert.equal(await page.getByLabel('Outcome').inputValue(), 'false');
+  await page.getByLabel('Outcome').selectOption('true');
+  await row(page, name).waitFor();
+
+  await page.getByLabel('To', { exact: true }).fill('2021-01-20T00:00:00');
+  await page.getByLabel('From').fill('2021-01-10T00:00:00');
+  await page.getByText('No record', { exact: true }).waitFor();
+  assert.match(page.url(), /start=2021-01-(09|10)T/);
+  await page.getByLabel('To', { exact: true }).fill('2021-03-01T00:00:00');
+  await page.getByText('more than 30 days').waitFor();
+  await checked(page, 'the audit log with a fault');
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await row(page, name).waitFor();
+
+  await row(page, name).getByRole('button', { name: 'key-bucket.create' }).focus();
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'key-bucket.create' });
+  await dialog.getByText(`POST ${of('/key-buckets')}`).first().waitFor();
+  await checked(page, 'a record');
+  assert.match(page.url(), /record=/);
+  // Whoever is sent the address sees the record, though it is on no page that is loaded.
+  await page.goto(`${page.url().split('?')[0]}?action=key-bucket.delete&record=${encodeURIComponent(new URLSearchParams(page.url().split('?')[1]).get('record'))}`);
+  await dialog.getByText(name).first().waitFor();
+  assert.ok(page.url().includes(encodeURIComponent(timestamp).slice(0, 10)));
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  assert.ok(!page.url().includes('record='));
+});
+
+story('the newest records are followed while somebody looks', async ({ page }) => {
+  await open(page, '/audit-log', 'Audit log');
+  await page.getByRole('table').waitFor();
+  await tabTo(page, 'Follow the newest');
+  await page.keyboard.press('Space');
+  await page.getByText('asked for every 3 seconds').waitFor();
+  const name = unique('followed');
+  await ask('POST', of('/key-buckets'), { name });
+  await row(page, name).waitFor();
+  await said(page, 'new record');
+  assert.match(page.url(), /follow=yes/);
+  await page.getByText('gatewright log list --follow').waitFor();
+});
+
+story('older records come page by page', async ({ page }) => {
+  const name = unique('paged');
+  await ask('POST', of('/key-buckets'), { name });
+  for (let i = 0; i < 110; i++) await ask('POST', of(`/key-buckets/${name}/consumers`), { name: `${name}-${i}` });
+  await open(page, '/audit-log?action=consumer.create', 'Audit log');
+  await page.getByRole('button', { name: 'Load older ones' }).click();
+  await row(page, `${name}-0`).waitFor();
+  const own = (await page.locator('tbody tr td:nth-child(5)').allTextContents()).filter((t) => t.includes(name));
+  assert.deepEqual(own, Array.from({ length: 110 }, (_, i) => `consumer ${name}-${109 - i}`), 'a record is left out, stands there twice, or in another order');
+});
+
+story('a key that may not read the log is not offered it', async ({ page }) => {
+  const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').allTextContents();
+  assert.ok(!links.includes('Audit log') && !links.includes('Account keys'), links.join());
+}, { rights: { scopes: ['key-buckets:read'] } });

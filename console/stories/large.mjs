@@ -1,0 +1,117 @@
+// A bucket of very many consumers: 10,000 unless GATEWRIGHT_CONSOLE_CONSUMERS says how many, because a hundred thousand take the API minutes.
+// GATEWRIGHT_CONSOLE_LARGE_BUCKET names one that is there already, made by an earlier run.
+import assert from 'node:assert/strict';
+import { Agent, request } from 'node:http';
+import { before } from 'node:test';
+import { accountKey, api, ask, checked, of, open, story, unique } from './lib.mjs';
+
+const count = Number(process.env.GATEWRIGHT_CONSOLE_CONSUMERS ?? 10_000);
+const name = process.env.GATEWRIGHT_CONSOLE_LARGE_BUCKET ?? unique('large');
+/** Each key may ask 100 times a second, so several share the work. */
+const keys = 10;
+const together = 24;
+/** The most elements that the page may have, however many consumers there are. */
+const mostElements = 300;
+const nameOf = (i) => `c-${String(i).padStart(6, '0')}`;
+
+/** Makes a consumer; again where the API asks to wait. */
+function make(i, agent, as) {
+  const body = JSON.stringify({ name: nameOf(i), description: `Consumer ${i}`, tags: { plan: i % 10 === 0 ? 'gold' : 'free' } });
+  return new Promise((done, failed) => {
+    const sent = request(api + of(`/key-buckets/${name}/consumers`), { agent, method: 'POST', headers: { authorization: `Bearer ${as}`, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }, (answer) => {
+      let text = '';
+      answer.on('data', (part) => (text += part));
+      answer.on('end', () => {
+        if (answer.statusCode === 200) done();
+        else if (answer.statusCode === 429) setTimeout(() => make(i, agent, as).then(done, failed), 200);
+        else failed(new Error(`${answer.statusCode} ${text}`));
+      });
+    });
+    sent.on('error', failed);
+    sent.end(body);
+  });
+}
+
+before(async () => {
+  if (process.env.GATEWRIGHT_CONSOLE_LARGE_BUCKET) return;
+  const began = Date.now();
+  await ask('POST', of('/key-buckets'), { name });
+  const as = [];
+  while (as.length < keys) as.push(await accountKey({ scopes: ['key-buckets:write'] }));
+  const agent = new Agent({ keepAlive: true, maxSockets: together });
+  let next = 0;
+  await Promise.all(Array.from({ length: together }, async () => {
+    for (let i = next++; i < count; i = next++) await make(i, agent, as[i % keys]);
+  }));
+  agent.destroy();
+  console.log(`${count} consumers were made in ${Math.round((Date.now() - began) / 1000)} s`);
+}, { timeout: 1_800_000 });
+
+/** Counts the elements of the page at every frame from now on, and how long each frame took. */
+const watchFrames = (page) => page.evaluate(() => {
+  window.seen = { elements: 0, frames: [] };
+  let last = performance.now();
+  const look = (now) => {
+    window.seen.elements = Math.max(window.seen.elements, document.querySelectorAll('*').length);
+    window.seen.frames.push(now - last);
+    last = now;
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+});
+
+story(`${count} consumers are a page of few elements, which scrolls`, async ({ page }) => {
+  await open(page, `/buckets/${name}/consumers`, 'Consumers');
+  await page.locator('#main').getByText(`${count.toLocaleString('en-US')} consumers`, { exact: true }).waitFor();
+  await page.getByRole('link', { name: nameOf(0) }).waitFor();
+  await checked(page, 'very many consumers');
+  if (count > 1000) {
+    await page.getByRole('button', { name: 'Load all' }).click();
+    await page.getByText('are loaded; more come').waitFor({ state: 'detached', timeout: 200_000 });
+  }
+  const table = page.getByRole('table', { name: `Consumers of ${name}` });
+  assert.equal(await table.getAttribute('aria-rowcount'), String(count + 1));
+  await page.getByRole('link', { name: nameOf(0) }).hover();
+  await watchFrames(page);
+  for (let i = 0; i < 120; i++) await page.mouse.wheel(0, i % 20 === 19 ? 36 * 2000 : 480);
+  const seen = await page.evaluate(() => window.seen);
+  assert.ok(seen.frames.length > 10, `there were ${seen.frames.length} frames only`);
+  assert.ok(seen.elements <= mostElements, `the page has ${seen.elements} elements`);
+  // What a busy machine takes is no defect, so that it is told and not asserted. A refresh is a sixtieth of a second.
+  const smooth = seen.frames.filter((f) => f <= 2000 / 60 + 1).length / seen.frames.length;
+  console.log(`${count} consumers: at most ${seen.elements} elements; ${(smooth * 100).toFixed(1)} % of ${seen.frames.length} frames within two refreshes`);
+
+  await page.locator('.virtual tbody tr[tabindex="0"]').focus();
+  await page.keyboard.press('End');
+  await page.waitForFunction((at) => document.activeElement?.getAttribute('aria-rowindex') === at, String(count + 1));
+  await page.keyboard.press('PageUp');
+  await page.keyboard.press('Home');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-rowindex') === '2');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: nameOf(1) }).waitFor();
+});
+
+story('very many consumers are searched by the beginning of a name and by a tag, in the address', async ({ page }) => {
+  await open(page, `/buckets/${name}/consumers`, 'Consumers');
+  await page.getByRole('link', { name: nameOf(0) }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('c-0001');
+  await page.locator('#main').getByText('100 consumers', { exact: true }).waitFor();
+  await page.getByRole('link', { name: nameOf(100) }).waitFor();
+  await page.getByLabel('Tags').fill('plan=gold');
+  await page.locator('#main').getByText('10 consumers', { exact: true }).waitFor();
+  assert.equal(await page.locator('.virtual tbody th').count(), 10);
+  await page.getByText(`gatewright consumer list --bucket ${name} --name-prefix c-0001 --tag plan=gold`).waitFor();
+  await page.reload();
+  await page.locator('#main').getByText('10 consumers', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Name begins with').inputValue(), 'c-0001');
+  await page.getByLabel('Tags').fill('plan');
+  await page.getByText('Write it as name=value.').waitFor();
+  await page.getByLabel('Tags').fill('plan=none, other=1');
+  await page.getByText('No consumer is like that').waitFor();
+  await checked(page, 'no consumer is like that');
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await page.locator('#main').getByText(`${count.toLocaleString('en-US')} consumers`, { exact: true }).waitFor();
+  assert.ok(!page.url().includes('prefix'), page.url());
+});
