@@ -105,7 +105,7 @@ export async function call<O extends Operation>(operation: O, args: Arguments<O>
     if (response.ok) {
       if (!args.idle) hooks.active();
       if (changes) hooks.changed();
-      return { data: (await read(response)) as Result<O>, etag: response.headers.get("ETag") ?? "" };
+      return { data: (await read(response, method === "DELETE")) as Result<O>, etag: response.headers.get("ETag") ?? "" };
     }
     const problem = await problemOf(response);
     if (problem.status === 401 && (await hooks.signedOut())) {
@@ -131,10 +131,12 @@ export async function send(url: URL, init: RequestInit): Promise<Response> {
   }
 }
 
-async function read(response: Response): Promise<unknown> {
+async function read(response: Response, removal: boolean): Promise<unknown> {
   if (response.status === 204) return undefined;
   try {
-    return await response.json();
+    const text = await response.text();
+    // What removes something may answer nothing by a 200 as well.
+    return removal && text === "" ? undefined : JSON.parse(text);
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
     throw new Problem(0, "Cut answer", "The answer was cut on its way. Try again.");
