@@ -153,14 +153,14 @@ story('what a hostname serves is changed, added, and meets a change of others', 
   const served = async () => (await read(hostname)).deployments.find((d) => d.isDefault)?.deploymentName ?? '';
   await open(page, `/domains/${hostname}`, hostname);
   await page.getByRole('button', { name: 'Change what is served' }).click();
-  await page.getByLabel(/^Deployment/).fill('<img src=x>\u202E');
+  await page.getByRole('textbox', { name: /^Deployment/ }).fill('<img src=x>\u202E');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.locator('dialog .problem, dialog .fault').first().waitFor();
-  await page.getByLabel(/^Deployment/).fill(main);
+  await page.getByRole('textbox', { name: /^Deployment/ }).fill(main);
   await page.getByRole('button', { name: 'Save' }).click();
   await said(page, `leads to ${main}`);
   await page.getByRole('button', { name: 'Add a deployment' }).click();
-  await page.getByLabel(/^Deployment/).fill(next);
+  await page.getByRole('textbox', { name: /^Deployment/ }).fill(next);
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await said(page, `leads to ${next} as well`);
   assert.equal(await served(), main);
@@ -175,7 +175,7 @@ story('what a hostname serves is changed, added, and meets a change of others', 
   await page.getByRole('button', { name: `Remove ${main}` }).waitFor({ state: 'detached' });
 
   await page.getByRole('button', { name: 'Change what is served' }).click();
-  await page.getByLabel(/^Deployment/).fill('');
+  await page.getByRole('textbox', { name: /^Deployment/ }).fill('');
   await ask('PATCH', of('/custom-domains'), { hostname, deploymentName: main });
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('dialog', { name: /has changed meanwhile/ }).waitFor();

@@ -78,7 +78,7 @@ export default function Certificates({ params }: PageProps) {
 /** The kinds of environment, each with a box. */
 function Kinds({ value, onInput }: { value: Kind[]; onInput: (value: Kind[]) => void }) {
   return (
-    <fieldset data-field="environments">
+    <fieldset>
       <legend>Kinds of environment whose builds may use it</legend>
       {kinds.map((kind) => <CheckField key={kind} label={kind} name={kind} value={value.includes(kind)} onInput={(on) => onInput(kinds.filter((k) => (k === kind ? on : value.includes(k))))} />)}
     </fieldset>

@@ -101,9 +101,9 @@ export default function DomainPage({ params }: PageProps) {
             <Certificate domain={data} onUpload={() => setOpen("certificate")} onDelete={() => setOpen("no-certificate")} />
             {open === "lead" && <Lead domain={data} etag={etag} onClose={close} onSaved={domain.reload} />}
             {open === "also" && <Also domain={data} onClose={close} onSaved={domain.reload} />}
-            {serving && <Serve hostname={hostname} target={serving} etag={etag} onClose={() => setServing(undefined)} onSaved={domain.reload} />}
-            {open === "certificate" && <Upload domain={data} etag={etag} onClose={close} onSaved={domain.replace} />}
-            {open === "no-certificate" && <DeleteCertificate hostname={hostname} onClose={close} onSaved={domain.replace} />}
+            {serving && <Serve hostname={hostname} target={serving} onClose={() => setServing(undefined)} onSaved={domain.reload} />}
+            {open === "certificate" && <Upload domain={data} etag={etag} onClose={close} onSaved={domain.reload} />}
+            {open === "no-certificate" && <DeleteCertificate hostname={hostname} onClose={close} onSaved={domain.reload} />}
             {open === "delete" && <Delete domain={data} onClose={close} />}
             {leaving && <Leave hostname={hostname} target={leaving} onClose={() => setLeaving(undefined)} onSaved={domain.reload} />}
           </>
@@ -127,7 +127,7 @@ function Records({ domain, resource }: { domain: Domain; resource: Resource<Doma
           type="button" class="primary" aria-disabled={verify.busy}
           onClick={async () => {
             const answer = await verify.run({ path: { accountName: account(), hostname: domain.hostname } });
-            if (answer) resource.replace(answer);
+            if (answer) resource.reload();
           }}
         >{verify.busy ? "Looking…" : "Look for the record now"}</button>
       )}
@@ -193,7 +193,7 @@ function served(domain: Domain): string {
 
 function Lead({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account() };
-  const edit = useEdit("CustomDomainsService_update", "CustomDomainsService_read", { path: { ...path, hostname: domain.hostname } });
+  const edit = useEdit("CustomDomainsService_update", "CustomDomainsService_read", { path: { ...path, hostname: domain.hostname } }, { readFirst: true });
   const [base, setBase] = useState({ served: served(domain), etag });
   const [deployment, setDeployment] = useState(base.served);
   const theirs = edit.conflict?.data;
@@ -251,7 +251,7 @@ function Also({ domain, onClose, onSaved }: { domain: Domain; onClose: () => voi
 }
 
 /** Serves another one of the deployments that a hostname leads to. */
-function Serve({ hostname, target, etag, onClose, onSaved }: { hostname: string; target: Target; etag: string; onClose: () => void; onSaved: () => void }) {
+function Serve({ hostname, target, onClose, onSaved }: { hostname: string; target: Target; onClose: () => void; onSaved: () => void }) {
   const change = useChange("CustomDomainsService_update");
   const deploymentName = target.deploymentName!;
   return (
@@ -259,7 +259,7 @@ function Serve({ hostname, target, etag, onClose, onSaved }: { hostname: string;
       title={`Serve ${visible(deploymentName)} at ${visible(hostname)}?`} submit="Serve it" busy={change.busy} problem={change.problem} onClose={onClose}
       cli="gatewright domain update :hostname --deployment :deployment" values={{ hostname, deployment: deploymentName }}
       onConfirm={async () => {
-        if (!(await change.run({ path: { accountName: account() }, body: { hostname, deploymentName }, ifMatch: etag }))) return;
+        if (!(await change.run({ path: { accountName: account() }, body: { hostname, deploymentName } }))) return;
         notify(`${visible(hostname)} serves ${visible(deploymentName)}.`);
         onSaved();
         onClose();
@@ -269,9 +269,11 @@ function Serve({ hostname, target, etag, onClose, onSaved }: { hostname: string;
 }
 
 /** Uploads a certificate with its key, which the form alone holds, and which it clears once it is sent. */
-function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: Resource<Domain>["replace"] }) {
+function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account(), hostname: domain.hostname };
-  const edit = useEdit("CustomDomainsService_uploadCertificate", "CustomDomainsService_read", { path });
+  const edit = useEdit("CustomDomainsService_uploadCertificate", "CustomDomainsService_read", { path }, { readFirst: true });
+  // The form is about what was there when it was opened.
+  const [seen] = useState(etag);
   const [certificate, setCertificate] = useState("");
   const [key, setKey] = useState("");
   const theirs = edit.conflict;
@@ -282,13 +284,13 @@ function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: stri
     setKey("");
     setCertificate("");
     notify(`${visible(domain.hostname)} is served with the certificate within 5 seconds.`);
-    onSaved(answer);
+    onSaved();
     onClose();
   };
   return (
     <>
       <Dialog title={`Upload a certificate for ${visible(domain.hostname)}`} onClose={onClose} wide>
-        <Form submit="Upload" busy={edit.busy} problem={edit.problem} dirty={certificate !== "" || key !== ""} onCancel={onClose} onSubmit={() => void save(etag)}>
+        <Form submit="Upload" busy={edit.busy} problem={edit.problem} dirty={certificate !== "" || key !== ""} onCancel={onClose} onSubmit={() => void save(seen)}>
           <PemField label="Certificate" name="certificate" required value={certificate} onInput={setCertificate} hint="In PEM, with its intermediates behind it. The hostname has to be among its alternative names." />
           <PemField label="Private key" name="key" required secret value={key} onInput={setKey} hint="In PEM: RSA, ECDSA or Ed25519, not encrypted. It is sealed, and never shown again." />
         </Form>
@@ -297,7 +299,7 @@ function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: stri
         <Conflict
           what={visible(domain.hostname)} onClose={edit.settle} onMine={() => void save(theirs.etag)}
           onTheirs={() => {
-            onSaved(theirs);
+            onSaved();
             onClose();
           }}
           versions={[{ label: "Certificate", mine: "what you have typed", theirs: ends(theirs.data) }]}
@@ -307,7 +309,7 @@ function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: stri
   );
 }
 
-function DeleteCertificate({ hostname, onClose, onSaved }: { hostname: string; onClose: () => void; onSaved: Resource<Domain>["replace"] }) {
+function DeleteCertificate({ hostname, onClose, onSaved }: { hostname: string; onClose: () => void; onSaved: () => void }) {
   const change = useChange("CustomDomainsService_deleteCertificate");
   return (
     <Confirm
@@ -316,7 +318,7 @@ function DeleteCertificate({ hostname, onClose, onSaved }: { hostname: string; o
       onConfirm={async () => {
         const answer = await change.run({ path: { accountName: account(), hostname } });
         if (!answer) return;
-        if (answer.data) onSaved(answer);
+        onSaved();
         notify(`The uploaded certificate of ${visible(hostname)} is deleted.`);
         onClose();
       }}
