@@ -41,7 +41,7 @@ export function show(host: HTMLElement, { text, language, marks, label, first, f
     // Columns are characters, and places here units of UTF-16, of which a character has up to two.
     const from = line.from + [...line.text.slice(0, 2 * Math.max(0, characters))].slice(0, Math.max(0, characters)).join("").length;
     const rest = state.sliceDoc(from, line.to);
-    const to = from + (m.column ? (/^[\w$-]+/.exec(rest)?.[0] ?? rest.slice(0, 1)).length : rest.length);
+    const to = from + (m.column ? (/^(?:"(?:[^"\\]|\\.)*"|[\w$-]+)/.exec(rest)?.[0] ?? rest.slice(0, 1)).length : rest.length);
     return [{ line: line.from, from, to, severity: m.severity }];
   });
   const decorations = Decoration.set(places.flatMap(({ line, from, to, severity }) => [

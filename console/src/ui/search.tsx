@@ -8,7 +8,7 @@ import { many } from "./value";
 const rest = 250;
 
 /** A filter of what a page lists. What is typed stands in the address, under the name find unless another is given. */
-export function Search({ label, count, noun, name = "find" }: { label: string; /** How many are left. */ count: number; noun: string; name?: string }) {
+export function Search({ label, count, noun, name = "find" }: { label: string; /** How many are left; said by another one of the page where it is left out. */ count?: number; noun: string; name?: string }) {
   const query = useQuery();
   const there = query.get(name) ?? "";
   const [typed, setTyped] = useState(there);
@@ -19,12 +19,12 @@ export function Search({ label, count, noun, name = "find" }: { label: string; /
     return () => clearTimeout(timer);
   }, [typed]);
   useEffect(() => {
-    if (there !== "") announce(many(count, noun));
+    if (there !== "" && count !== undefined) announce(many(count, noun));
   }, [there, count, noun]);
   return (
     <div class="filters">
       <Field label={label} name={name} required input={({ required: _, ...a }) => <input {...a} type="search" value={typed} autocomplete="off" spellcheck={false} onInput={(e) => setTyped(e.currentTarget.value)} />} />
-      <span class="faint">{many(count, noun)}</span>
+      {count !== undefined && <span class="faint">{many(count, noun)}</span>}
     </div>
   );
 }
