@@ -95,7 +95,7 @@ function Steps({ steps, ended }: { steps: Status["steps"]; ended: boolean }) {
             <li key={name}>
               <span class="step-name"><Text value={name} /></span>
               {step ? <Badge tone={tones[step.status]}>{words[step.status]}</Badge> : <Badge>{ended ? "not begun" : "to come"}</Badge>}
-              <span class="faint">{step && <Taken step={step} />}</span>
+              {" "}<span class="faint">{step && <Taken step={step} />}</span>
               {step?.message && <p class="step-message"><Text value={step.message} lines /></p>}
             </li>
           );

@@ -65,6 +65,9 @@ export default function DeploymentPage({ params }: PageProps) {
               ]}
             />
             {d.state === "BUILDING" && <p class="loading" role="status"><span class="spinner" aria-hidden="true" /> Its first build is under way…</p>}
+            {d.state === "FAILED" && (
+              <p class="below">Its first build has failed, and nothing is served. <code>gatewright deploy</code> tells what is wrong{may("DeploymentsService_list") && <>; a build is shown by its id <a href={link("/projects/:project/deployments", { project: d.projectName })}>among the project’s deployments</a></>}.</p>
+            )}
             {may("DeploymentsService_history") && (
               <Section title="Builds that were served">
                 <Show resource={history} what="Loading the history">
@@ -157,7 +160,7 @@ function Delete({ deployment, builds, onClose }: { deployment: Deployment; build
   const routes = useResource("DeploymentsService_routes", may("DeploymentsService_routes") ? { path: { deploymentName: deployment.name }, query: { limit: 1 } } : null);
   const domains = useRows("CustomDomainsService_list", may("CustomDomainsService_list") ? { path: { accountName: account() } } : null);
   const leading = domains.rows.filter((d) => d.deployments.some((to) => to.deploymentName === deployment.name));
-  const counts = [...(builds > 0 ? [many(builds, "build")] : []), ...(routes.now.at === "ready" ? [many(routes.now.data.total, "route")] : [])];
+  const counts = [...(builds > 0 ? [many(builds, "build")] : []), ...(routes.now.at === "ready" && routes.now.data.total > 0 ? [many(routes.now.data.total, "route")] : [])];
   return (
     <ConfirmDelete
       noun="deployment" name={deployment.name} busy={change.busy} problem={change.problem} onClose={onClose} cli="gatewright deployment delete :deployment" values={{ deployment: deployment.name }}

@@ -3,6 +3,7 @@ import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
 import type { PageProps } from "../pages";
 import { go, link, setQuery, useQuery } from "../router";
+import { Cli } from "../ui/copy";
 import { Address, KindBadge, StateBadge, type Deployment } from "../ui/deploymenthead";
 import { SelectField, TextField } from "../ui/form";
 import { announce } from "../ui/live";
@@ -12,7 +13,6 @@ import { Empty, Show } from "../ui/states";
 import { Table } from "../ui/table";
 import { Text, visible } from "../ui/text";
 import { many, Time } from "../ui/value";
-import { Cli } from "../ui/copy";
 
 /** How many stand on a page. */
 const perPage = 1000;
@@ -117,7 +117,7 @@ function OpenBuild({ project }: { project: string }) {
       >
         <TextField
           label="Its id" name="build" required mono value={build} onInput={setBuild} fault={fault && !known ? "It is a UUID, such as 3f0c6a52-8f0e-4d0b-9c3e-2f1a7b6c5d4e." : undefined}
-          hint={<><code>gatewright deploy</code> prints it, and the upload’s answer has it as <code>deploymentId</code>.</>}
+          hint={<><code>gatewright deploy --output json</code> has it as <code>statusId</code>, an upload’s answer as <code>deploymentId</code>.</>}
         />
         <button type="submit">Open</button>
       </form>

@@ -52,6 +52,7 @@ function There({ name }: { name: string }) {
                 ["Changed", <Time value={data.updatedOn} absolute />],
               ]}
             />
+            {may("DeploymentsService_list") && <p class="below"><a href={link("/projects/:project/deployments", { project: name })}>Deployments</a> <span class="faint">are what is served of its branches.</span></p>}
             {seesEnvironments && (
               <Section
                 title="Environments"

@@ -53,16 +53,18 @@ export default function Routes({ params }: PageProps) {
             {(policies.length > 0 || policy !== "") && <SelectField label="Policy" name="policy" required value={policy} options={choices(policies, policy)} onInput={(v) => setQuery({ policy: v })} />}
           </div>
           {found.length === 0 ? <Empty title="None of these"><p><button type="button" onClick={() => setQuery({ find: "", method: "", policy: "" })}>Show all</button></p></Empty> : (
-            <VirtualTable<Route>
-              caption="Routes" rows={found} rowKey={nameOf} onOpen={(r) => setQuery({ route: nameOf(r) }, false)}
-              columns={[
-                { title: "Path", cell: (r) => <a tabIndex={-1} href={address(r)}><Text value={r.path} /></a> },
-                { title: "Method", cell: (r) => <code>{r.method}</code> },
-                { title: "Policies", cell: (r) => (r.policies.length === 0 ? <span class="faint">none</span> : <Text value={r.policies.map((p) => p.name).join(", ")} />) },
-                { title: "Handler", minor: true, cell: (r) => <Text value={r.handler} /> },
-                { title: "Operation", minor: true, cell: (r) => (r.operationId ? <Text value={r.operationId} /> : <span class="faint">none</span>) },
-              ]}
-            />
+            <div class="first-wide">
+              <VirtualTable<Route>
+                caption="Routes" rows={found} rowKey={nameOf} onOpen={(r) => setQuery({ route: nameOf(r) }, false)}
+                columns={[
+                  { title: "Path", cell: (r) => <a tabIndex={-1} href={address(r)}><Text value={r.path} /></a> },
+                  { title: "Method", cell: (r) => <code>{r.method}</code> },
+                  { title: "Policies", cell: (r) => (r.policies.length === 0 ? <span class="faint">none</span> : <Text value={r.policies.map((p) => p.name).join(", ")} />) },
+                  { title: "Handler", minor: true, cell: (r) => <Text value={r.handler} /> },
+                  { title: "Operation", minor: true, cell: (r) => (r.operationId ? <Text value={r.operationId} /> : <span class="faint">none</span>) },
+                ]}
+              />
+            </div>
           )}
         </>
       )}

@@ -95,22 +95,21 @@ function Calls({ data, filter, filtered, paused }: { data: Call[]; filter: Filte
       <div class="filter-row">
         <Search label="Filter by path" count={held.rows.length} noun="call" />
         <SelectField label="Status" name="status" required value={filter.status} options={known ? classes : [...classes, [filter.status, filter.status] as const]} onInput={(v) => setQuery({ status: v })} />
-        <Search label="Consumer, by the whole name" name="consumer" count={held.rows.length} noun="call" />
+        <Search label="Consumer, by the whole name" name="consumer" noun="call" />
       </div>
       {held.rows.length === 0
         ? <Empty title={filtered ? "None of the newest is such a call" : "Nobody has called it in the last 24 hours"}>{filtered ? <p><button type="button" onClick={() => setQuery({ find: "", status: "", consumer: "" })}>Show all</button></p> : <p>{paused ? "It is not asked while this is paused." : "A call is here within 20 seconds."}</p>}</Empty>
         : (
-          <div ref={held.frame}>
+          <div ref={held.frame} class="first-wide">
             <p class="held">{held.newer > 0
               ? <button type="button" onClick={held.show}>Show {many(held.newer, "newer call")}</button>
               : <span class="faint">{paused ? "Paused" : held.holding ? "Newer calls wait while you are in the table" : "The newest are at the top"}</span>}</p>
             <VirtualTable<Row>
               caption="Calls, the newest first" rows={held.rows} rowKey={(c) => c.key}
               columns={[
-                { title: "Route", cell: (c) => (c.routePath === "" ? <span class="faint">no route</span> : <Text value={c.routePath} />) },
-                { title: "Method", cell: (c) => <code><Text value={c.method} /></code> },
+                { title: "Call", cell: (c) => <><code><Text value={c.method} /></code> {c.routePath === "" ? <span class="faint">no route</span> : <Text value={c.routePath} />}</> },
                 { title: "Status", cell: (c) => <Status code={c.statusCode} /> },
-                { title: "Refused by", minor: true, cell: (c) => (c.policy === "" ? <span class="faint">–</span> : <Text value={c.policy} />) },
+                { title: "Refused by", cell: (c) => (c.policy === "" ? <span class="faint">–</span> : <Text value={c.policy} />) },
                 { title: "Consumer", minor: true, cell: (c) => (c.consumer === "" ? <span class="faint">none</span> : <Text value={c.consumer} />) },
                 { title: "Time", minor: true, cell: (c) => <When value={c.timeStamp} /> },
               ]}

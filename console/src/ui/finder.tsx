@@ -15,12 +15,28 @@ interface Found {
   href: string;
 }
 
+/** How many projects' deployments are asked for at most: each is a question of its own. */
+const projectsSearched = 20;
+
 /** Where names come from. Each asks one page of a list, whose names are searched here. */
 const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<Found[]> }[] = [
   {
     allowed: () => may("ProjectsService_list"),
     ask: async (signal) => (await call("ProjectsService_list", { signal })).data.data
       .map((p) => ({ name: p.name, kind: "Project", href: link("/projects/:project", { project: p.name }) })),
+  },
+  {
+    allowed: () => may("ProjectsService_list") && may("DeploymentsService_list"),
+    ask: async (signal) => {
+      const projects = (await call("ProjectsService_list", { query: { limit: projectsSearched }, signal })).data.data;
+      const lists = await Promise.all(projects.map((p) => call("DeploymentsService_list", { path: { accountName: account(), projectName: p.name }, signal })));
+      return lists.flatMap(({ data }) => data.data).flatMap((d) => [
+        { name: d.name, kind: `Deployment of ${d.branchName}`, href: link("/deployments/:deployment", { deployment: d.name }) },
+        ...(may("DeploymentsService_routes") ? [{ name: `Routes of ${d.name}`, kind: "Routes", href: link("/deployments/:deployment/routes", { deployment: d.name }) }] : []),
+        ...(may("AnalyticsService_recentCalls") ? [{ name: `Live traffic of ${d.name}`, kind: "Traffic", href: link("/deployments/:deployment/traffic", { deployment: d.name }) }] : []),
+        ...(may("AnalyticsService_statsByStatusCode") ? [{ name: `Charts of ${d.name}`, kind: "Charts", href: link("/deployments/:deployment/charts", { deployment: d.name }) }] : []),
+      ]);
+    },
   },
   {
     allowed: () => may("ApiKeyBucketsService_list"),
@@ -102,7 +118,7 @@ export function Finder() {
       <ul id={list} role="listbox" aria-label="Found">
         {found.map((f, i) => (
           <li key={f.href} id={`${list}-${i}`} role="option" aria-selected={i === active} onClick={() => open(f)} onPointerMove={() => setAt(i)}>
-            <span><Text value={f.name} /></span><span class="faint">{f.kind}</span>
+            <span><Text value={f.name} /></span><span class="faint"><Text value={f.kind} /></span>
           </li>
         ))}
       </ul>

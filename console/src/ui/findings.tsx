@@ -26,7 +26,7 @@ export function Findings({ findings, ...of }: { findings: Finding[] } & Of) {
   return (
     <div class="files">
       {[...files].map(([file, found], i) => (
-        <section class="file" key={file} aria-label={file === "" ? "Of no file" : visible(file)}>
+        <section class="file" key={file} aria-label={`${file === "" ? "No file" : visible(file)}: ${of.severity}s`}>
           <h3>{file === "" ? "Of no file" : <code><Text value={file} /></code>} <span class="faint">{many(found.length, of.severity)}</span></h3>
           <FileFindings file={file} findings={found} begins={i < shownFiles} {...of} />
         </section>
@@ -93,7 +93,7 @@ function Excerpt({ file, findings, ...of }: { file: string; findings: Finding[] 
   return (
     <>
       <Source
-        text={text.endsWith("\n") ? text.slice(0, -1) : text} marks={marks} first={startLine} firstColumn={startColumn} label={`${file}, from line ${startLine}`}
+        text={text.endsWith("\n") ? text.slice(0, -1) : text} marks={marks} first={startLine} firstColumn={startColumn} label={`${file} from line ${startLine}, with its ${of.severity}s`}
         language={/\.jsonc?$/.test(file) ? "json" : /\.ya?ml$/.test(file) ? "yaml" : "text"}
       />
       {(moreBefore || moreAfter) && <p class="faint">The file has more {moreBefore && moreAfter ? "before and after this" : moreBefore ? "before this" : "after this"}.</p>}
