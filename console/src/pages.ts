@@ -102,4 +102,13 @@ export const pages: Page[] = [
     path: "/projects/:project/certificates", title: "mTLS certificates of :project", up: "/projects/:project", needs: "MtlsCertificatesService_list",
     cli: "gatewright certificate list --project :project", load: () => import("./pages/certificates"),
   },
+  {
+    path: "/metering", title: "Metering", nav: { section: "Consumers", label: "Metering" }, key: "m", needs: "MeteringBucketsService_list",
+    cli: "gatewright metering bucket list", load: () => import("./pages/metering"),
+  },
+  { path: "/metering/:bucket", title: "Metering :bucket", up: "/metering", needs: "MeteringBucketsService_read", cli: "gatewright metering bucket get :bucket", load: () => import("./pages/meteringbucket") },
+  {
+    path: "/metering/:bucket/subscriptions/:subscription", title: "Subscription :subscription", up: "/metering/:bucket", needs: "MeteringSubscriptionsService_read",
+    cli: "gatewright metering subscription get :subscription --bucket :bucket", load: () => import("./pages/subscription"),
+  },
 ];

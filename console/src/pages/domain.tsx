@@ -62,7 +62,7 @@ export default function DomainPage({ params }: PageProps) {
               entries={[
                 ["Status", <Status status={data.status} />],
                 ["TLS ends", data.provider === "alias" ? "before the gateway: it is an alias" : "at the gateway"],
-                ["Project", data.projectName !== "" && <PageLink to="/projects/:project" params={{ project: data.projectName }}><Text value={data.projectName} /></PageLink>],
+                ["Project", data.projectName === "" ? "" : <PageLink to="/projects/:project" params={{ project: data.projectName }}><Text value={data.projectName} /></PageLink>],
                 ["Id", <code>{data.id}</code>],
                 ["Created", <Time value={data.createdOn} absolute />],
                 ["Changed", <Time value={data.updatedOn} absolute />],
@@ -136,16 +136,16 @@ function Records({ domain, resource }: { domain: Domain; resource: Resource<Doma
       {proof
         ? <Loading what="Set the TXT record where the zone is kept. It is looked for by itself for 7 days, and this page follows" />
         : <p><Badge tone="good">proven</Badge> The hostname is yours; its TXT record may go.</p>}
-      {records.length > 0 && (
-        <Table
-          caption="Records to set in the DNS" rows={records} rowKey={(r) => r.type}
-          columns={[
-            { title: "Type", cell: (r) => <><strong>{r.type}</strong> <span class="faint">{r.why}</span></> },
-            { title: "Name", cell: (r) => <><code><Text value={r.name} /></code> <Copy text={r.name} what={`Copy the name of the ${r.type} record`} /></> },
-            { title: "Value", cell: (r) => <><code><Text value={r.value} /></code> <Copy text={r.value} what={`Copy the value of the ${r.type} record`} /></> },
+      {records.map((r) => (
+        <Details
+          key={r.type}
+          entries={[
+            [`Record that ${r.why}`, <strong>{r.type}</strong>],
+            ["Its name", <><code><Text value={r.name} /></code> <Copy text={r.name} what={`Copy the name of the ${r.type} record`} /></>],
+            ["Its value", <><code><Text value={r.value} /></code> <Copy text={r.value} what={`Copy the value of the ${r.type} record`} /></>],
           ]}
         />
-      )}
+      ))}
     </Section>
   );
 }

@@ -82,5 +82,5 @@ function Made({ tunnel }: { tunnel: Result<"TunnelService_create"> }) {
 
 /** The command of an agent. Where the relay is only who runs the installation knows. */
 export function Connect() {
-  return <p><code>gatewright tunnel connect --relay RELAY --token-file FILE</code></p>;
+  return <p class="connect"><code>gatewright tunnel connect --relay RELAY --token-file FILE</code></p>;
 }

@@ -56,6 +56,11 @@ const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<F
     ask: async (signal) => (await call("CustomDomainsService_list", { path: { accountName: account() }, signal })).data.data
       .map((d) => ({ name: d.hostname, kind: "Custom domain", href: link("/domains/:domain", { domain: d.hostname }) })),
   },
+  {
+    allowed: () => may("MeteringBucketsService_list"),
+    ask: async (signal) => (await call("MeteringBucketsService_list", { signal })).data.data
+      .map((b) => ({ name: b.id, kind: "Metering bucket", href: link("/metering/:bucket", { bucket: b.id }) })),
+  },
 ];
 
 /** How many are shown at once. */
