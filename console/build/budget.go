@@ -22,6 +22,7 @@ const (
 // load is what a browser needs for the first page, beside index.html.
 type load struct {
 	script, style, icon string
+	licenses            string   // which is there to be read, and not loaded
 	imports             []string // other scripts that the first one needs before it runs
 }
 
@@ -82,7 +83,7 @@ func page(name string, first load) ([]byte, error) {
 		return nil, fmt.Errorf("read the page: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, map[string]any{"Script": first.script, "Style": first.style, "Icon": first.icon, "Imports": first.imports}); err != nil {
+	if err := parsed.Execute(&out, map[string]any{"Script": first.script, "Style": first.style, "Icon": first.icon, "Licenses": first.licenses, "Imports": first.imports}); err != nil {
 		return nil, fmt.Errorf("fill in the page: %w", err)
 	}
 	return out.Bytes(), nil

@@ -58,9 +58,22 @@ func TestTheSameSourcesMakeTheSameFiles(t *testing.T) {
 		}
 	}
 	page := string(files["index.html"])
-	for _, part := range []string{`src="{{assets}}/main-`, `href="{{assets}}/main-`, `href="{{assets}}/icon-`} {
+	for _, part := range []string{`src="{{assets}}/main-`, `href="{{assets}}/main-`, `href="{{assets}}/icon-`, `rel="license" href="{{assets}}/licenses-`} {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page lacks %s:\n%s", part, page)
+		}
+	}
+	for name, body := range files {
+		if !strings.HasPrefix(name, "licenses-") || !strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		for _, part := range []string{"preact 11.2.0 (MIT)", "uplot ", "@codemirror/view ", "Permission is hereby granted"} {
+			if !bytes.Contains(body, []byte(part)) {
+				t.Errorf("%s lacks %s:\n%s", name, part, body)
+			}
+		}
+		if bytes.Contains(body, []byte("playwright")) {
+			t.Errorf("%s has what is not in the bundle", name)
 		}
 	}
 }

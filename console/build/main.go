@@ -3,7 +3,7 @@
 // What it is not: a type checker, which is `make lint-console`, nor what serves the console, which is the package console.
 //
 // Read main.go first; budget.go says how much a browser may be asked to load, operations.go what the console knows of
-// the API, output.go how files are written so that a build that is killed leaves the last one as it was.
+// the API, licenses.go what is said of others' work, output.go how files are written so that a build that is killed leaves the last one as it was.
 package main
 
 import (
@@ -92,6 +92,11 @@ func bundle(folder string) ([]file, sizes, error) {
 	if err != nil {
 		return nil, sizes{}, err
 	}
+	others, err := licenses(root, result.Metafile)
+	if err != nil {
+		return nil, sizes{}, err
+	}
+	files, first.licenses = append(files, others), others.name
 	index, err := page(filepath.Join(root, "src", "index.html"), first)
 	if err != nil {
 		return nil, sizes{}, err
