@@ -443,6 +443,11 @@ IMAGES   := amd64 arm64
 ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
+# Binaries embed what is bundled as they are compiled. Where there is no npm, what runs here has a page that says how to bundle it; what is
+# deployed, packed or sent to others is not made without.
+$(foreach arch,$(sort $(ARCH) $(HOST) $(IMAGES)),dist/$(arch)/console/bootstrap) $(ARCHIVED): | console
+$(PRODUCT) $(COMMANDS): | $(if $(shell command -v npm 2>/dev/null),console)
+
 image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
 	go run ./packaging/images -revision '$(REVISION)'
 

@@ -129,7 +129,7 @@ func newFront(stack awscdk.Stack, s Settings, name string) front {
 		Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
 		Description:               jsii.Sprintf("Gatewright %s (%s)", s.Stage, name),
 		EndpointConfiguration:     &awsapigateway.CfnRestApi_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
-		BinaryMediaTypes:          binaryTypes(name),
+		BinaryMediaTypes:          binaryTypes(),
 		DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
 	}}
 	f.rest = awsapigateway.NewCfnRestApi(f.scope, jsii.String(restID(name)), f.properties)
@@ -184,14 +184,10 @@ func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_
 	return out
 }
 
-// binaryTypes has the gateway's bodies passed through as they are; the
-// management API's are JSON.
-func binaryTypes(name string) *[]*string {
-	if name == "gateway" {
-		return jsii.Strings("*/*")
-	}
-	return nil
-}
+// binaryTypes has bodies passed through as they are: the gateway's are anything, and the management API answers the
+// console's files compressed. API Gateway looks at the first type alone that a request accepts, which is any for a script.
+// Bodies that come in are in base64 then, of which it takes 4.5 MB; no operation takes as much.
+func binaryTypes() *[]*string { return jsii.Strings("*/*") }
 
 // platformAnswer is what API Gateway says without a function.
 type platformAnswer struct{ kind, status, title, detail string }

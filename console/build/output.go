@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,8 +35,12 @@ func write(folder string, files []file) error {
 	return nil
 }
 
-// replace writes a file whole or not at all. The dot in front keeps one that a killed build has left from being embedded.
+// replace writes a file whole or not at all. The dot in front keeps one that a killed build has left from being embedded. What is
+// there already stays as it is: a compiler may be reading it.
 func replace(name string, body []byte) error {
+	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, body) { //nolint:gosec // it is the bundle's own file
+		return nil
+	}
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
 	if err != nil {
 		return fmt.Errorf("make a file beside %s: %w", name, err)

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2/negotiation"
 
 	"github.com/gatewright/gatewright/console"
 	"github.com/gatewright/gatewright/shared/api"
@@ -15,23 +16,17 @@ import (
 )
 
 // Bind gives the group's routes.
-func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
-	return Serving(p, console.Embedded())
+func Bind(installation.Parts) []api.Route {
+	return Serving(console.Embedded())
 }
 
 // Serving gives the routes of a console.
-func Serving(p installation.Parts, site console.Site) []api.Route {
-	// In AWS the API's gateway carries text alone: bytes that are none would come out as base64, unless all bodies that
-	// come in were base64, too, of which it takes a third less.
-	h := handlers{site: site, compresses: p.Config.KMSKey == ""}
+func Serving(site console.Site) []api.Route {
+	h := handlers{site}
 	return []api.Route{show.To(h.show), asset.To(h.asset)}
 }
 
-type handlers struct {
-	site       console.Site
-	compresses bool
-}
+type handlers struct{ site console.Site }
 
 // contentSecurity lets the page have what is of its own origin, and no script that is text: Trusted Types without a policy refuse
 // what would make markup or script of one.
@@ -69,11 +64,10 @@ func (h handlers) asset(_ context.Context, in *assetIn) (*fileOut, error) {
 		return nil, fmt.Errorf("give a file of the console: %w", err)
 	}
 	out := answer(file)
-	if file.Brotli != nil && h.compresses {
-		out.Vary = "Accept-Encoding"
-		if takesBrotli(in.AcceptEncoding) {
-			out.ContentEncoding, out.Body = "br", file.Brotli
-		}
+	out.Vary = "Accept-Encoding"
+	// The first of the two counts where both are as welcome.
+	if file.Brotli != nil && negotiation.SelectQValue(in.AcceptEncoding, []string{"identity", "br"}) == "br" {
+		out.ContentEncoding, out.Body = "br", file.Brotli
 	}
 	return out, nil
 }
@@ -89,26 +83,4 @@ func answer(f console.File) *fileOut {
 		out.CacheControl = aYear
 	}
 	return out
-}
-
-// takesBrotli reports whether an Accept-Encoding lets br be sent (RFC 9110, section 12.5.3): by its own name, or else by *, with a
-// weight above 0. A field that is not understood lets nothing but the file itself be sent.
-func takesBrotli(field string) bool {
-	all := false
-	for member := range strings.SplitSeq(field, ",") {
-		coding, parameter, weighted := strings.Cut(member, ";")
-		takes := true
-		if weighted {
-			name, value, _ := strings.Cut(parameter, "=")
-			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			takes = err == nil && weight > 0 && weight <= 1 && strings.EqualFold(strings.TrimSpace(name), "q")
-		}
-		switch strings.ToLower(strings.TrimSpace(coding)) {
-		case "br":
-			return takes
-		case "*":
-			all = takes
-		}
-	}
-	return all
 }
