@@ -19,7 +19,7 @@ import (
 const storiesVar = "GATEWRIGHT_TEST_CONSOLE"
 
 // someVar names the stories that are told, such as buckets.mjs; all without it.
-const someVar = "GATEWRIGHT_CONSOLE_STORIES"
+const someVar = "GATEWRIGHT_TEST_CONSOLE_STORIES"
 
 // TestStoriesOfTheConsole tells each of them: what each asserts stands in its file, and what all do in lib.mjs.
 func TestStoriesOfTheConsole(t *testing.T) {
