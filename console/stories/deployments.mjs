@@ -180,6 +180,9 @@ story('the errors of a build stand in their source', async ({ page }) => {
   await editor.waitFor();
   const marked = await editor.locator('.marked-line.error').allTextContents();
   assert.ok(marked.some((text) => text.includes('"export": "noHandler"')), JSON.stringify(marked));
+  await page.getByRole('button', { name: `line ${first.line}, column ${first.column}` }).first().focus();
+  await page.keyboard.press('Enter');
+  await until('the place has the focus', () => editor.evaluate((e) => e.getRootNode().activeElement === e));
   await checked(page, 'a build with errors');
 
   // Sources go a day later: the errors are told without them.

@@ -29,8 +29,14 @@ const look = EditorView.theme({
   ".marked.error": { textDecorationColor: "var(--bad)" },
 });
 
-/** Shows a text in a shadow of the element, where its styles are the editor's own, and gives what removes it. */
-export function show(host: HTMLElement, { text, language, marks, label, first, firstColumn }: { text: string; language: "json" | "yaml" | "text"; marks: Mark[]; label: string; first: number; firstColumn: number }): () => void {
+/** What is shown: a way to one of its marks, which takes the focus there, and what removes it. */
+export interface Shown {
+  to: (mark: Mark) => void;
+  destroy: () => void;
+}
+
+/** Shows a text in a shadow of the element, where its styles are the editor's own. */
+export function show(host: HTMLElement, { text, language, marks, label, first, firstColumn }: { text: string; language: "json" | "yaml" | "text"; marks: Mark[]; label: string; first: number; firstColumn: number }): Shown {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const state = EditorState.create({ doc: text });
   const places = marks.flatMap((m) => {
@@ -42,7 +48,7 @@ export function show(host: HTMLElement, { text, language, marks, label, first, f
     const from = line.from + [...line.text.slice(0, 2 * Math.max(0, characters))].slice(0, Math.max(0, characters)).join("").length;
     const rest = state.sliceDoc(from, line.to);
     const to = from + (m.column ? (/^(?:"(?:[^"\\]|\\.)*"|[\w$-]+)/.exec(rest)?.[0] ?? rest.slice(0, 1)).length : rest.length);
-    return [{ line: line.from, from, to, severity: m.severity }];
+    return [{ mark: m, line: line.from, from, to, severity: m.severity }];
   });
   const decorations = Decoration.set(places.flatMap(({ line, from, to, severity }) => [
     Decoration.line({ class: `marked-line ${severity}` }).range(line),
@@ -62,8 +68,16 @@ export function show(host: HTMLElement, { text, language, marks, label, first, f
     }),
   });
   if (places.length > 0) view.dispatch({ effects: EditorView.scrollIntoView(places[0]!.from, { y: "center" }) });
-  return () => {
-    view.destroy();
-    root.replaceChildren();
+  return {
+    to: (mark) => {
+      const place = places.find((p) => p.mark === mark);
+      if (!place) return;
+      view.focus();
+      view.dispatch({ selection: { anchor: place.from }, effects: EditorView.scrollIntoView(place.from, { y: "center" }) });
+    },
+    destroy: () => {
+      view.destroy();
+      root.replaceChildren();
+    },
   };
 }

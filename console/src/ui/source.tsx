@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useStore } from "../store";
+import type { Shown } from "./editor";
 import { Text, visible } from "./text";
 import { theme } from "./theme";
 
@@ -14,19 +15,22 @@ export interface Mark {
 /** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line, and firstColumn what character of that line it begins with. */
 export function Source({ text, language, marks = [], label, first = 1, firstColumn = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number; firstColumn?: number }) {
   const host = useRef<HTMLDivElement>(null);
+  const shown = useRef<Shown>(undefined);
+  const marksShown = useRef(marks);
   const [loaded, setLoaded] = useState(false);
   const mode = useStore(theme);
   useEffect(() => {
     let gone = false;
-    let destroy = () => {};
     void import("./editor").then(({ show }) => {
       if (gone || !host.current) return;
-      destroy = show(host.current, { text, language, marks, label: visible(label), first, firstColumn });
+      marksShown.current = marks;
+      shown.current = show(host.current, { text, language, marks, label: visible(label), first, firstColumn });
       setLoaded(true);
     }, () => setLoaded(false));
     return () => {
       gone = true;
-      destroy();
+      shown.current?.destroy();
+      shown.current = undefined;
       setLoaded(false);
     };
   }, [text, language, JSON.stringify(marks), label, first, firstColumn, mode]);
@@ -34,7 +38,11 @@ export function Source({ text, language, marks = [], label, first = 1, firstColu
     <div class="source">
       <div ref={host} />
       {!loaded && <pre tabIndex={0} role="region" aria-label={visible(label)}><Text value={text} lines /></pre>}
-      {marks.length > 0 && <ul class="marks">{marks.map((m) => <li key={`${m.line}:${m.column}:${m.message}`}><span class={`badge ${m.severity === "error" ? "bad" : m.severity === "warning" ? "warn" : "plain"}`}>{m.severity}</span> line {m.line}{m.column ? `, column ${m.column}` : ""}: <Text value={m.message} lines /></li>)}</ul>}
+      {marks.length > 0 && <ul class="marks">{marks.map((m, i) => <li key={`${m.line}:${m.column}:${m.message}`}><span class={`badge ${m.severity === "error" ? "bad" : m.severity === "warning" ? "warn" : "plain"}`}>{m.severity}</span> {loaded ? <button type="button" class="link" onClick={() => shown.current?.to(marksShown.current[i]!)}>{placeOf(m)}</button> : placeOf(m)}: <Text value={m.message} lines /></li>)}</ul>}
     </div>
   );
+}
+
+function placeOf(m: Mark): string {
+  return `line ${m.line}${m.column ? `, column ${m.column}` : ""}`;
 }
