@@ -107,6 +107,8 @@ story('texts of others are texts, whatever is in them', async ({ page }) => {
   await page.getByText('U+202E').first().waitFor();
   await checked(page, 'the list with texts of others');
   await page.getByRole('link', { name }).click();
+  // The list has the same text, so that the page itself is waited for.
+  await page.getByRole('heading', { level: 1, name }).waitFor();
   await page.getByText('U+2067').first().waitFor();
   await checked(page, 'the bucket with texts of others');
   for (const path of ['/buckets/%2e%2e', '/buckets/..%2F..%2Fopenapi', '/buckets/%E0%A4%A', '/buckets/<script>']) {
