@@ -10,6 +10,8 @@ const kept = (page, secret) => page.evaluate((s) => JSON.stringify([{ ...localSt
 story('a tunnel is created, given services, gets another token and is deleted, by the keyboard alone', async ({ page }) => {
   const name = unique('t').slice(0, 24);
   const project = unique('shop');
+  // Names of services are one tunnel's in the account.
+  const service = unique('stock');
   await ask('POST', '/v1/projects', { name: project });
   await open(page, '/tunnels', 'Tunnels');
   await page.getByText('No tunnel yet').or(page.getByRole('searchbox')).first().waitFor();
@@ -44,7 +46,7 @@ story('a tunnel is created, given services, gets another token and is deleted, b
   await press(page);
   await tabTo(page, 'Add a service');
   await press(page);
-  await page.keyboard.type('stock');
+  await page.keyboard.type(service);
   await tabTo(page, /^Endpoint/);
   await page.keyboard.type('localhost');
   await tabTo(page, 'Let a project call it');
@@ -70,7 +72,7 @@ story('a tunnel is created, given services, gets another token and is deleted, b
   await page.getByText('The tunnel’s services are as configured.').or(page.getByText("The tunnel's services are as configured.")).waitFor();
   assert.match(page.url(), /provisioning=/);
   await checked(page, 'a tunnel with a service');
-  assert.deepEqual((await ask('GET', configuration(id))).services, [{ name: 'stock', endpoint: 'http://localhost:8080', configurations: [{ project, accessibleBy: ['production'] }] }]);
+  assert.deepEqual((await ask('GET', configuration(id))).services, [{ name: service, endpoint: 'http://localhost:8080', configurations: [{ project, accessibleBy: ['production'] }] }]);
 
   await tabTo(page, 'Rotate the token');
   await press(page);
