@@ -81,7 +81,8 @@ story('who revokes the key they are signed in with is signed out', async ({ page
   await page.getByText('You are signed in with it').waitFor();
   await page.getByLabel(/^Its name/).fill(label);
   await page.getByRole('button', { name: 'Revoke it' }).click();
-  await page.getByLabel('Account key').waitFor();
+  await page.getByLabel('Account key', { exact: true }).waitFor();
+  assert.equal(await page.getByRole('navigation', { name: 'Pages' }).count(), 0);
 }, { signed: false });
 
 story('labels of others are texts', async ({ page }) => {

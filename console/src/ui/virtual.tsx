@@ -42,7 +42,8 @@ export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear,
   useEffect(() => {
     if (last >= count - near) onNear?.();
   }, [last, count, onNear]);
-  useEffect(() => {
+  // Before the next key comes, which would be lost with the row that had the focus.
+  useLayoutEffect(() => {
     if (!wantsFocus.current) return;
     const row = frame.current?.querySelector<HTMLElement>(`tr[aria-rowindex="${active + 2}"]`);
     if (row) {
@@ -54,7 +55,13 @@ export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear,
     const next = Math.max(0, Math.min(count - 1, to));
     setActive(next);
     wantsFocus.current = true;
-    virtual.scrollToIndex(next);
+    // Rows are of one height, so that the place is known at once: a second key finds no scrolling under way that would lead back.
+    const box = frame.current!;
+    const head = box.querySelector("thead")!.offsetHeight;
+    const top = next * rowHeight;
+    if (top < box.scrollTop) box.scrollTop = top;
+    else if (head + top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = head + top + rowHeight - box.clientHeight;
+    render((n) => n + 1);
   };
   const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? rowHeight) / rowHeight) - 2);
   const keys: Record<string, () => void> = {
