@@ -28,6 +28,7 @@ story('an account key is created, shown once and revoked by the keyboard alone',
   await page.keyboard.press('Space');
   await tabTo(page, /^Ends/);
   await page.keyboard.type('in 30');
+  await page.getByText(`gatewright account-key create --label ${label} --scope deployments:write --project hello --environment preview --environment development --expires-in 720h`, { exact: true }).waitFor();
   await tabTo(page, 'Create');
   await page.keyboard.press('Enter');
   await page.getByRole('dialog', { name: `The account key ${label}` }).waitFor();

@@ -54,7 +54,7 @@ export default function AccountKeys(_: PageProps) {
               { title: "Projects", minor: true, cell: (k) => <Text value={listed(k.projects, "none")} clamp /> },
               { title: "Environments", minor: true, cell: (k) => <Text value={k.environments.length === 3 ? "all" : listed(k.environments, "none")} /> },
               { title: "Ends", by: (k) => k.expiresOn ?? "9999", cell: (k) => <Ends at={k.expiresOn} /> },
-              { title: "Used", minor: true, by: (k) => k.lastUsedOn ?? "", cell: (k) => (k.lastUsedOn ? <span title="The day, in UTC">{k.lastUsedOn}</span> : <span class="faint">never</span>) },
+              { title: "Used", minor: true, by: (k) => k.lastUsedOn ?? "", cell: (k) => (k.lastUsedOn ? <span class="day" title="The day, in UTC">{k.lastUsedOn}</span> : <span class="faint">never</span>) },
             ]}
             actions={(k) => may("AccountKeysService_delete") && <button type="button" class="quiet" aria-label={`Revoke ${visible(k.label)}`} onClick={() => setRevoking(k)}>Revoke</button>}
           />

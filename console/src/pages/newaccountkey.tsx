@@ -21,6 +21,24 @@ const resources = () => {
 const kinds = ["production", "preview", "development"] as const;
 type Kind = (typeof kinds)[number];
 
+/** The command that makes a key, whose flags are given once for each. */
+const command = { cli: "gatewright account-key create --label :label --scope :scope --project :project --environment :environment --expires-in :expires --confirm-destructive" };
+
+/** The command for what is chosen, with its values. */
+function commandOf(label: string, scopes: string[], projects: string[], environments: string[], end: End, confirm: boolean): { line: string; values: Record<string, string> } {
+  const values: Record<string, string> = label === "" ? {} : { label };
+  let line = command.cli;
+  for (const [name, all] of [["scope", scopes], ["project", projects], ["environment", environments]] as const) {
+    if (name === "scope" && all.length === 0) continue;
+    line = line.replace(` --${name} :${name}`, all.map((_, i) => ` --${name} :${name}${i}`).join(""));
+    for (const [i, value] of all.entries()) values[`${name}${i}`] = value;
+  }
+  const time = timeOf(end);
+  if (time === null) line = line.replace(" --expires-in :expires", "");
+  else values["expires"] = Number(end.choice) > 0 ? `${Number(end.choice) / 3600}h` : time;
+  return { line: confirm ? line : line.replace(" --confirm-destructive", ""), values };
+}
+
 /** Makes an account key that may no more than the own one, and shows it, this once. */
 export function CreateAccountKey({ onClose, onMade }: { onClose: () => void; onMade: () => void }) {
   const change = useChange("AccountKeysService_create");
@@ -107,7 +125,7 @@ export function CreateAccountKey({ onClose, onMade }: { onClose: () => void; onM
         />
         <CheckField label="A person confirms what removes" name="confirmDestructive" value={confirm} onInput={setConfirm} hint="In MCP clients, before a tool removes or replaces something with it." />
       </Form>
-      <Cli line="gatewright account-key create --label :label --scope :scope" values={{ label: label || "LABEL", scope: everything ? "all" : chosen[0] ?? "SCOPE" }} />
+      <Cli {...commandOf(label, everything ? ["all"] : chosen, names, environments.length === reachable.length ? [] : environments, end, confirm)} />
     </Dialog>
   );
 }
