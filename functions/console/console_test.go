@@ -14,9 +14,9 @@ import (
 )
 
 // built is a console that was built.
-func built(installation.Parts) []api.Route {
+func built(p installation.Parts) []api.Route {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	return served.Serving(console.Of(fstest.MapFS{
+	return served.Serving(p, console.Of(fstest.MapFS{
 		"dist.html": file("unbuilt"), "dist.css": file("style"),
 		"dist/index.html": file(`<script src="{{assets}}/main-1A.js">`), "dist/index.html.br": file("\x1bpage"),
 		"dist/main-1A.js": file("script"), "dist/main-1A.js.br": file("\x1b\xffscript"), "dist/icon-2B.svg": file("<svg/>"),
@@ -86,7 +86,7 @@ func TestPageMayDoNothingThatItNeedsNot(t *testing.T) {
 // TestUnbuiltConsoleSaysHowToBuildIt, as a program does that was built without Node.
 func TestUnbuiltConsoleSaysHowToBuildIt(t *testing.T) {
 	w := functionstest.New(t, func(p installation.Parts) []api.Route {
-		return served.Serving(console.Of(fstest.MapFS{"dist.html": {Data: []byte(`href="{{assets}}/dist.css" make console`)}, "dist.css": {Data: []byte("style")}}))
+		return served.Serving(p, console.Of(fstest.MapFS{"dist.html": {Data: []byte(`href="{{assets}}/dist.css" make console`)}, "dist.css": {Data: []byte("style")}}))
 	})
 	w.Call("", http.MethodGet, "/console", "").Want(200, `href="console/dist.css" make console`)
 	w.Call("", http.MethodGet, "/console/dist.css", "").Want(200, "style").WantHeader("Cache-Control", "no-cache")

@@ -16,12 +16,13 @@ import (
 )
 
 // Bind gives the group's routes.
-func Bind(installation.Parts) []api.Route {
-	return Serving(console.Embedded())
+func Bind(p installation.Parts) []api.Route {
+	p = Group.Held(p)
+	return Serving(p, console.Embedded())
 }
 
 // Serving gives the routes of a console.
-func Serving(site console.Site) []api.Route {
+func Serving(_ installation.Parts, site console.Site) []api.Route {
 	h := handlers{site}
 	return []api.Route{show.To(h.show), asset.To(h.asset)}
 }

@@ -141,6 +141,7 @@ func TestEveryOperationWorks(t *testing.T) {
 	s.ask(t, 204, "DELETE", bucket, "")
 	s.domains(t, name+".example.com")
 	s.tunnels(t)
+	s.session(t)
 	s.rest(t)
 	s.covered(t)
 }
