@@ -75,7 +75,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await press(page);
   await page.getByText('Choose at least one plan.').waitFor();
   await checked(page, 'a subscription without a plan');
-  await page.keyboard.press('Tab');
+  await tabTo(page, /^Little/);
   await page.keyboard.press('Space');
   await tabTo(page, 'Create');
   await press(page);

@@ -50,8 +50,13 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	if err := product.Into(t.Context(), &who, "GET", "/v1/who-am-i", ""); err != nil {
 		t.Fatal(err)
 	}
+	// A key of its own: that of the first start is printed, for who has started it.
+	var made struct{ Key string }
+	if err := product.Into(t.Context(), &made, "POST", "/v1/accounts/"+who.Account+"/account-keys", `{"label":"the console's","scopes":"all"}`); err != nil {
+		t.Fatal(err)
+	}
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(product.Key), 0o600); err != nil {
+	if err := os.WriteFile(key, []byte(made.Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	checked := filepath.Join(t.TempDir(), "checked")
@@ -71,7 +76,7 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	}
 	stop()
 	for name, text := range written(t, product) {
-		if bytes.Contains(text, []byte(product.Key)) {
+		if bytes.Contains(text, []byte(made.Key)) {
 			t.Errorf("%s has the account key by which the console was signed in", name)
 		}
 	}
