@@ -83,6 +83,18 @@ export function setQuery(changes: Record<string, string | undefined>, replace = 
   location.set(parse());
 }
 
+/**
+ * Is setQuery after some milliseconds, unless the page is left before, or another one is asked for and not shown yet: what was
+ * typed on one is no filter of the next. What it returns ends the wait.
+ */
+export function setQueryLater(changes: Record<string, string | undefined>, wait: number): () => void {
+  const { path } = location.get();
+  const timer = setTimeout(() => {
+    if (location.get().path === path && parse().path === path) setQuery(changes);
+  }, wait);
+  return () => clearTimeout(timer);
+}
+
 /** The query behind #, and how a component follows it. */
 export function useQuery(): URLSearchParams {
   return useStore(location).query;

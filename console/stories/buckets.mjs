@@ -140,3 +140,15 @@ story('a filter and an order stand in the address', async ({ page }) => {
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: `${word}-b` }).waitFor();
 });
+
+story('what is typed into a filter is no filter of the next page', async ({ page }) => {
+  for (const wait of [200, 230, 245, 255, 270]) { // the address follows typing after 250 ms
+    await open(page, '/buckets', 'Key buckets');
+    await page.getByRole('searchbox').fill('nothing-is-called-so');
+    await page.waitForTimeout(wait);
+    await page.evaluate(() => (window.location.hash = '#/projects'));
+    await page.getByRole('heading', { level: 1, name: 'Projects' }).waitFor();
+    await page.waitForTimeout(400);
+    assert.equal(new URL(page.url()).hash, '#/projects');
+  }
+});

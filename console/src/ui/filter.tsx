@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { setQuery, useQuery } from "../router";
+import { setQuery, setQueryLater, useQuery } from "../router";
 import { Field } from "./form";
 
 /** How long typing has to rest before the address follows it, in milliseconds. */
@@ -13,8 +13,7 @@ function useTyped(name: string, changes: (value: string) => Record<string, strin
   useEffect(() => setTyped(there), [there]);
   useEffect(() => {
     if (typed === there) return undefined;
-    const timer = setTimeout(() => setQuery(changes(typed)), rest);
-    return () => clearTimeout(timer);
+    return setQueryLater(changes(typed), rest);
   }, [typed]);
   return [typed, setTyped];
 }

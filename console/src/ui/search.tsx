@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { setQuery, useQuery } from "../router";
+import { setQueryLater, useQuery } from "../router";
 import { announce } from "./live";
 import { Field } from "./form";
 import { many } from "./value";
@@ -15,8 +15,7 @@ export function Search({ label, count, noun, name = "find" }: { label: string; /
   useEffect(() => setTyped(there), [there]);
   useEffect(() => {
     if (typed === there) return undefined;
-    const timer = setTimeout(() => setQuery({ [name]: typed }), rest);
-    return () => clearTimeout(timer);
+    return setQueryLater({ [name]: typed }, rest);
   }, [typed]);
   useEffect(() => {
     if (there !== "" && count !== undefined) announce(many(count, noun));
