@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 	one := "/v1/deployments/" + name
 	recent, stats, graphql := one+"/recent-calls?consumers=", one+"/stats-by-status-code?filter=last-hour&consumers=", one+"/graphql-operations?filter="
 	const absent = "This deployment does not exist, or this key cannot see it."
-	last := `{"consumer":"acme-inc","method":"GET","routePath":"/todos/{id}","statusCode":"200","timeStamp":"` + w.Now.Add(-6*time.Second).UTC().Format("2006-01-02T15:04:05.000Z") + `","city":"","country":""}`
+	last := `{"consumer":"acme-inc","method":"GET","routePath":"/todos/{id}","statusCode":"200","policy":"","timeStamp":"` + w.Now.Add(-6*time.Second).UTC().Format("2006-01-02T15:04:05.000Z") + `","city":"","country":""}`
 	point := w.Now.UTC().Truncate(5 * time.Minute).Format("2006-01-02T15:04:05.000Z")
 	cases := []functionstest.Case{
 		{"the last calls", full, "GET", recent + "*", "", 200, `{"data":[` + last + `,{"consumer":"","method":"GET"`},
