@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,37 @@ func TestExportIsTheSameElsewhere(t *testing.T) {
 		if !strings.Contains(text, has) {
 			t.Errorf("it has no %q:\n%s", has, text)
 		}
+	}
+}
+
+// TestWhatGoesDuringAnExportIsLeftOut: an object that somebody deletes between the list that has it and what is asked about it is
+// not there, and all others are exported.
+func TestWhatGoesDuringAnExportIsLeftOut(t *testing.T) {
+	t.Parallel()
+	roots := []string{"ProjectsService_list", "ApiKeyBucketsService_list", "TunnelService_list", "MeteringBucketsService_list", "ClientMtlsCaCertificatesService_list", "CustomDomainsService_list"}
+	f := newFake(t, "here")
+	applied(t, f, whole)
+	f.asked = nil
+	exported(t, f)
+	asked := slices.Clone(f.asked)
+	gone := 0
+	for at, operation := range asked {
+		f.asked = nil
+		f.fails = func(n int, after bool) error {
+			if n == at+1 && !after {
+				return problem(http.StatusNotFound, exit.NotFound)
+			}
+			return nil
+		}
+		_, err := files.Export(t.Context(), f, nil)
+		if root := slices.Contains(roots, operation); root != (err != nil) {
+			t.Errorf("request %d, %s, finds nothing: %v", at+1, operation, err)
+		} else if !root {
+			gone++
+		}
+	}
+	if gone < 5 {
+		t.Errorf("only %d requests were about an object, of %v", gone, asked)
 	}
 }
 

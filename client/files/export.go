@@ -91,6 +91,9 @@ func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]exportedO
 	var objects []exportedObject
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		object, err := e.object(ctx, k, have[name])
+		if notThere(err) {
+			continue // somebody has deleted it since it was listed
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -134,6 +137,9 @@ func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen)
 	named := map[string]*seen{}
 	for _, id := range slices.Sorted(maps.Keys(buckets)) {
 		plans, err := e.state.list(ctx, k.below("plans"), buckets[id], nil)
+		if notThere(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
