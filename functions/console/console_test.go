@@ -19,7 +19,7 @@ func built(p installation.Parts) []api.Route {
 	return served.Serving(p, console.Of(fstest.MapFS{
 		"dist.html": file("unbuilt"), "dist.css": file("style"),
 		"dist/index.html": file(`<script src="{{assets}}/main-1A.js">`), "dist/index.html.br": file("\x1bpage"),
-		"dist/main-1A.js": file("script"), "dist/main-1A.js.br": file("\x1b\xffscript"), "dist/icon-2B.svg": file("<svg/>"),
+		"dist/main-1A.js": file("script"), "dist/main-1A.js.br": file("\x1b\xffscript"), "dist/icon-2B.svg": file("<svg/>"), "dist/licenses-3C.txt": file("MIT"),
 	}))
 }
 
@@ -51,6 +51,7 @@ func TestFilesAreKeptForGoodAndCompressedForWhoTakesIt(t *testing.T) {
 		}
 	}
 	w.Call("", http.MethodGet, "/console/icon-2B.svg", "", "Accept-Encoding", "br").Want(200, "<svg/>").WantHeader("Content-Type", "image/svg+xml").WantHeader("Content-Encoding", "")
+	w.Call("", http.MethodGet, "/console/licenses-3C.txt", "").Want(200, "MIT").WantHeader("Content-Type", "text/plain; charset=utf-8")
 }
 
 func TestNothingElseIsServed(t *testing.T) {
