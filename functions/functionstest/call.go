@@ -52,7 +52,7 @@ func (w *World) call(ctx context.Context, declared bool, key, method, path, body
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8") // as existing clients do (contract 1.1)
 	switch {
 	case credential.WellFormed(credential.SessionToken, key):
-		r.Header.Set("Cookie", api.SessionCookie+"="+key)
+		r.Header.Set("Cookie", credential.SessionCookie+"="+key)
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	case key != "":
 		r.Header.Set("Authorization", "Bearer "+key)

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/sessions"
@@ -45,7 +46,7 @@ func (h handlers) remove(ctx context.Context, _ *removeIn) (*removedOut, error) 
 // cookie is that of a session's token. It has no end of its own, so that it goes with the browser; the session's is its
 // record's. A maxAge below 0 removes it.
 func cookie(token string, maxAge int) http.Cookie {
-	return http.Cookie{Name: api.SessionCookie, Value: token, MaxAge: maxAge, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	return http.Cookie{Name: credential.SessionCookie, Value: token, MaxAge: maxAge, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 func view(p auth.Principal) caller {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/installation"
 	sharedsessions "github.com/gatewright/gatewright/shared/sessions"
@@ -235,7 +236,7 @@ func TestNobodysSessionsCountWhereCallersHaveNone(t *testing.T) {
 	session := w.Session(full)
 	server := api.Open(w.Parts, accountsOnly(w.Parts), platform.Bind(w.Parts))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, whoAm, nil)
-	r.Header.Set("Cookie", api.SessionCookie+"="+session)
+	r.Header.Set("Cookie", credential.SessionCookie+"="+session)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	out := httptest.NewRecorder()
 	server.ServeHTTP(out, r)

@@ -5,12 +5,9 @@ import (
 	"net/http"
 
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 )
-
-// SessionCookie has the token of a session. Browsers take a cookie of such a name from its own host by HTTPS alone, for
-// all paths (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2): no name beside the API's can set it.
-const SessionCookie = "__Host-gatewright-session"
 
 // polledField is the header of a request that a page makes by itself, with "true". It does not keep a session from
 // being idle: what shows live figures would keep one on an abandoned desk for as long as its key.
@@ -42,7 +39,7 @@ var errNoSession = fault.New(fault.Conflict,
 // the host, which a project's deployment may be, is of another origin and sends the cookie all the same. Fault:
 // Unauthenticated.
 func sessionToken(d Declaration, r *http.Request) (string, error) {
-	cookies := r.CookiesNamed(SessionCookie)
+	cookies := r.CookiesNamed(credential.SessionCookie)
 	if len(cookies) == 0 || !d.TakesSession() {
 		return "", nil
 	}

@@ -27,6 +27,10 @@ const (
 	SessionToken = "gws"
 )
 
+// SessionCookie has a session's token. Browsers take a cookie of such a name from its own host by HTTPS alone, for
+// all paths (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2): no name beside the API's can set it.
+const SessionCookie = "__Host-gatewright-session"
+
 const (
 	bodyDigits     = 32 // 190 bits
 	sessionDigits  = 43 // 256 bits

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatewright/gatewright/shared/credential"
 )
 
 // hopByHop are the fields that belong to one connection (RFC 9110, section
@@ -165,9 +167,32 @@ func CleanHeader(h http.Header, status int) {
 	// An alternative of the upstream's own origin: followed by a client, it
 	// would lead around the gateway or nowhere (RFC 7838).
 	delete(h, "Alt-Svc")
+	removeSession(h)
 	if status < http.StatusOK || status == http.StatusNoContent {
 		delete(h, "Content-Length") // RFC 9110, section 8.6
 	}
+}
+
+// removeSession removes what would set the cookie of the API's sessions: a cookie knows no ports, so that an upstream
+// behind another port of the API's host could sign visitors of the console in to a session of its own.
+func removeSession(h http.Header) {
+	cookies := h["Set-Cookie"]
+	if !slices.ContainsFunc(cookies, setsSession) {
+		return
+	}
+	if cookies = slices.DeleteFunc(slices.Clone(cookies), setsSession); len(cookies) == 0 {
+		delete(h, "Set-Cookie")
+		return
+	}
+	h["Set-Cookie"] = cookies
+}
+
+// setsSession reports whether browsers may take a field of Set-Cookie for the session's cookie: they trim spaces, and send
+// a cookie without a name as its value alone, which servers read as a name and a value.
+func setsSession(cookie string) bool {
+	pair, _, _ := strings.Cut(cookie, ";")
+	name, _, _ := strings.Cut(strings.TrimLeft(pair, "= \t"), "=")
+	return strings.EqualFold(strings.TrimRight(name, " \t"), credential.SessionCookie)
 }
 
 // removeListed removes the fields that a Connection field lists. Each name is
