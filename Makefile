@@ -113,19 +113,20 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
+# Vet is a part of make lint, and takes a while for what the tests import.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
-	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
-	$(if $(GROUP),go test ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
+	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
+	$(if $(GROUP),go test -vet=off ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
 
 # The tests of files that play simulations, and no others of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' client functions internal local shared); \
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
-		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
+		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
-# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about a quarter of an hour.
-test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
-	go test -count=1 -timeout=45m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+# Not part of check: it runs the tests of `test` again, a few of them for each defect. That takes about half an hour.
+test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails; PART=2/3: those of the second of three parts
+	go test -count=1 -timeout=60m -run=TestPlantedDefectsAreCaught ./internal/guards -planted$(if $(PART), -part=$(PART))
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)
@@ -175,9 +176,11 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
 	@go test -count=1 -timeout=15m ./local/scenario
 
+# It links C.
+race: export CGO_ENABLED := 1
 race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
 	@bubbles=$$(mktemp) && trap 'rm -f "$$bubbles"' EXIT && go list -test -f '$(BUBBLES)' $(RACE) | sed 's/\.test$$//' | sort -u >"$$bubbles" && \
-		go test -race -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -cpu=1 -timeout=15m $$(cat "$$bubbles")
+		go test -race -vet=off -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -vet=off -cpu=1 -timeout=15m $$(cat "$$bubbles")
 
 # The systems that `make run` is for; of each, the one that check compiles, since nothing of ours depends on the
 # architecture (a rule of internal/house) and each takes minutes; and the packages that know what they do differently: vet

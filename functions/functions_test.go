@@ -2,6 +2,8 @@ package functions_test
 
 import (
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,12 @@ import (
 	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/trigger/timetable"
 )
+
+// TestMain has garbage collected less often: the suites make thousands of worlds, each for a moment.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // TestOperationsAreListed shows a review what a change does to the surface of
 // the product.

@@ -25,10 +25,14 @@
 package guards
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -142,4 +146,30 @@ func (d Defect) Plant(tree fs.FS) (map[string]string, error) {
 		planted[e.File] = strings.Replace(text, e.Find, e.Replace, 1)
 	}
 	return planted, nil
+}
+
+// Part returns one of several parts of defects, in their order: "2/3" is the second of three. Guards of one package are in
+// one part, since their tests are compiled once for all of them; parts have about as many defects as each other.
+func Part(all []Defect, part string) ([]Defect, error) {
+	first, second, _ := strings.Cut(part, "/")
+	i, err := strconv.Atoi(first)
+	of, err2 := strconv.Atoi(second)
+	if err != nil || err2 != nil || i < 1 || i > of {
+		return nil, fmt.Errorf("guards: %q is no part: write 2/3 for the second of three", part)
+	}
+	counts := map[string]int{}
+	for _, d := range all {
+		counts[d.Guard.Package]++
+	}
+	// The largest first, each to the part that has the fewest.
+	packages := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	sizes, partOf := make([]int, of), map[string]int{}
+	for _, pkg := range packages {
+		least := slices.Index(sizes, slices.Min(sizes))
+		partOf[pkg] = least
+		sizes[least] += counts[pkg]
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(d Defect) bool { return partOf[d.Guard.Package] != i-1 }), nil
 }

@@ -2,6 +2,7 @@ package guards
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,9 @@ import (
 )
 
 var planted = flag.Bool("planted", false, "plant every defect and run its guard, which takes some minutes: make test-guards")
+
+// planting is the part of the defects that is planted.
+var planting = flag.String("part", "1/1", "which part of the defects to plant, such as 2/3: guards of one package are in one part")
 
 // repository is its root, seen from this package.
 const repository = "../.."
@@ -50,8 +54,12 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	}
 	tree := Tree{Root: root, Timeout: 2 * time.Minute}
 	unplanted := Tree{Root: root, Timeout: 15 * time.Minute} // which runs all guards of a package at once
+	all, err := Part(defects(t), *planting)
+	if err != nil {
+		t.Fatal(err)
+	}
 	packages := map[string]*selected{}
-	for _, d := range defects(t) {
+	for _, d := range all {
 		s := packages[d.Guard.Package]
 		if s == nil {
 			s = &selected{tree: tree}
@@ -261,6 +269,39 @@ func TestGuardsHaveToPassWithoutADefect(t *testing.T) {
 		err := tree.CheckUnplanted(t.Context(), append(good, Guard{".", test}))
 		if err == nil || !strings.Contains(err.Error(), test) {
 			t.Errorf("%s: got %v", test, err)
+		}
+	}
+}
+
+// TestPartsAreAllDefects: each defect is in one part of as many as there are, guards of a package are in one, and parts are
+// about as large as each other.
+func TestPartsAreAllDefects(t *testing.T) {
+	all := defects(t)
+	for _, of := range []int{1, 2, 3, 7} {
+		parts, seen := map[string]int{}, 0
+		for part := 1; part <= of; part++ {
+			some, err := Part(all, fmt.Sprintf("%d/%d", part, of))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen += len(some)
+			if len(some) < len(all)/of/2 || len(some) > 2*len(all)/of {
+				t.Errorf("part %d of %d has %d of %d defects", part, of, len(some), len(all))
+			}
+			for _, d := range some {
+				if other, ok := parts[d.Guard.Package]; ok && other != part {
+					t.Errorf("guards of %s are in the parts %d and %d of %d", d.Guard.Package, other, part, of)
+				}
+				parts[d.Guard.Package] = part
+			}
+		}
+		if seen != len(all) {
+			t.Errorf("%d parts have %d of %d defects", of, seen, len(all))
+		}
+	}
+	for _, wrong := range []string{"", "0/3", "4/3", "1", "1/0", "-1/3", "1/3/", "a/b", "1/3 "} {
+		if _, err := Part(all, wrong); err == nil {
+			t.Errorf("%q is a part", wrong)
 		}
 	}
 }
