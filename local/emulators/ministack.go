@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/local/supervise"
 )
@@ -83,6 +85,15 @@ func installMiniStack(ctx context.Context) (python string, err error) {
 	home := filepath.Join(cache, "gatewright", "ministack-"+hex.EncodeToString(sum[:6]))
 	python = filepath.Join(home, "bin", "python")
 	done := filepath.Join(home, "installed")
+	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil { //nolint:gosec // G301: a cache for all
+		return "", fmt.Errorf("make the cache folder: %w", err)
+	}
+	// Of two suites that begin at once the second waits, and finds what the first has installed.
+	installing := flock.New(home + ".lock")
+	if _, err := installing.TryLockContext(ctx, time.Second); err != nil {
+		return "", fmt.Errorf("wait for another installation: %w", err)
+	}
+	defer func() { _ = installing.Unlock() }()
 	if _, err := os.Stat(done); err == nil && exec.CommandContext(ctx, python, "-c", "import ministack").Run() == nil {
 		return python, nil
 	}
@@ -92,9 +103,6 @@ func installMiniStack(ctx context.Context) (python string, err error) {
 	}
 	if err := os.RemoveAll(home); err != nil {
 		return "", fmt.Errorf("remove a half-made installation: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil { //nolint:gosec // G301: a cache for all
-		return "", fmt.Errorf("make the cache folder: %w", err)
 	}
 	packages := home + ".txt"
 	if err := os.WriteFile(packages, miniStackPackages, 0o600); err != nil {
