@@ -107,6 +107,7 @@ func (t *Terminal) Ready(s Summary) {
 	}
 	fmt.Fprintf(&b, "\n%s\n\n", t.style("Gatewright is running.", bold+";"+green))
 	row("Management API", t.style(s.API, cyan), "")
+	row("Console", t.style(s.API+"/console", cyan), "")
 	row("Deployments", t.style(s.Gateway, cyan), "")
 	if s.TLS != "" {
 		row("", t.style(s.TLS, cyan), "for clients that trust "+s.CA)
