@@ -122,6 +122,23 @@ type Answer struct {
 	Body []byte
 }
 
+// Read reads what the API has answered, or a part of it. Its error says what is another than the client knows it: that comes from another
+// version, or from no management API at all.
+func Read(document []byte, to any) error {
+	err := json.Unmarshal(document, to)
+	if err == nil {
+		return nil
+	}
+	said := "it is no document"
+	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		said = "it has the kind " + wrong.Value + " where another is due"
+		if wrong.Field != "" {
+			said += ", in " + wrong.Field
+		}
+	}
+	return fmt.Errorf("%s: check that it is the address of a management API, and that this client is not older than it", said)
+}
+
 // AccountArgument is the argument of the operations that are about an account.
 const AccountArgument = "accountName"
 

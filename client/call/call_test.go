@@ -119,6 +119,14 @@ func TestKeyFollowsNoRedirect(t *testing.T) {
 			t.Errorf("%d is answered with %v", status, err)
 		}
 	}
+	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", strings.TrimPrefix(other.URL, "http:"))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
+	if err == nil || !strings.Contains(err.Error(), "a redirect to "+strings.TrimPrefix(other.URL, "http://")+",") {
+		t.Errorf("a redirect without a scheme is answered with %v", err)
+	}
 	if n := elsewhere.Load(); n > 0 {
 		t.Errorf("another place was asked %d times", n)
 	}

@@ -11,6 +11,32 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
+// mostList bounds a list that is put together in memory, in bytes: some three million consumers.
+const mostList = 1 << 30
+
+// Cursor follows a list from page to page, and ends one that has no end. Its zero value is at the first page.
+type Cursor struct {
+	seen  map[string]bool
+	bytes int
+}
+
+// Next is told each page, by its size in bytes and the cursor that it ends with, "" for none. Its error says that a page came before, so that
+// the list would go round for ever, or that the list is too long for memory.
+func (c *Cursor) Next(page int, after string) error {
+	c.bytes += page
+	switch {
+	case after != "" && c.seen[after]:
+		return errors.New("the API says of a page of the list that it comes after itself, and the list would have no end")
+	case c.bytes > mostList:
+		return fmt.Errorf("the list has more than %d MiB: ask for a part of it, such as with --limit and --offset", mostList>>20)
+	}
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+	}
+	c.seen[after] = true
+	return nil
+}
+
 // List is Pages of an operation by its name, with arguments that are written in JSON.
 func (a *API) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
 	t, raw, err := written(name, arguments)
@@ -39,24 +65,24 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		}
 	}
 	cursors := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == "after" })
-	for before := ""; ; {
+	for at := (Cursor{}); ; {
 		answer, err := a.Do(ctx, t, values)
 		if err != nil {
 			return nil, err
 		}
 		var p page
-		if err := json.Unmarshal(answer.Body, &p); err != nil {
+		if err := Read(answer.Body, &p); err != nil {
 			return nil, fmt.Errorf("read a page of the list: %w", err)
+		}
+		if err := at.Next(len(answer.Body), p.Next); err != nil {
+			return nil, err
 		}
 		whole.Data, whole.Total = append(whole.Data, p.Data...), p.Total
 		offset += int64(len(p.Data))
 		switch {
 		case len(p.Data) == 0, cursors && p.Next == "", !cursors && offset >= p.Total:
 			return json.Marshal(whole)
-		case cursors && p.Next == before:
-			return nil, errors.New("the API says of a page that it comes after itself, and the list would have no end")
 		case cursors:
-			before = p.Next
 			delete(values, "offset")
 			values["after"], err = json.Marshal(p.Next)
 		default:

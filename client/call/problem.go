@@ -38,13 +38,23 @@ type Field struct {
 // Document implements output.Described.
 func (p *Problem) Document() []byte { return p.document }
 
+// What a person is told of a problem at most: a document has all of it (Document).
+const (
+	mostTold   = 2000 // characters of a text
+	mostFields = 50
+)
+
 // Error is a line for the whole, and one for each field.
 func (p *Problem) Error() string {
 	var b strings.Builder
-	b.WriteString(p.Detail)
-	for _, f := range p.Fields {
+	b.WriteString(output.Cut(p.Detail, mostTold))
+	for i, f := range p.Fields {
+		if i == mostFields {
+			fmt.Fprintf(&b, "\nand %d more: --output json has them all", len(p.Fields)-mostFields)
+			break
+		}
 		if told := f.Location + ": " + f.Message; told != p.Detail { // of one field the detail tells it already
-			b.WriteString("\n" + told)
+			b.WriteString("\n" + output.Cut(told, mostTold))
 		}
 	}
 	if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
@@ -110,6 +120,8 @@ func (a *API) explain(err error) string {
 		return "it does not speak TLS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && timeout.Timeout():
 		return "it does not answer in time"
+	case errors.Is(err, errSilent):
+		return errSilent.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it ends the connection without an answer"
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/shared/apitools"
@@ -43,7 +45,7 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 		after := wait
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil, fmt.Errorf("wait for the answer of %s: %w", a.Access.Origin.Host, context.Cause(ctx))
+			return nil, fmt.Errorf("wait for the answer of %s: %w%s", a.Access.Origin.Host, context.Cause(ctx), lost(t))
 		case err != nil:
 			why, unknown = a.explain(err), true
 		case answer.Status == http.StatusTooManyRequests:
@@ -56,7 +58,7 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 		limited := answer != nil && answer.Status == http.StatusTooManyRequests
 		if try >= tries && !limited || !limited && !repeatable(t, r) || after > longestWait || lasting(err) {
 			if err != nil {
-				return nil, exit.With(exit.Failure, fmt.Errorf("%s: %s%s", a.Access.Origin.Host, why, lost(t, r)))
+				return nil, exit.With(exit.Failure, fmt.Errorf("%s: %s%s", a.Access.Origin.Host, why, lost(t)))
 			}
 			return a.read(answer)
 		}
@@ -64,6 +66,9 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 			a.Waits(a.Access.Origin.Host+": "+why, after)
 		}
 		if err := a.Sleep(ctx, after); err != nil {
+			if unknown {
+				err = fmt.Errorf("%w%s", err, lost(t))
+			}
 			return nil, fmt.Errorf("wait for %s: %w", a.Access.Origin.Host, err)
 		}
 		wait = min(2*wait, longestWait)
@@ -81,17 +86,40 @@ func lasting(err error) bool {
 	return isDNS && name.IsNotFound || isCertificate || isPlain || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errElsewhere) || errors.Is(err, errSwitched) || errors.Is(err, errTooLong)
 }
 
-// lost says that a change may have been made though its answer was lost.
-func lost(t *apitools.Tool, r *http.Request) string {
-	if t.ReadOnly || repeatable(t, r) {
+// lost says that a change may have been made though its answer was lost. That it was sent with an Idempotency-Key has it be made once here; the
+// next run of a command has another key.
+func lost(t *apitools.Tool) string {
+	if t.ReadOnly {
 		return ""
 	}
 	return "; whether the change was made is not known"
 }
 
+// mostSilence is how long an answer that has begun may bring nothing: as long as it may take to begin (Client).
+const mostSilence = time.Minute
+
+// errSilent is for an answer that has begun, and goes on no more.
+var errSilent = errors.New("it stops in the middle of its answer")
+
+// heard is an answer's body. Whatever comes of it puts the end of the wait off.
+type heard struct {
+	io.Reader
+	silence *time.Timer
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		h.silence.Reset(mostSilence)
+	}
+	return n, err
+}
+
 // once sends a request, and reads its answer to the end.
 func (a *API) once(r *http.Request) (*Answer, error) {
-	answer, err := a.HTTP.Do(r)
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	answer, err := a.HTTP.Do(r.WithContext(ctx))
 	if err != nil {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err // without the address, which may hold what is not for a log
@@ -99,7 +127,12 @@ func (a *API) once(r *http.Request) (*Answer, error) {
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer+1))
+	silence := time.AfterFunc(mostSilence, func() { stop(errSilent) })
+	defer silence.Stop()
+	body, err := io.ReadAll(io.LimitReader(heard{answer.Body, silence}, mostAnswer+1))
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
+	}
 	if err == nil && len(body) > mostAnswer {
 		err = errTooLong
 	}
@@ -113,7 +146,7 @@ func (a *API) once(r *http.Request) (*Answer, error) {
 func (a *API) read(answer *Answer) (*Answer, error) {
 	switch answer.Status / 100 {
 	case 2:
-		if len(bytes.TrimSpace(answer.Body)) > 0 && !json.Valid(answer.Body) {
+		if len(bytes.TrimSpace(answer.Body)) > 0 && !isDocument(answer.Body) {
 			return nil, fmt.Errorf("%s answers %d with something that is no JSON: check that it is the address of a management API", a.Access.Origin.Host, answer.Status)
 		}
 		return answer, nil
@@ -124,9 +157,31 @@ func (a *API) read(answer *Answer) (*Answer, error) {
 	return nil, a.problem(answer)
 }
 
+// mostDeep bounds how deep an answer is nested, in levels: bodies of the API have 32 at most. What indents one, as a person reads it,
+// writes the square of its depth.
+const mostDeep = 200
+
+// isDocument reports whether a text is JSON that can be shown.
+func isDocument(text []byte) bool {
+	if !json.Valid(text) {
+		return false
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for d.StackDepth() <= mostDeep {
+		if _, err := d.ReadToken(); err != nil {
+			return true // at its end
+		}
+	}
+	return false
+}
+
 // hostOf is the host of an address that somebody else has written, without what else may be in it.
 func hostOf(address string) string {
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
+	switch u, err := url.Parse(address); {
+	case err != nil || u.Host == "":
+	case u.Scheme == "":
+		return u.Host
+	default:
 		return u.Scheme + "://" + u.Host
 	}
 	return "another place"

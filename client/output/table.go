@@ -213,9 +213,14 @@ func cell(value jsontext.Value) (string, error) {
 	return string(text), nil
 }
 
+// mostBytesAColumn bounds what stands in no column of its own, such as accents: one letter may have a million of them.
+const mostBytesAColumn = 16
+
 // Cut is the beginning of a text, of at most so many columns of a terminal, with an ellipsis where something is left out.
 func Cut(text string, most int) string {
-	if uniseg.StringWidth(text) <= most {
+	if longest := most * mostBytesAColumn; len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "")
+	} else if uniseg.StringWidth(text) <= most {
 		return text
 	}
 	var b strings.Builder
