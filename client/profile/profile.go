@@ -8,6 +8,7 @@
 package profile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,9 +112,13 @@ func Load(path string) (*Profiles, error) {
 	case err != nil:
 		return nil, exit.With(exit.Usage, fmt.Errorf("read the profiles: %w", err))
 	}
-	d := json.NewDecoder(strings.NewReader(string(text)))
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(p); err != nil {
+	err = d.Decode(p)
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("there is more after the profiles, which the next login would lose") // such as the other side of a merge
+	}
+	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("the profiles in %s cannot be read: %w", path, err))
 	}
 	if p.Profiles == nil {

@@ -196,7 +196,7 @@ func TestProfilesAreTheUsersAlone(t *testing.T) {
 			t.Errorf("a file that others can read: %v", err)
 		}
 	}
-	for _, text := range []string{"{", `{"profiles":{"a":{"uri":"x"}}}`, "[]", "\x00"} {
+	for _, text := range []string{"{", `{"profiles":{"a":{"uri":"x"}}}`, "[]", "\x00", `{"profiles":{}} {"profiles":{}}`, "{}\n>>>>>>> theirs\n{}"} {
 		bad := filepath.Join(t.TempDir(), "profiles.json")
 		if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
