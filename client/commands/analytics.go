@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/output"
 )
 
@@ -52,7 +53,7 @@ func statusTable(document []byte) func() (output.Grid, error) {
 				}
 			}
 		}
-		if err := json.Unmarshal(document, &of); err != nil {
+		if err := call.Read(document, &of); err != nil {
 			return output.Grid{}, fmt.Errorf("read the numbers of calls: %w", err)
 		}
 		g := output.Grid{Columns: []string{"CONSUMER", "CALLS", "BY STATUS"}, Empty: "Nobody has called it."}

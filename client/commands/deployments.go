@@ -34,7 +34,7 @@ func (c columns) in(document []byte, name, empty string) func() (output.Grid, er
 		var list []json.RawMessage
 		if of := member(document, name); len(of) == 0 {
 			return output.Grid{Empty: empty}, nil
-		} else if err := json.Unmarshal(of, &list); err != nil {
+		} else if err := call.Read(of, &list); err != nil {
 			return output.Grid{}, fmt.Errorf("read the list: %w", err)
 		}
 		g := output.Grid{Empty: empty}
@@ -181,7 +181,7 @@ func (a *App) deploymentRedeployCommand() *cobra.Command {
 			return err
 		}
 		var of struct{ ProjectName string }
-		if err := json.Unmarshal(read.Body, &of); err != nil {
+		if err := call.Read(read.Body, &of); err != nil {
 			return fmt.Errorf("read the deployment: %w", err)
 		}
 		answer, err := s.named(ctx, "DeployService_redeploy", map[string]any{"deploymentName": args[0]})
@@ -228,7 +228,7 @@ func (a *App) deploymentDeleteCommand() *cobra.Command {
 			return err
 		}
 		var of struct{ Name, URL string }
-		if err := json.Unmarshal(read.Body, &of); err != nil {
+		if err := call.Read(read.Body, &of); err != nil {
 			return fmt.Errorf("read the deployment: %w", err)
 		}
 		if !yes {

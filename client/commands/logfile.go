@@ -65,6 +65,7 @@ func export(ctx context.Context, api *call.API, path string) (h proof.Header, er
 		return h, err
 	}
 	defer func() { err = errors.Join(err, links.close()) }()
+	at := call.Cursor{}
 	for of := map[string]any{}; ; {
 		answer, err := api.Named(ctx, exportOperation, of)
 		if err != nil {
@@ -75,7 +76,7 @@ func export(ctx context.Context, api *call.API, path string) (h proof.Header, er
 			Header *proof.Header
 			Next   string
 		}
-		if err := json.Unmarshal(answer.Body, &page); err != nil {
+		if err := call.Read(answer.Body, &page); err != nil {
 			return h, fmt.Errorf("read the audit log: %w", err)
 		}
 		for _, l := range page.Links {
@@ -89,6 +90,9 @@ func export(ctx context.Context, api *call.API, path string) (h proof.Header, er
 		}
 		if page.Next == "" {
 			return h, errors.New("read the audit log: the last page has no header")
+		}
+		if err := at.Next(0, page.Next); err != nil { // which stands on disk, and not in memory
+			return h, fmt.Errorf("read the audit log: %w", err)
 		}
 		of["after"] = page.Next
 	}

@@ -122,6 +122,7 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 	if !f.newest.IsZero() {
 		floor = f.newest.Add(-lateBy)
 	}
+	at := call.Cursor{}
 	for past := false; !past; {
 		answer, err := api.Named(ctx, auditOperation, of)
 		if err != nil {
@@ -131,12 +132,12 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 			Data []json.RawMessage
 			Next string
 		}
-		if err := json.Unmarshal(answer.Body, &page); err != nil {
+		if err := call.Read(answer.Body, &page); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
 		for _, record := range page.Data {
 			var is struct{ Timestamp time.Time }
-			if err := json.Unmarshal(record, &is); err != nil {
+			if err := call.Read(record, &is); err != nil {
 				return nil, fmt.Errorf("read the audit log: %w", err)
 			}
 			if !f.begun && floor.IsZero() {
@@ -154,7 +155,12 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 				f.newest = is.Timestamp
 			}
 		}
-		past = past || page.Next == ""
+		if past = past || page.Next == "" || len(page.Data) == 0; past {
+			break
+		}
+		if err := at.Next(len(answer.Body), page.Next); err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
 		of["after"] = page.Next
 	}
 	if !f.begun && len(fresh) > firstShown {

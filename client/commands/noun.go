@@ -283,7 +283,7 @@ func (s *session) answer(ctx context.Context, api *call.API, v verb, arguments m
 
 // await asks how an operation goes until it has ended. One that has failed is an error that says why.
 func await(ctx context.Context, api *call.API, operation string, arguments map[string]any, begun []byte) ([]byte, error) {
-	const succeeded, failed = "success", "error"
+	const succeeded, failed, inProgress = "success", "error", "in-progress"
 	t, err := call.Operation(operation)
 	if err != nil {
 		return nil, err
@@ -298,6 +298,9 @@ func await(ctx context.Context, api *call.API, operation string, arguments map[s
 			return begun, nil
 		case failed:
 			return nil, fmt.Errorf("the operation has failed: %s", of.Message)
+		case inProgress:
+		default:
+			return nil, fmt.Errorf("the API says of the operation %s %q, which is no status", of.ID, of.Status)
 		}
 		if err := api.Sleep(ctx, pollEvery); err != nil {
 			return nil, fmt.Errorf("wait for the operation %s, which goes on: %w", of.ID, err)
@@ -390,13 +393,13 @@ func (c counted) count(ctx context.Context, api *call.API, arguments map[string]
 	}
 	if c.member != "" {
 		var list []json.RawMessage
-		if err := json.Unmarshal(member(answer.Body, c.member), &list); err != nil {
+		if err := call.Read(member(answer.Body, c.member), &list); err != nil {
 			return 0, fmt.Errorf("count the %s: %w", c.more, err)
 		}
 		return int64(len(list)), nil
 	}
 	var list struct{ Total int64 }
-	if err := json.Unmarshal(answer.Body, &list); err != nil {
+	if err := call.Read(answer.Body, &list); err != nil {
 		return 0, fmt.Errorf("count the %s: %w", c.more, err)
 	}
 	return list.Total, nil

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 )
@@ -98,7 +98,7 @@ func (s *session) setVariable(ctx context.Context, arguments map[string]any, say
 		return nil, err // it was no conflict of names
 	}
 	var there struct{ IsSecret bool }
-	if err := json.Unmarshal(read.Body, &there); err != nil {
+	if err := call.Read(read.Body, &there); err != nil {
 		return nil, fmt.Errorf("read the variable: %w", err)
 	}
 	if saysSecret && arguments["isSecret"] != there.IsSecret {
@@ -122,7 +122,7 @@ func recordsTable(document []byte) func() (output.Grid, error) {
 			Hostname, CNAME       string
 			OwnershipVerification *dnsRecord
 		}
-		if err := json.Unmarshal(document, &of); err != nil {
+		if err := call.Read(document, &of); err != nil {
 			return output.Grid{}, fmt.Errorf("read the custom domain: %w", err)
 		}
 		g := output.Grid{Columns: []string{"TYPE", "NAME", "VALUE"}, Empty: "It needs no records of the DNS."}
@@ -145,7 +145,7 @@ func domainTable(document []byte) func() (output.Grid, error) {
 			OwnershipVerification         *dnsRecord
 			Deployments                   []struct{ DeploymentName, CNAME string }
 		}
-		if err := json.Unmarshal(document, &of); err != nil {
+		if err := call.Read(document, &of); err != nil {
 			return output.Grid{}, fmt.Errorf("read the custom domain: %w", err)
 		}
 		g := output.Grid{Rows: [][]string{{"hostname", of.Hostname}, {"status", of.Status}, {"project", of.ProjectName}}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
@@ -37,7 +38,7 @@ func (a *App) whoamiCommand() *cobra.Command {
 			Email        string `json:"email,omitempty"`
 			Sub          string `json:"sub"`
 		}{}
-		if err := json.Unmarshal(answer.Body, &who); err != nil {
+		if err := call.Read(answer.Body, &who); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
 		who.Installation, who.Profile = api.Access.Origin.String(), api.Access.Profile

@@ -91,8 +91,7 @@ func (s *session) made(ctx context.Context, v verb, path string, ask func() ([]b
 		if err := s.document(ctx, v, document); err != nil {
 			return err
 		}
-		s.out.Say("the answer has no secret, and %s is not made", path)
-		return nil
+		return fmt.Errorf("the answer has no secret, and %s is not made", path)
 	}
 	if err := file.write(secret); err != nil {
 		return err

@@ -217,7 +217,7 @@ func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Re
 			return Result{}, err
 		}
 		var s status
-		if err := json.Unmarshal(answer.Body, &s); err != nil {
+		if err := call.Read(answer.Body, &s); err != nil {
 			return Result{}, fmt.Errorf("read the status of the build: %w", err)
 		}
 		d.tellSteps(s, told)

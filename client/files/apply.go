@@ -288,13 +288,21 @@ func (a *applier) await(ctx context.Context, c *Change, arguments map[string]any
 		return nil
 	}
 	for {
+		if len(bytes.TrimSpace(body)) == 0 {
+			return nil // it is done
+		}
 		var of struct{ ID, Status, Message string }
-		_ = json.Unmarshal(body, &of) // without a body it is done
+		if err := call.Read(body, &of); err != nil {
+			return fmt.Errorf("read how the deletion goes: %w", err)
+		}
 		switch of.Status {
-		case "", "success":
+		case "success":
 			return nil
+		case "in-progress":
 		case "error":
 			return fmt.Errorf("the operation has failed: %s", of.Message)
+		default:
+			return fmt.Errorf("the API says of the operation %s %q, which is no status", of.ID, of.Status)
 		}
 		if err := a.o.Sleep(ctx, pollEvery); err != nil {
 			return fmt.Errorf("wait for the operation %s, which goes on: %w", of.ID, err)
@@ -456,7 +464,7 @@ func (a *applier) record(ctx context.Context, c *Change) (*Record, error) {
 			} `json:"data"`
 			Next string `json:"next"`
 		}
-		if err := json.NewDecoder(bytes.NewReader(answer.Body)).Decode(&list); err != nil {
+		if err := call.Read(answer.Body, &list); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
 		for _, r := range list.Data {

@@ -241,7 +241,7 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 			suffix = fmt.Sprintf("_%d", n)
 		}
 		if k.Secret == name {
-			from.Env = strings.Trim(noVariable.ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"), "_") + suffix
+			from.Env = cmp.Or(strings.Trim(noVariable.ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"), "_"), "UNNAMED") + suffix
 			if from.Env[0] >= '0' && from.Env[0] <= '9' {
 				from.Env = "_" + from.Env
 			}

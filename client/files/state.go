@@ -108,7 +108,7 @@ func (s *state) list(ctx context.Context, k *Kind, parent *seen, with map[string
 		return nil, fmt.Errorf("list the %s: %w", k.Member, err)
 	}
 	var listed struct{ Data []Value }
-	if err := json.Unmarshal(document, &listed); err != nil {
+	if err := call.Read(document, &listed); err != nil {
 		return nil, fmt.Errorf("read the list of the %s: %w", k.Member, err)
 	}
 	found := make(map[string]*seen, len(listed.Data))
@@ -127,7 +127,7 @@ func (s *state) list(ctx context.Context, k *Kind, parent *seen, with map[string
 // read is an object of what is listed of it. With are members of other kinds that were asked for too.
 func (s *state) read(k *Kind, parent *seen, listed Value, with map[string]string) (*seen, error) {
 	members := map[string]Value{}
-	if err := json.Unmarshal(listed, &members); err != nil {
+	if err := call.Read(listed, &members); err != nil {
 		return nil, fmt.Errorf("read a %s: %w", k.One, err)
 	}
 	o := &seen{kind: k, parent: parent, tag: tagOf(listed), digest: digestOf(listed), fields: map[string]Value{}}
@@ -286,7 +286,7 @@ func (s *state) apart(ctx context.Context, o *seen) (value Value, tag string, er
 		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Apart.Field, o.kind.One, o.name, err)
 	}
 	var members map[string]Value
-	if err := json.Unmarshal(answer.Body, &members); err != nil {
+	if err := call.Read(answer.Body, &members); err != nil {
 		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Apart.Field, o.kind.One, o.name, err)
 	}
 	return members[o.kind.Apart.Field], answer.Header.Get("ETag"), nil
@@ -307,7 +307,7 @@ func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 			return nil, fmt.Errorf("count the %s of the %s %s: %w", what, o.kind.One, o.name, err)
 		}
 		var list struct{ Total int64 }
-		if err := json.Unmarshal(answer.Body, &list); err != nil {
+		if err := call.Read(answer.Body, &list); err != nil {
 			return nil, fmt.Errorf("count the %s: %w", what, err)
 		}
 		goes[what] = list.Total

@@ -1,0 +1,89 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/client/exit"
+)
+
+// TestAuditLogWithoutAnEndIsLeft has pages of the audit log lead round in a circle, or to others without records.
+func TestAuditLogWithoutAnEndIsLeft(t *testing.T) {
+	t.Parallel()
+	const record = `{"action":"key-bucket.create","timestamp":"2026-05-01T12:00:00Z"}`
+	for _, c := range []struct {
+		name, records, says string
+		words               []string
+		want                exit.Code
+	}{
+		{name: "listed", records: record, words: []string{"list"}, says: "after itself", want: exit.Failure},
+		{name: "followed", records: record, words: []string{"list", "--follow"}, says: "after itself", want: exit.Failure},
+		{name: "followed, without records", words: []string{"list", "--follow"}, want: exit.Interrupted},
+		{name: "exported", words: []string{"export", "audit.jsonl"}, says: "after itself", want: exit.Failure},
+	} {
+		asked := 0
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+			if asked++; asked > 9 {
+				w.WriteHeader(http.StatusTeapot) // of a log that goes on
+				return
+			}
+			_, _ = fmt.Fprintf(w, `{"data":[%s],"links":[],"next":"%d"}`, c.records, asked%3)
+		})
+		l.waits = func(context.Context, time.Duration) error { return exit.ErrInterrupted }
+		dir := t.TempDir()
+		for i, word := range c.words {
+			if word == "audit.jsonl" {
+				c.words[i] = filepath.Join(dir, word)
+			}
+		}
+		if got := l.run("", append([]string{"log"}, c.words...)...); got.code != c.want || asked > 4 || !strings.Contains(got.err, c.says) {
+			t.Errorf("%s: %+v after %d requests", c.name, got, asked)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: it leaves %v, %v", c.name, left, err)
+		}
+	}
+}
+
+// TestOperationOfNoStatusIsLeft: what is neither under way nor over would be asked for until the command's time is up.
+func TestOperationOfNoStatusIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"", "gone", "IN_PROGRESS"} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+			_, _ = fmt.Fprintf(w, `{"id":"op_1","status":%q}`, status)
+		})
+		waits := 0
+		l.waits = func(context.Context, time.Duration) error {
+			if waits++; waits > 3 {
+				return exit.ErrInterrupted
+			}
+			return nil
+		}
+		if got := l.run("", "project", "delete", "shop", "--yes"); got.code != exit.Failure || !strings.Contains(got.err, "is no status") || waits > 0 {
+			t.Errorf("%q: %+v after %d waits", status, got, waits)
+		}
+	}
+}
+
+// TestFileWithoutASecretIsAFailure has an API make a secret and not tell it: who goes on with the file has none.
+func TestFileWithoutASecretIsAFailure(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`{}`, ``, `{"token":7}`, `{"token":""}`, `[{"token":"x"}]`} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, answer) })
+		file := filepath.Join(t.TempDir(), "token")
+		if got := l.run("", "tunnel", "create", "office", "--out", file); got.code != exit.Failure || !strings.Contains(got.err, "has no secret") {
+			t.Errorf("%s: %+v", answer, got)
+		}
+		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a file is left: %v", answer, err)
+		}
+	}
+}
