@@ -205,9 +205,30 @@ func (a *App) local(c *cobra.Command, run func(ctx context.Context, s *session, 
 		if err != nil {
 			return err
 		}
+		if err := nothingEmpty(cmd, args); err != nil {
+			return err
+		}
 		return run(cmd.Context(), &session{app: a, out: out}, args)
 	}
 	return c
+}
+
+// nothingEmpty refuses a word that is empty, and a file's or a folder's name that is: most often a variable of the shell has no value. It would be
+// the folder that the command runs in, or have a secret on stdout.
+func nothingEmpty(cmd *cobra.Command, words []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	for i, word := range words {
+		if word == "" {
+			return exit.With(exit.Usage, fmt.Errorf("%s is empty", strings.Trim(names[min(i, len(names)-1)], "[]…")))
+		}
+	}
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if name, _ := pflag.UnquoteUsage(f); f.Value.String() == "" && (name == "FILE" || name == "FOLDER") {
+			err = exit.With(exit.Usage, fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, strings.ToLower(name)))
+		}
+	})
+	return err
 }
 
 // asking has a command run that asks an installation, for as long as --timeout.

@@ -87,3 +87,49 @@ func TestFileWithoutASecretIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingEmptyIsMeant: a variable of the shell without a value is no folder, and no place for a secret.
+func TestNothingEmptyIsMeant(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"a-token-that-nobody-else-may-see"}`)
+	})
+	for says, words := range map[string][]string{
+		"FOLDER is empty": {"init", ""}, "FOLDER is empty:": {"deploy", "", "--project", "shop", "--branch", "main"}, "FOLDER is empty: ": {"validate", ""},
+		"FILE is empty": {"log", "export", ""}, "PLAN|FILES is empty": {"apply", "", "--yes"}, "FILES is empty": {"plan", ""},
+		"PROJECT is empty": {"project", "delete", "", "--yes"}, "DEPLOYMENT is empty": {"deployment", "delete", "", "--yes"},
+		"--out is empty: name a file": {"tunnel", "create", "office", "--out", ""}, "--out is empty: name a folder": {"export", "--out", ""}, "--sarif is empty": {"validate", "--sarif", ""},
+	} {
+		if got := l.run("", words...); got.code != exit.Usage || !strings.Contains(got.err, strings.TrimRight(says, ": ")) || strings.Contains(got.out, "nobody-else") {
+			t.Errorf("%q: %+v", words, got)
+		}
+	}
+	if len(l.asked) > 0 {
+		t.Errorf("the API is asked: %q", l.asked)
+	}
+}
+
+// TestNoNameIsThatOfAnotherPath: who joins .. to the path above deletes a bucket in place of its consumer.
+func TestNoNameIsThatOfAnotherPath(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	for _, name := range []string{".", ".."} {
+		for _, words := range [][]string{
+			{"consumer", "delete", name, "--bucket", "b", "--yes"},
+			{"project", "get", name},
+			{"consumer", "get", "c", "--bucket", name},
+			{"api", "ApiKeyConsumersService_delete", "--bucket-name", "b", "--consumer-name", name},
+		} {
+			l.asked = nil
+			got := l.run("", words...)
+			if got.code == exit.OK || !strings.Contains(got.err, "which is that of another path") {
+				t.Errorf("%q: %+v", words, got)
+			}
+			for _, asked := range l.asked {
+				if strings.Contains(asked, "/.") {
+					t.Errorf("%q: it asks %s", words, asked)
+				}
+			}
+		}
+	}
+}

@@ -54,6 +54,12 @@ func Write(o *project.MCPOperation, path string, arguments map[string]json.RawMe
 			w.body[name] = raw
 		}
 	}
+	// No escape hides a dot: a client or a proxy on the way takes %2e for one, and the request would be about what the path above names.
+	for segment := range strings.SplitSeq(w.Path, "/") {
+		if segment == "." || segment == ".." {
+			return Written{}, Invalid("A segment of the path would be %q, which is that of another path: name what is meant by its own name.", segment)
+		}
+	}
 	if err := w.writeBody(); err != nil {
 		return Written{}, err
 	}
