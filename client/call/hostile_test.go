@@ -144,3 +144,14 @@ func TestAnswerOfAnotherKindIsToldInASentence(t *testing.T) {
 		}
 	}
 }
+
+// TestTotalIsThatOfThePages: those of the audit log have it in a place of its own, and the whole list said that there is nothing.
+func TestTotalIsThatOfThePages(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{`{"data":[{}],"total":7}`, `{"data":[{}],"pagination":{"total":7}}`} {
+		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) })
+		if list, err := api.List(t.Context(), "AuditLogsService_list", nil); err != nil || string(list) != `{"data":[{}],"total":7}` {
+			t.Errorf("%s: %s, %v", page, list, err)
+		}
+	}
+}

@@ -53,6 +53,10 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		Data  []json.RawMessage `json:"data"`
 		Total int64             `json:"total"`
 		Next  string            `json:"next"`
+		// Pagination has the total where the page itself has none, as those of the audit log.
+		Pagination struct {
+			Total int64 `json:"total"`
+		} `json:"pagination"`
 	}
 	whole := struct {
 		Data  []json.RawMessage `json:"data"`
@@ -77,7 +81,7 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		if err := at.Next(len(answer.Body), p.Next); err != nil {
 			return nil, err
 		}
-		whole.Data, whole.Total = append(whole.Data, p.Data...), p.Total
+		whole.Data, whole.Total = append(whole.Data, p.Data...), max(p.Total, p.Pagination.Total)
 		offset += int64(len(p.Data))
 		switch {
 		case len(p.Data) == 0, cursors && p.Next == "", !cursors && offset >= p.Total:
