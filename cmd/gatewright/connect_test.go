@@ -12,6 +12,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 func hello(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, "hello from ", r.URL.Path) }
@@ -215,6 +219,7 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 	}
 	good, inEnv := file("good", token), []string{"TUNNEL_TOKEN=" + token}
 	const relay = "--relay=https://relay.example.com"
+	accountKey := credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil))
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -236,6 +241,8 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 		{"a token file that is a folder", nil, []string{relay, "--token-file", dir}, "can't be read: is a directory"},
 		{"an empty token file", nil, []string{relay, "--token-file", file("empty", " \n")}, "empty is empty: it has to hold the tunnel's token"},
 		{"a file of something else", nil, []string{relay, "--token-file", file("two", token+"\n"+token)}, "two holds something else than a token"},
+		{"a file with an account key", nil, []string{relay, "--token-file", file("key", accountKey)}, "key holds a key of an account"},
+		{"an account key in the environment", []string{"TUNNEL_TOKEN=" + accountKey}, []string{relay}, "it is sent nowhere"},
 		{"a large file", nil, []string{relay, "--token-file", file("large", strings.Repeat(token, 1000))}, "large holds something else than a token"},
 		{"plain http elsewhere", inEnv, []string{"--relay=http://192.0.2.1"}, "is an http address of another machine"},
 		{"plain http in a network of one's own", inEnv, []string{"--relay=http://10.0.0.1:9003"}, "is an http address of another machine"},

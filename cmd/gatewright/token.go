@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
@@ -72,6 +73,8 @@ func (s tokenSource) content() (string, error) {
 	switch {
 	case text == "":
 		return "", fmt.Errorf("%s is empty: it has to hold the tunnel's token", s)
+	case credential.Within(text): // which the relay's address, that of anybody, would learn
+		return "", fmt.Errorf("%s holds a key of an account or a consumer, and it is sent nowhere: it has to hold the tunnel's token", s)
 	case len(text) > maxTokenBytes, strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", fmt.Errorf("%s holds something else than a token: a token is one word, of letters, digits and few signs", s)
 	}
