@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/prompt"
+	"github.com/gatewright/gatewright/local/terminal/terminaltest"
 )
 
 // TestNobodyIsAskedWithoutATerminal asks where there is a pipe, and in a CI job.
@@ -34,6 +35,43 @@ func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
 			if exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || asked.Len() > 0 {
 				t.Errorf("with CI=%q it is answered with %v and asks %q", ci, err, &asked)
 			}
+		}
+	}
+}
+
+// TestNobodyIsAskedInACIJob, not at a terminal either, which some of them have: nobody types there.
+func TestNobodyIsAskedInACIJob(t *testing.T) {
+	t.Parallel()
+	keyboard, tty := terminaltest.Open(t)
+	defer func() { _ = tty.Close() }()
+	for _, ci := range []string{"true", "1", ""} {
+		var asked bytes.Buffer
+		p := prompt.Person{In: tty, Out: &asked, Getenv: func(name string) string { return map[string]string{"CI": ci}[name] }}
+		if _, err := keyboard.WriteString("prod\n"); err != nil {
+			t.Fatal(err)
+		}
+		err := p.Confirm("It goes", "prod", "--yes")
+		switch {
+		case ci == "" && (err != nil || !strings.Contains(asked.String(), "Type prod to agree")):
+			t.Errorf("a person is asked %q, and it ends with %v", &asked, err)
+		case ci != "" && (exit.Of(err) != exit.Usage || asked.Len() > 0):
+			t.Errorf("with CI=%s it asks %q, and ends with %v", ci, &asked, err)
+		}
+	}
+}
+
+// TestNameIsTypedWholeToAgree, as it is: what a hand types by habit agrees to nothing.
+func TestNameIsTypedWholeToAgree(t *testing.T) {
+	t.Parallel()
+	keyboard, tty := terminaltest.Open(t)
+	defer func() { _ = tty.Close() }()
+	for typed, agrees := range map[string]bool{"Prod": true, " Prod ": true, "": false, "y": false, "yes": false, "prod": false, "Pro": false, "Production": false} {
+		p := prompt.Person{In: tty, Out: io.Discard, Getenv: func(string) string { return "" }}
+		if _, err := keyboard.WriteString(typed + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Confirm("It goes", "Prod", "--yes"); (err == nil) != agrees || err != nil && exit.Of(err) != exit.Usage {
+			t.Errorf("%q ends with %v", typed, err)
 		}
 	}
 }

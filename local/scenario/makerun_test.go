@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gatewright/gatewright/local/terminal/terminaltest"
 )
 
 // TestCtrlCEndsMakeRunWithZero types Ctrl-C in the terminal of a `make run`. Make
@@ -32,7 +31,7 @@ func TestCtrlCEndsMakeRunWithZero(t *testing.T) {
 		{"a start that fails", "nonsense", 2, "GATEWRIGHT_API_ADDR is no address to listen on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			keyboard, tty := terminal(t)
+			keyboard, tty := terminaltest.Open(t)
 			dir := t.TempDir()
 			cmd := exec.CommandContext(t.Context(), "make", "run")
 			cmd.Dir = repository
@@ -131,30 +130,6 @@ func closed(c chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// terminal opens a pseudo-terminal (pty(7)): what is written to the keyboard is
-// typed, what is read from it is what the screen shows.
-func terminal(t *testing.T) (keyboard, tty *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = keyboard.Close() })
-	fd := int(keyboard.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, tty
 }
 
 // screen is what a terminal has shown.
