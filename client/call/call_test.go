@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
@@ -135,7 +136,8 @@ func TestKeyFollowsNoRedirect(t *testing.T) {
 func TestStatusesEndACommandWithTheirCode(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]exit.Code{
-		400: exit.Invalid, 401: exit.NotAllowed, 403: exit.NotAllowed, 404: exit.NotFound, 405: exit.Failure, 409: exit.Conflict, 412: exit.Conflict, 413: exit.Invalid, 418: exit.Failure, 422: exit.Invalid, 500: exit.Failure, 504: exit.TimedOut,
+		400: exit.Invalid, 401: exit.NotAllowed, 402: exit.NotAllowed, 403: exit.NotAllowed, 404: exit.NotFound, 405: exit.Failure, 408: exit.TimedOut, 409: exit.Conflict, 410: exit.NotFound, 412: exit.Conflict,
+		413: exit.Invalid, 415: exit.Invalid, 418: exit.Failure, 422: exit.Invalid, 423: exit.Conflict, 428: exit.Conflict, 500: exit.Failure, 504: exit.TimedOut,
 	} {
 		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
@@ -176,6 +178,11 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 			w.WriteHeader(status)
 		}
 	}
+	// at names a time as HTTP writes one, so long from now that a slow test waits for the better part of it.
+	at := func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", time.Now().Add(100*time.Second).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	half := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "{")
@@ -203,6 +210,9 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		{name: "a read that is never answered", operation: "AccountService_list", fails: cut, times: 99, asked: 5, want: exit.Failure},
 		{name: "a change that is cut", operation: "ApiKeyBucketsService_create", fails: cut, times: 2, asked: 3},
 		{name: "a busy server", operation: "AccountService_list", fails: answers(503, "3"), times: 1, asked: 2, waits: 3 * time.Second},
+		{name: "a busy server that names a time", operation: "AccountService_list", fails: at, times: 1, asked: 2, waits: 10 * time.Second},
+		{name: "a proxy that reaches no server", operation: "ApiKeyBucketsService_create", fails: answers(502, ""), times: 2, asked: 3},
+		{name: "a proxy that has given up", operation: "ApiKeyBucketsService_create", fails: answers(504, ""), times: 2, asked: 3},
 		{name: "a server that stays busy", operation: "AccountService_list", fails: answers(503, ""), times: 99, asked: 5, want: exit.Failure},
 		{name: "a server that asks for an hour", operation: "AccountService_list", fails: answers(429, "3600"), times: 1, asked: 1, want: exit.Failure},
 		{name: "a server that asks for longer than there are numbers", operation: "AccountService_list", fails: answers(429, "99999999999999999999"), times: 1, asked: 1, want: exit.Failure},
@@ -240,6 +250,35 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestChangeThatMayBeMadeTwiceIsNotAskedForAgain has an operation that takes no Idempotency-Key, of which there is none today: once its answer is
+// lost, it is said that nobody knows whether the change was made.
+func TestChangeThatMayBeMadeTwiceIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	once := *tool(t, "ApiKeyBucketsService_create")
+	once.Arguments = slices.DeleteFunc(slices.Clone(once.Arguments), func(g project.Argument) bool { return g.Name == "idempotencyKey" })
+	for _, c := range []struct {
+		status int // 0 for a connection that is cut
+		asked  int32
+		says   string
+	}{{0, 1, "whether the change was made is not known"}, {503, 1, ""}, {429, 2, ""}} {
+		var n atomic.Int32
+		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+			switch {
+			case n.Add(1) > 1:
+				_, _ = io.WriteString(w, `{}`)
+			case c.status == 0:
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(c.status)
+			}
+		})
+		_, err := api.Do(t.Context(), &once, map[string]json.RawMessage{"name": text(t, "b")})
+		if n.Load() != c.asked || (err == nil) != (c.asked > 1) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%d: it is asked %d times, and ends with %v", c.status, n.Load(), err)
+		}
+	}
+}
+
 func TestEndOfACommandEndsItsWaits(t *testing.T) {
 	t.Parallel()
 	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -273,6 +312,24 @@ func TestConnectionsThatFailAreToldInSentences(t *testing.T) {
 	}
 }
 
+// TestConnectionsThatFailAreToldWithoutTheirAddress, of which a path or a query may be what somebody has typed and no log is to have.
+func TestConnectionsThatFailAreToldWithoutTheirAddress(t *testing.T) {
+	t.Parallel()
+	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(c, "no HTTP\r\n\r\n")
+		_ = c.Close()
+	})
+	_, err := api.Do(t.Context(), tool(t, "ApiKeyBucketsService_read"), map[string]json.RawMessage{"bucketName": text(t, "of-a-customer")})
+	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "of-a-customer") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // TestSwitchedConnectionIsNoAnswer has an API go over to another protocol and say nothing more: what reads such a connection waits for ever.
 func TestSwitchedConnectionIsNoAnswer(t *testing.T) {
 	t.Parallel()
@@ -288,6 +345,29 @@ func TestSwitchedConnectionIsNoAnswer(t *testing.T) {
 	_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
 	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "it answers 101") || len(*waited) > 0 {
 		t.Errorf("it ends with %v after the waits %v", err, *waited)
+	}
+}
+
+// TestListGoesOnByItsCursorAlone has entries be added and removed while a list is read, so that its total is none of what there is: the
+// page without a next one is the last.
+func TestListGoesOnByItsCursorAlone(t *testing.T) {
+	t.Parallel()
+	for name, total := range map[string]int{"removed meanwhile": 1, "added meanwhile": 9} {
+		var n atomic.Int32
+		api, _, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+			switch n.Add(1); r.FormValue("after") {
+			case "":
+				_, _ = fmt.Fprintf(w, `{"data":[{"name":"a"},{"name":"b"}],"total":%d,"next":"after-b"}`, total)
+			case "after-b":
+				_, _ = fmt.Fprintf(w, `{"data":[{"name":"c"}],"total":%d}`, total)
+			default:
+				w.WriteHeader(http.StatusTeapot)
+			}
+		})
+		got, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
+		if want := fmt.Sprintf(`{"data":[{"name":"a"},{"name":"b"},{"name":"c"}],"total":%d}`, total); err != nil || string(got) != want || n.Load() != 2 {
+			t.Errorf("%s: it is %s after %d requests, %v", name, got, n.Load(), err)
+		}
 	}
 }
 

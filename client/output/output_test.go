@@ -69,10 +69,56 @@ func TestDocumentIsWrittenAsAskedFor(t *testing.T) {
 		{"a query of a text, for a terminal", output.Options{Query: ".data[1].more", Terminal: true}, page, "\\x1b[31m\\u202e\n"},
 		{"a query of an object", output.Options{Query: ".data[1]|{more}"}, page, "{\"more\":\"\\u001b[31m\\u202e\"}\n"},
 		{"a query of nothing", output.Options{Query: "empty"}, page, ""},
+		{"a query of what is null", output.Options{Query: ".data[].gone"}, page, "null\nnull\n"},
 	} {
 		got, err := written(t, c.o, c.document)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+		}
+	}
+}
+
+// TestEntriesAreALineEach, whatever the format, and no more than a terminal may be sent.
+func TestEntriesAreALineEach(t *testing.T) {
+	t.Parallel()
+	const entry = "{\n \"n\": 1.50,\n \"text\": \"a\\nb\u202e\u009b\"\n}"
+	for _, c := range []struct {
+		o    output.Options
+		want string
+	}{
+		{output.Options{Format: output.JSON}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
+		{output.Options{Format: output.YAML}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
+		{output.Options{Query: "."}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
+		{output.Options{Query: ".text", Terminal: true}, `a\nb\u202e\u009b`},
+	} {
+		var out bytes.Buffer
+		w, err := output.New(&out, io.Discard, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := w.Entry(t.Context(), []byte(entry)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := strings.Repeat(c.want+"\n", 2); out.String() != want {
+			t.Errorf("%+v: %q, want %q", c.o, &out, want)
+		}
+	}
+}
+
+// TestWhatIsCutFitsTheTerminal, by columns: East Asian characters have two, and what joins an emoji has none.
+func TestWhatIsCutFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"abcdef", 6, "abcdef"}, {"abcdefg", 6, "abcde…"}, {"日本語", 6, "日本語"}, {"日本語の", 6, "日本…"}, {"日本語の", 7, "日本語…"}, {"👩‍👩‍👧‍👦x", 3, "👩‍👩‍👧‍👦x"}, {"👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 3, "👩‍👩‍👧‍👦…"},
+	} {
+		if got := output.Cut(c.text, c.most); got != c.want {
+			t.Errorf("%q in %d columns is %q, want %q", c.text, c.most, got, c.want)
 		}
 	}
 }

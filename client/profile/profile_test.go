@@ -1,6 +1,8 @@
 package profile_test
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -58,6 +60,7 @@ func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T
 	all := &profile.Profiles{Current: "a", Profiles: map[string]profile.Profile{
 		"a": {URL: "https://a.example.com", Account: "acme", Key: own},
 		"b": {URL: "https://b.example.com", Account: "bob"},
+		"c": {URL: "https://c.localhost", Key: own},
 	}}
 	for _, c := range []struct {
 		name              string
@@ -73,9 +76,9 @@ func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T
 		{name: "another origin", typed: profile.Typed{URL: "https://evil.example.com"}, refused: "goes nowhere else"},
 		{name: "another port", env: []string{profile.VarURL, "https://a.example.com:444"}, refused: "goes nowhere else"},
 		{name: "another path", typed: profile.Typed{URL: "https://a.example.com/other"}, refused: "goes nowhere else"},
-		{name: "another scheme", typed: profile.Typed{URL: "http://a.localhost"}, refused: "goes nowhere else"},
+		{name: "another scheme", typed: profile.Typed{Profile: "c", URL: "http://c.localhost"}, refused: "goes nowhere else"},
 		{name: "another origin with a key of its own", typed: profile.Typed{URL: "https://c.example.com"}, env: []string{profile.VarKey, " " + other + "\n"}, url: "https://c.example.com", account: "acme", key: other},
-		{name: "no such profile", typed: profile.Typed{Profile: "c"}, refused: "there is no profile"},
+		{name: "no such profile", typed: profile.Typed{Profile: "d"}, refused: "there is no profile"},
 		{name: "two keys", env: []string{profile.VarKey, other, profile.VarKeyFile, "x"}, refused: "two keys"},
 	} {
 		access, err := all.Decide(c.typed, environment(c.env...))
@@ -125,13 +128,16 @@ func TestOnlyAccountKeysAreSent(t *testing.T) {
 func TestKeysComeFromFilesAndCommands(t *testing.T) {
 	t.Parallel()
 	key, dir := made(t, credential.AccountKey), t.TempDir()
-	private, shared := filepath.Join(dir, "private"), filepath.Join(dir, "shared")
+	private, shared, link := filepath.Join(dir, "private"), filepath.Join(dir, "shared"), filepath.Join(dir, "link")
 	for path, mode := range map[string]os.FileMode{private: 0o600, shared: 0o644} {
 		if err := os.WriteFile(path, []byte(key+"\n"), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
 	windows := runtime.GOOS == "windows"
+	if err := os.Symlink(shared, link); err != nil && !windows {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		p    profile.Profile
 		says string
@@ -139,11 +145,13 @@ func TestKeysComeFromFilesAndCommands(t *testing.T) {
 	}{
 		{p: profile.Profile{KeyFile: private}},
 		{p: profile.Profile{KeyFile: shared}, says: "chmod 600", unix: true},
+		{p: profile.Profile{KeyFile: link}, says: "chmod 600", unix: true},
 		{p: profile.Profile{KeyFile: filepath.Join(dir, "gone")}, says: "gone"},
 		{p: profile.Profile{KeyFile: dir}, says: "folder", unix: true},
 		{p: profile.Profile{KeyFile: "/dev/zero"}, says: "more than", unix: true},
 		{p: profile.Profile{KeyCommand: "cat '" + private + "'; echo more"}, unix: true},
 		{p: profile.Profile{KeyCommand: "exit 3"}, says: "prints no key"},
+		{p: profile.Profile{KeyCommand: "cat '" + private + "'; exit 3"}, says: "prints no key", unix: true},
 		{p: profile.Profile{KeyCommand: "echo something"}, says: "sent nowhere"},
 	} {
 		if c.unix && windows {
@@ -158,7 +166,7 @@ func TestKeysComeFromFilesAndCommands(t *testing.T) {
 		switch {
 		case c.says == "" && (err != nil || got != key):
 			t.Errorf("%+v: %q, %v", c.p, got, err)
-		case c.says != "" && (err == nil || exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), c.says)):
+		case c.says != "" && (err == nil || exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), key)):
 			t.Errorf("%+v: %q, %v", c.p, got, err)
 		}
 	}
@@ -204,6 +212,36 @@ func TestProfilesAreTheUsersAlone(t *testing.T) {
 		if _, err := profile.Load(bad); exit.Of(err) != exit.Usage {
 			t.Errorf("%q is read: %v", text, err)
 		}
+	}
+}
+
+// TestProfilesAreWrittenWholeOrNotAtAll has somebody read them while they are written: they have what was there before, which a writer that
+// is killed half way leaves too.
+func TestProfilesAreWrittenWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is open is not replaced there")
+	}
+	path := filepath.Join(t.TempDir(), "profiles.json")
+	all := &profile.Profiles{Profiles: map[string]profile.Profile{"a": {URL: "https://a.example.com", Key: "x"}}}
+	if err := all.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	all.Profiles = map[string]profile.Profile{}
+	if err := all.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(reader); err != nil || !bytes.Equal(got, before) {
+		t.Errorf("they are read as %q, %v", got, err)
 	}
 }
 
