@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -37,6 +38,10 @@ type installation struct {
 	id       string // of the build
 	got      []byte // the archive
 	put      int
+	asked    int // for addresses
+	metadata http.Header
+	// followed is told of each question about a build before it is answered, nil for nobody.
+	followed func(r *http.Request)
 	told     []string
 }
 
@@ -53,17 +58,22 @@ func newInstallation(t *testing.T) *installation {
 			}
 			body, err := io.ReadAll(r.Body)
 			i.put++
+			i.metadata = r.Header
 			i.puts[min(i.put, len(i.puts))-1](w)
 			if err == nil {
 				i.got = body
 			}
 		case strings.HasSuffix(r.URL.Path, "/source-url"):
+			i.asked++
 			to := i.upload
 			if to == "" {
 				to = server.URL + "/uploads/secret-address"
 			}
 			_, _ = fmt.Fprintf(w, `{"deploymentId":%q,"uploadUrl":%q}`, i.id, to)
 		default:
+			if i.followed != nil {
+				i.followed(r)
+			}
 			_, _ = io.WriteString(w, i.statuses[min(asked, len(i.statuses)-1)])
 			asked++
 		}
@@ -129,6 +139,29 @@ func TestSourcesAreSentUntilTheyAreThere(t *testing.T) {
 	}
 }
 
+// TestUploadSaysWhatItIsOf, by the fields of contract 3.2: texts of any characters, escaped, and nothing more.
+func TestUploadSaysWhatItIsOf(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	s := source("x")
+	s.RepositoryURL = "https://git.example.com/acme/shop"
+	if _, err := i.deployer.Upload(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, values := range i.metadata {
+		if of, is := strings.CutPrefix(name, "X-Goog-Meta-"); is {
+			got[of] = strings.Join(values, ", ")
+		}
+	}
+	want := map[string]string{
+		"Deployment-Id": statusID, "Account": "acme", "Project": "shop", "Environment": "feature%2F%C3%A4", "Repository-Url": "https:%2F%2Fgit.example.com%2Facme%2Fshop", "Sha": "1a2b3c4",
+	}
+	if !maps.Equal(got, want) || i.metadata.Get("Content-Type") != "" {
+		t.Errorf("it says %v, want %v, in %v", got, want, i.metadata)
+	}
+}
+
 func TestSourcesGoNowhereElseByPlainHTTP(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://uploads.example.com/secret-address", "ftp://uploads.example.com/secret-address", "/secret-address", "https://user:secret-address@/"} {
@@ -162,8 +195,8 @@ func TestNothingIsAskedForAProjectThatIsRefused(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
 	refused := errors.New("refused")
-	if _, err := i.deployer.Upload(t.Context(), deploy.Source{Project: "shop", Branch: "main", Pack: func(context.Context, io.Writer) error { return refused }}); !errors.Is(err, refused) || i.put > 0 {
-		t.Errorf("it ends with %v, after %d uploads", err, i.put)
+	if _, err := i.deployer.Upload(t.Context(), deploy.Source{Project: "shop", Branch: "main", Pack: func(context.Context, io.Writer) error { return refused }}); !errors.Is(err, refused) || i.put+i.asked > 0 {
+		t.Errorf("it ends with %v, after %d uploads and %d questions", err, i.put, i.asked)
 	}
 }
 
@@ -200,14 +233,22 @@ func TestWhoEndsTheWaitIsToldHowToFollow(t *testing.T) {
 	i := newInstallation(t)
 	i.statuses = []string{`{"status":"IN_PROGRESS","url":"","steps":{},"buildResult":{}}`}
 	for cause, code := range map[error]exit.Code{exit.ErrInterrupted: exit.Interrupted, exit.With(exit.TimedOut, errors.New("late")): exit.TimedOut} {
-		ctx, end := context.WithCancelCause(t.Context())
-		i.deployer.API.Sleep = func(context.Context, time.Duration) error {
-			end(cause)
-			return context.Cause(ctx)
-		}
-		_, err := i.deployer.Follow(ctx, "shop", statusID)
-		if exit.Of(err) != code || !strings.Contains(err.Error(), "gatewright deployment status "+statusID+" --project shop") {
-			t.Errorf("it ends with %v (%d)", err, exit.Of(err))
+		for _, asking := range []bool{false, true} { // between two questions, or while one is answered
+			ctx, end := context.WithCancelCause(t.Context())
+			i.deployer.API.Sleep = func(context.Context, time.Duration) error {
+				end(cause)
+				return context.Cause(ctx)
+			}
+			i.followed = func(r *http.Request) {
+				if asking {
+					end(cause)
+					<-r.Context().Done()
+				}
+			}
+			_, err := i.deployer.Follow(ctx, "shop", statusID)
+			if exit.Of(err) != code || !strings.Contains(err.Error(), "gatewright deployment status "+statusID+" --project shop") {
+				t.Errorf("while it asks %v: it ends with %v (%d)", asking, err, exit.Of(err))
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -144,7 +145,9 @@ func TestWhatIsUploaded(t *testing.T) {
 
 // TestIgnoreFilesAboveTheProjectCount, by whatever name its folder is opened.
 func TestIgnoreFilesAboveTheProjectCount(t *testing.T) {
-	top := t.TempDir()
+	home := t.TempDir()
+	top := filepath.Join(home, "repository")
+	write(t, home, map[string]string{".gitignore": "*.json"}) // which is none of the repository's
 	write(t, top, map[string]string{
 		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "*.log\n/shop/dist\nnode_modules\n", "apis/.gitignore": "!keep.log\n/shop/tmp/\n",
 		"apis/shop/" + routes: "{}", "apis/shop/a.log": "x", "apis/shop/keep.log": "x", "apis/shop/tmp/x": "x", "apis/shop/dist/x": "x", "apis/shop/node_modules/x": "x",
@@ -161,6 +164,11 @@ func TestIgnoreFilesAboveTheProjectCount(t *testing.T) {
 	want := []LeftOut{{"a.log", "../../.gitignore:1"}, {"node_modules/", "../../.gitignore:3"}, {"tmp/", "../.gitignore:2"}}
 	if !slices.Equal(summary.LeftOut, want) {
 		t.Errorf("left out %v, want %v", summary.LeftOut, want)
+	}
+	write(t, top, map[string]string{"apis/shop/" + ownIgnoreFile: "tmp"}) // and then none of git's counts, of the folders above neither
+	got, _ = packed(t, open(t, link))
+	if want := []string{ownIgnoreFile, "a.log", routes, "dist/x", "keep.log", "node_modules/x"}; !slices.Equal(keys(got), want) {
+		t.Errorf("with an ignore file of its own packed %q, want %q", keys(got), want)
 	}
 }
 
@@ -196,6 +204,8 @@ func TestArchiveIsTheSameForTheSameContent(t *testing.T) {
 	for i := range archives {
 		p := made(t, files)
 		must(t, os.Chmod(filepath.Join(p.Dir, "b.txt"), []os.FileMode{0o600, 0o640}[i]))
+		written := time.Date(2020+i, 1, 1, 0, 0, 0, 0, time.UTC)
+		must(t, os.Chtimes(filepath.Join(p.Dir, "b.txt"), written, written))
 		p.Metadata = Metadata{Branch: "main", RepositoryURL: "https://git.example.com/shop", SHA: "abc"}
 		_, err := p.Archive(t.Context(), &archives[i])
 		must(t, err)

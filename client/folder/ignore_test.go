@@ -155,6 +155,8 @@ func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
 	shop := filepath.Join(dir, "shop")
 	const url = "https://git.example.com/team/shop.git"
 	want(shop, Metadata{Branch: "main", RepositoryURL: url})
+	git(t, dir, "config", "url.https://token-of-this-machine@mirror.example.com/.insteadOf", "https://user:gho_token@git.example.com/")
+	want(shop, Metadata{Branch: "main", RepositoryURL: url})
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "-qm", "one")
 	sha := git(t, dir, "rev-parse", "HEAD")
