@@ -11,3 +11,6 @@ func FieldsOf(k *Kind) (map[string]*Field, error) {
 
 // SameNumber compares two numbers.
 var SameNumber = sameNumber
+
+// SameTime reports whether two times, in JSON, mean the same.
+func SameTime(a, b string) bool { return (&Kind{}).same(&Field{Time: true}, Value(a), Value(b)) }

@@ -195,4 +195,11 @@ func TestSameValuesAreNoChange(t *testing.T) {
 			t.Errorf("%s and %s are the same: %t", tt.a, tt.b, !tt.want)
 		}
 	}
+	for other, want := range map[string]bool{
+		`"2030-01-31T00:00:00Z"`: true, `"2030-01-31T01:00:00+01:00"`: true, `"2030-01-31T00:00:00.0001Z"`: true, `"2030-01-31T00:00:00.001Z"`: false, `"2030-01-31T00:00:00+01:00"`: false, `"never"`: false, "null": false,
+	} {
+		if files.SameTime(`"2030-01-31T00:00:00.000Z"`, other) != want {
+			t.Errorf("the time is the same as %s: %t", other, !want)
+		}
+	}
 }
