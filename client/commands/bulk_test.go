@@ -105,6 +105,63 @@ func TestFileOfKeysThatWasCutOffGoesOn(t *testing.T) {
 	}
 }
 
+// TestEachKeyIsNotedBeforeTheNextIsAskedFor: a process that is killed at any moment has kept all keys but the one that it was asking for.
+func TestEachKeyIsNotedBeforeTheNextIsAskedFor(t *testing.T) {
+	t.Parallel()
+	k := &keyring{tried: map[string]string{}}
+	file := filepath.Join(t.TempDir(), "keys.csv")
+	write(t, file, "name\nada\nbea\ncid\n")
+	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		if done, err := os.ReadFile(file + ".done"); err != nil || strings.Count(string(done), "\n") != len(k.made) {
+			t.Errorf("%d keys are made, and noted is %q, %v", len(k.made), done, err)
+		}
+		k.answer(w, r, body)
+	})
+	if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.OK || len(k.made) != 3 {
+		t.Errorf("%+v, of %v", got, k.made)
+	}
+}
+
+// TestFileOfKeysIsTheOneThatWasBegun, or nothing more is made: of lines that are others by now nobody could say whose keys are noted.
+func TestFileOfKeysIsTheOneThatWasBegun(t *testing.T) {
+	t.Parallel()
+	k := &keyring{tried: map[string]string{}, fails: map[int]string{3: beforeIt}}
+	l := newLineOf(t, k.answer)
+	file := filepath.Join(t.TempDir(), "keys.csv")
+	words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+	write(t, file, "name\nada\nbea\ncid\n")
+	if got := l.run("", words...); got.code != exit.NotAllowed {
+		t.Fatalf("%+v", got)
+	}
+	write(t, file, "name\nada\ndan\ncid\n")
+	if got := l.run("", words...); got.code != exit.Usage || !strings.Contains(got.err, "line 3") || strings.Join(k.made, ",") != "ada,bea" {
+		t.Errorf("another line: %+v, of %v", got, k.made)
+	}
+	if err := os.Chmod(file+".done", 0o640); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, "name\nada\nbea\ncid\n")
+	if got := l.run("", words...); os.PathSeparator == '/' && (got.code != exit.Usage || !strings.Contains(got.err, "chmod 600") || len(k.made) != 2) {
+		t.Errorf("keys that others read: %+v, of %v", got, k.made)
+	}
+}
+
+// TestFileOfKeysIsReadBeforeAnyIsMade: what is wrong in its last line is told before there is a key of its first.
+func TestFileOfKeysIsReadBeforeAnyIsMade(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"name,expiresOn\nada,\nbea,tomorrow\n": "line 3: expiresOn", "name\nada\nbea,more\n": "line 3", "name,name\nada,bea\n": "each once", "name,secret\nada,s3cr3t\n": "names columns", "name,description\nada,d\n,s3cr3t\n": "line 3: it has no name", "": "no line",
+	} {
+		k := &keyring{tried: map[string]string{}}
+		l := newLineOf(t, k.answer)
+		file := filepath.Join(t.TempDir(), "keys.csv")
+		write(t, file, text)
+		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Invalid || got.out != "" || !strings.Contains(got.err, says) || strings.Contains(got.err, "s3cr3t") || len(k.made) > 0 {
+			t.Errorf("%q: %+v, of %v", text, got, k.made)
+		}
+	}
+}
+
 // TestSameLineOfAnotherBucketIsAnotherKey is about what an Idempotency-Key is made of.
 func TestSameLineOfAnotherBucketIsAnotherKey(t *testing.T) {
 	t.Parallel()

@@ -200,7 +200,7 @@ func TestEveryCommandKeepsTheRules(t *testing.T) {
 		if !strings.Contains(c.Example, "gatewright"+name) {
 			t.Errorf("%s: its example is %q", name, c.Example)
 		}
-		if got := l.run("", append(words, "--no-such-flag=gwa_secret")...); got.code != exit.Usage || got.out != "" || strings.Contains(got.err, "secret") {
+		if got := l.run("", append(words, "--no-such-flag=gwa_secret", "--output", "json")...); got.code != exit.Usage || got.out != "" || strings.Contains(got.err, "secret") || !json.Valid([]byte(got.err)) {
 			t.Errorf("%s with a flag that it has not: %+v", name, got)
 		}
 		if slices.Contains([]string{"completion"}, words[0]) {

@@ -109,6 +109,34 @@ func TestFollowedLogLosesAndRepeatsNoRecord(t *testing.T) {
 	}
 }
 
+// TestFollowedLogBeginsWithTheNewest twenty, of any number that have come lately, some of them at one moment.
+func TestFollowedLogBeginsWithTheNewest(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var log, want []string
+	for i := range 30 {
+		record := fmt.Sprintf(`{"action":"a-%d","timestamp":%q}`, i, start.Add(time.Duration(i/3)*time.Second).Format(time.RFC3339Nano))
+		log = append([]string{record}, log...)
+		if i >= 10 {
+			want = append(want, fmt.Sprintf("a-%d", i))
+		}
+	}
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = fmt.Fprintf(w, `{"data":[%s],"next":null}`, strings.Join(log, ","))
+	})
+	polls := 0
+	l.waits = func(context.Context, time.Duration) error {
+		if polls++; polls > 3 {
+			return exit.With(exit.Interrupted, errors.New("enough"))
+		}
+		return nil
+	}
+	got := l.run("", "log", "list", "--follow", "--jq", ".action")
+	if got.code != exit.Interrupted || got.out != strings.Join(want, "\n")+"\n" {
+		t.Errorf("%+v, want %v", got, want)
+	}
+}
+
 func stamp(t *testing.T, record string) time.Time {
 	t.Helper()
 	var of struct{ Timestamp time.Time }

@@ -1,0 +1,79 @@
+package commands_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/commands"
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/local/terminal/terminaltest"
+)
+
+// shownBy is what a terminal shows of what is written to it.
+func shownBy(t *testing.T, written func(tty *os.File)) string {
+	t.Helper()
+	keyboard, tty := terminaltest.Open(t)
+	var screen bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&screen, keyboard) // up to an error: nobody has the terminal any more
+	}()
+	written(tty)
+	_ = tty.Close()
+	<-read
+	return screen.String()
+}
+
+// TestQueryOfATextIsRawForAPipeAlone: a shell wants the text, and a terminal would act on it.
+func TestQueryOfATextIsRawForAPipeAlone(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(w, `{"name":"a\u001b[2J"}`)
+	})
+	words := []string{"bucket", "get", "partners", "--jq", ".name"}
+	if got := l.run("", words...); got.code != exit.OK || got.out != "a\x1b[2J\n" {
+		t.Errorf("into a pipe: %+v", got)
+	}
+	screen := shownBy(t, func(tty *os.File) {
+		app := &commands.App{In: tty, Out: tty, Err: io.Discard, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+		if code := app.Run(t.Context(), words); code != exit.OK {
+			t.Errorf("at a terminal it ends with %d", code)
+		}
+	})
+	if screen != `a\x1b[2J`+"\r\n" {
+		t.Errorf("a terminal shows %q", screen)
+	}
+}
+
+// TestColoursAreForWhoWantsThem (no-color.org): at a terminal, and not where NO_COLOR is set, or the document is for a program.
+func TestColoursAreForWhoWantsThem(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		refuse(w, http.StatusNotFound, "there is none")
+	})
+	for _, tt := range []struct {
+		env     map[string]string
+		words   []string
+		colours bool
+	}{
+		{nil, nil, true},
+		{map[string]string{"NO_COLOR": "1"}, nil, false},
+		{map[string]string{"TERM": "dumb"}, nil, false},
+		{nil, []string{"--output", "json"}, false},
+	} {
+		screen := shownBy(t, func(tty *os.File) {
+			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Sleep: l.sleep, Getenv: func(name string) string { return tt.env[name] + l.env[name] }}
+			if code := app.Run(t.Context(), append([]string{"bucket", "get", "partners"}, tt.words...)); code != exit.NotFound {
+				t.Errorf("it ends with %d", code)
+			}
+		})
+		if !strings.Contains(screen, "there is none") || strings.Contains(screen, "\x1b") != tt.colours {
+			t.Errorf("with %v and %v a terminal shows %q", tt.env, tt.words, screen)
+		}
+	}
+}
