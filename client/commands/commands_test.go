@@ -340,14 +340,32 @@ func otherKey(t *testing.T) string {
 	return credential.New(credential.AccountKey, source)
 }
 
+// TestInterruptedCommandEndsWith130, also where what it was about when the signal came says something else of its end.
 func TestInterruptedCommandEndsWith130(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	ctx, end := context.WithCancelCause(t.Context())
-	end(exit.ErrInterrupted)
-	var told bytes.Buffer
-	app := &commands.App{In: os.Stdin, Out: io.Discard, Err: &told, Getenv: func(name string) string { return l.env[name] }}
-	if code := app.Run(ctx, []string{"whoami"}); code != exit.Interrupted {
-		t.Errorf("it ends with %d: %s", code, &told)
+	asks := filepath.Join(t.TempDir(), "profiles.json")
+	write(t, asks, `{"current":"a","profiles":{"a":{"url":"`+l.url+`","keyCommand":"sleep 60"}}}`)
+	for name, env := range map[string]map[string]string{"asking the installation": l.env, "asking a command for the key": {profile.VarFile: asks}} {
+		ctx, end := context.WithCancelCause(t.Context())
+		end(exit.ErrInterrupted)
+		var told bytes.Buffer
+		app := &commands.App{In: os.Stdin, Out: io.Discard, Err: &told, Getenv: func(name string) string { return env[name] }}
+		if code := app.Run(ctx, []string{"whoami"}); code != exit.Interrupted {
+			t.Errorf("%s it ends with %d: %s", name, code, &told)
+		}
+	}
+}
+
+// TestCommandThatTakesTooLongEndsWith7: it may still happen, which a script has to tell from what has failed.
+func TestCommandThatTakesTooLongEndsWith7(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	l.env[profile.VarURL] = silent(t)
+	for _, words := range [][]string{{"whoami"}, {"bucket", "create", "partners", "--account", "acme"}} {
+		got := l.run("", append(words, "--timeout", "50ms", "--output", "json")...)
+		if got.code != exit.TimedOut || got.out != "" || !strings.Contains(got.err, "longer than 50ms") || !strings.Contains(got.err, `"exitCode":7`) {
+			t.Errorf("%v: %+v", words, got)
+		}
 	}
 }
