@@ -1,6 +1,8 @@
 package commands_test
 
 import (
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,5 +46,28 @@ func TestKeyIsCheckedWithoutAskingAnybody(t *testing.T) {
 	delete(l.env, profile.VarKey)
 	if got := l.run(key, "consumer", "key", "check"); got.code != exit.OK {
 		t.Errorf("without a profile: %+v", got)
+	}
+}
+
+// TestSecretsOfWhatIsReadAreMasked in each format, and are not even asked for: --reveal shows them.
+func TestSecretsOfWhatIsReadAreMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-that-nobody-has-asked-for"
+	for _, c := range []struct{ words, answer string }{
+		{"bucket get partners", `{"name":"partners","token":"` + secret + `"}`},
+		{"consumer key list --bucket partners --consumer ada", `{"data":[{"id":"key_1","key":"` + secret + `"}],"total":1}`},
+		{"tunnel get tnl_1", `{"id":"tnl_1","name":"office","token":"` + secret + `"}`},
+	} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.answer) })
+		for _, format := range []string{"table", "json", "yaml"} {
+			words := append(strings.Fields(c.words), "--output", format)
+			got := l.run("", words...)
+			if got.code != exit.OK || strings.Contains(got.out+got.err, secret) || !strings.Contains(got.out, "****") || strings.Contains(strings.Join(l.asked, " "), "visible") {
+				t.Errorf("%v: %+v, asked %q", words, got, l.asked)
+			}
+		}
+		if got := l.run("", append(strings.Fields(c.words), "--reveal", "--output", "json")...); got.code != exit.OK || !strings.Contains(got.out, secret) {
+			t.Errorf("%s --reveal: %+v", c.words, got)
+		}
 	}
 }
