@@ -55,6 +55,15 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 }
 
+// TestNamesAreThoseOfTheAccountThatIsTyped, and not of the one that is meant without it.
+func TestNamesAreThoseOfTheAccountThatIsTyped(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	if got := suggested(l, "bucket", "get", "--account", "other", ""); len(got) > 0 || len(l.asked) != 1 || !strings.HasPrefix(l.asked[0], "GET /v1/accounts/other/key-buckets") {
+		t.Errorf("it is completed by %q after %q", got, l.asked)
+	}
+}
+
 // TestNamesThatAShellTakesForMoreAreNotCompleted has an installation with names that are flags, messages of a shell and lines.
 func TestNamesThatAShellTakesForMoreAreNotCompleted(t *testing.T) {
 	t.Parallel()

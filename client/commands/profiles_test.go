@@ -4,7 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/client/exit"
@@ -28,5 +30,23 @@ func TestLoginKeepsWhatOthersHaveKept(t *testing.T) {
 	kept, err := profile.Load(l.profiles)
 	if err != nil || !slices.Equal(kept.Names(), []string{"mine", "other"}) || kept.Current != "mine" {
 		t.Errorf("it keeps %v, %v", kept, err)
+	}
+}
+
+// TestProfilesThatOthersReadAreRefused by every command, with a key of the environment too: whoever has them open has what they hold.
+func TestProfilesThatOthersReadAreRefused(t *testing.T) {
+	t.Parallel()
+	if os.PathSeparator != '/' {
+		t.Skip("modes of files are other ones there")
+	}
+	l := newLine(t)
+	write(t, l.profiles, `{"profiles":{}}`)
+	if err := os.Chmod(l.profiles, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{{"whoami"}, {"profile", "list"}, {"bucket", "list"}} {
+		if got := l.run("", words...); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "chmod 600") || len(l.asked) > 0 {
+			t.Errorf("%v: %+v, asked %q", words, got, l.asked)
+		}
 	}
 }
