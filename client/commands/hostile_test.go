@@ -90,7 +90,7 @@ func TestFileWithoutASecretIsAFailure(t *testing.T) {
 
 // TestNothingEmptyIsMeant: a variable of the shell without a value is no folder, and no place for a secret.
 func TestNothingEmptyIsMeant(t *testing.T) {
-	t.Parallel()
+	t.Chdir(t.TempDir()) // which is what would be acted on
 	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"a-token-that-nobody-else-may-see"}`)
 	})
