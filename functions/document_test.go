@@ -311,12 +311,25 @@ func TestEveryOperationHasExamples(t *testing.T) {
 // TestDocumentSaysWhatKeyAnOperationNeeds: none, any, or one with a scope.
 func TestDocumentSaysWhatKeyAnOperationNeeds(t *testing.T) {
 	s := readServed(t)
+	if all, want := s.at("security"), []any{map[string]any{"accountKey": []any{}}, map[string]any{"session": []any{}}}; !reflect.DeepEqual(all, want) {
+		t.Errorf("of all it says %v, want %v", all, want)
+	}
+	if name := s.at("components", "securitySchemes", "session", "name"); name != credential.SessionCookie {
+		t.Errorf("a session is in the cookie %v, want %s", name, credential.SessionCookie)
+	}
 	each(t, inDocument, func(t *testing.T, d api.Declaration) {
 		at := func(name string) any { return s.at("paths", d.Path, strings.ToLower(d.Method), name) }
 		var security, scope any // nil, where it is as the document says for all
-		if d.Public {
+		only := func(scheme string) any { return []any{map[string]any{scheme: []any{}}} }
+		switch {
+		case d.Public:
 			security = []any{}
-		} else if d.Scope != "" {
+		case d.SessionAlone:
+			security = only("session")
+		case !d.TakesSession():
+			security = only("accountKey")
+		}
+		if d.Scope != "" && !d.Public {
 			scope = string(d.Scope)
 		}
 		if !reflect.DeepEqual(at("security"), security) || at("x-required-scope") != scope {

@@ -106,7 +106,7 @@ func documentOf(t *testing.T, a functionstest.Answer) (out api.DryRun) {
 }
 
 // readAt gives what a path is read as, "null" for nothing. It knows where by itself:
-// the path of the change, or the one above it; of what makes something nowhere.
+// the path of the change, the one that it declares, or the one above it; of what makes something nowhere.
 func (c trial) readAt(t *testing.T) (json.RawMessage, bool) {
 	t.Helper()
 	single := map[string]bool{}
@@ -118,8 +118,7 @@ func (c trial) readAt(t *testing.T) (json.RawMessage, bool) {
 	if strings.HasSuffix(string(c.d.Audit), "create") {
 		return nil, false
 	}
-	path, _, _ := strings.Cut(c.path, "?")
-	declared := c.d.Path
+	path, declared := readPath(t, c.d, c.path, c.body), c.d.ReadAt
 	if !single[declared] && !strings.HasSuffix(declared, "}") {
 		declared = declared[:strings.LastIndex(declared, "/")]
 		path = path[:strings.LastIndex(path, "/")]

@@ -2,8 +2,10 @@ package functions_test
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +18,44 @@ import (
 
 func conditional(d api.Declaration) bool { return d.Conditional() }
 
-// readOf is the single read of the path of a change.
+// readOf is the single read of what a change is about.
 func readOf(d api.Declaration) (read api.Declaration, ok bool) {
 	all := groupOf(d).Declarations()
-	i := slices.IndexFunc(all, func(r api.Declaration) bool { return r.Single && r.Path == d.Path })
+	i := slices.IndexFunc(all, func(r api.Declaration) bool { return r.Single && r.Path == d.ReadAt })
 	if i < 0 {
 		return read, false
 	}
 	return all[i], true
+}
+
+// readPath is where what a request changes is read, without a query: each parameter of that is one of the request's path or
+// query, or a text of its body.
+func readPath(t *testing.T, d api.Declaration, path, body string) string {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	if d.ReadAt == d.Path {
+		return path
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, _ := decoded(t, cmp.Or(body, "{}")).(map[string]any)
+	for name, value := range members {
+		if text, ok := value.(string); ok {
+			values.Set(name, text)
+		}
+	}
+	given := strings.Split(path, "/")
+	for i, segment := range strings.Split(d.Path, "/") {
+		if strings.HasPrefix(segment, "{") {
+			values.Set(strings.Trim(segment, "{}"), given[i])
+		}
+	}
+	for name := range values {
+		d.ReadAt = strings.ReplaceAll(d.ReadAt, "{"+name+"}", values.Get(name))
+	}
+	return d.ReadAt
 }
 
 // TestSingleReadsHaveAnETag that is told again by a 304, and lists have none.
@@ -67,8 +99,7 @@ func TestChangesOnAConditionAskWhatIsThere(t *testing.T) {
 			}
 			tag, refused := "", map[string]int{`"a"`: 412, `W/"a"`: 412, `"a`: 400, "": 400, "a": 400}
 			if _, ok := readOf(d); ok {
-				path, _, _ := strings.Cut(c.path, "?")
-				tag = c.Call(c.key, http.MethodGet, path, "").Want(http.StatusOK).Header.Get("ETag")
+				tag = c.Call(c.key, http.MethodGet, readPath(t, d, c.path, c.body), "").Want(http.StatusOK).Header.Get("ETag")
 				refused["W/"+tag] = 412
 			}
 			for condition, status := range refused {
@@ -106,7 +137,9 @@ func TestNothingComesBetweenAConditionAndItsChange(t *testing.T) {
 			between := &interrupted{}
 			c := p.tries(t, d, own, func(b store.Backend) store.Backend { between.Backend = b; return between })
 			c.Restart()
-			look := func() functionstest.Answer { return c.Call(c.key, http.MethodGet, c.path, "") }
+			look := func() functionstest.Answer {
+				return c.Call(c.key, http.MethodGet, readPath(t, d, c.path, c.body), "")
+			}
 			seen := look().Want(read.Status)
 			var met functionstest.Answer
 			between.first = func() {
@@ -139,9 +172,9 @@ func TestAnswersOfChangesHaveTheETagOfWhatTheyAnswer(t *testing.T) {
 					continue
 				}
 				told[d.ID] = true
-				path, _ := target(t, d, r, n)
-				path, _, _ = strings.Cut(path, "?")
-				if d.Method == http.MethodPost {
+				path, body := target(t, d, r, n)
+				path = readPath(t, d, path, body)
+				if d.Method == http.MethodPost && d.ReadAt == d.Path {
 					name := a.JSON().Text("id")
 					read := w.Call(p.key, http.MethodGet, path+"/"+name, "")
 					if name == "" || read.Status != http.StatusOK {
@@ -159,7 +192,9 @@ func TestAnswersOfChangesHaveTheETagOfWhatTheyAnswer(t *testing.T) {
 	}
 	for _, id := range []string{
 		"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_create", "ApiKeyConsumersService_update",
-		"ApiKeyKeysService_create", "ApiKeyKeysService_update",
+		"ApiKeyKeysService_create", "ApiKeyKeysService_update", "ClientMtlsCaCertificatesService_create", "ClientMtlsCaCertificatesService_update",
+		"ApiKeyConsumerManagers_create", "CustomDomainsService_create", "CustomDomainsService_update", "CustomDomainsService_verify",
+		"CustomDomainsService_uploadCertificate", "CustomDomainsService_deleteCertificate",
 	} {
 		if !told[id] {
 			t.Errorf("%s answers without an ETag: %v", id, slices.Sorted(maps.Keys(told)))

@@ -44,6 +44,9 @@ func TestOperationsAreListed(t *testing.T) {
 			if d.Mutates() {
 				fmt.Fprintf(&out, "  audit   %s of %s\n", d.Audit, strings.Join(d.Resources, ", "))
 			}
+			if d.ReadAt != d.Path {
+				fmt.Fprintf(&out, "  read    at %s\n", d.ReadAt)
+			}
 			for i, use := range d.Uses {
 				fmt.Fprintf(&out, "  %-7s %s\n", map[bool]string{true: "uses"}[i == 0], use)
 			}

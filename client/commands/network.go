@@ -63,6 +63,7 @@ func caNoun() noun {
 			name: "create", short: "Add an authority", operation: "ClientMtlsCaCertificatesService_create",
 			takes: []given{word("name", "NAME", "devices"), {argument: "certificate", flag: "certificate-file", kind: asFile, text: "its certificate (PEM)", required: true, sample: "ca.pem"}},
 		},
+		{name: "get", short: "Show an authority", operation: "ClientMtlsCaCertificatesService_read", takes: []given{id}},
 		{name: "update", short: "Give an authority another name", operation: "ClientMtlsCaCertificatesService_update", takes: []given{id, given{argument: "name", flag: "name", text: "its name"}.must("suppliers")}},
 		{name: "delete", short: "Delete an authority: certificates of it are refused from then on", operation: "ClientMtlsCaCertificatesService_delete", takes: []given{id}, removes: &removal{what: "authority"}},
 	}}

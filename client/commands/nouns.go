@@ -106,6 +106,10 @@ func consumerNoun() noun {
 					shown: columns{"id", "email", "sub", "createdOn"},
 				},
 				{
+					name: "get", short: "Show a manager, or the invite of one", operation: "ApiKeyConsumerManagers_read",
+					takes: []given{word("managerId", "MANAGER_ID", "mgr_"+anID), inBucket, ofConsumer},
+				},
+				{
 					name: "create", short: "Add a manager to a consumer", operation: "ApiKeyConsumerManagers_create",
 					takes: []given{
 						inBucket, ofConsumer,

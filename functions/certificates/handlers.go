@@ -13,7 +13,7 @@ import (
 func Bind(p installation.Parts) []api.Route {
 	p = Group.Held(p)
 	h := handlers{certificates.Open(p)}
-	return []api.Route{list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove)}
+	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove)}
 }
 
 type handlers struct{ service *certificates.Service }
@@ -26,6 +26,10 @@ func (h handlers) create(ctx context.Context, in *createIn) (*caOut, error) {
 	return api.Answer(view)(h.service.Create(ctx, auth.OwnerFrom(ctx), certificates.New{
 		Name: in.Body.Name, Certificate: in.Body.Certificate,
 	}))
+}
+
+func (h handlers) read(ctx context.Context, in *caIn) (*caOut, error) {
+	return api.Answer(view)(h.service.Read(ctx, auth.OwnerFrom(ctx), in.ID))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*caOut, error) {

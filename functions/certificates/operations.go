@@ -22,7 +22,7 @@ var Group = api.Group{
 		Reads:  []store.Space{"client-ca", "client-ca-set"},
 		Writes: []store.Space{"client-ca", "client-ca-fingerprint", "client-ca-name", "client-ca-set", "operation"},
 	},
-	Operations: []api.Declared{list, create, update, remove},
+	Operations: []api.Declared{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
@@ -43,6 +43,15 @@ var create = api.Operation[createIn, caOut]{
 	Audit: "client-mtls-ca-certificate.create", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
+}
+
+var read = api.Operation[caIn, caOut]{
+	ID: "ClientMtlsCaCertificatesService_read", Method: http.MethodGet, Path: caPath,
+	Summary:     "Read a client mTLS CA certificate",
+	Description: "What the certificate says. The certificate itself is never shown.",
+	Scope:       auth.CACertificates.Read(), Unseen: api.UnseenIsAbsent,
+	Errors: []int{http.StatusNotFound},
+	Uses:   []api.Use{api.GetItem},
 }
 
 var update = api.Operation[updateIn, caOut]{

@@ -33,7 +33,7 @@ var Group = api.Group{
 	Operations: []api.Declared{
 		list, create, read, update, remove, roll,
 		listKeys, createKey, createKeys, readKey, updateKey, removeKey,
-		listManagers, addManager, removeManager,
+		listManagers, addManager, readManager, removeManager,
 	},
 }
 

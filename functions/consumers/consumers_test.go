@@ -109,6 +109,7 @@ func TestAnswers(t *testing.T) {
 		{"a manager in use", full, "POST", alice + "/managers", `{"email":"bOSS@example.com","sub":"x"}`, 409, "manager"},
 		{"a manager without sub", full, "POST", alice + "/managers", `{"email":"a@example.com"}`, 400, "sub"},
 		{"no manager", full, "DELETE", alice + "/managers/eusr_0", "", 404, "manager"},
+		{"no manager to read", reader, "GET", alice + "/managers/eusr_0", "", 404, "manager"},
 	})
 }
 
@@ -301,5 +302,22 @@ func TestTagsAreToldOfInTheirOrder(t *testing.T) {
 	for range 20 {
 		w.Call(w.full, "GET", list+"?tag=1&tag.=2&tag.x=3&tag.x=4&tag.y=5&tag.y=6", "").
 			Want(400, "query.tag: write the parameter as tag.<property>=<value>")
+	}
+}
+
+// TestManagersAndInvitesAreReadAsTheirConsumerShowsThem, word for word: who lists the consumer knows their ETags.
+func TestManagersAndInvitesAreReadAsTheirConsumerShowsThem(t *testing.T) {
+	w := newWorld(t)
+	full := w.full
+	shown := w.Call(full, "GET", alice+"?include-managers=true&include-manager-invites=true", "").Want(200)
+	for _, member := range []string{"managers.0", "managerInvites.0"} {
+		id := shown.JSON().Text(member + ".id")
+		one := w.Call(full, "GET", alice+"/managers/"+id, "").Want(200)
+		if !strings.Contains(shown.Body, strings.TrimSpace(one.Body)) {
+			t.Errorf("%s is read as %s, and shown in %s", member, one.Body, shown.Body)
+		}
+		w.Call(full, "DELETE", alice+"/managers/"+id, "", "If-Match", `"another"`).Want(412)
+		w.Call(full, "DELETE", alice+"/managers/"+id, "", "If-Match", one.Header.Get("ETag")).Want(204)
+		w.Call(full, "DELETE", alice+"/managers/"+id, "", "If-Match", one.Header.Get("ETag")).Want(404)
 	}
 }

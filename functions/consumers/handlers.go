@@ -18,7 +18,7 @@ func Bind(p installation.Parts) []api.Route {
 		list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove), roll.To(h.roll),
 		listKeys.To(h.listKeys), createKey.To(h.createKey), createKeys.To(h.createKeys),
 		readKey.To(h.readKey), updateKey.To(h.updateKey), removeKey.To(h.removeKey),
-		listManagers.To(h.listManagers), addManager.To(h.addManager), removeManager.To(h.removeManager),
+		listManagers.To(h.listManagers), addManager.To(h.addManager), readManager.To(h.readManager), removeManager.To(h.removeManager),
 	}
 }
 
@@ -109,6 +109,10 @@ func (h handlers) listManagers(ctx context.Context, in *listManagersIn) (*manage
 
 func (h handlers) addManager(ctx context.Context, in *addManagerIn) (*managerOut, error) {
 	return api.Answer(viewManager)(h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil), keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub}))
+}
+
+func (h handlers) readManager(ctx context.Context, in *managerIn) (*personOut, error) {
+	return api.Answer(viewPerson)(h.service.ReadManager(ctx, in.ConsumerPath.at(ctx, nil), in.ManagerID))
 }
 
 func (h handlers) removeManager(ctx context.Context, in *managerIn) (*api.NoContent, error) {

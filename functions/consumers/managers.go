@@ -11,7 +11,10 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 )
 
-const managersPath = consumerPath + "/managers"
+const (
+	managersPath = consumerPath + "/managers"
+	managerPath  = managersPath + "/{managerId}"
+)
 
 var listManagers = api.Operation[listManagersIn, managersOut]{
 	ID: "ApiKeyConsumerManagers_list", Method: http.MethodGet, Path: managersPath,
@@ -32,14 +35,23 @@ var addManager = api.Operation[addManagerIn, managerOut]{
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
+var readManager = api.Operation[managerIn, personOut]{
+	ID: "ApiKeyConsumerManagers_read", Method: http.MethodGet, Path: managerPath,
+	Summary:     "Read a manager of a consumer",
+	Description: "Takes the id of an invite too, which has no sub.",
+	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
+	Limit:  api.LimitOfKeys,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem},
+}
+
 var removeManager = api.Operation[managerIn, api.NoContent]{
-	ID: "ApiKeyConsumerManagers_delete", Method: http.MethodDelete, Path: managersPath + "/{managerId}", Status: http.StatusNoContent,
+	ID: "ApiKeyConsumerManagers_delete", Method: http.MethodDelete, Path: managerPath, Status: http.StatusNoContent,
 	Summary:     "Delete a manager of a consumer",
 	Description: "Takes the id of an invite too, which withdraws it.",
 	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
 	Audit: "manager.delete", Resources: []string{"manager", "consumer"},
 	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem},
 }
 
 type listManagersIn struct {
@@ -69,6 +81,16 @@ type manager struct {
 	Email     string `json:"email" doc:"The manager's address."`
 	Sub       string `json:"sub" doc:"The manager's identity where managers sign in."`
 	CreatedOn string `json:"createdOn" format:"date-time" doc:"When the manager was added."`
+}
+
+type personOut = api.Body[person]
+
+// person is a manager or an invite, each word for word as the consumer that has it shows it.
+type person struct {
+	ID        string  `json:"id" doc:"The id of the manager, or of the invite." example:"eusr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
+	Email     string  `json:"email" doc:"The address."`
+	Sub       *string `json:"sub,omitempty" doc:"The manager's identity where managers sign in; an invite has none."`
+	CreatedOn string  `json:"createdOn" format:"date-time" doc:"When the manager was added, or the invite was made."`
 }
 
 type invite struct {

@@ -66,6 +66,10 @@ func viewManager(m keys.Manager) manager {
 	return manager{ID: m.ID, Email: m.Email, Sub: m.Sub, CreatedOn: api.Timestamp(m.CreatedOn)}
 }
 
+func viewPerson(p keys.Person) person {
+	return person{ID: p.ID, Email: p.Email, Sub: p.Sub, CreatedOn: api.Timestamp(p.CreatedOn)}
+}
+
 func viewInvite(i keys.Invite) invite {
 	return invite{ID: i.ID, Email: i.Email, CreatedOn: api.Timestamp(i.CreatedOn)}
 }

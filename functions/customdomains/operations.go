@@ -44,7 +44,7 @@ var create = api.Operation[createIn, mutationOut]{
 		"It is served once the TXT record was found, which is looked for by itself. The record's text is the same whenever the account creates the hostname. " +
 		"A hostname that the account has already leads to the named deployment as well. An account has at most 1000. Account keys with limits may not make one.",
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.create", Resources: []string{"custom-domain"},
+	Audit: "custom-domain.create", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -55,7 +55,7 @@ var update = api.Operation[updateIn, mutationOut]{
 	Description: "It leads to the named deployment in place of the one that is served, or to none at all where none is named. " +
 		"Of several that it leads to, the named one is served from now on. The gateway goes by it 5 seconds later. Stage and alias never change.",
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.update", Resources: []string{"custom-domain"},
+	Audit: "custom-domain.update", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -65,7 +65,7 @@ var remove = api.Operation[removeIn, api.NoContent]{
 	Summary:     "Delete a custom domain",
 	Description: "With deploymentName it leads to that deployment no more, and stays. The gateway serves it no more 5 seconds later.",
 	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.delete", Resources: []string{"custom-domain"},
+	Audit: "custom-domain.delete", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
 }
@@ -84,7 +84,7 @@ var verify = api.Operation[domainIn, domainOut]{
 	Summary:     "Look for a custom domain's TXT record now",
 	Description: "It is looked for by itself for 7 days, ever less often. A conflict says which record is missing, or that the hostname is another account's.",
 	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.verify", Resources: []string{"custom-domain"},
+	Audit: "custom-domain.verify", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -94,7 +94,7 @@ var upload = api.Operation[uploadIn, domainOut]{
 	Summary:     "Upload a custom domain's certificate",
 	Description: "The gateway serves the hostname with it from 5 seconds later on, in place of the one before. The private key is sealed and never shown. The hostname has to be proven to be yours.",
 	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"},
+	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -105,7 +105,7 @@ var removeCertificate = api.Operation[domainIn, domainOut]{
 	Description: "Where the installation obtains certificates by ACME, it does so for the hostname from now on, and serves the uploaded one until that is there. " +
 		"Otherwise the hostname is not served by TLS any more 5 seconds later. A conflict is a certificate that was not uploaded.",
 	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain-certificate.delete", Resources: []string{"custom-domain"},
+	Audit: "custom-domain-certificate.delete", Resources: []string{"custom-domain"}, ReadAt: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem},
 }

@@ -19,6 +19,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -81,6 +82,10 @@ type Operation[In, Out any] struct {
 	Errors []int
 	// Limit is how often an account key may ask it, with the others of its limit.
 	Limit Limit
+	// ReadAt is the path of the single read of what the operation changes, where that is not the operation's own path: of
+	// that read If-Match, the ETag of an answer and a dry run are. Each parameter of it is one of the operation's path or
+	// query, or a text of its body, of the same name.
+	ReadAt string
 	// Uses is what the operation does outside its process: the grants of its
 	// function are the union of its operations'.
 	Uses []Use
@@ -186,6 +191,8 @@ type Declaration struct {
 	TakesMessage bool
 	// Single tells that it reads one thing, and not a list: its answers have an ETag.
 	Single bool
+	// ReadAt is the path at which what it is about is read: its own, unless it is declared to be another.
+	ReadAt string
 	// Slashed is the part of Path, in braces, whose values may hold slashes, such
 	// as a branch feature/x; "" for none. Its field in In has the tag
 	// slashes:"true". A client writes them as %2F; platforms that decode a path
@@ -234,6 +241,7 @@ func (o Operation[In, Out]) Declaration() Declaration {
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
 		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
 		Single:  o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
+		ReadAt:  cmp.Or(o.ReadAt, o.Path),
 		Carries: o.Carries, Origins: o.Origins, Polled: o.Polled, KeyAlone: o.KeyAlone, SessionAlone: o.SessionAlone, Unkept: o.Unkept,
 	}
 }
@@ -312,6 +320,9 @@ func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
 func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
 	d, fields := o.Declaration(), inputOf[In]()
 	fields.strict = o.Strict
+	if name := fields.unknown(d); name != "" {
+		panic(fmt.Sprintf("api: %s is read at %s, and has no parameter and no text {%s}", d.ID, d.ReadAt, name))
+	}
 	return Route{Declaration: d, in: fields, register: func(a huma.API, middleware func(huma.Context, func(huma.Context))) {
 		op := huma.Operation{
 			OperationID: d.ID, Method: d.Method, Path: d.Path, DefaultStatus: d.Status,
@@ -336,9 +347,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{}}
 		}
 		op.Extensions = d.extensions()
-		if d.Public {
-			op.Security = []map[string][]string{}
-		}
+		op.Security = d.security()
 		if middleware != nil {
 			op.Middlewares = huma.Middlewares{middleware}
 		}
@@ -389,7 +398,7 @@ func (g Group) Declarations() []Declaration {
 }
 
 // Related completes declarations that stand beside each other: a change that is
-// made on a condition (If-Match) does what the read of its path does, too. What that
+// made on a condition (If-Match) does what the read of what it is about does, too. What that
 // was made of and the change leaves alone is checked as well: such a change declares
 // CheckItem itself.
 func Related(all []Declaration) []Declaration {
@@ -398,7 +407,7 @@ func Related(all []Declaration) []Declaration {
 			continue
 		}
 		for _, read := range all {
-			if read.Single && read.Path == d.Path {
+			if read.Single && read.Path == d.ReadAt {
 				uses := slices.Concat(d.Uses, read.Uses)
 				slices.Sort(uses)
 				all[i].Uses = slices.Compact(uses)

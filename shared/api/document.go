@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/effect"
 )
 
@@ -21,6 +22,22 @@ const Version = "1.0.0"
 // toolExtension says that an operation is no tool of an MCP server, as the mcp object of a project's
 // routes does.
 const toolExtension = "x-mcp"
+
+// The names of the security schemes.
+const securityByKey, securityBySession = "accountKey", "session"
+
+// security says what an operation takes of a caller, nil where that is what the document says for all.
+func (d Declaration) security() []map[string][]string {
+	switch {
+	case d.Public:
+		return []map[string][]string{}
+	case d.SessionAlone:
+		return []map[string][]string{{securityBySession: {}}}
+	case !d.TakesSession():
+		return []map[string][]string{{securityByKey: {}}}
+	}
+	return nil
+}
 
 // extensions are those of an operation.
 func (d Declaration) extensions() map[string]any {
@@ -60,12 +77,16 @@ func documentConfig(names *schemaNames) huma.Config {
 	c.Servers = []*huma.Server{{URL: "/", Description: "The installation that serves this document."}}
 	c.Components.Responses = map[string]*huma.Response{}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"accountKey": {
+		securityByKey: {
 			Type: "http", Scheme: "bearer",
 			Description: "An account key: gwa_, 32 characters, a checksum. The x-required-scope of an operation is what the key has to be allowed; without it any key will do.",
 		},
+		securityBySession: {
+			Type: "apiKey", In: "cookie", Name: credential.SessionCookie,
+			Description: "A session of a browser, which stands for the account key that began it. It counts for pages of the API's own origin alone, whose browser says so by Sec-Fetch-Site: same-origin, and where there is no Authorization header.",
+		},
 	}
-	c.Security = []map[string][]string{{"accountKey": {}}}
+	c.Security = []map[string][]string{{securityByKey: {}}, {securityBySession: {}}}
 	return c
 }
 
@@ -246,7 +267,11 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 			bounded(1, maxKeyBytes))
 	}
 	if d.Conditional() {
-		header("If-Match", "The ETag, or ETags, of which what is changed has to have one now; * for any.", bounded(1, maxConditionBytes))
+		told := ""
+		if d.ReadAt != d.Path {
+			told = ", as GET " + d.ReadAt + " tells it"
+		}
+		header("If-Match", "The ETag, or ETags, of which what is changed has to have one now"+told+"; * for any.", bounded(1, maxConditionBytes))
 	}
 	if d.Single {
 		header("If-None-Match", "The ETag, or ETags, of answers that the caller has: one that is the same is answered 304.", bounded(1, maxConditionBytes))

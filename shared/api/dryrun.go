@@ -56,7 +56,7 @@ func (s *Server) answerDryRun(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	ctx, trial, run := store.Try(ctx)
 	out := DryRun{DryRun: true, Operation: d.ID}
-	subject, read := s.subject(ctx, r, d)
+	subject, read := s.subject(ctx, d)
 	if out.Before, err = s.glance(ctx, r, subject); err != nil {
 		writeProblem(ctx, w, err)
 		return
@@ -99,16 +99,19 @@ func (s *Server) tryable(r *http.Request, d Declaration) (condition *entityTags,
 	return conditionOf(r, "If-Match")
 }
 
-// subject is where what a change is about is read. It is the change's own path, or the
-// one above where that is one word longer, as .../roll-key is. read is false for what is
+// subject is where what a change is about is read: at its own path, at the one that it
+// declares, or at the one above where it is one word longer, as .../roll-key is. read is false for what is
 // made, and where there is no read, or none for the account key.
-func (s *Server) subject(ctx context.Context, r *http.Request, d Declaration) (at place, read bool) {
+func (s *Server) subject(ctx context.Context, d Declaration) (at place, read bool) {
 	if d.Audit.Makes() {
 		return place{}, false
 	}
-	at = place{d.Path, r.URL.EscapedPath()}
+	at = place{d.ReadAt, stateOf(ctx).readAt}
+	if at.path == "" {
+		return place{}, false // the request does not say which it is about, and is refused for that
+	}
 	scope, read := s.reads[at.declared]
-	if !read && !strings.HasSuffix(at.declared, "}") {
+	if !read && !strings.HasSuffix(at.declared, "}") { // nothing is declared then: at is the change's own path
 		at = place{parent(at.declared), parent(at.path)}
 		scope, read = s.reads[at.declared]
 	}
@@ -134,10 +137,10 @@ func (s *Server) glance(ctx context.Context, r *http.Request, at place) (json.Ra
 	switch {
 	case out.succeeded():
 		return document(out), nil
-	case problem != nil && problem.Status != http.StatusNotFound:
+	case problem != nil && (problem.Status >= http.StatusInternalServerError || problem.Status == http.StatusTooManyRequests):
 		return nil, problem.cause
 	}
-	return nil, nil
+	return nil, nil // what is wrong with the request its own operation says
 }
 
 // document is the body of an answer, nil for none.

@@ -20,8 +20,9 @@ import (
 // changes when, and only when, what a client has seen does
 // (docs/decisions/0034-etags-of-what-is-answered.md). Two consequences:
 //
-// A change on a condition (If-Match) makes the read of its path by itself, and
-// commits over all that this has read: nothing can come between.
+// A change on a condition (If-Match) makes the read of what it is about by itself, and
+// commits over all that this has read: nothing can come between. That read is the one of
+// its path, or the one that it declares (Operation.ReadAt).
 //
 // The answer of a change has the ETag that a read will have after it where that is
 // known without another look at the table, from what the change has read and
@@ -131,14 +132,15 @@ func (s *Server) holds(ctx context.Context, r *http.Request, d Declaration, want
 	if want == nil {
 		return nil, nil
 	}
-	if _, ok := s.reads[d.Path]; !ok {
+	path := stateOf(ctx).readAt
+	if _, ok := s.reads[d.ReadAt]; !ok || path == "" {
 		if want.any {
 			return nil, nil // the change itself has found it
 		}
 		return nil, errOutdated // nobody was ever told an ETag of it
 	}
 	ctx, notes := store.Note(ctx)
-	out, problem := s.look(ctx, r, r.URL.EscapedPath())
+	out, problem := s.look(ctx, r, path)
 	switch {
 	case out.succeeded() && want.strong(etagOf(out.body.Bytes())):
 		return notes, nil
@@ -156,7 +158,7 @@ func (s *Server) tag(ctx context.Context, r *http.Request, d Declaration, notes 
 	if out.body.Len() == 0 {
 		return
 	}
-	path, ok := s.answered(r, d, out)
+	path, ok := s.answered(ctx, r, d, out)
 	if !ok {
 		return
 	}
@@ -165,12 +167,13 @@ func (s *Server) tag(ctx context.Context, r *http.Request, d Declaration, notes 
 	}
 }
 
-// answered gives the path at which the answer of a change is read: its own, or
-// for what was made in a collection, that under its name or id there.
-func (s *Server) answered(r *http.Request, d Declaration, out *draft) (path string, ok bool) {
-	if d.Method != http.MethodPost {
-		_, ok := s.reads[d.Path]
-		return r.URL.EscapedPath(), ok
+// answered gives the path at which the answer of a change is read: that of what it is
+// about, or for what was made in a collection, that under its name or id there.
+func (s *Server) answered(ctx context.Context, r *http.Request, d Declaration, out *draft) (path string, ok bool) {
+	if d.Method != http.MethodPost || d.ReadAt != d.Path {
+		path = stateOf(ctx).readAt
+		_, ok := s.reads[d.ReadAt]
+		return path, ok && path != ""
 	}
 	for _, read := range slices.Sorted(maps.Keys(s.reads)) {
 		parameter, under := strings.CutPrefix(read, d.Path+"/{")

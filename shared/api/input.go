@@ -18,6 +18,8 @@ import (
 // services can name fields without knowing HTTP.
 type input struct {
 	body, path, query []string
+	// texts are the properties of the body that are texts.
+	texts []string
 	// slashed is the path parameter whose values may hold slashes, "" for none.
 	slashed string
 	// valued are the parameters of the query that are not empty when they are
@@ -91,6 +93,9 @@ func (i *input) readBody(t reflect.Type) {
 	for f := range fieldsOf(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		i.body = append(i.body, name)
+		if f.Type.Kind() == reflect.String {
+			i.texts = append(i.texts, name)
+		}
 	}
 }
 

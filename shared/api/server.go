@@ -67,7 +67,8 @@ type Server struct {
 	warm atomic.Bool
 }
 
-// Open makes the Server of an installation that answers routes.
+// Open makes the Server of an installation that answers routes. It panics where a read is not among them that one of them
+// declares (Operation.ReadAt).
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}, limits: counts.Open(p)}
 	a := humago.New(s.mux, humaConfig())
@@ -80,6 +81,11 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 		}
 		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
 			s.deep = append(s.deep, deepPath{segments, i})
+		}
+	}
+	for _, r := range routes {
+		if _, ok := s.reads[r.ReadAt]; !ok && r.ReadAt != r.Path {
+			panic(fmt.Sprintf("api: %s is read at %s, and no read of one thing is there", r.ID, r.ReadAt))
 		}
 	}
 	return s
@@ -261,6 +267,9 @@ func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) 
 				writeProblem(ctx, w, err)
 				return
 			}
+		}
+		if d.Mutates() {
+			st.readAt = route.in.readAt(d, r)
 		}
 		ask := func(ctx context.Context, w http.ResponseWriter) {
 			next(huma.WithContext(humago.NewContext(hc.Operation(), r, w), ctx))

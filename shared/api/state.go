@@ -33,6 +33,7 @@ type state struct {
 	declared  []int  // the errors it may answer
 	principal *auth.Principal
 	change    *audit.Request // what a refusal is recorded as, nil for reads
+	readAt    string         // where what a change is about is read (input.readAt), escaped
 	problem   *Problem       // what was answered, nil for a success
 	inner     bool           // a read that a change makes by itself (look)
 

@@ -170,6 +170,15 @@ func records(ctx context.Context, table *store.Table, accountID string) ([]recor
 	return all, nil
 }
 
+// Read gives a CA. It answers NotFound for one that is not there or not seen.
+func (s *Service) Read(ctx context.Context, owner auth.Owner, id string) (CA, error) {
+	r, err := s.read(ctx, owner, id)
+	if err != nil {
+		return CA{}, err
+	}
+	return r.shown()
+}
+
 // Rename gives a CA another name. It answers Invalid for a bad
 // name, NotFound for a CA that is not there or not seen, and Conflict for a name in
 // use.

@@ -165,8 +165,13 @@ func TestManagersAndInvites(t *testing.T) {
 	if err != nil || total != 2 || len(page) != 1 || page[0].Sub != "a" {
 		t.Fatalf("page %+v of %d, %v", page, total, err)
 	}
+	if p := must[keys.Person](t)(w.keys.ReadManager(w.Context(), of(made.ID), b.ID)); p.ID != b.ID || p.Email != b.Email || p.Sub == nil || *p.Sub != "b" || !p.CreatedOn.Equal(b.CreatedOn) {
+		t.Errorf("%+v is read as %+v", b, p)
+	}
 	must0(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID))
 	wantFault(t, w.keys.DeleteManager(w.request(), of("alice"), b.ID), fault.NotFound)
+	_, err = w.keys.ReadManager(w.Context(), of("alice"), b.ID)
+	wantFault(t, err, fault.NotFound)
 	if _, _, total, err := w.keys.ListConsumers(w.Context(), in(bucket), keys.Filter{ManagerEmail: "b@x.example"}, all, keys.Include{}); err != nil || total != 0 {
 		t.Fatalf("a deleted manager still finds the consumer: %d, %v", total, err)
 	}
@@ -202,7 +207,12 @@ func TestAnInviteIsWithdrawnByItsID(t *testing.T) {
 	both := keys.Include{Managers: true, Invites: true}
 	wantFault(t, w.keys.DeleteManager(w.request(), of("alice"), "minv_none"), fault.NotFound)
 	before := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
+	if p := must[keys.Person](t)(w.keys.ReadManager(w.Context(), of("alice"), before.Invites[0].ID)); p.Email != before.Invites[0].Email || p.Sub != nil {
+		t.Errorf("the invite %+v is read as %+v", before.Invites[0], p)
+	}
 	must0(t, w.keys.DeleteManager(w.request(), of("alice"), before.Invites[0].ID))
+	_, err := w.keys.ReadManager(w.Context(), of("alice"), before.Invites[0].ID)
+	wantFault(t, err, fault.NotFound)
 	after := must[keys.Consumer](t)(w.keys.ReadConsumer(w.Context(), of("alice"), both))
 	if len(after.Managers) != 1 || len(after.Invites) != 1 || after.Invites[0] != before.Invites[1] {
 		t.Errorf("left of %+v %+v are %+v %+v", before.Managers, before.Invites, after.Managers, after.Invites)

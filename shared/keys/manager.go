@@ -38,6 +38,14 @@ type NewManager struct {
 	Invite bool
 }
 
+// Person is a manager or an invite.
+type Person struct {
+	ID, Email string
+	// Sub is nil for an invite.
+	Sub       *string
+	CreatedOn time.Time
+}
+
 func (p *problems) managers(in []NewManager) {
 	if len(in) > maxManagers {
 		p.Add("managers", "has more than %d entries", maxManagers)
@@ -80,6 +88,26 @@ func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page store.Pa
 	all := v.consumer.Managers
 	from := min(page.Offset, len(all))
 	return all[from:min(from+page.Limit, len(all))], len(all), nil
+}
+
+// ReadManager gives a manager, or an invite, by its id. It answers NotFound for one that
+// is not there.
+func (s *Service) ReadManager(ctx context.Context, at ConsumerAt, id string) (Person, error) {
+	v, err := s.load(ctx, target{ConsumerAt: at})
+	if err != nil {
+		return Person{}, err
+	}
+	for _, m := range v.consumer.Managers {
+		if m.ID == id {
+			return Person{ID: m.ID, Email: m.Email, Sub: &m.Sub, CreatedOn: m.CreatedOn}, nil
+		}
+	}
+	for _, i := range v.consumer.Invites {
+		if i.ID == id {
+			return Person{ID: i.ID, Email: i.Email, CreatedOn: i.CreatedOn}, nil
+		}
+	}
+	return Person{}, errNoManager
 }
 
 // AddManager adds a manager. An invite of the same address is taken up by it; a

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
-import { asProblem, call } from "../api/client";
-import type { Problem } from "../api/problem";
+import { useEdit } from "../api/edit";
+import { useResource } from "../api/resource";
 import { useRows, type RowOf } from "../api/rows";
 import { account, may } from "../api/session";
 import type { PageProps } from "../pages";
@@ -15,6 +15,7 @@ import { Listed } from "../ui/listed";
 import { notify } from "../ui/live";
 import { PageHead } from "../ui/page";
 import { Search } from "../ui/search";
+import { Show } from "../ui/states";
 import { Table } from "../ui/table";
 import { Text, visible } from "../ui/text";
 import { Time } from "../ui/value";
@@ -89,45 +90,37 @@ function Create({ onClose, onMade }: { onClose: () => void; onMade: () => void }
 }
 
 function Rename({ ca, onClose, onSaved }: { ca: CA; onClose: () => void; onSaved: () => void }) {
-  const path = { accountName: account() };
-  const change = useChange("ClientMtlsCaCertificatesService_update");
-  const [seen, setSeen] = useState(ca.name);
+  const there = useResource("ClientMtlsCaCertificatesService_read", { path: { accountName: account(), id: ca.id } });
+  if (there.now.at !== "ready") return <Dialog title={`Rename ${visible(ca.name)}`} onClose={onClose}><Show resource={there}>{() => null}</Show></Dialog>;
+  return <RenameForm ca={there.now.data} etag={there.now.etag} onClose={onClose} onSaved={onSaved} />;
+}
+
+function RenameForm({ ca, etag, onClose, onSaved }: { ca: CA; etag: string; onClose: () => void; onSaved: () => void }) {
+  const path = { accountName: account(), id: ca.id };
+  const edit = useEdit("ClientMtlsCaCertificatesService_update", "ClientMtlsCaCertificatesService_read", { path });
+  const [base, setBase] = useState({ name: ca.name, etag });
   const [name, setName] = useState(ca.name);
-  const [theirs, setTheirs] = useState<string>();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  // No operation reads one CA, and a list has no ETag for each: whether it was renamed meanwhile is seen in the list, just before it is asked for.
-  const save = async (over: string) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const now = (await call("ClientMtlsCaCertificatesService_list", { path })).data.data.find((c) => c.id === ca.id);
-      if (now && now.name !== over) return setTheirs(now.name);
-      setTheirs(undefined);
-      if (!(await change.run({ path: { ...path, id: ca.id }, body: { name } }))) return;
-      notify(`The CA ${visible(name)} has its new name.`);
-      onClose();
-      onSaved();
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      setBusy(false);
-    }
+  const theirs = edit.conflict?.data.name;
+  const save = async (ifMatch: string) => {
+    if (!(await edit.run({ path, body: { name }, ifMatch }))) return;
+    notify(`The CA ${visible(name)} has its new name.`);
+    onClose();
+    onSaved();
   };
   return (
     <>
       <Dialog title={`Rename ${visible(ca.name)}`} onClose={onClose}>
-        <Form submit="Rename" busy={busy || change.busy} problem={problem ?? change.problem} dirty={name !== seen} onCancel={onClose} onSubmit={() => void save(seen)}>
+        <Form submit="Rename" busy={edit.busy} problem={edit.problem} dirty={name !== base.name} onCancel={onClose} onSubmit={() => void save(base.etag)}>
           <TextField label="Name" name="name" required mono value={name} onInput={setName} hint={nameHint} />
         </Form>
       </Dialog>
       {theirs !== undefined && (
         <Conflict
-          what={`The CA ${visible(ca.name)}`} onClose={() => setTheirs(undefined)} onMine={() => void save(theirs)}
+          what={`The CA ${visible(ca.name)}`} onClose={edit.settle} onMine={() => void save(edit.conflict!.etag)}
           onTheirs={() => {
-            setSeen(theirs);
+            setBase({ name: theirs, etag: edit.conflict!.etag });
             setName(theirs);
-            setTheirs(undefined);
+            edit.settle();
           }}
           versions={[{ label: "Name", mine: name, theirs }]}
         />

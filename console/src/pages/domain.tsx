@@ -193,7 +193,7 @@ function served(domain: Domain): string {
 
 function Lead({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account() };
-  const edit = useEdit("CustomDomainsService_update", "CustomDomainsService_read", { path: { ...path, hostname: domain.hostname } }, { readFirst: true });
+  const edit = useEdit("CustomDomainsService_update", "CustomDomainsService_read", { path: { ...path, hostname: domain.hostname } });
   const [base, setBase] = useState({ served: served(domain), etag });
   const [deployment, setDeployment] = useState(base.served);
   const theirs = edit.conflict?.data;
@@ -271,7 +271,7 @@ function Serve({ hostname, target, onClose, onSaved }: { hostname: string; targe
 /** Uploads a certificate with its key, which the form alone holds, and which it clears once it is sent. */
 function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account(), hostname: domain.hostname };
-  const edit = useEdit("CustomDomainsService_uploadCertificate", "CustomDomainsService_read", { path }, { readFirst: true });
+  const edit = useEdit("CustomDomainsService_uploadCertificate", "CustomDomainsService_read", { path });
   // The form is about what was there when it was opened.
   const [seen] = useState(etag);
   const [certificate, setCertificate] = useState("");
