@@ -85,6 +85,9 @@ func (e *MovedError) Error() string {
 		fmt.Fprintf(&b, "%s%s was %s, and is %s", map[bool]string{true: ": ", false: "; "}[i == 0], f.Name, shown(f.Planned), shown(f.Now))
 	}
 	b.WriteString(".")
+	if len(e.Fields) == 0 {
+		b.WriteString(" What files have of it is as it was, and something else that the API tells is not.")
+	}
 	if r := e.Record; r != nil {
 		fmt.Fprintf(&b, "\nIt was changed by %s at %s: %s, audit record %s.", r.Actor, r.Timestamp.Format(time.RFC3339), r.Action, r.RequestID)
 	} else if e.Why != "" {
@@ -184,14 +187,6 @@ func (a *applier) one(ctx context.Context, i int, secrets map[string]string) err
 	}
 	for name, value := range secrets {
 		arguments[name] = value
-	}
-	if c.Guard != "" {
-		switch done, err := a.guard(ctx, c, again); {
-		case err != nil:
-			return err
-		case done:
-			return a.journal.finish(i+1, c.Key, c.ID)
-		}
 	}
 	if err := a.journal.begin(i+1, a.o.Now()); err != nil {
 		return err
@@ -344,23 +339,6 @@ func (a *applier) seen(c *Change) *seen {
 	return o
 }
 
-// guard reads again what has no ETag at the path of its change, just before that. Done says that it is gone, as it is to be.
-func (a *applier) guard(ctx context.Context, c *Change, again bool) (done bool, err error) {
-	fresh, err := a.now(ctx, a.seen(c))
-	gone := errors.Is(err, errGone) || notThere(err)
-	switch {
-	case gone && c.Do == Delete:
-		return true, nil
-	case err != nil && !gone:
-		return false, err
-	case !gone && fresh.digest == c.Guard:
-		return false, nil
-	case !gone && again && a.asPlanned(c, fresh):
-		return true, nil
-	}
-	return false, a.moved(ctx, c, fresh)
-}
-
 // refused decides about a change that the API refuses: done is one that is made all the same, since an answer was lost.
 func (a *applier) refused(ctx context.Context, i int, err error, again bool) (done bool, wrong error) {
 	c := &a.plan.Changes[i]
@@ -370,21 +348,40 @@ func (a *applier) refused(ctx context.Context, i int, err error, again bool) (do
 	case !is:
 		return false, err
 	case notThere(err) && c.Do == Delete:
-		return true, nil
+		return a.went(ctx, c, again)
 	case problem.Status != preconditionFailed && !notThere(err) || c.IfMatch == "":
 		return false, err
 	}
 	fresh, wrong := a.fresh(ctx, c)
-	gone := errors.Is(wrong, errGone) || notThere(wrong)
+	gone := notThere(wrong)
 	switch {
 	case gone && c.Do == Delete:
-		return true, nil
+		return a.went(ctx, c, again)
 	case wrong != nil && !gone:
 		return false, errors.Join(err, wrong)
 	case !gone && c.Do == Update && again && a.asPlanned(c, fresh):
 		return true, nil
 	}
 	return false, a.moved(ctx, c, fresh)
+}
+
+// went decides about a deletion that finds nothing. It is done, but where another object has the name by now, whose id is another: who
+// made that wants it to be there. Where the deletion was sent before, that one came after it.
+func (a *applier) went(ctx context.Context, c *Change, again bool) (done bool, err error) {
+	k := a.kind(c)
+	if again || k.ID == k.Key {
+		return true, nil
+	}
+	another, err := a.named(ctx, a.seen(c))
+	switch {
+	case notThere(err): // what it was in is gone too
+		return true, nil
+	case err != nil:
+		return false, err
+	case another == nil || another.id == c.ID:
+		return true, nil
+	}
+	return false, a.moved(ctx, c, another)
 }
 
 // fresh is what a change is about, as it is now.
@@ -432,9 +429,15 @@ func (a *applier) moved(ctx context.Context, c *Change, now *seen) error {
 				e.Fields = append(e.Fields, Moved{name, c.Before[name], now.fields[name]})
 			}
 		}
+		if was := c.Name[len(c.Name)-1]; k.fold(now.name) != k.fold(was) && now.name != now.id {
+			e.Fields = append(e.Fields, Moved{k.Key, marshal(was), marshal(now.name)})
+		}
+		if c.ObjectID != "" && now.objectID != "" && now.objectID != c.ObjectID { // it was made anew under its name
+			e.Fields = append(e.Fields, Moved{"id", marshal(c.ObjectID), marshal(now.objectID)})
+		}
 	}
 	var err error
-	if e.Record, err = a.record(ctx, c); err != nil {
+	if e.Record, err = a.record(ctx, c, now); err != nil {
 		e.Why = "The audit log has who changed it, and cannot be asked: " + strings.ReplaceAll(err.Error(), "\n", " ")
 	} else if e.Record == nil {
 		e.Why = "The audit log has no change of it since then."
@@ -442,8 +445,9 @@ func (a *applier) moved(ctx context.Context, c *Change, now *seen) error {
 	return exit.With(exit.Conflict, e)
 }
 
-// record is the newest audit record of a change of an object since the plan was made, nil for none.
-func (a *applier) record(ctx context.Context, c *Change) (*Record, error) {
+// record is the newest audit record of a change of an object since the plan was made, nil for none. Now is what has its name, nil for
+// nothing.
+func (a *applier) record(ctx context.Context, c *Change, now *seen) (*Record, error) {
 	const mostPages, page = 20, 100
 	arguments := map[string]any{"success": true, "limit": page, "startDate": a.plan.Made.Add(-time.Hour).Format(time.RFC3339)}
 	for range mostPages {
@@ -470,7 +474,8 @@ func (a *applier) record(ctx context.Context, c *Change) (*Record, error) {
 		for _, r := range list.Data {
 			for _, of := range r.Resources {
 				named := c.ObjectID == "" && of.Metadata["name"] == c.Name[len(c.Name)-1]
-				if of.ID != c.ObjectID && !named {
+				anew := now != nil && now.objectID != "" && of.ID == now.objectID
+				if of.ID != c.ObjectID && !named && !anew {
 					continue
 				}
 				r.Record.Actor = r.Actor.Sub

@@ -420,12 +420,12 @@ func TestPlanThatWasChangedIsNotApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, other := range map[string]string{
-		"another value": strings.Replace(string(text), `"free"`, `"gold"`, 1), "torn": string(text[:len(text)/2]), "more": string(text) + "{}", "empty": "", "no plan": `{"format":0}`, "a later format": strings.Replace(string(text), `"format": 1`, `"format": 2`, 1),
+		"another value": strings.Replace(string(text), `"free"`, `"gold"`, 1), "torn": string(text[:len(text)/2]), "more": string(text) + "{}", "empty": "", "no plan": `{"format":0}`, "a later format": strings.Replace(string(text), `"format": 2`, `"format": 3`, 1), "an earlier format": strings.Replace(string(text), `"format": 2`, `"format": 1`, 1),
 	} {
 		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := files.Load(path); exit.Of(err) != exit.Invalid {
+		if _, err := files.Load(path); exit.Of(err) != exit.Invalid || strings.HasSuffix(name, "r format") != strings.Contains(err.Error(), "does not read") {
 			t.Errorf("%s is loaded: %v", name, err)
 		}
 	}

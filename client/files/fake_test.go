@@ -197,7 +197,7 @@ func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *ca
 		case name == k.List:
 			answer = f.list(k, scope, given)
 		case name == k.Read:
-			answer = read(f.render(here, true))
+			answer = read(f.including(here, f.render(here, true), given))
 		case k.Apart != nil && name == k.Apart.Read:
 			answer = read(here.apartBody())
 		case k.Apart != nil && name == k.Apart.Write:
@@ -208,7 +208,7 @@ func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *ca
 			}
 		case name == k.Create:
 			answer, err = f.create(k, scope, given)
-		case name == k.Update && !k.Unconditional, name == k.Delete && !k.Unconditional:
+		case name == k.Update, name == k.Delete:
 			err = met(condition, f.render(here, true))
 		}
 		if err != nil || answer != nil {
@@ -313,24 +313,28 @@ func (f *fake) list(k *files.Kind, scope string, given map[string]json.RawMessag
 		if o.kind.Member != k.Member || o.scope != scope {
 			continue
 		}
-		body := f.render(o, false)
-		for _, below := range k.Below {
-			for member, query := range below.Within {
-				if string(given[query]) != "true" {
-					continue
-				}
-				list := []map[string]any{}
-				for _, one := range f.objects {
-					if one.kind.Member == below.Member && one.scope == scope+"/"+k.Argument+"="+o.id && (one.fields["sub"] == nil) == (member == "managerInvites") {
-						list = append(list, f.render(one, false))
-					}
-				}
-				body[member] = list
-			}
-		}
-		data = append(data, body)
+		data = append(data, f.including(o, f.render(o, false), given))
 	}
 	return ok(map[string]any{"data": data, "total": len(data)})
+}
+
+// including adds to a body the members of other kinds that are asked for.
+func (f *fake) including(o *thing, body map[string]any, given map[string]json.RawMessage) map[string]any {
+	for _, below := range o.kind.Below {
+		for member, query := range below.Within {
+			if string(given[query]) != "true" {
+				continue
+			}
+			list := []map[string]any{}
+			for _, one := range f.objects {
+				if one.kind.Member == below.Member && one.scope == o.scope+"/"+o.kind.Argument+"="+o.id && (one.fields["sub"] == nil) == (member == "managerInvites") {
+					list = append(list, f.render(one, false))
+				}
+			}
+			body[member] = list
+		}
+	}
+	return body
 }
 
 func (f *fake) create(k *files.Kind, scope string, given map[string]json.RawMessage) (*call.Answer, error) {

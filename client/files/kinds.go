@@ -30,8 +30,6 @@ type Kind struct {
 	Folds bool
 	// Short says that a text in place of an object is the name of one.
 	Short bool
-	// Unconditional says that the API has no ETag at the path by which one is changed: it is read again just before.
-	Unconditional bool
 	// Awaits is the operation that tells how a deletion goes on.
 	Awaits string
 	// Within are members of the parent's own list that have these, each by what asks for it, in place of a list for each parent;
@@ -98,9 +96,9 @@ const (
 func Kinds() []*Kind {
 	kinds := []*Kind{projectKind(), bucketKind(), tunnelKind(), meteringKind(), {
 		Member: "caCertificates", One: "CA certificate", Key: "name", Argument: "id", ID: "id",
-		List: "ClientMtlsCaCertificatesService_list", Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete", Unconditional: true,
+		List: "ClientMtlsCaCertificatesService_list", Read: "ClientMtlsCaCertificatesService_read", Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete",
 	}, {
-		Member: domains, One: "custom domain", Key: "hostname", Argument: "hostname", ID: "hostname", Folds: true, Unconditional: true, Fields: domainFields,
+		Member: domains, One: "custom domain", Key: "hostname", Argument: "hostname", ID: "hostname", Folds: true, Fields: domainFields,
 		List: "CustomDomainsService_list", Read: "CustomDomainsService_read", Create: "CustomDomainsService_create", Update: "CustomDomainsService_update", Delete: "CustomDomainsService_delete",
 		Local: []string{"deploymentName", "stage"},
 		Hides: map[string]string{"isDefault": "it is for a hostname that leads to several deployments, and files have one"},
@@ -149,8 +147,8 @@ func bucketKind() *Kind {
 			List: "ApiKeyConsumersService_list", Read: "ApiKeyConsumersService_read", Create: "ApiKeyConsumersService_create", Update: "ApiKeyConsumersService_update", Delete: "ApiKeyConsumersService_delete",
 			Counted: map[string]string{"keys": "ApiKeyKeysService_list", "managers": "ApiKeyConsumerManagers_list"},
 			Below: []*Kind{{
-				Member: "managers", One: "manager", Key: "email", Argument: "managerId", ID: "id", Folds: true, Short: true, Unconditional: true,
-				List: "ApiKeyConsumerManagers_list", Create: "ApiKeyConsumerManagers_create", Delete: "ApiKeyConsumerManagers_delete", WithParent: "managers",
+				Member: "managers", One: "manager", Key: "email", Argument: "managerId", ID: "id", Folds: true, Short: true,
+				List: "ApiKeyConsumerManagers_list", Read: "ApiKeyConsumerManagers_read", Create: "ApiKeyConsumerManagers_create", Delete: "ApiKeyConsumerManagers_delete", WithParent: "managers",
 				Within: map[string]string{"managers": "include-managers", "managerInvites": "include-manager-invites"},
 			}, {
 				// A key is made by a person, who is told its text once; a file has how long it lasts.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/files"
+	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/apitools"
 )
 
@@ -65,6 +67,12 @@ func TestKindOfTheAPIIsInFilesOrSaysWhyNot(t *testing.T) {
 // TestKindsAskWhatTheAPIDeclares: the operations of a kind are there, do what they are for, and take what files name by.
 func TestKindsAskWhatTheAPIDeclares(t *testing.T) {
 	t.Parallel()
+	declared := map[string]api.Declaration{}
+	for _, g := range functions.Groups() {
+		for _, d := range g.Declarations() {
+			declared[d.ID] = d
+		}
+	}
 	every(files.Kinds(), func(above []*files.Kind, k *files.Kind) {
 		methods := map[string][]string{k.List: {http.MethodGet}, k.Read: {http.MethodGet}, k.Create: {http.MethodPost}, k.Update: {http.MethodPatch}, k.Delete: {http.MethodDelete}, k.Awaits: {http.MethodGet}}
 		if k.Apart != nil {
@@ -101,19 +109,14 @@ func TestKindsAskWhatTheAPIDeclares(t *testing.T) {
 				}
 			}
 		}
-		// An ETag is told at the path of what is changed, or it is said that none is.
+		// What is changed has an ETag, which its own read tells.
 		for _, operation := range []string{k.Update, k.Delete} {
 			if operation == "" {
 				continue
 			}
-			o, _ := call.Operation(operation)
-			read := false
-			if k.Read != "" {
-				r, _ := call.Operation(k.Read)
-				read = r.Path == o.Path
-			}
-			if read == k.Unconditional {
-				t.Errorf("%s: %s has an ETag: %t, and is said to have none: %t", k.Member, operation, read, k.Unconditional)
+			d := declared[operation]
+			if read := declared[k.Read]; !read.Single || d.ReadAt != read.Path {
+				t.Errorf("%s: %s is about what is read at %s, and files read %s", k.Member, operation, d.ReadAt, read.Path)
 			}
 		}
 	})

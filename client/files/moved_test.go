@@ -1,156 +1,94 @@
 package files_test
 
 import (
-	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// things are the objects of a kind.
-func (f *fake) things(member string) (all []*thing) {
-	for _, o := range f.objects {
-		if o.kind.Member == member {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-// TestWhatOperationsHaveNoETagForIsReadAgain: a manager, whose operations take no condition but *, is deleted as it was planned, and one who has
-// taken the invitation since is not.
-func TestWhatOperationsHaveNoETagForIsReadAgain(t *testing.T) {
+// TestMovedObjectsOfEachKindEndAnApply has what is changed at another path than it is read at, or named by an id alone, move between
+// the plan and its apply: it is told which field, and by whom, and nothing behind it is made.
+func TestMovedObjectsOfEachKindEndAnApply(t *testing.T) {
 	t.Parallel()
-	const had = "keyBuckets: [{name: partners, consumers: [{name: ada, managers: [ada@example.com]}]}]"
-	wanted := strings.Replace(had, "managers: [ada@example.com]", "complete: [managers]", 1)
-	for _, tt := range []struct {
-		name  string
-		moves func(*fake)
-		code  exit.Code
-		left  int
+	const (
+		domain  = "customDomains: [{hostname: api.example.com, deploymentName: a}]\n"
+		ca      = "caCertificates: [{name: partners, certificate: PEM}]\n"
+		managed = "keyBuckets: [{name: partners, consumers: [{name: ada, managers: [bea@example.com]}]}]\n"
+		last    = "\ncomplete: [tunnels, caCertificates, customDomains]\n"
+	)
+	only := func(f *fake, member string) *thing {
+		i := slices.IndexFunc(f.objects, func(o *thing) bool { return o.kind.Member == member })
+		return f.objects[i]
+	}
+	again := func(f *fake, member, operation string, arguments map[string]any) {
+		f.remove(only(f, member))
+		arguments["idempotencyKey"] = "anew"
+		ask(f, operation, arguments)
+	}
+	for name, tt := range map[string]struct {
+		before, after string
+		moves         func(*fake)
+		says          []string
 	}{
-		{"as it was", func(*fake) {}, exit.OK, 0},
-		{"gone already", func(f *fake) { f.remove(f.things("managers")[0]) }, exit.OK, 0},
-		{"another", func(f *fake) { f.things("managers")[0].fields["sub"] = json.RawMessage(`"s1"`) }, exit.Conflict, 1},
+		"a custom domain that is changed": {domain, strings.Replace(domain, ": a}", ": b}", 1), func(f *fake) {
+			ask(f, "CustomDomainsService_update", map[string]any{"hostname": "api.example.com", "deploymentName": "c", "ifMatch": "*", "idempotencyKey": "x"})
+		}, []string{"custom domain api.example.com", `deploymentName was "a", and is "c"`, "customDomains.update, audit record request-"}},
+		"a custom domain that is deleted": {domain, "", func(f *fake) {
+			ask(f, "CustomDomainsService_update", map[string]any{"hostname": "api.example.com", "deploymentName": "c", "ifMatch": "*", "idempotencyKey": "x"})
+		}, []string{`deploymentName was "a", and is "c"`, "customDomains.update, audit record request-"}},
+		"a CA that is renamed": {ca, "", func(f *fake) {
+			o := only(f, "caCertificates")
+			o.fields["name"] = json.RawMessage(`"suppliers"`)
+			f.record("caCertificates.update", o)
+		}, []string{"CA certificate partners", `name was "partners", and is "suppliers"`, "caCertificates.update, audit record request-"}},
+		"a CA that is made anew": {ca, "", func(f *fake) {
+			again(f, "caCertificates", "ClientMtlsCaCertificatesService_create", map[string]any{"name": "partners", "certificate": "PEM"})
+		}, []string{"CA certificate partners", `id was "`, "caCertificates.create, audit record request-"}},
+		"an invite that is taken up": {managed, strings.Replace(managed, "managers: [bea@example.com]", "complete: [managers]", 1), func(f *fake) {
+			again(f, "managers", "ApiKeyConsumerManagers_create", map[string]any{"bucketName": "partners", "consumerName": "ada", "email": "Bea@example.com", "sub": "s1"})
+		}, []string{"manager partners ada bea@example.com", `sub was not set, and is "s1"`, `id was "`, "managers.create, audit record request-"}},
+		"a manager who is another": {managed, strings.Replace(managed, "managers: [bea@example.com]", "complete: [managers]", 1), func(f *fake) {
+			o := only(f, "managers")
+			o.fields["sub"] = json.RawMessage(`"s2"`)
+			f.record("managers.update", o)
+		}, []string{`sub was not set, and is "s2"`, "managers.update, audit record request-"}},
 	} {
 		f := newFake(t, "a")
-		applied(t, f, had)
-		p := compared(t, f, wanted, files.Options{Prune: true})
-		if _, _, deleted := p.Counts(); deleted != 1 {
-			t.Fatalf("the plan is %+v", p.Changes)
+		applied(t, f, tt.before+"tunnels: [{name: office}]\n")
+		p := compared(t, f, tt.after+last, files.Options{Prune: true})
+		if len(p.Changes) != 2 || slices.ContainsFunc(p.Changes, func(c files.Change) bool { return c.IfMatch == "*" || c.IfMatch == "" }) {
+			t.Errorf("%s: the plan has not two changes with their conditions: %+v", name, p.Changes)
 		}
+		i := slices.IndexFunc(p.Changes, func(c files.Change) bool { return c.Kind != "tunnel" })
 		tt.moves(f)
-		if _, err := files.Apply(t.Context(), f, p, applying(f, "")); exit.Of(err) != tt.code || len(f.things("managers")) != tt.left {
-			t.Errorf("%s: %d managers are left, and it ends with %v", tt.name, len(f.things("managers")), err)
+		f.done = nil
+		_, err := files.Apply(t.Context(), f, p, applying(f, ""))
+		if exit.Of(err) != exit.Conflict {
+			t.Fatalf("%s: it ends with %v", name, err)
+		}
+		for _, text := range tt.says {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: it does not say %q: %v", name, text, err)
+			}
+		}
+		if len(f.done) != i {
+			t.Errorf("%s: %d changes are made, of %d before it", name, len(f.done), i)
 		}
 	}
 }
 
-// TestServicesOfATunnelAreThoseOfThePlan: they have operations and an ETag of their own.
-func TestServicesOfATunnelAreThoseOfThePlan(t *testing.T) {
+// TestDeletionOfWhatIsGoneIsDone, also where it was sent before, and another object has its name since then.
+func TestDeletionOfWhatIsGoneIsDone(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "a")
-	applied(t, f, before)
-	p := compared(t, f, strings.Replace(before, "http://localhost:1", "http://localhost:2", 1), files.Options{})
-	others := json.RawMessage(`[{"name":"stock-box","endpoint":"http://localhost:3","configurations":[]}]`)
-	f.things("tunnels")[0].apart, f.done = others, nil
-	_, err := files.Apply(t.Context(), f, p, applying(f, ""))
-	if exit.Of(err) != exit.Conflict || len(f.done) > 0 || string(f.things("tunnels")[0].apart) != string(others) {
-		t.Fatalf("it ends with %v, has made %v, and the services are %s", err, f.done, f.things("tunnels")[0].apart)
-	}
-	for _, text := range []string{"tunnel office", "localhost:1", "localhost:3"} {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("it does not say %s: %v", text, err)
-		}
-	}
-}
-
-// TestObjectThatChangesWhileItIsComparedIsPlannedAsItIsThen: between the list that has it and the read that tells its ETag somebody does half of what
-// the files want. The plan has the other half alone.
-func TestObjectThatChangesWhileItIsComparedIsPlannedAsItIsThen(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, "a")
-	applied(t, f, before)
-	f.fails = func(_ int, after bool) error {
-		if !after && f.asked[len(f.asked)-1] == "ApiKeyConsumersService_read" {
-			f.find(f.things("consumers")[0].kind, "/bucketName=partners", "ada").fields["tags"] = json.RawMessage(`{"plan":"gold"}`)
-		}
-		return nil
-	}
-	p := compared(t, f, "keyBuckets: [{name: partners, consumers: [{name: ada, description: d, tags: {plan: gold}}]}]", files.Options{})
-	if len(p.Changes) != 1 || len(p.Changes[0].Fields) != 1 || p.Changes[0].Fields[0].Name != "description" || string(p.Changes[0].Before["tags"]) != `{"plan":"gold"}` {
-		t.Fatalf("the plan is %+v", p.Changes)
-	}
-	if _, err := files.Apply(t.Context(), f, p, applying(f, "")); err != nil {
-		t.Error(err)
-	}
-}
-
-// ofAnother is an installation that is asked with a key of another account.
-type ofAnother struct{ *fake }
-
-func (ofAnother) Account(context.Context) (string, error) { return "another", nil }
-
-func TestPlanIsAppliedToItsAccountAlone(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, "a")
-	p := compared(t, f, before, files.Options{})
-	_, err := files.Apply(t.Context(), ofAnother{f}, p, applying(f, ""))
-	if exit.Of(err) != exit.Usage || len(f.done) > 0 || !strings.Contains(err.Error(), "demo") || !strings.Contains(err.Error(), "another") {
-		t.Errorf("it ends with %v, and has made %v", err, f.done)
-	}
-}
-
-// TestWhatNamesOthersIsDeletedBeforeThem: the API lets no plan go that a subscription is to.
-func TestWhatNamesOthersIsDeletedBeforeThem(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, "a")
-	applied(t, f, strings.NewReplacer("plans: [", `plans: [{planExternalId: old, label: Old, meters: {}}, `, "planExternalIds: [pro]", "planExternalIds: [old]").Replace(whole))
-	p := compared(t, f, "meteringBuckets: [{name: sold, complete: [plans, subscriptions], plans: [{planExternalId: pro, label: Pro}]}]", files.Options{Prune: true})
-	if len(p.Changes) != 2 || p.Changes[0].Kind != "subscription" || p.Changes[1].Kind != "plan" {
-		t.Errorf("the plan is %+v", p.Changes)
-	}
-}
-
-// slow is an installation that deletes tunnels for a while, and then says how that has ended.
-type slow struct {
-	*fake
-	status string
-	asked  int
-}
-
-func (s *slow) Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error) {
-	switch name {
-	case "TunnelService_getProvisioningStatus":
-		s.asked++
-		return ok(map[string]any{"id": "op", "status": s.status, "message": "the relay says no"}), nil
-	case "TunnelService_delete":
-		if _, err := s.fake.Named(ctx, name, arguments); err != nil {
-			return nil, err
-		}
-		return ok(map[string]any{"id": "op", "status": "in-progress"}), nil
-	}
-	return s.fake.Named(ctx, name, arguments)
-}
-
-// TestDeletionIsAwaited: what comes after it is made once it is done, and one that has failed ends the apply.
-func TestDeletionIsAwaited(t *testing.T) {
-	t.Parallel()
-	for status, says := range map[string]string{"success": "", "error": "the relay says no"} {
-		f := newFake(t, "a")
-		applied(t, f, "tunnels: [{name: first}, {name: second}]")
-		p := compared(t, f, "complete: [tunnels]", files.Options{Prune: true})
-		s := &slow{fake: f, status: status}
-		done, err := files.Apply(t.Context(), s, p, applying(f, ""))
-		if says == "" && (err != nil || done.Made != 2 || s.asked != 2) {
-			t.Errorf("%+v are made, and it ends with %v after %d questions", done, err, s.asked)
-		}
-		if says != "" && (err == nil || !strings.Contains(err.Error(), says) || done.Made != 0 || len(f.things("tunnels")) != 1) {
-			t.Errorf("%+v are made, and it ends with %v", done, err)
-		}
+	applied(t, f, "caCertificates: [{name: partners, certificate: PEM}, {name: others, certificate: PEM}]")
+	p := compared(t, f, "complete: [caCertificates]", files.Options{Prune: true})
+	f.remove(f.objects[0])
+	if result, err := files.Apply(t.Context(), f, p, applying(f, "")); err != nil || result.Made != 2 || len(f.objects) != 0 {
+		t.Errorf("%+v of %d changes, %v, and %d are left", result, len(p.Changes), err, len(f.objects))
 	}
 }

@@ -70,9 +70,8 @@ type Change struct {
 	// Secrets are the arguments that are read when it is applied, and Needs those that have ids of objects that are made before.
 	Secrets map[string]Reference `json:"secrets,omitempty"`
 	Needs   []Need               `json:"needs,omitempty"`
-	// IfMatch is the condition: the ETag; * for what has none at its path, of which Guard is a digest.
+	// IfMatch is the condition: the ETag; * for what is made by the change before, or with its project.
 	IfMatch string `json:"ifMatch,omitempty"`
-	Guard   string `json:"guard,omitempty"`
 	// Before are all fields that it had, by which it is told what has moved.
 	Before map[string]Value `json:"before,omitempty"`
 	// Try makes a request that is sent again be the same one.
@@ -96,7 +95,7 @@ type Need struct {
 }
 
 // planFormat is raised by what older versions would apply in another way.
-const planFormat = 1
+const planFormat = 2
 
 // planner compares.
 type planner struct {
@@ -475,7 +474,4 @@ func (p *planner) extra(ctx context.Context, s *seen) error {
 func (p *planner) condition(c *Change, s *seen) {
 	c.Before = s.fields
 	c.IfMatch = s.tag
-	if s.kind.Unconditional {
-		c.IfMatch, c.Guard = "*", s.digest
-	}
 }

@@ -27,8 +27,8 @@ type seen struct {
 	parent   *seen
 	// fields are those of the bodies, as far as the API shows them.
 	fields map[string]Value
-	// tag is its ETag, as far as it is known (state.sure), and digest that of what was listed.
-	tag, digest string
+	// tag is its ETag, as far as it is known (state.sure).
+	tag string
 	// made says that the plan makes it, and with that it comes with its project, which the plan makes.
 	made, with bool
 	// within are the members of its own that have other kinds (Kind.Within).
@@ -130,7 +130,7 @@ func (s *state) read(k *Kind, parent *seen, listed Value, with map[string]string
 	if err := call.Read(listed, &members); err != nil {
 		return nil, fmt.Errorf("read a %s: %w", k.One, err)
 	}
-	o := &seen{kind: k, parent: parent, tag: tagOf(listed), digest: digestOf(listed), fields: map[string]Value{}}
+	o := &seen{kind: k, parent: parent, tag: tagOf(listed), fields: map[string]Value{}}
 	if len(with) > 0 {
 		o.within = map[string][]Value{}
 		for member := range with {
@@ -169,15 +169,12 @@ func textOf(v Value) (text string) {
 	return text
 }
 
-// digestOf is a digest of what was listed of an object.
-func digestOf(listed Value) string {
-	sum := sha256.Sum256(listed)
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
-}
-
 // tagOf is the ETag that a read of an object has whose answer is what was listed of it (docs/decisions/0034). Whether it is, is tried
 // by reading one of a list (sure).
-func tagOf(listed Value) string { return `"` + digestOf(append(bytes.Clone(listed), '\n')) + `"` }
+func tagOf(listed Value) string {
+	sum := sha256.Sum256(append(bytes.Clone(listed), '\n'))
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}
 
 // without is an object without some of its members, all else as it stands.
 func without(object Value, names []string) Value {
@@ -224,19 +221,16 @@ func (s *state) children(k *Kind, parent *seen) (map[string]*seen, error) {
 	return found, nil
 }
 
-// gone is for an object that is there no more.
-var errGone = errors.New("it is there no more")
-
 // sure has the ETag of an object be the one that the API goes by now, and its fields those that it stands for. Of a list whose
 // elements are what reads answer, which one read tells, the tags are known without a request for each.
 func (s *state) sure(ctx context.Context, o *seen) error {
-	if o.kind.Unconditional || o.with || o.made || s.told[o.kind] {
+	if o.with || o.made || s.told[o.kind] {
 		return nil
 	}
 	told, tried := s.told[o.kind]
 	fresh, err := s.now(ctx, o)
 	if err != nil {
-		if exit.Of(err) == exit.NotFound || errors.Is(err, errGone) {
+		if exit.Of(err) == exit.NotFound {
 			return exit.With(exit.Conflict, fmt.Errorf("the %s %s went while it was compared: plan again", o.kind.One, o.name))
 		}
 		return err
@@ -250,18 +244,30 @@ func (s *state) sure(ctx context.Context, o *seen) error {
 	return nil
 }
 
-// now reads an object again: alone where it has a path of its own, and out of its list otherwise.
-func (s *state) now(ctx context.Context, o *seen) (*seen, error) {
-	if o.kind.Read == "" {
+// named gives the object of a kind and parent that has the name of one now, nil for none.
+func (s *state) named(ctx context.Context, o *seen) (*seen, error) {
+	if o.kind.Within == nil {
 		list, err := s.list(ctx, o.kind, o.parent, nil)
-		if err != nil {
-			return nil, err
-		}
-		if found := list[o.kind.fold(o.name)]; found != nil {
-			return found, nil
-		}
-		return nil, errGone
+		return list[o.kind.fold(o.name)], err
 	}
+	arguments, _ := o.parent.arguments()
+	for _, query := range o.kind.Within {
+		arguments[query] = true
+	}
+	answer, err := s.ask(ctx, o.parent.kind.Read, arguments)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := s.read(o.parent.kind, o.parent.parent, Value(bytes.TrimSpace(answer.Body)), o.kind.Within)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.children(o.kind, parent)
+	return list[o.kind.fold(o.name)], err
+}
+
+// now reads an object again.
+func (s *state) now(ctx context.Context, o *seen) (*seen, error) {
 	arguments, _ := o.arguments()
 	answer, err := s.ask(ctx, o.kind.Read, arguments)
 	if err != nil {
