@@ -143,7 +143,7 @@ story('a plan and a subscription that others have changed meanwhile are shown in
   assert.equal(await page.getByLabel(/^Units a period/).inputValue(), '3000');
   await page.getByLabel(/^Units a period/).fill('4000');
   await page.getByRole('button', { name: 'Save' }).click();
-  await said(page, 'is saved');
+  await said(page, 'The plan Small is saved.');
   assert.equal((await ask('GET', planPath)).meters.requests.max, 4000);
 
   const { id } = await subscribe(made, 'globex');
@@ -156,7 +156,7 @@ story('a plan and a subscription that others have changed meanwhile are shown in
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('dialog', { name: /has changed meanwhile/ }).waitFor();
   await page.getByRole('button', { name: 'Save mine over it' }).click();
-  await said(page, 'is saved');
+  await said(page, 'The subscription of globex is saved.');
   assert.equal((await ask('GET', path)).status, 'paused');
 });
 
