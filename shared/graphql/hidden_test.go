@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,9 @@ func words(text string) map[string]bool {
 	return out
 }
 
+// objectDefault is a default value, in the text of JSON, with an input object in it: on one line, or on several where it is long.
+var objectDefault = regexp.MustCompile(`\{(\\n| )*put`)
+
 // TestNothingOfWhatIsHiddenIsInAnyIntrospection asks drawn schemas drawn questions, and the whole one that
 // tools ask: no word of what is hidden is in an answer, what is left builds, and where nothing is hidden the
 // answer is the server's.
@@ -123,7 +127,7 @@ func TestNothingOfWhatIsHiddenIsInAnyIntrospection(t *testing.T) {
 			}
 			same, _, err := Hide([]string{"Nobody"}, nil).Filter(answer, []*Introspection{shown}, nil)
 			// Of an input object's default value a part of the introspection does not say what is in it.
-			objects := !test.whole && strings.Contains(string(plain), "{ put")
+			objects := !test.whole && objectDefault.Match(plain)
 			if err != nil || string(same) != string(plain) && !objects {
 				rt.Fatalf("%v\n%s\n%s\nwant %s", err, test.document, same, plain)
 			}
