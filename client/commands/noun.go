@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -283,29 +282,22 @@ func (s *session) answer(ctx context.Context, api *call.API, v verb, arguments m
 
 // await asks how an operation goes until it has ended. One that has failed is an error that says why.
 func await(ctx context.Context, api *call.API, operation string, arguments map[string]any, begun []byte) ([]byte, error) {
-	const succeeded, failed, inProgress = "success", "error", "in-progress"
 	t, err := call.Operation(operation)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		var of struct{ ID, Status, Message string }
-		if err := json.Unmarshal(begun, &of); err != nil || of.ID == "" {
-			return nil, errors.New("the API does not say how to follow the operation")
+		id, done, err := call.Ended(begun)
+		if err != nil {
+			return nil, err
 		}
-		switch of.Status {
-		case succeeded:
+		if done {
 			return begun, nil
-		case failed:
-			return nil, fmt.Errorf("the operation has failed: %s", of.Message)
-		case inProgress:
-		default:
-			return nil, fmt.Errorf("the API says of the operation %s %q, which is no status", of.ID, of.Status)
 		}
 		if err := api.Sleep(ctx, pollEvery); err != nil {
-			return nil, fmt.Errorf("wait for the operation %s, which goes on: %w", of.ID, err)
+			return nil, fmt.Errorf("wait for the operation %s, which goes on: %w", id, err)
 		}
-		arguments["operationId"] = of.ID
+		arguments["operationId"] = id
 		answer, err := api.Named(ctx, operation, only(t, arguments))
 		if err != nil {
 			return nil, err

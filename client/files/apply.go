@@ -286,24 +286,15 @@ func (a *applier) await(ctx context.Context, c *Change, arguments map[string]any
 		if len(bytes.TrimSpace(body)) == 0 {
 			return nil // it is done
 		}
-		var of struct{ ID, Status, Message string }
-		if err := call.Read(body, &of); err != nil {
-			return fmt.Errorf("read how the deletion goes: %w", err)
-		}
-		switch of.Status {
-		case "success":
-			return nil
-		case "in-progress":
-		case "error":
-			return fmt.Errorf("the operation has failed: %s", of.Message)
-		default:
-			return fmt.Errorf("the API says of the operation %s %q, which is no status", of.ID, of.Status)
+		id, done, err := call.Ended(body)
+		if err != nil || done {
+			return err
 		}
 		if err := a.o.Sleep(ctx, pollEvery); err != nil {
-			return fmt.Errorf("wait for the operation %s, which goes on: %w", of.ID, err)
+			return fmt.Errorf("wait for the operation %s, which goes on: %w", id, err)
 		}
 		asked := maps.Clone(arguments)
-		asked["operationId"] = of.ID
+		asked["operationId"] = id
 		answer, err := a.ask(ctx, k.Awaits, asked)
 		if err != nil {
 			return err
