@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { api, ask, accountKey, checked, of, open, said, signIn, story, tabTo, unique } from './lib.mjs';
+import { accountKey, api, ask, checked, of, open, said, signIn, story, tabTo, type, unique } from './lib.mjs';
 
 const row = (page, text) => page.getByRole('row').filter({ hasText: text });
 const status = async (as) => (await fetch(`${api}/v1/who-am-i`, { headers: { authorization: `Bearer ${as}` } })).status;
@@ -16,18 +16,18 @@ story('an account key is created, shown once and revoked by the keyboard alone',
   await page.getByRole('dialog', { name: 'Create an account key' }).waitFor();
   await checked(page, 'the form of an account key');
   await tabTo(page, /^Label/);
-  await page.keyboard.type(label);
+  await type(page, label);
   await page.keyboard.press('Enter');
   await page.getByText('Choose what it may do.').waitFor();
   await checked(page, 'the form of an account key with a fault');
   await page.getByRole('combobox', { name: 'deployments' }).focus();
-  await page.keyboard.type('write');
+  await type(page, 'write');
   await tabTo(page, /^Projects/);
-  await page.keyboard.type('hello');
+  await type(page, 'hello');
   await tabTo(page, 'production');
   await page.keyboard.press('Space');
   await tabTo(page, /^Ends/);
-  await page.keyboard.type('in 30');
+  await type(page, 'in 30');
   await page.getByText(`gatewright account-key create --label ${label} --scope deployments:write --project hello --environment preview --environment development --expires-in 720h`, { exact: true }).waitFor();
   await tabTo(page, 'Create');
   await page.keyboard.press('Enter');
@@ -55,7 +55,7 @@ story('an account key is created, shown once and revoked by the keyboard alone',
   await page.keyboard.press('Enter');
   await checked(page, 'the question before an account key is revoked');
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(label);
+  await type(page, label);
   await page.keyboard.press('Enter');
   await said(page, `The account key ${label} is revoked.`);
   await page.getByText(/is refused everywhere in at most \d+ s/).waitFor();

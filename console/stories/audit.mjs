@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, key, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { ask, checked, key, of, open, said, story, tabTo, type, unique } from './lib.mjs';
 
 const row = (page, text) => page.getByRole('row').filter({ hasText: text });
 /** Asks for what is refused, and gives the status. */
@@ -19,12 +19,12 @@ story('records are found by all filters, which stand in the address, and one is 
   await row(page, name).waitFor();
   await checked(page, 'the audit log');
   await tabTo(page, /^Action/);
-  await page.keyboard.type('key-bucket.create');
+  await type(page, 'key-bucket.create');
   await tabTo(page, /^Who/);
-  await page.keyboard.type(actor.sub);
+  await type(page, actor.sub);
   await page.waitForFunction((sub) => location.hash.includes(`actor=${sub}`) && location.hash.includes('action=key-bucket.create'), actor.sub);
   await tabTo(page, /^Outcome/);
-  await page.keyboard.type('what was refused');
+  await type(page, 'what was refused');
   await page.waitForFunction(() => location.hash.includes('success=false'));
   await row(page, name).waitFor({ state: 'detached' });
   await row(page, 'refused').first().waitFor();

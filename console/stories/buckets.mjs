@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { account, ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { account, ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 story('a bucket is created, changed and deleted by the keyboard alone', async ({ page }) => {
   const name = unique('keys');
@@ -12,19 +12,18 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await page.getByRole('dialog', { name: 'Create a key bucket' }).waitFor();
   await checked(page, 'the form of a bucket');
   await tabTo(page, /^Name/);
-  await page.keyboard.type('No');
+  await type(page, 'No');
   await page.keyboard.press('Enter');
   const field = page.getByRole('textbox', { name: 'Name', exact: true });
   await page.locator('[aria-invalid=true]').waitFor();
   assert.equal(await field.evaluate((e) => e === document.activeElement), true, 'the focus is not on the field at fault');
   await checked(page, 'the form of a bucket with a fault');
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(name);
+  await retype(page, name);
   await tabTo(page, 'Add a tag');
   await page.keyboard.press('Enter');
-  await page.keyboard.type('team');
+  await type(page, 'team');
   await page.keyboard.press('Tab');
-  await page.keyboard.type('core');
+  await type(page, 'core');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name }).waitFor();
   await said(page, `The key bucket ${name} is created.`);
@@ -34,7 +33,7 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await tabTo(page, 'Edit');
   await page.keyboard.press('Enter');
   await tabTo(page, /^Description/);
-  await page.keyboard.type('For partners');
+  await type(page, 'For partners');
   await page.keyboard.press('Enter');
   await said(page, `The key bucket ${name} is saved.`);
   await page.getByText('For partners').waitFor();
@@ -45,11 +44,10 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await page.getByText('1 consumer').waitFor();
   await checked(page, 'the question before a bucket is deleted');
   await tabTo(page, /^Its name/);
-  await page.keyboard.type('another');
+  await type(page, 'another');
   await page.keyboard.press('Enter');
   await page.getByText('It is another name.').waitFor();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(name);
+  await retype(page, name);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
   const gone = await fetch(new URL(of(`/key-buckets/${name}`), page.url())).then((r) => r.status);
@@ -124,7 +122,7 @@ story('a filter and an order stand in the address', async ({ page }) => {
   await open(page, '/buckets', 'Key buckets');
   await page.getByRole('searchbox').waitFor();
   await page.keyboard.press('/');
-  await page.keyboard.type(word);
+  await type(page, word);
   await page.waitForFunction((w) => location.hash.includes(`find=${w}`), word);
   const names = () => page.locator('tbody th').allTextContents();
   assert.deepEqual(await names(), ['a', 'b', 'c'].map((l) => `${word}-${l}`));
@@ -134,7 +132,7 @@ story('a filter and an order stand in the address', async ({ page }) => {
   await page.getByRole('link', { name: `${word}-a` }).waitFor();
   assert.deepEqual(await names(), ['c', 'b', 'a'].map((l) => `${word}-${l}`));
   await page.keyboard.press('Control+k');
-  await page.keyboard.type(`${word}-b`);
+  await type(page, `${word}-b`);
   await page.getByRole('option', { name: `${word}-b Key bucket` }).waitFor();
   await checked(page, 'the finder');
   await page.keyboard.press('Enter');

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
 const top = (page) => page.evaluate(() => document.querySelector('h1').focus());
@@ -33,15 +33,14 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   await page.keyboard.press('n');
   await page.getByRole('dialog', { name: 'Add a client CA' }).waitFor();
   await tabTo(page, /^Name/);
-  await page.keyboard.type('1 name');
+  await type(page, '1 name');
   await tabTo(page, 'Certificate');
-  await page.keyboard.type('no PEM');
+  await type(page, 'no PEM');
   await tabTo(page, 'Add');
   await press(page);
   await page.locator('[data-field=name] .fault').waitFor();
   await checked(page, 'a CA with faults');
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(name);
+  await retype(page, name);
   await press(page);
   await page.locator('[data-field=certificate] .fault').waitFor();
   await page.getByLabel('Certificate', { exact: true }).fill(pem);
@@ -57,8 +56,7 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   await tabTo(page, `Rename ${name}`);
   await press(page);
   await tabTo(page, /^Name/);
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(renamed);
+  await retype(page, renamed);
   const { id } = (await cas()).find((c) => c.name === name);
   const theirs = word('theirs');
   await ask('PATCH', of(`/client-mtls-ca-certificates/${id}`), { name: theirs });
@@ -76,7 +74,7 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   await tabTo(page, `Delete ${renamed}`);
   await press(page);
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(renamed);
+  await type(page, renamed);
   await press(page);
   await said(page, 'is deleted');
   assert.equal((await cas()).find((c) => c.id === id), undefined);
@@ -95,7 +93,7 @@ story('an mTLS certificate of a project is uploaded, enabled elsewhere and delet
   await page.getByText('No certificate yet').waitFor();
   await page.keyboard.press('n');
   await tabTo(page, /^Name/);
-  await page.keyboard.type(name);
+  await type(page, name);
   await page.getByLabel('Certificate from a file').setInputFiles({ name: 'c.pem', mimeType: 'text/plain', buffer: Buffer.from(pem) });
   await page.getByLabel('Private key', { exact: true }).fill('-----BEGIN');
   await tabTo(page, 'Upload');
@@ -128,7 +126,7 @@ story('an mTLS certificate of a project is uploaded, enabled elsewhere and delet
   await tabTo(page, `Delete ${name}`);
   await press(page);
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(name);
+  await type(page, name);
   await press(page);
   await page.getByText('No certificate yet').waitFor();
   assert.deepEqual(await list(), []);

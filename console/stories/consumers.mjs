@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { ask, checked, of, open, said, story, tabTo, type, unique } from './lib.mjs';
 
 /** Makes a bucket and gives its name. */
 const bucket = async (rest = {}) => (await ask('POST', of('/key-buckets'), { name: unique('keys'), ...rest })).name;
@@ -23,28 +23,28 @@ story('a consumer is created with its first key, changed and deleted by the keyb
   await page.getByRole('dialog', { name: 'Create a consumer' }).waitFor();
   await checked(page, 'the form of a consumer');
   await tabTo(page, /^Name/);
-  await page.keyboard.type('No Name');
+  await type(page, 'No Name');
   await tabTo(page, /^Metadata/);
-  await page.keyboard.type('{"tenant": 12345678901234567890}');
+  await type(page, '{"tenant": 12345678901234567890}');
   await tabTo(page, 'Create');
   await press(page, 'Enter');
   await page.getByText('more digits than a browser keeps').waitFor();
   await page.getByLabel(/^Metadata/).focus();
   await press(page, 'Control+a');
-  await page.keyboard.type('{"tenant": 7}');
+  await type(page, '{"tenant": 7}');
   await tabTo(page, 'Create');
   await press(page, 'Enter');
   await page.locator('[aria-invalid=true]').waitFor();
   assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).evaluate((e) => e === document.activeElement), true, 'the focus is not on the field at fault');
   await press(page, 'Control+a');
-  await page.keyboard.type('acme');
+  await type(page, 'acme');
   await tabTo(page, 'Add a tag');
   await press(page, 'Enter');
-  await page.keyboard.type('plan');
+  await type(page, 'plan');
   await press(page, 'Tab');
-  await page.keyboard.type('gold');
+  await type(page, 'gold');
   await tabTo(page, /^People to invite/);
-  await page.keyboard.type('ada@example.com');
+  await type(page, 'ada@example.com');
   await tabTo(page, 'Create');
   await press(page, 'Enter');
   await page.getByRole('dialog', { name: 'The key of acme' }).waitFor();
@@ -74,7 +74,7 @@ story('a consumer is created with its first key, changed and deleted by the keyb
   await tabTo(page, 'Edit');
   await press(page, 'Enter');
   await tabTo(page, /^Description/);
-  await page.keyboard.type('The mobile app');
+  await type(page, 'The mobile app');
   await press(page, 'Enter');
   await said(page, 'The consumer acme is saved.');
   await page.getByText('The mobile app').waitFor();
@@ -83,7 +83,7 @@ story('a consumer is created with its first key, changed and deleted by the keyb
   await page.getByText('1 key and 0 managers').waitFor();
   await checked(page, 'the question before a consumer is deleted');
   await tabTo(page, /^Its name/);
-  await page.keyboard.type('acme');
+  await type(page, 'acme');
   await press(page, 'Enter');
   await page.getByRole('heading', { level: 1, name: 'Consumers' }).waitFor();
   await page.getByText('No consumer yet').waitFor();
@@ -118,9 +118,9 @@ story('managers are added and removed, and an invite withdrawn', async ({ page }
   await press(page, 'Enter');
   await checked(page, 'the form of a manager');
   await tabTo(page, /^Address/);
-  await page.keyboard.type('bob@example.com');
+  await type(page, 'bob@example.com');
   await press(page, 'Tab');
-  await page.keyboard.type('auth0|65f1');
+  await type(page, 'auth0|65f1');
   await press(page, 'Enter');
   await said(page, 'bob@example.com is a manager of acme.');
   await row(page, 'auth0|65f1').waitFor();
@@ -148,7 +148,7 @@ story('keys are made, revealed, changed, rolled and revoked by the keyboard alon
   await press(page, 'Enter');
   await checked(page, 'the form of a key');
   await tabTo(page, /^Description/);
-  await page.keyboard.type('phone');
+  await type(page, 'phone');
   await press(page, 'Enter');
   await page.getByRole('dialog', { name: 'The new key' }).waitFor();
   const [first] = await keys();
@@ -172,7 +172,7 @@ story('keys are made, revealed, changed, rolled and revoked by the keyboard alon
   await page.getByRole('combobox', { name: 'Ends' }).waitFor();
   await checked(page, 'the change of a key');
   await tabTo(page, /^Ends/);
-  await page.keyboard.type('in 30');
+  await type(page, 'in 30');
   await tabTo(page, 'Save');
   await press(page, 'Enter');
   await said(page, 'is saved');
@@ -234,7 +234,7 @@ story('keys are made, revealed, changed, rolled and revoked by the keyboard alon
   await page.getByRole('dialog', { name: /^Revoke the key/ }).waitFor();
   await checked(page, 'the question before a key is revoked');
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(end(newest.key));
+  await type(page, end(newest.key));
   await press(page, 'Enter');
   await page.getByText(/is refused everywhere in at most \d+ s/).waitFor();
   await checked(page, 'a key that was revoked');

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { account, ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { account, ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
 
@@ -56,12 +56,11 @@ story('a custom domain is added, proven, given a certificate and deleted, by the
   await page.keyboard.press('n');
   await page.getByRole('dialog', { name: 'Add a custom domain' }).waitFor();
   await tabTo(page, /^Hostname/);
-  await page.keyboard.type('not a hostname');
+  await type(page, 'not a hostname');
   await press(page);
   await page.locator('[data-field=hostname] .fault').waitFor();
   await checked(page, 'a hostname that is none');
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type(hostname);
+  await retype(page, hostname);
   await press(page);
   await page.getByRole('heading', { level: 1, name: hostname }).waitFor();
   await said(page, `The custom domain ${hostname} is added.`);
@@ -125,7 +124,7 @@ story('a custom domain is added, proven, given a certificate and deleted, by the
   await tabTo(page, 'Delete');
   await press(page);
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(hostname);
+  await type(page, hostname);
   await press(page);
   await page.getByRole('heading', { level: 1, name: 'Custom domains' }).waitFor();
   await assert.rejects(read(hostname), /404/);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { before } from 'node:test';
-import { accountKey, api, ask, checked, of, open, story, unique } from './lib.mjs';
+import { accountKey, api, ask, checked, of, open, story, type, unique } from './lib.mjs';
 
 const count = Number(process.env.GATEWRIGHT_CONSOLE_CONSUMERS ?? 10_000);
 const name = process.env.GATEWRIGHT_CONSOLE_LARGE_BUCKET ?? unique('large');
@@ -105,7 +105,7 @@ story('very many consumers are searched by the beginning of a name and by a tag,
   await open(page, `/buckets/${name}/consumers`, 'Consumers');
   await page.getByRole('link', { name: nameOf(0) }).waitFor();
   await page.keyboard.press('/');
-  await page.keyboard.type('c-0001');
+  await type(page, 'c-0001');
   await page.locator('#main').getByText('100 consumers', { exact: true }).waitFor();
   await page.getByRole('link', { name: nameOf(100) }).waitFor();
   await page.getByLabel('Tags').fill('plan=gold');

@@ -163,6 +163,38 @@ export async function tabTo(page, name, most = 80) {
   assert.fail(`Tab does not lead to ${name}: ${seen.join(', ')}`);
 }
 
+/**
+ * Types into the field that has the focus, once one has it and it has settled there: a form that was just opened, or refused, moves it a
+ * frame later than it shows, and a person looks before they type.
+ */
+export async function type(page, text) {
+  await focused(page);
+  await page.keyboard.type(text);
+  const field = await page.evaluate(() => ({ value: document.activeElement.value, name: document.activeElement.name || document.activeElement.labels?.[0]?.textContent }));
+  assert.ok(field.value === undefined || field.value.includes(text), `${JSON.stringify(text)} was typed, and the field ${field.name} holds ${JSON.stringify(field.value)}`);
+}
+
+/** Types instead of what the field that has the focus holds. */
+export async function retype(page, text) {
+  await focused(page);
+  await page.keyboard.press('Control+a');
+  await type(page, text);
+}
+
+/** Waits until something that is typed into has had the focus for some frames. */
+const focused = (page) =>
+  page.waitForFunction(
+    () =>
+      new Promise((settled) => {
+        const first = document.activeElement;
+        const inside = first.shadowRoot?.activeElement ?? first;
+        if (!inside.isContentEditable && !inside.matches('input, textarea')) return settled(false);
+        let frames = 3;
+        const frame = () => (document.activeElement !== first ? settled(false) : frames-- === 0 ? settled(true) : requestAnimationFrame(frame));
+        frame();
+      }),
+  );
+
 /** Waits until what a screen reader is told holds a text. */
 export async function said(page, text) {
   await page.locator('[role=status][aria-live=polite]').filter({ hasText: text }).waitFor({ state: 'attached' });

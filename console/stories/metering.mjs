@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, open, said, story, tabTo, unique } from './lib.mjs';
+import { ask, checked, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
 const top = (page) => page.evaluate(() => document.querySelector('h1').focus());
@@ -30,25 +30,23 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
 
   await tabTo(page, 'Create a plan');
   await press(page); // the form begins at its label
-  await page.keyboard.type('Small');
+  await type(page, 'Small');
   await tabTo(page, /^External id/);
-  await page.keyboard.type('price_small');
+  await type(page, 'price_small');
   await tabTo(page, /^Units a period/);
-  await page.keyboard.type('-5');
+  await type(page, '-5');
   await press(page);
   await page.locator('[data-field="meters.requests.max"] .fault').waitFor();
   await checked(page, 'a plan with a fault');
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type('9007199254740991');
+  await retype(page, '9007199254740991');
   await tabTo(page, 'Add a meter');
   await press(page);
-  await page.keyboard.type('requests');
+  await type(page, 'requests');
   await press(page);
   await page.getByText('The meter requests stands there twice.').waitFor();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type('computeUnits');
+  await retype(page, 'computeUnits');
   await page.keyboard.press('Tab');
-  await page.keyboard.type('50');
+  await type(page, '50');
   await press(page);
   await said(page, 'The plan Small is created.');
   await page.getByText('9,007,199,254,740,991').waitFor();
@@ -59,19 +57,18 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await tabTo(page, 'Edit the plan Small');
   await press(page);
   await page.getByLabel(/^Label/).first().waitFor();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type('Little');
+  await retype(page, 'Little');
   await press(page);
   await said(page, 'The plan Little is saved.');
 
   await top(page);
   await tabTo(page, 'Create a subscription');
   await press(page);
-  await page.keyboard.type('acme');
+  await type(page, 'acme');
   await page.keyboard.press('Tab');
-  await page.keyboard.type('cus_1');
+  await type(page, 'cus_1');
   await page.keyboard.press('Tab');
-  await page.keyboard.type('sub_1');
+  await type(page, 'sub_1');
   await press(page);
   await page.getByText('Choose at least one plan.').waitFor();
   await checked(page, 'a subscription without a plan');
@@ -86,18 +83,17 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await tabTo(page, 'Edit');
   await press(page);
   await tabTo(page, /^Part of the quotas/);
-  await page.keyboard.type('2');
+  await type(page, '2');
   await press(page);
   await page.locator('[data-field=prorate] .fault').waitFor();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type('0.5');
+  await retype(page, '0.5');
   await press(page);
   await said(page, 'The subscription of acme is saved.');
   await page.locator('td.numeric').getByText('25', { exact: true }).waitFor();
 
   await top(page);
   await tabTo(page, /^An instant of the period/);
-  await page.keyboard.type('1999-01-01T00:00:00Z');
+  await type(page, '1999-01-01T00:00:00Z');
   await press(page);
   await page.locator('main .problem').waitFor();
   assert.match(page.url(), /period=1999/);
@@ -106,7 +102,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await tabTo(page, 'Delete');
   await press(page);
   await tabTo(page, /^Its name/);
-  await page.keyboard.type('acme');
+  await type(page, 'acme');
   await press(page);
   await page.getByText('No subscription yet').waitFor();
 
@@ -114,7 +110,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await tabTo(page, 'Delete the plan Little');
   await press(page);
   await tabTo(page, /^Its name/);
-  await page.keyboard.type('Little');
+  await type(page, 'Little');
   await press(page);
   await page.getByText('No plan yet').waitFor();
   await top(page);
@@ -122,7 +118,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await press(page);
   await page.getByText('0 plans and 0 subscriptions').waitFor();
   await tabTo(page, /^Its name/);
-  await page.keyboard.type(id);
+  await type(page, id);
   await press(page);
   await page.getByRole('heading', { level: 1, name: 'Metering' }).waitFor();
   await assert.rejects(ask('GET', `/v1/metering/${id}`), /404/);

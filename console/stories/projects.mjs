@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { account, ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
+import { account, ask, checked, of, open, said, story, tabTo, type, unique } from './lib.mjs';
 
 const project = async () => {
   const name = unique('shop');
@@ -14,7 +14,7 @@ story('a project with an environment is made, and deleted with all that is in it
   await page.keyboard.press('n');
   await page.getByRole('dialog', { name: 'Create a project' }).waitFor();
   await tabTo(page, /^Name/);
-  await page.keyboard.type('-no-');
+  await type(page, '-no-');
   await page.keyboard.press('Enter');
   await page.getByRole('alert').waitFor();
   await checked(page, 'the form of a project with a fault');
