@@ -60,7 +60,7 @@ function Signed() {
   );
 }
 
-/** Whether a page was shown before: the first one leaves the focus where the browser has it. */
+/** Whether this is the page that was opened first, which leaves the focus where the browser has it. */
 let first = true;
 
 /** A page, whose code is loaded when it is first opened. */
@@ -81,8 +81,9 @@ function Opened({ page, params }: { page: Page; params: Record<string, string> }
       window.scrollTo(0, 0);
       document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
     }
-    first = false;
   }, [Shown]);
+  // One that is left before its code has come was the first one all the same.
+  useLayoutEffect(() => () => { first = false; }, []);
   if (defect) return <><h1 tabIndex={-1}>Something went wrong</h1><ProblemPanel problem={new Problem(0, "A defect of the console", "This page could not be shown. What is in the API is as it was.")} onRetry={clear} /></>;
   if (failed) return <><h1 tabIndex={-1}>Not loaded</h1><ProblemPanel problem={new Problem(0, "Not loaded", "The code of this page could not be loaded. The connection was cut, or the console has a new version: load the page anew.")} onRetry={() => window.location.reload()} /></>;
   if (!Shown) return <Loading />;

@@ -165,35 +165,41 @@ export async function tabTo(page, name, most = 80) {
 
 /**
  * Types into the field that has the focus, once one has it and it has settled there: a form that was just opened, or refused, moves it a
- * frame later than it shows, and a person looks before they type.
+ * frame later than it shows, and a person looks before they type. In a list of choices, the one that begins so is chosen.
  */
 export async function type(page, text) {
-  await focused(page);
+  await settled(page);
   await page.keyboard.type(text);
-  const field = await page.evaluate(() => ({ value: document.activeElement.value, name: document.activeElement.name || document.activeElement.labels?.[0]?.textContent }));
-  assert.ok(field.value === undefined || field.value.includes(text), `${JSON.stringify(text)} was typed, and the field ${field.name} holds ${JSON.stringify(field.value)}`);
+  const { value, name } = await page.evaluate(() => {
+    const { tagName, value, name, labels } = document.activeElement;
+    return { value: tagName === 'SELECT' ? undefined : value, name: name || labels?.[0]?.textContent };
+  });
+  assert.ok(value === undefined || value.includes(text), `${JSON.stringify(text)} was typed, and the field ${name} holds ${JSON.stringify(value)}`);
 }
 
 /** Types instead of what the field that has the focus holds. */
 export async function retype(page, text) {
-  await focused(page);
+  await settled(page);
   await page.keyboard.press('Control+a');
   await type(page, text);
 }
 
 /** Waits until something that is typed into has had the focus for some frames. */
-const focused = (page) =>
-  page.waitForFunction(
-    () =>
-      new Promise((settled) => {
-        const first = document.activeElement;
-        const inside = first.shadowRoot?.activeElement ?? first;
-        if (!inside.isContentEditable && !inside.matches('input, textarea')) return settled(false);
-        let frames = 3;
-        const frame = () => (document.activeElement !== first ? settled(false) : frames-- === 0 ? settled(true) : requestAnimationFrame(frame));
-        frame();
-      }),
-  );
+async function settled(page) {
+  const where = await page.evaluate(async (patience) => {
+    const end = performance.now() + patience;
+    let last, frames = 0;
+    while (frames < 4 && performance.now() < end) {
+      const now = document.activeElement;
+      const inside = now.shadowRoot?.activeElement ?? now;
+      frames = now === last && (inside.isContentEditable || inside.matches('input, textarea, select')) ? frames + 1 : 0;
+      last = now;
+      await new Promise(requestAnimationFrame);
+    }
+    return frames < 4 ? last.outerHTML.slice(0, 200) : '';
+  }, patience);
+  assert.equal(where, '', 'nothing that is typed into has the focus');
+}
 
 /** Waits until what a screen reader is told holds a text. */
 export async function said(page, text) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { account, ask, checked, of, open, story, unique } from './lib.mjs';
+import { account, ask, checked, of, open, signIn, story, unique } from './lib.mjs';
 
 const list = '**/key-buckets?*';
 const lists = '**/key-buckets';
@@ -31,8 +31,9 @@ for (const [what, answer, text] of [
 story('the API asks to wait, and is asked again when it said', async ({ page }) => {
   let asked = 0;
   for (const pattern of [list, lists]) await page.route(pattern, (route) => (asked++ === 0 ? route.fulfill(problem(429, 'Too Many Requests', { 'retry-after': '2' })) : route.continue()));
+  const told = page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
   await open(page, '/buckets', 'Key buckets');
-  await page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
+  await told;
   await page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first().waitFor();
   assert.equal(asked, 2);
 });
@@ -109,6 +110,22 @@ story('what is typed and not saved is asked about before it goes', async ({ page
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.equal(asked.length, 2);
 });
+
+story('a page that is left before its code has come has the next one take the focus', async ({ page, key }) => {
+  let comes;
+  const late = new Promise((resolve) => (comes = resolve));
+  await page.route('**/chunk-*.js', async (route) => {
+    const response = await route.fetch();
+    if ((await response.text()).includes('What this key may')) await late; // the overview's own
+    await route.fulfill({ response });
+  });
+  await signIn(page, key);
+  await page.keyboard.press('g');
+  await page.keyboard.press('b');
+  await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
+  await page.waitForFunction(() => document.activeElement.tagName === 'H1');
+  comes();
+}, { signed: false });
 
 story('a list that can’t be read anew stays, and is not doubled when it is tried again', async ({ page }) => {
   const name = unique('shop');
