@@ -6,7 +6,8 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
-const need = (name) => process.env[name] ?? assert.fail(`${name} is not set: make test-console sets it`);
+/** What the test that starts the product tells the stories. */
+export const need = (name) => process.env[name] ?? assert.fail(`${name} is not set: make test-console sets it`);
 
 /** Where the API is, without a slash behind. */
 export const api = need('GATEWRIGHT_CONSOLE_API');

@@ -5,7 +5,7 @@
 // and fails when a figure is beyond its limit. Then the others run all the same, the page says
 // it of that section, and this command fails too.
 //
-// Read this file; the figures asked for are those of issues 3, 9, 11 and 12, "Figures", of issue 13, parts 9 and 11, and of issue 14, part 3.
+// Read this file; the figures asked for are those of issues 3, 9, 11 and 12, "Figures", of issue 13, parts 9 and 11, of issue 14, part 3, and of issue 16, parts 2, 7, 8 and 10.
 package main
 
 import (
@@ -154,6 +154,13 @@ func sections(binaries string) []section {
 			intro: "The command `gatewright` of the client, of an API in this process: the requests that it sends for files with 20,000 consumers, and the most memory that it takes. The limits are a request for\n" +
 				"each 1,000 objects and for each change, with one more that tells ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
 			command: []string{"go", "run", "./internal/filesbench"},
+		},
+		{
+			title: "The console",
+			intro: "What a browser loads, compressed by brotli: for the first page, and for all of them; and the page of a bucket of 100,000 consumers in Debian's Chromium, all of them loaded and scrolled\n" +
+				"through. The limits are 90 and 300 kB, 300 elements, and 95 % of the frames within two refreshes of 60 a second. What the machine draws of the page at rest stands beside it.",
+			command: []string{"bash", "-o", "pipefail", "-c", `go run ./console/build | sed -En 's/^ +([0-9.]+ kB)  (first load|all), of at most .*/- \2: \1/p' && ` +
+				`GATEWRIGHT_TEST_CONSOLE=yes GATEWRIGHT_TEST_CONSOLE_STORIES=large.mjs go test -count=1 -timeout=15m -v ./local/consolestories | sed -En 's/^ +stories_test.go:[0-9]+: /- /p'`},
 		},
 		{
 			title:   "A warm request through an API Gateway",

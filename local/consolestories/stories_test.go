@@ -3,16 +3,19 @@ package consolestories
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/local/instance/fill"
 )
 
 // storiesVar says that a console is bundled, for which the stories are told: it takes Node, npm and minutes.
@@ -20,6 +23,12 @@ const storiesVar = "GATEWRIGHT_TEST_CONSOLE"
 
 // someVar names the stories that are told, such as buckets.mjs; all without it.
 const someVar = "GATEWRIGHT_TEST_CONSOLE_STORIES"
+
+// The bucket of very many consumers, whose page large.mjs looks at.
+const (
+	largeBucket = "very-large"
+	largeCount  = 100_000
+)
 
 // TestStoriesOfTheConsole tells each of them: what each asserts stands in its file, and what all do in lib.mjs.
 func TestStoriesOfTheConsole(t *testing.T) {
@@ -34,7 +43,8 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the product: %v\n%s", err, out)
 	}
-	product, err := instance.Start(t.Context(), t.TempDir(), repository, "dist/local")
+	dir := t.TempDir()
+	product, err := instance.Start(t.Context(), dir, repository, "dist/local")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +69,28 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	if err := os.WriteFile(key, []byte(made.Key), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Requests would make the bucket of very many consumers in minutes. The product is started again over it.
+	stop()
+	if err := fill.Make(t.Context(), product.Data(), product.Key, fill.Bucket{
+		Buckets: "/v1/accounts/" + who.Account + "/key-buckets", Name: largeBucket, Consumers: largeCount, Consumer: func(n int) string {
+			plan := "free"
+			if n%10 == 0 {
+				plan = "gold"
+			}
+			return fmt.Sprintf(`{"name":"c-%06d","description":"Consumer %[1]d","tags":{"plan":%[2]q}}`, n, plan)
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if product, err = instance.Start(t.Context(), dir, repository, "dist/local"); err != nil {
+		t.Fatal(err)
+	}
+	stopped = false
 	checked := filepath.Join(t.TempDir(), "checked")
 	told := tell(t.Context(), node, filepath.Join(repository, "console"), []string{
 		"GATEWRIGHT_CONSOLE_API=" + product.API, "GATEWRIGHT_CONSOLE_GATEWAY=" + product.Gateway, "GATEWRIGHT_CONSOLE_ACCOUNT=" + who.Account,
 		"GATEWRIGHT_CONSOLE_KEY_FILE=" + key, "GATEWRIGHT_CONSOLE_BROWSER=" + browser, "GATEWRIGHT_CONSOLE_CHECKED=" + checked, "GATEWRIGHT_CONSOLE_DATA=" + product.Data(),
+		"GATEWRIGHT_CONSOLE_LARGE_BUCKET=" + largeBucket, "GATEWRIGHT_CONSOLE_CONSUMERS=" + strconv.Itoa(largeCount),
 	})
 	if told.err != nil {
 		t.Errorf("%v\n%s", told.err, told.out)
@@ -70,6 +98,9 @@ func TestStoriesOfTheConsole(t *testing.T) {
 	// A run of none would be green as well.
 	if !strings.Contains(told.out, "\n# pass ") || strings.Contains(told.out, "\n# pass 0\n") {
 		t.Errorf("no story was told:\n%s", told.out)
+	}
+	for _, figure := range figures.FindAllStringSubmatch(told.out, -1) {
+		t.Log(figure[1])
 	}
 	if os.Getenv(someVar) == "" {
 		everyPageIsChecked(t, filepath.Join(repository, "console"), checked)
@@ -81,6 +112,9 @@ func TestStoriesOfTheConsole(t *testing.T) {
 		}
 	}
 }
+
+// figures are what stories tell of the page of very many consumers.
+var figures = regexp.MustCompile(`(?m)^ *# (\d+ consumers: .*)$`)
 
 var registered = regexp.MustCompile(`path: "(/[^"]*)", title`)
 

@@ -7,7 +7,7 @@
 // `make bench` runs it. It fails when a figure is beyond its bar, or when the bucket
 // can still be seen after its deletion.
 //
-// Read main.go, then million.go and fill.go; client.go speaks to the product.
+// Read main.go, then million.go; client.go speaks to the product.
 package main
 
 import (

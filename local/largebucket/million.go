@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/local/instance/fill"
 )
 
 // The bars (issue 9, "Figures").
@@ -32,7 +33,7 @@ func million(ctx context.Context, dir, binary string, n int, table *bars.Table) 
 	}
 	c.Stop()
 	began := time.Now()
-	if err := fill(ctx, c.Data(), c.Key, "million", n); err != nil {
+	if err := fill.Make(ctx, c.Data(), c.Key, fill.Bucket{Buckets: buckets, Name: "million-bucket", Consumers: n, Consumer: consumer}); err != nil {
 		return fmt.Errorf("fill a bucket: %w", err)
 	}
 	table.Add(fmt.Sprintf("making %d consumers in process, without HTTP and without waiting for the disk", n), "", fmt.Sprint(time.Since(began).Round(time.Second)), true)

@@ -1,4 +1,9 @@
-package main
+// Package fill makes very large key buckets in the data directory of a product that is stopped, many times as fast as a client could:
+// it asks the product's own functions in one process, so that the records are what requests make, and leaves out the network and the disk's
+// acknowledgements. Programs that measure and tests use it; the product does not.
+//
+// Read this file; unsynced.go is the file system that does not wait.
+package fill
 
 import (
 	"context"
@@ -13,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/local/apigateway"
@@ -26,13 +32,23 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// fillers is how many requests fill makes at once.
-const fillers = 16
+// workers is how many requests are made at once.
+const workers = 16
 
-// fill makes a bucket with n consumers in the data directory of a product that is
-// stopped. It asks the product's own functions, so that the records are what a
-// client's requests make, and leaves out the network.
-func fill(ctx context.Context, data, account, name string, n int) (err error) {
+// Bucket is what is made.
+type Bucket struct {
+	// Buckets is the path of the account's key buckets, /v1/accounts/{accountName}/key-buckets.
+	Buckets string
+	// Name is the bucket's.
+	Name string
+	// Consumers is how many it has.
+	Consumers int
+	// Consumer is the body that makes the one with a number, from 0.
+	Consumer func(n int) string
+}
+
+// Make makes the bucket in the data directory data, with an account key that may. An error leaves a part of it.
+func Make(ctx context.Context, data, account string, b Bucket) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(data, datadir.Engine), FS: unsynced{vfs.Default}})
 	if err != nil {
 		return err
@@ -57,12 +73,18 @@ func fill(ctx context.Context, data, account, name string, n int) (err error) {
 		}
 		return nil
 	}
-	if err := create(ctx, buckets, fmt.Sprintf(`{"name":"%s-bucket"}`, name)); err != nil {
+	if err := create(ctx, b.Buckets, fmt.Sprintf(`{"name":%q}`, b.Name)); err != nil {
 		return err
 	}
-	return each(ctx, fillers, n, func(ctx context.Context, i int) error {
-		return create(ctx, bucket(name)+"/consumers", consumer(i))
-	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for n := range b.Consumers {
+		if ctx.Err() != nil {
+			break // one has failed
+		}
+		group.Go(func() error { return create(ctx, b.Buckets+"/"+b.Name+"/consumers", b.Consumer(n)) })
+	}
+	return group.Wait()
 }
 
 // front is the management API of an installation.

@@ -1,4 +1,4 @@
-package main
+package fill
 
 import "github.com/cockroachdb/pebble/vfs"
 
