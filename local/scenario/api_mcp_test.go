@@ -6,10 +6,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -23,29 +21,11 @@ type keyed struct {
 // RoundTrip implements http.RoundTripper. It waits where it is told to: the documentation answers an address ten calls a
 // second.
 func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	for {
-		again := r.Clone(r.Context())
-		if k.key != "" {
-			again.Header.Set("Authorization", "Bearer "+k.key)
-		}
-		if r.GetBody != nil {
-			body, err := r.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			again.Body = body
-		}
-		out, err := http.DefaultTransport.RoundTrip(again)
-		if err != nil || out.StatusCode != http.StatusTooManyRequests || r.GetBody == nil {
-			return out, err
-		}
-		_ = out.Body.Close()
-		seconds, err := strconv.Atoi(out.Header.Get("Retry-After"))
-		if err != nil {
-			return nil, err
-		}
-		time.Sleep(time.Duration(seconds) * time.Second)
+	r = r.Clone(r.Context())
+	if k.key != "" {
+		r.Header.Set("Authorization", "Bearer "+k.key)
 	}
+	return patient(http.DefaultTransport.RoundTrip, r)
 }
 
 // connectAPI connects the official client to one of the installation's own servers, in a version of the protocol, ""

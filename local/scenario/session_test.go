@@ -24,7 +24,7 @@ func (s *story) session(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 		}
-		out, err := s.in.client.Do(r)
+		out, err := patient(s.in.client.Do, r)
 		if err != nil {
 			t.Fatal(err)
 		}

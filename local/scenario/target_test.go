@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,13 +168,38 @@ func (in *target) do(ctx context.Context, method, path, body string) (int, []byt
 	}
 	maps.Copy(r.Header, in.header)
 	r.Header.Set("Authorization", "Bearer "+in.key)
-	out, err := in.client.Do(r)
+	out, err := patient(in.client.Do, r)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = out.Body.Close() }()
 	raw, err := io.ReadAll(out.Body)
 	return out.StatusCode, raw, err
+}
+
+// patient sends a request to the management API until it is let in: the stories that go on at the same time share a key, which has a rate.
+func patient(send func(*http.Request) (*http.Response, error), r *http.Request) (*http.Response, error) {
+	for {
+		out, err := send(r)
+		if err != nil || out.StatusCode != http.StatusTooManyRequests {
+			return out, err
+		}
+		_ = out.Body.Close()
+		seconds, err := strconv.Atoi(out.Header.Get("Retry-After"))
+		if err != nil {
+			return nil, fmt.Errorf("a 429 says when to ask again: %w", err)
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(time.Duration(seconds) * time.Second):
+		}
+		if r = r.Clone(r.Context()); r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
 // by gives the installation as who has another key, and sends a header, sees it.
