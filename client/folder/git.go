@@ -38,6 +38,9 @@ const gitTime = 10 * time.Second
 
 // readMetadata asks git about a folder. Where git is not there, or knows no repository, nothing is told.
 func readMetadata(ctx context.Context, dir string) Metadata {
+	if top, ok := repositoryTop(dir); ok && !readable(filepath.Join(top, ".git")) {
+		return Metadata{}
+	}
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	git := func(args ...string) string {
@@ -65,6 +68,17 @@ func readMetadata(ctx context.Context, dir string) Metadata {
 	// `git remote get-url` would answer what url.insteadOf makes of it, which may have a token of this machine.
 	m.RepositoryURL = publicURL(git("config", "--get", "remote."+remote+".url"))
 	return m
+}
+
+// readable reports whether git reads a repository without waiting for anybody: a pipe in the place of one of its files has no end.
+func readable(repository string) bool {
+	for _, name := range []string{"HEAD", "config", "packed-refs", "commondir"} {
+		info, err := os.Stat(filepath.Join(repository, name))
+		if err == nil && !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
 }
 
 // gitEnv leaves out what has git look elsewhere than in the folder, as it is set within its hooks.

@@ -137,6 +137,28 @@ func git(t testing.TB, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// TestNobodyWaitsForARepositoryThatHasPipes: git would, until it is ended.
+func TestNobodyWaitsForARepositoryThatHasPipes(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	for _, name := range []string{"HEAD", "config", "packed-refs"} {
+		dir := t.TempDir()
+		git(t, dir, "init", "-q")
+		git(t, dir, "remote", "add", "origin", "https://git.example.com/team/shop.git")
+		if open(t, dir).Metadata.Branch == "" {
+			t.Fatal("nothing is read of a repository")
+		}
+		_ = os.Remove(filepath.Join(dir, ".git", name))
+		if err := mkfifo(filepath.Join(dir, ".git", name)); err != nil {
+			t.Skipf("no pipes here: %v", err)
+		}
+		if readable(filepath.Join(dir, ".git")) || open(t, dir).Metadata != (Metadata{}) {
+			t.Errorf("git is asked about a repository whose %s is a pipe", name)
+		}
+	}
+}
+
 func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
