@@ -348,6 +348,33 @@ func TestFilesAreWrittenWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// TestReportsGoThroughLinks: a link stays one, and leads to the report; one to nothing is told of, and stays too.
+func TestReportsGoThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "kept", "report.sarif"), filepath.Join(dir, "latest.sarif")
+	if err := os.Mkdir(filepath.Dir(target), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join("kept", "report.sarif"), link); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	if err := WriteFile(link, []byte("one")); err == nil || !strings.Contains(err.Error(), "a link to a file that is not there") {
+		t.Errorf("onto a link to nothing: %v", err)
+	}
+	if err := os.WriteFile(target, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, []byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "two" {
+		t.Errorf("the link leads to %q, %v", got, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+}
+
 func TestAWriterThatFailsIsToldOf(t *testing.T) {
 	full := errors.New("no space left")
 	if err := sample().Text(failing{full}, false, false); !errors.Is(err, full) {

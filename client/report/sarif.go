@@ -101,10 +101,20 @@ func (r Report) SARIF() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// WriteFile writes a report to a file, all of it or nothing: what was there stays until it is whole.
+// WriteFile writes a report to a file, all of it or nothing: what was there stays until it is whole. Of a link it is the file that it leads to, which
+// has to be there.
 func WriteFile(name string, text []byte) (err error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	switch info, err := os.Stat(name); {
+	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("write %s: it is no file", name)
+	case err == nil:
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return fmt.Errorf("write %s: %w", name, disk.Cause(err))
+		}
+	default:
+		if _, err := os.Lstat(name); err == nil {
+			return fmt.Errorf("write %s: it is a link to a file that is not there: make that file, or remove the link", name)
+		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
