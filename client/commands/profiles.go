@@ -270,7 +270,7 @@ type profileLine struct {
 }
 
 func lineOf(name string, p profile.Profile, current bool) profileLine {
-	return profileLine{name, p.URL, p.Account, p.Source(), current}
+	return profileLine{name, p.Address(), p.Account, p.Source(), current}
 }
 
 func profileDocument(ctx context.Context, out *output.Output, name string, p profile.Profile, current bool) error {

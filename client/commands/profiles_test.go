@@ -33,6 +33,23 @@ func TestLoginKeepsWhatOthersHaveKept(t *testing.T) {
 	}
 }
 
+func TestProfilesWrittenByHandShowNoPassword(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	delete(l.env, profile.VarURL)
+	delete(l.env, profile.VarKey)
+	write(t, l.profiles, `{"current":"hand","profiles":{"hand":{"url":"https://ada:s3cret@api.example.com","key":"`+l.key+`"}}}`)
+	for _, words := range []string{"profile list", "profile list --output json", "profile use hand", "whoami", "logout"} {
+		got := l.run("", strings.Fields(words)...)
+		if strings.Contains(got.out+got.err, "s3cret") || strings.HasPrefix(words, "profile") && !strings.Contains(got.out, "https://****@api.example.com") {
+			t.Errorf("%s: %+v", words, got)
+		}
+		if words == "whoami" && (got.code != exit.Usage || !strings.Contains(got.err, `the profile "hand"`)) {
+			t.Errorf("it does not say which address is wrong: %+v", got)
+		}
+	}
+}
+
 // TestProfilesThatOthersReadAreRefused by every command, with a key of the environment too: whoever has them open has what they hold.
 func TestProfilesThatOthersReadAreRefused(t *testing.T) {
 	t.Parallel()

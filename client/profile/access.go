@@ -38,6 +38,9 @@ func (p *Profiles) Decide(typed Typed, getenv func(string) string) (Access, erro
 	a := Access{Profile: name, Account: first(typed.Account, getenv(VarAccount), has.Account)}
 	var err error
 	if a.Origin, err = Origin(address); err != nil {
+		if typed.URL == "" && getenv(VarURL) == "" {
+			err = fmt.Errorf("the profile %q: %w", name, err)
+		}
 		return Access{}, err
 	}
 	if a.key, err = environmentSource(getenv); err != nil || a.key != nil {

@@ -53,6 +53,28 @@ func (p Profile) Source() string {
 	return "none"
 }
 
+// Address is the profile's URL for people: what Origin refuses of one that was written by hand may be a password or a token, and is masked.
+func (p Profile) Address() string {
+	if _, err := Origin(p.URL); err == nil {
+		return p.URL
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Host == "" {
+		return masked
+	}
+	host, rest := u.Host, ""
+	if u.User != nil {
+		host = masked + "@" + host
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		rest = "?" + masked
+	}
+	return u.Scheme + "://" + host + u.EscapedPath() + rest
+}
+
+// masked stands in the place of what may be secret.
+const masked = "****"
+
 // Profiles are those of a user.
 type Profiles struct {
 	// Current is the one that holds where none is named, "" for none.

@@ -54,6 +54,21 @@ func TestAddressesThatAKeyMayGoTo(t *testing.T) {
 	}
 }
 
+// TestAddressesWrittenByHandShowNoSecret: one that login would have refused may have a password or a token.
+func TestAddressesWrittenByHandShowNoSecret(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://api.example.com/prod": "https://api.example.com/prod", "http://10.0.0.1": "http://10.0.0.1",
+		"https://ada:s3cret@api.example.com/prod": "https://****@api.example.com/prod", "https://s3cret@api.example.com": "https://****@api.example.com",
+		"https://api.example.com/?token=s3cret": "https://api.example.com/?****", "https://api.example.com#s3cret": "https://api.example.com?****",
+		"ada:s3cret@api.example.com": "****", "https://ada:s3cret%@api.example.com": "****", "": "****",
+	} {
+		if got := (profile.Profile{URL: text}).Address(); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T) {
 	t.Parallel()
 	own, other := made(t, credential.AccountKey), made(t, credential.AccountKey)
