@@ -69,7 +69,7 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 			if unknown {
 				err = fmt.Errorf("%w%s", err, lost(t))
 			}
-			return nil, fmt.Errorf("wait for %s: %w", a.Access.Origin.Host, err)
+			return nil, fmt.Errorf("wait for %s, since %s: %w", a.Access.Origin.Host, why, err)
 		}
 		wait = min(2*wait, longestWait)
 	}

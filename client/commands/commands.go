@@ -180,7 +180,8 @@ func (a *App) colours(w io.Writer) bool {
 
 func (a *App) output(f form) (*output.Output, error) {
 	out, isFile := a.Out.(*os.File)
-	o := output.Options{Format: output.Format(f.output), Query: f.jq, Colours: a.colours(a.Err), Terminal: isFile && isTerminal(out)}
+	stderr, told := a.Err.(*os.File)
+	o := output.Options{Format: output.Format(f.output), Query: f.jq, Colours: a.colours(a.Err), Terminal: isFile && isTerminal(out), Watched: told && isTerminal(stderr)}
 	return output.New(a.Out, a.Err, o)
 }
 
@@ -289,7 +290,7 @@ func (s *session) api() (*call.API, error) {
 
 func (a *App) api(s *session, access profile.Access) *call.API {
 	api := &call.API{Access: access, HTTP: a.HTTP, Sleep: a.Sleep, Waits: func(why string, wait time.Duration) {
-		s.out.Say("%s; asking again in %s", why, wait.Round(100*time.Millisecond))
+		s.out.Notice("%s; asking again in %s", why, wait.Round(100*time.Millisecond))
 	}}
 	if api.HTTP == nil {
 		api.HTTP = call.Client()

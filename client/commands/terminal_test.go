@@ -2,11 +2,14 @@ package commands_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
@@ -47,6 +50,32 @@ func TestQueryOfATextIsRawForAPipeAlone(t *testing.T) {
 	})
 	if screen != `a\x1b[2J`+"\r\n" {
 		t.Errorf("a terminal shows %q", screen)
+	}
+}
+
+// TestWaitsAreToldToWhoWaits: at a terminal in each format, and else where stderr is not for a program.
+func TestWaitsAreToldToWhoWaits(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		w.Header().Set("Retry-After", "30")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	ended := errors.New("ended by the test")
+	l.waits = func(context.Context, time.Duration) error { return ended }
+	const told = "asked too often; asking again in 30s"
+	for _, format := range []string{"table", "json"} {
+		words := []string{"bucket", "get", "partners", "--output", format}
+		got := l.run("", words...)
+		if strings.Contains(got.err, told) != (format == "table") || !strings.Contains(got.err, "since it is asked too often: "+ended.Error()) {
+			t.Errorf("%s without a terminal: %+v", format, got)
+		}
+		screen := shownBy(t, func(tty *os.File) {
+			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+			app.Run(t.Context(), words)
+		})
+		if !strings.Contains(screen, told) {
+			t.Errorf("%s at a terminal shows %q", format, screen)
+		}
 	}
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 	Format Format
 	// Query is a jq program that is asked of the document, "" for none.
 	Query string
-	// Colours says that stderr may have some, and Terminal that stdout is a terminal.
-	Colours, Terminal bool
+	// Colours says that stderr may have some, Terminal that stdout is a terminal, and Watched that stderr is one.
+	Colours, Terminal, Watched bool
 }
 
 // Output is where a command writes. Its Say may be called by several at once.
@@ -95,9 +95,19 @@ func (o *Output) Format() Format { return o.options.Format }
 
 // Say tells a person something that is no part of the document. What reads JSON is told nothing: its stderr has the problem alone.
 func (o *Output) Say(format string, args ...any) {
-	if o.options.Format == JSON {
-		return
+	if o.options.Format != JSON {
+		o.step(format, args)
 	}
+}
+
+// Notice is Say for what somebody has to know who waits: it is said at a terminal whatever the format, since no program reads that.
+func (o *Output) Notice(format string, args ...any) {
+	if o.options.Format != JSON || o.options.Watched {
+		o.step(format, args)
+	}
+}
+
+func (o *Output) step(format string, args []any) {
 	o.person.Step("%s", Printable(credential.Redact(fmt.Sprintf(format, args...))))
 }
 
