@@ -20,6 +20,9 @@ const bulkTime = 6 * time.Hour
 // fromFlag names a file with keys to make.
 const fromFlag = "from"
 
+// keyLost is what to do about a key of a consumer that nobody has seen.
+const keyLost = "`gatewright consumer key get {id} --bucket {bucketName} --consumer {consumerName} --reveal` shows it if the bucket's keys can be read again, and `consumer key delete` deletes it"
+
 func (a *App) keyCommands() []*cobra.Command {
 	return []*cobra.Command{a.keyCreateCommand(), a.keyRollCommand(), a.keyCheckCommand()}
 }
@@ -27,6 +30,7 @@ func (a *App) keyCommands() []*cobra.Command {
 func (a *App) keyCreateCommand() *cobra.Command {
 	v := verb{
 		name: "create", short: "Make a key of a consumer, or the keys of a file", operation: "ApiKeyKeysService_create", made: keyMember,
+		lost: keyLost,
 		long: "The key is on stdout, this once, or in the file of --out. A key of your own comes from the file of --key-file.\n\n" +
 			"--from has a CSV file of keys. Its first line names the columns: name, which is a consumer, who is made if it is not there, and any of description,\n" +
 			"expiresOn and key; with --consumer all keys are of that one, and there is no name. The keys are written into FILE.done, which its owner alone may\n" +
@@ -63,6 +67,7 @@ func (a *App) keyCreateCommand() *cobra.Command {
 func (a *App) keyRollCommand() *cobra.Command {
 	v := verb{
 		name: "roll", short: "Make a new key for a consumer, and have those without an end expire", operation: "ApiKeyConsumersService_rollKey", made: keyMember,
+		lost: keyLost,
 		long: "The new key is on stdout, this once, or in the file of --out. Those before work until the time of --expires-in, so that callers can change over.",
 		takes: []given{inBucket, ofConsumer, given{
 			argument: "expiresOn", flag: "expires-in", kind: asTime, text: "when the keys end that have no end",
@@ -77,7 +82,7 @@ func (a *App) keyRollCommand() *cobra.Command {
 		out, _ := c.Flags().GetString(outFlag)
 		read := v
 		read.operation = "ApiKeyKeysService_list"
-		return s.made(ctx, read, out, func() ([]byte, error) { return s.roll(ctx, v.operation, arguments) })
+		return s.made(ctx, read, out, arguments, func() ([]byte, error) { return s.roll(ctx, v.operation, arguments) })
 	})
 	a.flags(v, c)
 	return c

@@ -1,12 +1,16 @@
 package commands_test
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/profile"
 	"github.com/gatewright/gatewright/shared/credential"
@@ -68,6 +72,44 @@ func TestSecretsOfWhatIsReadAreMasked(t *testing.T) {
 		}
 		if got := l.run("", append(strings.Fields(c.words), "--reveal", "--output", "json")...); got.code != exit.OK || !strings.Contains(got.out, secret) {
 			t.Errorf("%s --reveal: %+v", c.words, got)
+		}
+	}
+}
+
+// full is a stdout whose disk is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestSecretThatNobodyHasSeenIsNamed: when it cannot be shown after it was made, the error says what was made and what to do about it, and has
+// nothing of the secret.
+func TestSecretThatNobodyHasSeenIsNamed(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-that-nobody-has-seen"
+	for _, c := range []struct{ words, answer, says string }{
+		{"consumer key create --bucket partners --consumer ada", `{"id":"key_1","key":"` + secret + `"}`, "gatewright consumer key get key_1 --bucket partners --consumer ada --reveal"},
+		{"consumer key roll --bucket partners --consumer ada --expires-in 24h", `{"data":[{"id":"key_1","key":"` + secret + `"}]}`, "gatewright consumer key get key_1 --bucket partners --consumer ada --reveal"},
+		{"consumer create ada --bucket partners --with-key", `{"name":"ada","apiKeys":[{"id":"key_1","key":"` + secret + `"}]}`, "gatewright consumer key get key_1 --bucket partners --consumer ada --reveal"},
+		{"account-key create --label ci --scope all", `{"id":"akey_1","key":"` + secret + `"}`, "gatewright account-key delete akey_1"},
+		{"tunnel create office", `{"tunnelId":"tnl_1","token":"` + secret + `"}`, "gatewright tunnel rotate-token tnl_1"},
+	} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.answer) })
+		words := strings.Fields(c.words)
+		if got := l.run("", append(words, "--jq", `error("x")`)...); got.code != exit.Failure || got.out != "" || !strings.Contains(got.err, c.says) || strings.Contains(got.err, secret) {
+			t.Errorf("%s with a query that fails: %+v", c.words, got)
+		}
+		var told bytes.Buffer
+		app := &commands.App{In: os.Stdin, Out: full{}, Err: &told, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+		if code := app.Run(t.Context(), words); code != exit.Failure || !strings.Contains(told.String(), c.says) || strings.Contains(told.String(), secret) {
+			t.Errorf("%s onto a full disk ends with %d: %s", c.words, code, &told)
+		}
+		l.asked = nil
+		if got := l.run("", append(words, "--jq", ".data[")...); got.code != exit.Usage || len(l.asked) > 0 {
+			t.Errorf("%s with a query that is none: %+v, asks %q", c.words, got, l.asked)
+		}
+		file := filepath.Join(t.TempDir(), "secret")
+		if got := l.run("", append(words, "--out", file, "--jq", `error("x")`)...); got.code != exit.Failure || !strings.Contains(got.err, "the secret is in "+file) || strings.Contains(got.err, secret) {
+			t.Errorf("%s into a file, with a query that fails: %+v", c.words, got)
 		}
 	}
 }

@@ -87,6 +87,9 @@ func certificateNoun() noun {
 	}}
 }
 
+// rotatedAgain is what to do about a tunnel's token that nobody has seen.
+const rotatedAgain = "`gatewright tunnel rotate-token {tunnelId}` makes another one, and that one opens nothing from then on"
+
 // TunnelGroup is the group of commands that `gatewright tunnel connect` is one of, which is the program's own.
 const TunnelGroup = "tunnel"
 
@@ -97,13 +100,13 @@ func tunnelNoun() noun {
 		verbs: []verb{
 			{name: "list", short: "List the tunnels", operation: "TunnelService_list", shown: columns{"id", "name"}, empty: "There are none: `gatewright tunnel create` makes one."},
 			{name: "get", short: "Show a tunnel", operation: "TunnelService_read", takes: []given{tunnel}, secret: true},
-			{name: "create", short: "Make a tunnel, and show its token", operation: "TunnelService_create", takes: []given{word("name", "NAME", "office")}, made: tokenMember},
+			{name: "create", short: "Make a tunnel, and show its token", operation: "TunnelService_create", takes: []given{word("name", "NAME", "office")}, made: tokenMember, lost: rotatedAgain},
 			{
 				name: "delete", short: "Delete a tunnel, and wait until its services are gone", operation: "TunnelService_delete", takes: []given{tunnel}, awaits: "TunnelService_getProvisioningStatus",
 				removes: &removal{what: "tunnel", below: []counted{{operation: "TunneledServicesService_getServiceConfiguration", member: "services", one: "service", more: "services"}}},
 			},
 			{
-				name: "rotate-token", short: "Make another token of a tunnel: the one before opens nothing from then on", operation: "TunnelService_update", takes: []given{tunnel}, made: tokenMember,
+				name: "rotate-token", short: "Make another token of a tunnel: the one before opens nothing from then on", operation: "TunnelService_update", takes: []given{tunnel}, made: tokenMember, lost: rotatedAgain,
 			},
 		},
 		below: []noun{{name: "services", short: "The services behind a tunnel, and who may call them", verbs: []verb{

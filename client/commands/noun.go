@@ -43,6 +43,8 @@ type verb struct {
 	table func(document []byte) func() (output.Grid, error)
 	// made is the member of the answer that is a new secret: it is shown, this once, or written into --out's file.
 	made string
+	// lost says what to do about a secret that was made and could not be written: {id} and {tunnelId} are of the answer, {bucketName} is the argument of that name.
+	lost string
 	// secret adds --reveal: what is read has secrets, which are masked without it.
 	secret bool
 	// removes says what goes, nil for a command that removes nothing.

@@ -1,6 +1,10 @@
 package commands
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // What several commands take.
 var (
@@ -79,7 +83,7 @@ func consumerNoun() noun {
 				},
 			},
 			{
-				name: "create", short: "Make a consumer", operation: "ApiKeyConsumersService_create", made: keyMember,
+				name: "create", short: "Make a consumer", operation: "ApiKeyConsumersService_create", made: keyMember, lost: strings.ReplaceAll(keyLost, "{consumerName}", "{name}"),
 				takes: []given{
 					word("name", "CONSUMER", "acme"), inBucket, description, tags, metadata,
 					{argument: "managers", flag: "manager", kind: asList, text: "the address of a person who is invited to look after it"},
@@ -189,7 +193,7 @@ func accountKeyNoun() noun {
 	return noun{name: "account-key", short: "Account keys, which open the management API", verbs: []verb{
 		{name: "list", short: "List the account keys", operation: "AccountKeysService_list", shown: columns{"id", "label", "scopes", "projects", "expiresOn", "lastUsedOn"}},
 		{
-			name: "create", short: "Make an account key, which is shown once", operation: "AccountKeysService_create", made: keyMember,
+			name: "create", short: "Make an account key, which is shown once", operation: "AccountKeysService_create", made: keyMember, lost: "`gatewright account-key delete {id}` revokes it",
 			takes: []given{
 				given{argument: "label", flag: "label", text: "who or what it is for"}.must("ci"),
 				given{argument: "scopes", flag: "scope", kind: asList, allOr: true, text: "what it may, such as deployments:write, or all"}.must("deployments:write"),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
@@ -41,7 +42,7 @@ func (f *secretFile) write(secret string) error {
 		err = disk.SyncFolder(filepath.Dir(f.file.Name()))
 	}
 	if err != nil {
-		return fmt.Errorf("the secret is made, and %s cannot be written: %w", f.file.Name(), disk.Cause(err))
+		return fmt.Errorf("%s cannot be written: %w", f.file.Name(), disk.Cause(err))
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (s *session) make(ctx context.Context, v verb, arguments map[string]any, pa
 	if err != nil {
 		return err
 	}
-	return s.made(ctx, v, path, func() ([]byte, error) {
+	return s.made(ctx, v, path, arguments, func() ([]byte, error) {
 		answer, err := api.Named(ctx, v.operation, arguments)
 		if err != nil {
 			return nil, err
@@ -67,14 +68,17 @@ func (s *session) make(ctx context.Context, v verb, arguments map[string]any, pa
 	})
 }
 
-// made writes the document that ask answers with, of a new secret.
-func (s *session) made(ctx context.Context, v verb, path string, ask func() ([]byte, error)) error {
+// made writes the document that ask answers with, of a new secret. Where that cannot be written, the error says what was made, and what to do about it.
+func (s *session) made(ctx context.Context, v verb, path string, arguments map[string]any, ask func() ([]byte, error)) error {
 	if path == "" {
 		document, err := ask()
 		if err != nil {
 			return err
 		}
-		return s.document(ctx, v, document)
+		if err := s.document(ctx, v, document); err != nil {
+			return unseen(v, arguments, document, err)
+		}
+		return nil
 	}
 	file, err := newSecretFile(path)
 	if err != nil {
@@ -94,7 +98,7 @@ func (s *session) made(ctx context.Context, v verb, path string, ask func() ([]b
 		return fmt.Errorf("the answer has no secret, and %s is not made", path)
 	}
 	if err := file.write(secret); err != nil {
-		return err
+		return unseen(v, arguments, document, err)
 	}
 	t, err := call.Operation(v.operation)
 	if err != nil {
@@ -102,21 +106,38 @@ func (s *session) made(ctx context.Context, v verb, path string, ask func() ([]b
 	}
 	document, _ = t.Mask(document)
 	if err := s.document(ctx, v, document); err != nil {
-		return err
+		return fmt.Errorf("%w; it is done, and the secret is in %s", err, path)
 	}
 	s.out.Say("the secret is in %s", path)
 	return nil
 }
 
-// secretOf is the text of a member of a document, "" for none; of a list it is the first entry's.
-func secretOf(document json.RawMessage, name string) string {
+// unseen is the error of a secret that was made, and that err has nobody see. It names what was made, and never the secret.
+func unseen(v verb, arguments map[string]any, document []byte, err error) error {
+	if v.lost == "" || secretOf(document, v.made) == "" {
+		return err
+	}
+	words := []string{"{id}", textOf(document, v.made, "id"), "{tunnelId}", textOf(document, v.made, "tunnelId")}
+	for name, value := range arguments {
+		if text, is := value.(string); is {
+			words = append(words, "{"+name+"}", text)
+		}
+	}
+	return fmt.Errorf("%w; the secret is made, and nobody has seen it: %s", err, strings.NewReplacer(words...).Replace(v.lost))
+}
+
+// secretOf is the secret of a document, "" for none.
+func secretOf(document json.RawMessage, made string) string { return textOf(document, made, made) }
+
+// textOf is the text of a member of what was made, "" for none: of the first entry where a new key is in a list.
+func textOf(document json.RawMessage, made, name string) string {
 	var list []json.RawMessage
-	if first := member(document, firstKeys); name == keyMember && json.Unmarshal(first, &list) == nil && len(list) > 0 {
+	if first := member(document, firstKeys); made == keyMember && json.Unmarshal(first, &list) == nil && len(list) > 0 {
 		document = list[0]
 	}
-	var secret string
-	_ = json.Unmarshal(member(document, name), &secret) // a text, or none
-	return secret
+	var text string
+	_ = json.Unmarshal(member(document, name), &text) // a text, or none
+	return text
 }
 
 // withKey is the table of an answer with a new key, which is whole: that of a new consumer is in a list, whose cell would be cut.
