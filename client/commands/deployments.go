@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -19,9 +20,6 @@ import (
 
 // columns are those of a table, by the members of the entries of a list, or by members of members: certificateInfo.validTo.
 type columns []string
-
-// mostCell is how wide a cell is at most that shows an object or a list, in columns of a terminal.
-const mostCell = 60
 
 // of is a list's table: the columns that a person asks for, not all that there are.
 func (c columns) of(document []byte, empty string) func() (output.Grid, error) {
@@ -57,15 +55,13 @@ func (c columns) row(entry json.RawMessage) []string {
 	return row
 }
 
+// cellOf is the cell of a member, nothing for one that is not there.
 func cellOf(value json.RawMessage) string {
-	var text string
-	switch {
-	case len(value) == 0 || string(value) == "null":
+	if len(value) == 0 {
 		return ""
-	case json.Unmarshal(value, &text) == nil:
-		return text
 	}
-	return output.Cut(string(value), mostCell)
+	text, _ := output.Cell(jsontext.Value(value)) // it was read already
+	return text
 }
 
 // member is a member of an object, or by a name with points a member of a member, nil for one that is not there.

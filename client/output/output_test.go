@@ -43,9 +43,12 @@ func TestDocumentIsWrittenAsAskedFor(t *testing.T) {
 		want     string
 	}{
 		{"a list as a table", output.Options{}, page, "" +
-			"NAME  TAGS             N                     ON     GONE  MORE\n" +
-			"ada   {\"team\":\"blue\"}  12345678901234567890  true\n" +
-			"日本  {}               1.50                  false        \\x1b[31m\\u202e\n"},
+			"NAME  TAGS       N                     ON     GONE  MORE\n" +
+			"ada   team=blue  12345678901234567890  true\n" +
+			"日本             1.50                  false        \\x1b[31m\\u202e\n"},
+		{"what holds others in a table", output.Options{}, `[{"a":["x",1,true],"b":{"c":"\u001b","d":2},"e":[[1]],"f":{"g":null}}]`, "" +
+			"A           B            E      F\n" +
+			"x, 1, true  c=\\x1b, d=2  [[1]]  {\"g\":null}\n"},
 		{"an object as a table", output.Options{}, `{"b":"x","a":{"c":[1,2]}}`, "b  x\na  {\"c\":[1,2]}\n"},
 		{"a list of nothing", output.Options{}, `{"data":[],"total":0}`, "There are none.\n"},
 		{"no document", output.Options{}, "", ""},

@@ -136,12 +136,12 @@ func TableOf(document []byte) (Grid, error) {
 		return Grid{}, fmt.Errorf("read the document: %w", err)
 	}
 	if !isObject {
-		text, err := cell(document)
+		text, err := Cell(document)
 		return Grid{Rows: [][]string{{text}}}, err
 	}
 	var g Grid
 	for _, m := range all {
-		text, err := cell(m.value)
+		text, err := Cell(m.value)
 		if err != nil {
 			return Grid{}, err
 		}
@@ -168,7 +168,7 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 			if !slices.Contains(names, m.name) {
 				names = append(names, m.name)
 			}
-			if row[m.name], err = cell(m.value); err != nil {
+			if row[m.name], err = Cell(m.value); err != nil {
 				return Grid{}, err
 			}
 		}
@@ -193,8 +193,8 @@ var humps = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 // Title is the title of a column with a member of a document: CREATED ON for createdOn.
 func Title(name string) string { return strings.ToUpper(humps.ReplaceAllString(name, "$1 $2")) }
 
-// cell is a value in a table: a text as it is, nothing for null, and of what holds others the beginning.
-func cell(value jsontext.Value) (string, error) {
+// Cell is a value in a table: a text as it is, nothing for null, and of what holds others the beginning.
+func Cell(value jsontext.Value) (string, error) {
 	switch value.Kind() {
 	case jsontext.KindString:
 		text, err := jsontext.AppendUnquote(nil, bytes.TrimSpace(value))
@@ -208,9 +208,40 @@ func cell(value jsontext.Value) (string, error) {
 		return "", fmt.Errorf("read the document: %w", err)
 	}
 	if value.Kind() == jsontext.KindBeginObject || value.Kind() == jsontext.KindBeginArray {
+		if plain, ok, err := plainCell(value); ok || err != nil {
+			return Cut(plain, mostCell), err
+		}
 		return Cut(string(text), mostCell), nil
 	}
 	return string(text), nil
+}
+
+// plainCell is what holds texts, numbers and truths alone, as a person writes it: plan=gold, team=blue of an object such as tags, and a, b of a
+// list. ok is false for what holds more, which stays JSON.
+func plainCell(value jsontext.Value) (text string, ok bool, err error) {
+	all, isObject, err := members(value)
+	if err == nil && !isObject {
+		var list []jsontext.Value
+		list, _, err = entries(value)
+		for _, entry := range list {
+			all = append(all, member{value: entry})
+		}
+	}
+	var parts []string
+	for _, m := range all {
+		if k := m.value.Kind(); err != nil || k == jsontext.KindBeginObject || k == jsontext.KindBeginArray || k == jsontext.KindNull {
+			return "", false, err
+		}
+		part, err := Cell(m.value)
+		if err != nil {
+			return "", false, err
+		}
+		if isObject {
+			part = m.name + "=" + part
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", "), err == nil, err
 }
 
 // mostBytesAColumn bounds what stands in no column of its own, such as accents: one letter may have a million of them.
