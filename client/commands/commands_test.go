@@ -254,7 +254,7 @@ func TestFlagsBecomeArguments(t *testing.T) {
 		{stdin: "{}", words: []string{"VariablesService_create", "--project-name", "p", "--branch-name", "main", "--name", "N", "--value-file", "-", "--body", "-"}, code: exit.Usage, says: "stdin"},
 		{words: []string{"ApiKeyKeysService_create", "--bucket-name", "b", "--consumer-name", "c", "--key-file", key + "x"}, code: exit.Usage, says: "cannot be read"},
 		{words: []string{"ApiKeyBucketsService_raed"}, code: exit.Usage, says: "did you mean ApiKeyBucketsService_read"},
-		{words: []string{"ApiKeyBucketsService_read", "b"}, code: exit.Usage, says: "unknown command|accepts"},
+		{words: []string{"ApiKeyBucketsService_read", "b"}, code: exit.Usage, says: "it takes no words"},
 	} {
 		l.asked = nil
 		got := l.run(c.stdin, append([]string{"api"}, c.words...)...)
@@ -338,6 +338,25 @@ func otherKey(t *testing.T) string {
 	source := ids.NewSource(storetest.Random(t), nil)
 	credential.New(credential.AccountKey, source)
 	return credential.New(credential.AccountKey, source)
+}
+
+// TestMistakesOfTypingAreToldWhatWasMeant, and nothing is asked.
+func TestMistakesOfTypingAreToldWhatWasMeant(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	for words, says := range map[string]string{
+		"buket list": "did you mean bucket?", "bucket lst": "did you mean list?", "bucket read b": "did you mean get?", "bucket rm b --yes": "did you mean delete?",
+		"consumer read acme --bucket b": "did you mean get?", "consumer list --buckt b": "did you mean --bucket?", "bucket create": "it needs BUCKET:",
+		"bucket create a b": "it takes BUCKET, and nothing more", "bucket list b": "it takes no words", "mnu": "`gatewright --help` lists them", "validate a b": "it takes [FOLDER], and nothing more",
+		"bucket list --nothing-like-it": "unknown flag: --nothing-like-it: `gatewright bucket list --help` lists what it takes",
+	} {
+		if got := l.run("", strings.Fields(words)...); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, says) {
+			t.Errorf("%s: %+v", words, got)
+		}
+	}
+	if len(l.asked) > 0 {
+		t.Errorf("it asks %q", l.asked)
+	}
 }
 
 // TestInterruptedCommandEndsWith130, also where what it was about when the signal came says something else of its end.

@@ -112,11 +112,19 @@ func (v verb) shape(path string) *cobra.Command {
 	if v.removes != nil {
 		example += " --" + yesFlag
 	}
-	c := &cobra.Command{Use: use, Short: v.short, Example: example, Args: cobra.ExactArgs(words)}
+	c := &cobra.Command{Use: use, Short: v.short, Example: example, Args: cobra.ExactArgs(words), SuggestFor: otherWords()[v.name]}
 	if v.long != "" {
 		c.Long = v.short + ".\n\n" + v.long
 	}
 	return c
+}
+
+// otherWords are what other command lines call the verbs of this one.
+func otherWords() map[string][]string {
+	return map[string][]string{
+		"list": {"ls"}, "get": {"read", "show", "describe", "view"}, "create": {"add", "new", "make"}, "update": {"edit", "patch", "change"},
+		"set": {"create", "add", "update"}, "delete": {"rm", "remove", "revoke", "destroy"},
+	}
 }
 
 // flags adds what a verb takes to its command, and how a shell completes it.

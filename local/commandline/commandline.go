@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gatewright/gatewright/shared/config"
 )
 
 // The exit codes of all programs. docs/tunnels.md has them for users.
@@ -49,12 +51,21 @@ func Prepare(root *cobra.Command, version string) {
 	root.SetVersionTemplate("{{.Version}}")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			return NeedsCommand(cmd, words) // the flag is one of the command that there is not
+		}
 		invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
 		switch { // what was typed may be a secret at a wrong place
 		case isValue:
 			err = fmt.Errorf("--%s takes %s", invalid.GetFlag().Name, valueOf(invalid.GetFlag()))
 		case strings.Contains(err.Error(), "shorthand"):
 			err = errors.New("there is no such flag")
+		default:
+			if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
+				if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+					return Usage(fmt.Errorf("%w: did you mean --%s?", err, near))
+				}
+			}
 		}
 		return Usage(fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath()))
 	})
@@ -69,11 +80,11 @@ func Group(cmd *cobra.Command) {
 
 // wordsAreUsage has words that a command does not take be a command line that can't be followed, of all commands.
 func wordsAreUsage(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = 2 // cobra's own default holds for its own messages alone
+	cmd.SuggestionsMinimumDistance = suggestedDistance // cobra's own default holds for its own messages alone
 	if takes := cmd.Args; takes != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := takes(cmd, args); err != nil {
-				return Usage(err)
+				return Usage(wordsError(cmd, args, err))
 			}
 			return nil
 		}
@@ -82,6 +93,52 @@ func wordsAreUsage(cmd *cobra.Command) {
 		wordsAreUsage(c)
 	}
 }
+
+// wordsError says which words are missing, or that there are too many, as the command's usage line names them; other errors stay. What was typed
+// is not repeated.
+func wordsError(cmd *cobra.Command, args []string, err error) error {
+	var names, needed []string
+	for _, name := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(name, "-") {
+			break // the flags that it needs come last
+		}
+		names = append(names, name)
+		if !strings.HasPrefix(name, "[") {
+			needed = append(needed, name)
+		}
+	}
+	help := fmt.Sprintf("`%s --help` says what it takes", cmd.CommandPath())
+	switch endless := len(names) > 0 && strings.Contains(names[len(names)-1], "…"); {
+	case len(args) < len(needed):
+		return fmt.Errorf("it needs %s: %s", strings.Join(needed[len(args):], " and "), help)
+	case len(args) <= len(names) || endless:
+		return err
+	case len(names) == 0:
+		return fmt.Errorf("it takes no words: %s", help)
+	}
+	return fmt.Errorf("it takes %s, and nothing more (quote a word that has spaces): %s", strings.Join(names, " and "), help)
+}
+
+// nearestFlag is the flag of a command whose name is most like one that it has not, "" for none.
+func nearestFlag(cmd *cobra.Command, typed string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	near, is := config.Nearest(typed, names, suggestedDistance) // --help is there at least
+	if !is {
+		return ""
+	}
+	return near
+}
+
+// suggestedDistance is how many letters what was typed may differ in from what is suggested.
+const suggestedDistance = 2
+
+// suggestedOf is how many letters a word has for each that may be another one: of a short word every other one is near.
+const suggestedOf = 3
 
 // valueOf says what a flag takes.
 func valueOf(f *pflag.Flag) string {
@@ -101,9 +158,22 @@ func NeedsCommand(cmd *cobra.Command, args []string) error {
 		return Usage(fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath()))
 	}
 	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		begun := slices.IndexFunc(near, func(name string) bool { return strings.HasPrefix(name, args[0]) })
-		hint = fmt.Sprintf("did you mean %s?", near[max(0, begun)]) // a word that was not ended is nearer than one of other letters
+	near := ""
+	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
+		if one, is := config.Nearest(args[0], all, max(1, len(args[0])/suggestedOf)); is {
+			near = one
+		}
+		if begun := slices.IndexFunc(all, func(name string) bool { return strings.HasPrefix(name, args[0]) }); begun >= 0 {
+			near = all[begun] // a word that was not ended is nearer than one of other letters
+		}
+	}
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, args[0]) { // another's word for it, which is no mistake of typing
+			near = c.Name()
+		}
+	}
+	if near != "" {
+		hint = fmt.Sprintf("did you mean %s?", near)
 	}
 	return Usage(fmt.Errorf("it has no such command: %s", hint))
 }
