@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,7 +38,11 @@ func (c columns) in(document []byte, name, empty string) func() (output.Grid, er
 		}
 		g := output.Grid{Empty: empty}
 		for _, name := range c {
-			g.Columns = append(g.Columns, output.Title(name[strings.LastIndexByte(name, '.')+1:]))
+			title := output.Title(name[strings.LastIndexByte(name, '.')+1:])
+			if slices.Contains(g.Columns, title) {
+				title = strings.ReplaceAll(output.Title(name), ".", " ") // CERTIFICATE STATUS beside STATUS
+			}
+			g.Columns = append(g.Columns, title)
 		}
 		for _, entry := range list {
 			g.Rows = append(g.Rows, c.row(entry))
@@ -50,7 +55,11 @@ func (c columns) in(document []byte, name, empty string) func() (output.Grid, er
 func (c columns) row(entry json.RawMessage) []string {
 	var row []string
 	for _, name := range c {
-		row = append(row, cellOf(member(entry, name)))
+		shown := cellOf
+		if name == resourcesMember {
+			shown = resourcesCell
+		}
+		row = append(row, shown(member(entry, name)))
 	}
 	return row
 }
@@ -110,7 +119,7 @@ func (a *App) deploymentListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.out.Document(ctx, whole, columns{"name", "branchName", "environmentType", "state", "url"}.of(whole, "There are none: `gatewright deploy` makes one."))
+			return s.out.Document(ctx, whole, columns{"name", "branchName", "environmentType", "state", "updatedOn", "url"}.of(whole, "There are none: `gatewright deploy` makes one."))
 		})
 	a.projectFlag(c, &of)
 	return c

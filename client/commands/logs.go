@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +28,30 @@ func logNoun() noun {
 // auditOperation lists audit records, the newest first.
 const auditOperation = "AuditLogsService_list"
 
+// resourcesMember has what a record is about.
+const resourcesMember = "resources"
+
+// mostResources is how wide the cell of what a record is about is at most, in columns of a terminal.
+const mostResources = 40
+
+// resourcesCell is what a record is about, by its name where it has one, as in: consumer acme, api-key key_0Vc8.
+func resourcesCell(resources json.RawMessage) string {
+	var all []struct {
+		Type, ID string
+		Metadata struct{ Name string }
+	}
+	if json.Unmarshal(resources, &all) != nil {
+		return cellOf(resources)
+	}
+	var shown []string
+	for _, r := range all {
+		shown = append(shown, r.Type+" "+cmp.Or(r.Metadata.Name, r.ID))
+	}
+	return output.Cut(strings.Join(shown, ", "), mostResources)
+}
+
 // auditColumns are those of a record that a person asks for.
-var auditColumns = columns{"timestamp", "action", "actor.email", "actor.sub", "success", "error", "requestId"}
+var auditColumns = columns{"timestamp", "action", resourcesMember, "actor.email", "actor.sub", "success", "error", "requestId"}
 
 // The log is asked for new records so often, and each time from so long before the newest on: a record has the time at which its
 // request came, and may be written after one that came later.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/commands"
+	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -101,6 +103,26 @@ func TestDeclaredCommandsAskWhatTheAPIDeclares(t *testing.T) {
 // neverSecret are changes whose answers could have secrets by their declaration, and which mask them (session.ask).
 func neverSecret() []string {
 	return []string{"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_update"}
+}
+
+// TestColumnsOfListsSayWhatTheyHave: no two have one title, and a record of the audit log names what it is about.
+func TestColumnsOfListsSayWhatTheyHave(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ words, answer, want string }{
+		{
+			"domain list", `{"data":[{"hostname":"a.example.com","status":"active","projectName":"shop","certificate":{"status":"issued"}}]}`,
+			"HOSTNAME       STATUS  PROJECT NAME  CERTIFICATE STATUS  CREATED ON\na.example.com  active  shop          issued\n",
+		},
+		{
+			"log list", `{"data":[{"action":"consumer.roll-key","resources":[{"type":"consumer","id":"csmr_1","metadata":{"name":"acme"}},{"type":"api-key","id":"key_1","metadata":null}]}]}`,
+			"TIMESTAMP  ACTION             RESOURCES                     EMAIL  SUB  SUCCESS  ERROR  REQUEST ID\n           consumer.roll-key  consumer acme, api-key key_1\n",
+		},
+	} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.answer) })
+		if got := l.run("", strings.Fields(c.words)...); got.code != exit.OK || got.out != c.want {
+			t.Errorf("%s: %+v, want %q", c.words, got, c.want)
+		}
+	}
 }
 
 // TestEveryOperationHasACommandByHand compares the operations of the API with those that the code of commands by hand names. An
