@@ -168,7 +168,7 @@ func (c *compiler) readRoutes() {
 		}
 	})
 	if len(names) == 0 {
-		c.fail("", "", "The project has no config/*.oas.json. Describe its routes in config/routes.oas.json, and pack the content of the project's folder: tar -czf project.tar.gz -C FOLDER .")
+		c.fail("", "", "The project has no config/*.oas.json. Describe its routes in config/routes.oas.json, and deploy the folder that config/ is in; an archive has its content: tar -czf project.tar.gz -C FOLDER .")
 		return
 	}
 	seen := newDuplicates()
