@@ -27,6 +27,26 @@ func TestExportIsTheSameWhateverTheOrderOfMembers(t *testing.T) {
 	}
 }
 
+// TestMembersThatAreCalledAsReferencesAreTheirOwn: tags and metadata may have a member fromEnv, which an export writes as it is, and a file
+// that is read again means no variable of the environment by it.
+func TestMembersThatAreCalledAsReferencesAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, own := range []string{`{"fromEnv":"SHOP_TOKEN"}`, `{"fromFile":"../../etc/passwd"}`, `{"fromEnv":"not a name","a":"b"}`, `{"fromEnv":""}`} {
+		here, there := newFake(t, "a"), newFake(t, "b")
+		applied(t, here, before)
+		ada := here.things("consumers")[0]
+		ada.fields["tags"], ada.fields["metadata"] = json.RawMessage(own), json.RawMessage(own)
+		text := exported(t, here)
+		if p := compared(t, here, text, files.Options{}); len(p.Changes) > 0 {
+			t.Errorf("%s: what was exported changes %+v", own, p.Changes)
+		}
+		applied(t, there, text)
+		if again := exported(t, there); again != text {
+			t.Errorf("%s: elsewhere it is\n%s\nof\n%s", own, again, text)
+		}
+	}
+}
+
 // TestExportIntoAFolderIsOneStep: who reads the folder sees all of it or nothing. Handles of a folder that is replaced tell.
 func TestExportIntoAFolderIsOneStep(t *testing.T) {
 	t.Parallel()

@@ -27,9 +27,11 @@ type Field struct {
 	Made, Changed, Needed bool
 	// Secret says that it is never shown.
 	Secret bool
-	// Text says that it may be one, Time that it is an instant.
+	// Text says that it may be one, and come from elsewhere by that (Reference); Time that it is an instant.
 	Text, Time bool
-	schema     *jsonschema.Schema
+	// Object says that it may be one, and no text: its members are its own, whatever they are called.
+	Object bool
+	schema *jsonschema.Schema
 }
 
 // fields are those of a kind, by their names, without its key; key is the schema of that.
@@ -129,10 +131,14 @@ func fieldOf(name string, schema json.RawMessage) (*Field, error) {
 	if err := json.Unmarshal(schema, &of); err != nil {
 		return nil, fmt.Errorf("read the schema of %s: %w", name, err)
 	}
-	types, _ := of.Type.([]any)
+	types, is := of.Type.([]any)
+	if !is {
+		types = []any{of.Type}
+	}
+	text := slices.Contains(types, any("string"))
 	compiled, err := compiled(schema)
 	return &Field{
-		Name: name, Text: of.Type == "string" || slices.Contains(types, any("string")), Time: of.Format == "date-time", schema: compiled,
+		Name: name, Text: text, Time: of.Format == "date-time", Object: !text && slices.Contains(types, any("object")), schema: compiled,
 	}, err
 }
 

@@ -317,7 +317,11 @@ func (r *reader) known(k *Kind) []string {
 // field reads what a file has for one.
 func (r *reader) field(o *object, f *Field, m member) {
 	at := r.at(m.value)
-	from, is, ok := r.reference(m.value)
+	var from *Reference
+	is, ok := false, true
+	if !f.Object { // tags and metadata may have a member fromEnv of their own, and an export writes them as they are
+		from, is, ok = r.reference(m.value)
+	}
 	if !is && (f.Secret || f.Name == o.kind.Secret) {
 		r.hide(m.key.Line)
 		r.hide(m.value.Line)
