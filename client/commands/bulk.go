@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,7 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/client/files"
 )
 
 // doneSuffix is what the file is called in addition that has what was made of a file.
@@ -37,15 +36,6 @@ type wanted struct {
 	values map[string]string
 	// mark is the line's own, which the same line of another file does not have.
 	mark string
-}
-
-// noted is a line of the file that has what was made.
-type noted struct {
-	Line int    `json:"line"`
-	Mark string `json:"mark"`
-	Name string `json:"name"`
-	ID   string `json:"id"`
-	Key  string `json:"key"`
 }
 
 const nameColumn = "name"
@@ -97,59 +87,16 @@ func wantedOf(content []byte, consumer bool, of string) ([]wanted, error) {
 	}
 }
 
-// openDone opens the file with what was made, and makes it where there is none. A last line that is torn is cut off: its key is asked
-// for again by the same Idempotency-Key, which makes none anew.
-func openDone(path string) (*os.File, map[int]string, error) {
-	const private = 0o600
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private) //nolint:gosec // G304: beside a file that the user names
-	if err != nil {
-		return nil, nil, exit.With(exit.Usage, fmt.Errorf("%s cannot be opened: %w", path, disk.Cause(err)))
-	}
-	made, err := readDone(f)
-	if err != nil {
-		return nil, nil, errors.Join(exit.With(exit.Usage, fmt.Errorf("%s: %w", path, err)), f.Close())
-	}
-	return f, made, nil
-}
-
-func readDone(f *os.File) (map[int]string, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, disk.Cause(err)
-	}
-	if disk.Exposed(info.Mode()) {
-		return nil, errors.New("others may read it, and it has keys: `chmod 600` it")
-	}
-	content, err := io.ReadAll(f)
-	if err != nil {
-		return nil, disk.Cause(err)
-	}
-	whole := content[:bytes.LastIndexByte(content, '\n')+1]
-	made := map[int]string{}
-	// Nothing is cut off a file of somebody else's: what is torn begins as each line does.
-	const begins = `{"line":`
-	ours := strings.HasPrefix(string(content[len(whole):]), begins) || strings.HasPrefix(begins, string(content[len(whole):]))
-	for line := range bytes.Lines(whole) {
-		var n noted
-		if ours = ours && json.Unmarshal(line, &n) == nil && n.Line != 0; !ours {
-			break
-		}
-		made[n.Line] = n.Mark
-	}
-	if !ours {
-		return nil, errors.New("it is no file that this command has written: move it away")
-	}
-	if err := f.Truncate(int64(len(whole))); err != nil {
-		return nil, disk.Cause(err)
-	}
-	if _, err := f.Seek(int64(len(whole)), io.SeekStart); err != nil {
-		return nil, disk.Cause(err)
-	}
-	return made, nil
-}
-
 // bulk makes the keys of a file, but for those that were made before.
 func (s *session) bulk(ctx context.Context, path string, of map[string]any) error {
+	if path == "-" {
+		return exit.With(exit.Usage, errors.New("--from names a file: what is made of it is noted beside it, and stdin has no such place"))
+	}
+	held, err := files.Hold(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
 	content, err := (&onceRead{}).file(fromFlag, path)
 	if err != nil {
 		return err
@@ -173,27 +120,30 @@ func (s *session) bulk(ctx context.Context, path string, of map[string]any) erro
 		return err
 	}
 	of["accountName"] = account
-	done, made, err := openDone(path + doneSuffix)
+	d, err := openDone(path + doneSuffix)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = done.Close() }()
+	defer func() { _ = d.file.Close() }()
 	for _, w := range all {
-		if mark, before := made[w.line]; before && mark != w.mark {
+		if mark, before := d.marks[w.line]; before && mark != w.mark {
 			return exit.With(exit.Usage, fmt.Errorf("%s: line %d is not the one that %s is of: give the file another name", path, w.line, path+doneSuffix))
 		}
 	}
 	n := 0
 	for i, w := range all {
-		if _, before := made[w.line]; before {
+		if d.made(w) {
 			continue
+		}
+		if err := d.begin(w, s.app.now()); err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, w.line, err)
 		}
 		key, err := s.one(ctx, w, of)
 		if err != nil {
-			return fmt.Errorf("%s: line %d: %w\n%d of %d keys are made; the same command goes on from there", path, w.line, err, i, len(all))
+			return fmt.Errorf("%s: line %d: %w\n%d of %d keys are made; the same command goes on from there", path, w.line, errors.Join(err, d.refused(err)), i, len(all))
 		}
-		if err := note(done, key); err != nil {
-			return fmt.Errorf("%s cannot be written: %w\nthe same command goes on from there", path+doneSuffix, disk.Cause(err))
+		if err := d.finish(key); err != nil {
+			return err
 		}
 		if n++; n%tellEvery == 0 {
 			s.out.Say("%d of %d keys are made", i+1, len(all))
@@ -210,21 +160,9 @@ func (s *session) bulk(ctx context.Context, path string, of map[string]any) erro
 	return s.out.Document(ctx, document, nil)
 }
 
-// note writes a line for what was made, for good, before the next key is asked for.
-func note(done *os.File, key noted) error {
-	line, err := json.Marshal(key)
-	if err == nil {
-		_, err = done.Write(append(line, '\n'))
-	}
-	if err == nil {
-		err = done.Sync()
-	}
-	return err
-}
-
 // one makes a key, and its consumer where it is not there. Both say which line asks for them: asked again, they are made once.
-func (s *session) one(ctx context.Context, w wanted, of map[string]any) (noted, error) {
-	n := noted{Line: w.line, Mark: w.mark}
+func (s *session) one(ctx context.Context, w wanted, of map[string]any) (made, error) {
+	n := made{}
 	n.Name, _ = of["consumerName"].(string)
 	if n.Name == "" {
 		n.Name = w.values[nameColumn]

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/client/exit"
 )
@@ -26,6 +27,7 @@ type keyring struct {
 const (
 	beforeIt = "before" // nothing was made
 	afterIt  = "after"  // the key is made, and nobody is told
+	lostIt   = "lost"   // the same, and the answer does not say that nothing was made
 )
 
 func (k *keyring) answer(w http.ResponseWriter, r *http.Request, body string) {
@@ -47,6 +49,10 @@ func (k *keyring) answer(w http.ResponseWriter, r *http.Request, body string) {
 		answer = fmt.Sprintf(`{"id":"key_%d","key":"gwk_%d"}`, len(k.made), len(k.made))
 		k.tried[try] = answer
 	}
+	if way == lostIt {
+		refuse(w, http.StatusInternalServerError, "something broke")
+		return
+	}
 	if way == afterIt {
 		refuse(w, http.StatusForbidden, "nobody is told")
 		return
@@ -63,21 +69,25 @@ func refuse(w http.ResponseWriter, status int, why string) {
 // written of the line be torn.
 func TestFileOfKeysThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{beforeIt, afterIt} {
+	for way, code := range map[string]exit.Code{beforeIt: exit.NotAllowed, afterIt: exit.NotAllowed, lostIt: exit.Failure} {
 		for at := 1; at <= 3; at++ {
 			k := &keyring{tried: map[string]string{}, fails: map[int]string{at: way}}
 			l := newLineOf(t, k.answer)
 			file := filepath.Join(t.TempDir(), "keys.csv")
 			write(t, file, "name,description\nada,phone\nada,phone\nbea,\n")
 			words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
-			if got := l.run("", words...); got.code != exit.NotAllowed || got.out != "" || !strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) || !strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
+			if got := l.run("", words...); got.code != code || got.out != "" || !strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) || !strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
 				t.Errorf("%s %d: %+v", way, at, got)
 			}
 			torn, err := os.OpenFile(file+".done", os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = torn.WriteString(`{"line":4,"mark":"`)
+			if way == lostIt {
+				_, _ = torn.WriteString(`,"name":"ada","key":"gwk`) // the line is begun already
+			} else {
+				_, _ = torn.WriteString(`{"line":4,"mark":"`)
+			}
 			_ = torn.Close()
 			if got := l.run("", append(words, "--jq", ".made")...); got.code != exit.OK || got.out != fmt.Sprintf("%d\n", 4-at) {
 				t.Errorf("%s %d again: %+v", way, at, got)
@@ -119,6 +129,82 @@ func TestEachKeyIsNotedBeforeTheNextIsAskedFor(t *testing.T) {
 	})
 	if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.OK || len(k.made) != 3 {
 		t.Errorf("%+v, of %v", got, k.made)
+	}
+}
+
+// TestKeyThatWasBegunADayAgoIsNotMadeAgain: the API does not know its Idempotency-Key any more, and would make another one beside the first, which
+// nobody has and nobody misses. One that was refused has made none, and a day changes nothing about it.
+func TestKeyThatWasBegunADayAgoIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		way   string
+		later time.Duration
+		code  exit.Code
+	}{
+		{lostIt, 22 * time.Hour, exit.OK},
+		{lostIt, 24 * time.Hour, exit.Conflict},
+		{beforeIt, 24 * time.Hour, exit.OK},
+	} {
+		k := &keyring{tried: map[string]string{}, fails: map[int]string{2: tt.way}}
+		l, at := newLineOf(t, k.answer), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		l.now = func() time.Time { return at }
+		file := filepath.Join(t.TempDir(), "keys.csv")
+		write(t, file, "name\nada\nbea\ncid\n")
+		words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+		if got := l.run("", words...); got.code == exit.OK {
+			t.Errorf("%v: %+v", tt, got)
+		}
+		at = at.Add(time.Hour)
+		k.fails = map[int]string{3: beforeIt} // a refusal in between says nothing of the time before
+		if got := l.run("", words...); got.code != exit.NotAllowed {
+			t.Errorf("%v: %+v", tt, got)
+		}
+		at, k.fails = at.Add(tt.later-time.Hour), nil
+		got := l.run("", words...)
+		if got.code != tt.code || tt.code != exit.OK && (got.out != "" || !strings.Contains(got.err, "line 3: its key was asked for at 2030-01-01T00:00:00Z") || !strings.Contains(got.err, file+".done")) {
+			t.Errorf("%v: %+v", tt, got)
+		}
+		if want := map[exit.Code]string{exit.OK: "ada,bea,cid", exit.Conflict: "ada,bea"}[tt.code]; strings.Join(k.made, ",") != want {
+			t.Errorf("%v: keys are made of %v, want %s", tt, k.made, want)
+		}
+	}
+}
+
+// TestFileOfKeysIsWorkedOffByOne at a time: two would write what they have made over one another's.
+func TestFileOfKeysIsWorkedOffByOne(t *testing.T) {
+	t.Parallel()
+	k := &keyring{tried: map[string]string{}}
+	file := filepath.Join(t.TempDir(), "keys.csv")
+	write(t, file, "name\nada\nbea\n")
+	words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+	other := newLineOf(t, k.answer)
+	var second []ran
+	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		second = append(second, other.run("", words...))
+		k.answer(w, r, body)
+	})
+	if got := l.run("", words...); got.code != exit.OK || len(k.made) != 2 {
+		t.Errorf("%+v, of %v", got, k.made)
+	}
+	for _, got := range second {
+		if got.code != exit.Usage || !strings.Contains(got.err, "another process") || got.out != "" {
+			t.Errorf("the second: %+v", got)
+		}
+	}
+	if len(second) == 0 || len(other.asked) > 0 {
+		t.Errorf("the second has run %d times, and asked for %q", len(second), other.asked)
+	}
+	if got := l.run("", append(words, "--jq", ".madeBefore")...); got.out != "2\n" {
+		t.Errorf("afterwards: %+v", got)
+	}
+	missing := append(words[:len(words)-1:len(words)-1], filepath.Join(t.TempDir(), "missing.csv"))
+	for _, wrong := range [][]string{missing, append(words[:len(words)-1:len(words)-1], "-")} {
+		if got := l.run("", wrong...); got.code != exit.Usage || got.out != "" {
+			t.Errorf("%v: %+v", wrong, got)
+		}
+	}
+	if _, err := os.Stat(missing[len(missing)-1]); err == nil {
+		t.Error("a file that was not there is made")
 	}
 }
 

@@ -42,6 +42,8 @@ type line struct {
 	asked              []string
 	// waits is told of each wait, and ends it by its error; nil for waits as they are.
 	waits func(context.Context, time.Duration) error
+	// now is the clock, nil for the machine's.
+	now func() time.Time
 }
 
 func (l *line) sleep(ctx context.Context, d time.Duration) error {
@@ -123,7 +125,7 @@ func (l *line) run(stdin string, args ...string) ran {
 		l.Fatal(err)
 	}
 	var out, told bytes.Buffer
-	app := &commands.App{In: in, Out: &out, Err: &told, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+	app := &commands.App{In: in, Out: &out, Err: &told, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep, Now: l.now}
 	return ran{app.Run(l.Context(), args), out.String(), told.String()}
 }
 

@@ -23,9 +23,9 @@ import (
 //
 // A change whose condition does not hold any more ends it: nothing after it is made. It is told what has moved, and by whom.
 
-// keptFor is how long the API answers a request that is sent again as it did the first time (contract 9), less an hour for clocks that
+// KeptFor is how long the API answers a request that is sent again as it did the first time (contract 9), less an hour for clocks that
 // differ.
-const keptFor = 23 * time.Hour
+const KeptFor = 23 * time.Hour
 
 // pollEvery is how often it is asked how a deletion goes on.
 const pollEvery = time.Second
@@ -178,7 +178,7 @@ func (a *applier) secrets() (map[int]map[string]string, error) {
 func (a *applier) one(ctx context.Context, i int, secrets map[string]string) error {
 	c, again := &a.plan.Changes[i], a.journal.begun != nil
 	about := fmt.Sprintf("%s the %s %s", c.Do, c.Kind, strings.Join(c.Name, " "))
-	if again && c.Do == Create && a.o.Now().Sub(*a.journal.begun) > keptFor {
+	if again && c.Do == Create && a.o.Now().Sub(*a.journal.begun) > KeptFor {
 		return exit.With(exit.Conflict, fmt.Errorf("%s: it was begun more than a day ago, and whether it was made is not known any more: plan again", about))
 	}
 	arguments, err := a.arguments(c)

@@ -32,22 +32,32 @@ type entry struct {
 // journal is how far a plan is applied. Nil keeps nothing: of a plan that is in no file.
 type journal struct {
 	file *os.File
-	held *flock.Flock
+	held io.Closer
 	// done counts the changes that are made, and begun is when the one after them was first sent, nil for never.
 	done  int
 	begun *time.Time
 	ids   map[string]string
 }
 
+// Hold has a file be worked off by one process at a time, until what it gives is closed or the process ends. It is the file that says what is to be
+// done, and not the one beside it that is written: Windows would let nobody write that.
+func Hold(path string) (io.Closer, error) {
+	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // which makes none
+	switch ours, err := held.TryLock(); {
+	case err != nil:
+		return nil, usage("%s cannot be locked: %w", path, disk.Cause(err))
+	case !ours:
+		return nil, errors.Join(usage("%s is being worked off by another process: wait until that has ended", path), held.Close())
+	}
+	return held, nil
+}
+
 // openJournal opens the one of a plan, or begins it. A last line that is torn is cut off: its request is sent again, and is the same one.
 func openJournal(plan string, p *Plan) (*journal, error) {
 	path := plan + progressSuffix
-	held := flock.New(plan) // and not the file that is written: Windows would let nobody write it
-	switch ours, err := held.TryLock(); {
-	case err != nil:
-		return nil, usage("%s cannot be locked: %w", plan, disk.Cause(err))
-	case !ours:
-		return nil, errors.Join(usage("%s is being applied by another process", plan), held.Close())
+	held, err := Hold(plan)
+	if err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private) //nolint:gosec // G304: beside a file that the user names
 	if err != nil {
