@@ -132,9 +132,13 @@ func (e *exporter) have(ctx context.Context, k *Kind, parent *seen) (map[string]
 	return have, nil
 }
 
-// named has metering buckets under the first of their plans' names.
+// named has metering buckets under the first of their plans' names that no other one has, in the order of these: the same names wherever they are.
 func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen) (map[string]*seen, error) {
-	named := map[string]*seen{}
+	type bucket struct {
+		*seen
+		plans []string
+	}
+	var all []bucket
 	for _, id := range slices.Sorted(maps.Keys(buckets)) {
 		plans, err := e.state.list(ctx, k.below("plans"), buckets[id], nil)
 		if notThere(err) {
@@ -143,17 +147,21 @@ func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen)
 		if err != nil {
 			return nil, err
 		}
-		if len(plans) == 0 {
+		all = append(all, bucket{buckets[id], slices.Sorted(maps.Keys(plans))})
+	}
+	slices.SortStableFunc(all, func(a, b bucket) int { return slices.Compare(a.plans, b.plans) })
+	named := map[string]*seen{}
+	for i, b := range all {
+		free := slices.IndexFunc(b.plans, func(name string) bool { return named[name] == nil })
+		switch {
+		case len(b.plans) == 0:
 			e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("a %s without plans, by which it would be known", k.One))
-			continue
+		case i > 0 && slices.Equal(all[i-1].plans, b.plans), free < 0:
+			e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("a %s of which others have all plans: %s", k.One, listOf(b.plans)))
+		default:
+			b.name = b.plans[free]
+			named[b.name] = b.seen
 		}
-		name := slices.Min(slices.Collect(maps.Keys(plans)))
-		if named[name] != nil {
-			e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("a second %s with the plan %s", k.One, name))
-			continue
-		}
-		buckets[id].name = name
-		named[name] = buckets[id]
 	}
 	return named, nil
 }

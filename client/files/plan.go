@@ -175,6 +175,9 @@ func (p *planner) within(ctx context.Context, kinds []*Kind, w *object, s *seen)
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(have)) {
+			if k.Member == bucketsMember && ownName(name) {
+				continue // an export has none that is as it came, and its project would be left without
+			}
 			if err := p.extra(ctx, have[name]); err != nil {
 				return err
 			}
@@ -220,38 +223,6 @@ func (p *planner) have(ctx context.Context, k *Kind, w *object, s *seen) (map[st
 	return have, nil
 }
 
-// byPlans has metering buckets under the names that files have for them: each is the one that has a plan which they name.
-func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, all map[string]*seen) (map[string]*seen, error) {
-	buckets := all // by their ids
-	all = map[string]*seen{}
-	plans := k.below("plans")
-	for _, id := range slices.Sorted(maps.Keys(buckets)) {
-		b := buckets[id]
-		listed, err := p.list(ctx, plans, b, nil)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range w.list(k.Member) {
-			for name := range o.below[plans.Member] {
-				if listed[name] == nil {
-					continue
-				}
-				if other := all[o.name]; other != nil && other != b {
-					p.problem(o.at, "Two metering buckets have plans that are named here, %s and %s: name plans of one of them.", other.id, b.id)
-					continue
-				}
-				if b.name != id && b.name != o.name {
-					p.problem(o.at, "The plans of this metering bucket are in the same one as those of %s: put them together.", b.name)
-					continue
-				}
-				b.name = o.name
-			}
-		}
-		all[b.name] = b
-	}
-	return all, nil
-}
-
 // addOwn adds the buckets that come with projects which are made.
 func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Kind, s *seen) {
 	for name := range wanted {
@@ -269,6 +240,16 @@ func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Ki
 
 // ownBuckets are the ends of the names of the buckets that each project has, and the tag of each (docs/key-buckets.md).
 var ownBuckets = map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"}
+
+// ownName reports whether a bucket of the name is a project's, and goes with that alone: the API gives such names to no other.
+func ownName(name string) bool {
+	for suffix := range ownBuckets {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
 
 // one compares an object, and returns what is there then: nil where that cannot be told, since something is wrong.
 func (p *planner) one(ctx context.Context, o *object, parent, there *seen) (*seen, error) {
@@ -364,7 +345,9 @@ func (p *planner) withParent(list []*object) Value {
 		}
 		members := map[string]Value{o.kind.Key: marshal(o.name)}
 		for name, g := range o.fields {
-			members[name] = g.value
+			if value, ok := p.literal(g); ok {
+				members[name] = value
+			}
 		}
 		out = append(out, members)
 	}

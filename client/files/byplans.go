@@ -1,0 +1,74 @@
+package files
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// byPlans has metering buckets under the names that files have for them. The API gives one an id alone, so that it is known by its plans: it is
+// the one that has these and no others, else the one that has most of them, of those that no other name stands for.
+func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[string]*seen) (map[string]*seen, error) {
+	member, names := "plans", w.list(k.Member)
+	ids := slices.Sorted(maps.Keys(buckets))
+	plans := map[string]map[string]*seen{}
+	for _, id := range ids {
+		var err error
+		if plans[id], err = p.list(ctx, k.below(member), buckets[id], nil); err != nil {
+			return nil, err
+		}
+	}
+	shared := func(o *object, id string) (n int) {
+		for name := range o.below[member] {
+			if plans[id][name] != nil {
+				n++
+			}
+		}
+		return n
+	}
+	all, taken := map[string]*seen{}, map[string]*object{}
+	take := func(o *object, id string) {
+		buckets[id].name = o.name
+		all[o.name], taken[id] = buckets[id], o
+	}
+	for _, o := range names {
+		i := slices.IndexFunc(ids, func(id string) bool {
+			return taken[id] == nil && len(plans[id]) == len(o.below[member]) && shared(o, id) == len(plans[id]) && len(plans[id]) > 0
+		})
+		if i >= 0 {
+			take(o, ids[i])
+		}
+	}
+	exact := maps.Clone(taken)
+	for _, o := range names {
+		if all[o.name] != nil {
+			continue
+		}
+		var best []string
+		most := 1
+		for _, id := range ids {
+			switch n := shared(o, id); {
+			case exact[id] != nil || n < most:
+			case n > most:
+				best, most = []string{id}, n
+			default:
+				best = append(best, id)
+			}
+		}
+		switch {
+		case len(best) == 0:
+		case len(best) > 1:
+			p.problem(o.at, "Two metering buckets have plans that are named here, %s and %s: name more plans of one of them.", best[0], best[1])
+		case taken[best[0]] != nil:
+			p.problem(o.at, "The plans of this metering bucket are in the same one as those of %s: put them together.", taken[best[0]].name)
+		default:
+			take(o, best[0])
+		}
+	}
+	for _, id := range ids {
+		if taken[id] == nil {
+			all[id] = buckets[id]
+		}
+	}
+	return all, nil
+}
