@@ -125,3 +125,45 @@ func TestDeletionIsAwaited(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanIsDeletedWithItsSubscription: that goes first, and the API then tells of the plan that it has none, by another ETag. What somebody else has
+// changed of it ends it all the same.
+func TestPlanIsDeletedWithItsSubscription(t *testing.T) {
+	t.Parallel()
+	const (
+		pro   = "meteringBuckets: [{name: a, complete: [plans, subscriptions], plans: [{planExternalId: pro, label: P, meters: {r: {label: R, max: 1}}}"
+		gold  = ", {planExternalId: gold, label: P, meters: {r: {label: R, max: 1}}}]"
+		one   = ", subscriptions: [{subscriptionExternalId: s, customerExternalId: c, customerKey: k, planExternalIds: [gold], region: us-east1, renewalStrategy: monthly, status: active, type: periodic}]}]"
+		moved = ", subscriptions: [{subscriptionExternalId: s, planExternalIds: [pro]}]}]"
+		none  = "]}]"
+	)
+	first := newProduct(t)
+	plan := func(p *product, text string) *files.Plan {
+		t.Helper()
+		made, err := p.compared(written(t, text), true)
+		if err != nil {
+			t.Fatal(told(err))
+		}
+		return made
+	}
+	if err := first.applied(plan(first, pro+gold+one), ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, after := range map[string]string{"with it": pro + none, "and it has another": pro + "]" + moved} {
+		for _, changes := range []bool{false, true} {
+			p := first.copied(t)
+			made := plan(p, after)
+			if changes {
+				c := made.Changes[len(made.Changes)-1]
+				p.ask("MeteringPlansService_update", map[string]any{"bucketId": text(c.Arguments["bucketId"]), "planId": c.ID, "label": "Q"})
+			}
+			err := p.applied(made, "")
+			if want := map[bool]exit.Code{false: exit.OK, true: exit.Conflict}[changes]; exit.Of(err) != want || changes && !strings.Contains(err.Error(), `label was "P", and is "Q"`) {
+				t.Errorf("%s, and somebody changes it %v: it ends with %v", name, changes, err)
+			}
+			if more := plan(p, after); !changes && len(more.Changes) > 0 {
+				t.Errorf("%s: there is more to do: %v", name, lines(more))
+			}
+		}
+	}
+}
