@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -82,10 +83,15 @@ func (r Result) Failed() bool { return r.Status == failed }
 // FollowError tells of a build that goes on, though nobody waits for it any more.
 type FollowError struct {
 	Project, StatusID string
-	cause             error
+	// Unsure says that the sources were sent, and that nobody knows whether they have arrived.
+	Unsure bool
+	cause  error
 }
 
 func (e *FollowError) Error() string {
+	if e.Unsure {
+		return fmt.Sprintf("%v; the sources may have arrived all the same: then a build goes on, and `gatewright deployment status %s --project %s` says how it ends", e.cause, e.StatusID, e.Project)
+	}
 	return fmt.Sprintf("%v; the build goes on, and `gatewright deployment status %s --project %s` says how it ends", e.cause, e.StatusID, e.Project)
 }
 
@@ -150,25 +156,42 @@ func (d *Deployer) put(ctx context.Context, s Source, address, id string, archiv
 	if to.Scheme != "https" && (d.API.Access.Origin.Scheme == "https" || !profile.Loopback(to.Hostname())) {
 		return fmt.Errorf("the sources would go to %s by plain HTTP, where whoever is in between reads them: the installation has to name an https address for uploads", to.Host)
 	}
-	wait := 500 * time.Millisecond
+	wait, unsure := 500*time.Millisecond, false
+	// ended has a try that may have brought the sources be told of: their build begins by itself.
+	ended := func(err error) error {
+		if !unsure {
+			return err
+		}
+		return &FollowError{s.Project, id, true, err}
+	}
 	for try := 1; ; try++ {
 		status, err := d.putOnce(ctx, s, address, id, io.NewSectionReader(archive, 0, size), size)
+		unsure = unsure || err != nil && !unsent(err) || status >= http.StatusInternalServerError
 		switch {
 		case err == nil && status/100 == 2:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("upload the sources: %w", context.Cause(ctx))
+			return ended(fmt.Errorf("upload the sources: %w", context.Cause(ctx)))
 		case try == uploads, err == nil && status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
 			if err == nil {
 				err = fmt.Errorf("it answers %d", status)
 			}
+			if unsure {
+				return ended(fmt.Errorf("the upload to %s has not ended well: %w", to.Host, err))
+			}
 			return fmt.Errorf("the sources cannot be uploaded to %s, and nothing is deployed: %w", to.Host, err)
 		}
 		if err := d.API.Sleep(ctx, wait); err != nil {
-			return fmt.Errorf("upload the sources: %w", err)
+			return ended(fmt.Errorf("upload the sources: %w", err))
 		}
 		wait *= 2
 	}
+}
+
+// unsent reports whether an error says that there was no connection on which anything could be sent.
+func unsent(err error) bool {
+	of, is := errors.AsType[*net.OpError](err)
+	return is && of.Op == "dial"
 }
 
 func (d *Deployer) putOnce(ctx context.Context, s Source, address, id string, archive io.Reader, size int64) (status int, err error) {
@@ -211,7 +234,10 @@ func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Re
 	for {
 		answer, err := d.API.Named(ctx, "V1_deploymentStatus", map[string]any{"projectName": projectName, "statusId": statusID})
 		if err != nil && ctx.Err() != nil {
-			return Result{}, &FollowError{projectName, statusID, context.Cause(ctx)}
+			return Result{}, &FollowError{projectName, statusID, false, context.Cause(ctx)}
+		}
+		if err != nil && exit.Of(err) != exit.NotFound { // which nobody is told of any more
+			return Result{}, &FollowError{projectName, statusID, false, err}
 		}
 		if err != nil {
 			return Result{}, err
@@ -228,7 +254,7 @@ func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Re
 			}, nil
 		}
 		if err := d.API.Sleep(ctx, d.Poll); err != nil {
-			return Result{}, &FollowError{projectName, statusID, context.Cause(ctx)}
+			return Result{}, &FollowError{projectName, statusID, false, context.Cause(ctx)}
 		}
 	}
 }

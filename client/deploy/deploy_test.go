@@ -124,8 +124,9 @@ func TestSourcesAreSentUntilTheyAreThere(t *testing.T) {
 		{"with another good answer", []func(http.ResponseWriter){answers(204)}, 1, ""},
 		{"after connections that are cut", []func(http.ResponseWriter){cut, cut, answers(200)}, 3, ""},
 		{"after a server that is busy", []func(http.ResponseWriter){answers(503), answers(500), answers(429), answers(200)}, 4, ""},
-		{"never", []func(http.ResponseWriter){cut}, 4, "nothing is deployed"},
-		{"to an address that is over", []func(http.ResponseWriter){answers(403)}, 1, "it answers 403"},
+		{"never, as far as anybody knows", []func(http.ResponseWriter){cut}, 4, "gatewright deployment status " + statusID + " --project shop"},
+		{"refused after an answer that was lost", []func(http.ResponseWriter){cut, answers(403)}, 2, "may have arrived"},
+		{"to an address that is over", []func(http.ResponseWriter){answers(403)}, 1, "nothing is deployed: it answers 403"},
 	} {
 		i := newInstallation(t)
 		i.puts = c.puts
@@ -251,6 +252,77 @@ func TestWhoEndsTheWaitIsToldHowToFollow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeployIsInterruptedAtEachState: before the sources are sent nothing is deployed; from there on it is told how to follow a build that may go on.
+func TestDeployIsInterruptedAtEachState(t *testing.T) {
+	t.Parallel()
+	for state, follows := range map[string]bool{"pack": false, "upload": true, "after an upload that was lost": true, "follow": true} {
+		i := newInstallation(t)
+		i.statuses = []string{`{"status":"IN_PROGRESS","url":"","steps":{},"buildResult":{}}`}
+		ctx, end := context.WithCancelCause(t.Context())
+		ended, s := make(chan struct{}), source("x")
+		switch state {
+		case "pack":
+			s.Pack = func(ctx context.Context, _ io.Writer) error {
+				end(exit.ErrInterrupted)
+				return context.Cause(ctx)
+			}
+		case "upload":
+			i.puts = []func(http.ResponseWriter){func(http.ResponseWriter) {
+				end(exit.ErrInterrupted)
+				<-ended
+			}}
+		case "after an upload that was lost":
+			i.puts = []func(http.ResponseWriter){cut}
+			i.deployer.API.Sleep = func(ctx context.Context, _ time.Duration) error {
+				end(exit.ErrInterrupted)
+				return context.Cause(ctx)
+			}
+		default:
+			i.puts = []func(http.ResponseWriter){answers(http.StatusOK)}
+			i.followed = func(*http.Request) {
+				end(exit.ErrInterrupted)
+				<-ended
+			}
+		}
+		id, err := i.deployer.Upload(ctx, s)
+		if err == nil {
+			_, err = i.deployer.Follow(ctx, "shop", id)
+		}
+		close(ended)
+		if exit.Of(err) != exit.Interrupted || strings.Contains(err.Error(), "gatewright deployment status "+statusID+" --project shop") != follows {
+			t.Errorf("%s: it ends with %v (%d)", state, err, exit.Of(err))
+		}
+		if state == "pack" && i.asked+i.put > 0 {
+			t.Errorf("%s: %d addresses are asked for, and it uploads %d times", state, i.asked, i.put)
+		}
+	}
+}
+
+// TestBuildGoesOnWithoutAnAnswer: who is told that an installation does not answer is told too how to follow what goes on there.
+func TestBuildGoesOnWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for status, follows := range map[int]bool{http.StatusForbidden: true, http.StatusInternalServerError: true, http.StatusNotFound: false} {
+		i := newInstallation(t)
+		i.statuses = []string{""}
+		i.deployer.API.HTTP = &http.Client{Transport: always(status)}
+		_, err := i.deployer.Follow(t.Context(), "shop", statusID)
+		if err == nil || strings.Contains(err.Error(), "gatewright deployment status "+statusID) != follows {
+			t.Errorf("%d: it ends with %v", status, err)
+		}
+	}
+}
+
+// always answers with a status.
+type always int
+
+// RoundTrip implements http.RoundTripper.
+func (a always) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.WriteHeader(int(a))
+	_, _ = fmt.Fprintf(w, `{"title":"t","status":%d,"detail":"d"}`, int(a))
+	return w.Result(), r.Context().Err()
 }
 
 // TestIDsOfBuildsAreNoCommands has an installation name a build by what a shell would run: who ends the wait is told a line to paste.
