@@ -2,7 +2,7 @@
 // it asks the product's own functions in one process, so that the records are what requests make, and leaves out the network and the disk's
 // acknowledgements. Programs that measure and tests use it; the product does not.
 //
-// Read this file; unsynced.go is the file system that does not wait.
+// Read this file; unsynced.go is the file system that does not wait, unrecorded.go the table without an audit log.
 package fill
 
 import (
@@ -43,6 +43,8 @@ type Bucket struct {
 	Name string
 	// Consumers is how many it has.
 	Consumers int
+	// Unrecorded leaves out the audit records of what is made.
+	Unrecorded bool
 	// Consumer is the body that makes the one with a number, from 0.
 	Consumer func(n int) string
 }
@@ -58,8 +60,12 @@ func Make(ctx context.Context, data, account string, b Bucket) (err error) {
 	if err != nil {
 		return err
 	}
+	var table store.Backend = engine
+	if b.Unrecorded {
+		table = unrecorded{engine}
+	}
 	parts := installation.Parts{
-		Table: store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}), Key: key,
+		Table: store.New(table, store.Options{Random: rand.Reader, Now: time.Now}), Key: key,
 		Random: rand.Reader, Now: time.Now, IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 	}
 	handler := front(parts) //nolint:contextcheck // each request brings its own
