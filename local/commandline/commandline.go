@@ -8,6 +8,7 @@ package commandline
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -94,9 +95,15 @@ func wordsAreUsage(cmd *cobra.Command) {
 	}
 }
 
-// wordsError says which words are missing, or that there are too many, as the command's usage line names them; other errors stay. What was typed
-// is not repeated.
+// counting is how cobra's own errors of too few or too many words begin, which have no type.
+var counting = regexp.MustCompile(`^(accepts|requires|unknown command)\b`)
+
+// wordsError says in place of cobra which words are missing, or that there are too many, as the command's usage line names them; a command's own
+// errors stay. What was typed is not repeated.
 func wordsError(cmd *cobra.Command, args []string, err error) error {
+	if !counting.MatchString(err.Error()) {
+		return err
+	}
 	var names, needed []string
 	for _, name := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(name, "-") {
