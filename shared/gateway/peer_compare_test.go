@@ -28,6 +28,7 @@ func TestTunnelsAnswerAsTheNetworkDoes(t *testing.T) {
 		"odd chunks":                    "as above",
 		"half closed":                   "as above: who ends his side has left, as net/http sees it",
 		"an answer before the body":     "the network keeps the client's connection only where the body was read",
+		"no answer":                     "a GET that a connection had been kept for is sent once more, and each way keeps its own",
 		"many hints":                    "5 of them are passed on, and then a tunnel takes it for its connection's end",
 	})
 }
