@@ -112,19 +112,30 @@ func (v verb) shape(path string) *cobra.Command {
 	if v.removes != nil {
 		example += " --" + yesFlag
 	}
-	c := &cobra.Command{Use: use, Short: v.short, Example: example, Args: cobra.ExactArgs(words), SuggestFor: otherWords()[v.name]}
+	c := &cobra.Command{Use: use, Short: v.short, Example: example, Args: cobra.ExactArgs(words), SuggestFor: otherWords(v.name)}
 	if v.long != "" {
 		c.Long = v.short + ".\n\n" + v.long
 	}
 	return c
 }
 
-// otherWords are what other command lines call the verbs of this one.
-func otherWords() map[string][]string {
-	return map[string][]string{
-		"list": {"ls"}, "get": {"read", "show", "describe", "view"}, "create": {"add", "new", "make"}, "update": {"edit", "patch", "change"},
-		"set": {"create", "add", "update"}, "delete": {"rm", "remove", "revoke", "destroy"},
+// otherWords are what other command lines call a verb of this one.
+func otherWords(verb string) []string {
+	switch verb {
+	case "list":
+		return []string{"ls"}
+	case "get":
+		return []string{"read", "show", "describe", "view"}
+	case "create":
+		return []string{"add", "new", "make"}
+	case "update":
+		return []string{"edit", "patch", "change"}
+	case "set":
+		return []string{"create", "add", "update"}
+	case "delete":
+		return []string{"rm", "remove", "revoke", "destroy"}
 	}
+	return nil
 }
 
 // flags adds what a verb takes to its command, and how a shell completes it.

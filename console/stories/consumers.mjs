@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, of, open, said, story, tabTo, type, unique } from './lib.mjs';
+import { ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 /** Makes a bucket and gives its name. */
 const bucket = async (rest = {}) => (await ask('POST', of('/key-buckets'), { name: unique('keys'), ...rest })).name;
@@ -30,14 +30,12 @@ story('a consumer is created with its first key, changed and deleted by the keyb
   await press(page, 'Enter');
   await page.getByText('more digits than a browser keeps').waitFor();
   await page.getByLabel(/^Metadata/).focus();
-  await press(page, 'Control+a');
-  await type(page, '{"tenant": 7}');
+  await retype(page, '{"tenant": 7}');
   await tabTo(page, 'Create');
   await press(page, 'Enter');
   await page.locator('[aria-invalid=true]').waitFor();
   assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).evaluate((e) => e === document.activeElement), true, 'the focus is not on the field at fault');
-  await press(page, 'Control+a');
-  await type(page, 'acme');
+  await retype(page, 'acme');
   await tabTo(page, 'Add a tag');
   await press(page, 'Enter');
   await type(page, 'plan');

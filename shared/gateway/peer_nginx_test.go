@@ -27,7 +27,7 @@ func TestTunnelsAnswerAsNginxDoes(t *testing.T) {
 	added := regexp.MustCompile(`(?m)^(x-request-id|traceparent|date|server|via|host|x-forwarded-[a-z]+|connection|upgrade|te|trailer|transfer-encoding|content-length|proxy-[a-z]+)\b.*\n?`)
 	framing := regexp.MustCompile(`(?m)^([0-9]{3}) .*| trailer .*$`)
 	page := regexp.MustCompile(`(?s)(\n[0-9]{3})\n+content-type: (?:text/html|application/problem\+json)\n.*`)
-	compare(t, s, s.nginx(program), s.gatewayTo("service://Stock", tunnelTo(t, "http://"+s.address)), func(text string) string {
+	compare(t, s, s.nginx(program), s.gatewayTo("service://Stock", tunnelTo(t, "http://"+s.address)), func(_, text string) string {
 		text = framing.ReplaceAllString(added.ReplaceAllString(text, ""), "$1")
 		return page.ReplaceAllString(text, "$1 of its own")
 	}, map[string]string{
