@@ -144,7 +144,7 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 	go run ./internal/mutate -gremlins $(GREMLINS) $(MUTATED)
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
-	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=5m ./local/scenario
+	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=15m ./local/scenario
 
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server

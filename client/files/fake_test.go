@@ -201,7 +201,10 @@ func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *ca
 		case k.Apart != nil && name == k.Apart.Read:
 			answer = read(here.apartBody())
 		case k.Apart != nil && name == k.Apart.Write:
-			if err = met(condition, here.apartBody()); err == nil {
+			if err = met(condition, here.apartBody()); err == nil && f.taken(here, given[k.Apart.Field]) {
+				err = problem(http.StatusConflict, exit.Conflict)
+			}
+			if err == nil {
 				here.apart = given[k.Apart.Field]
 				f.record("tunnel.update", here)
 				answer = ok(map[string]any{"id": "pst", "status": "success"})
@@ -242,6 +245,21 @@ func (f *fake) find(k *files.Kind, scope, id string) *thing {
 		}
 	}
 	return nil
+}
+
+// taken reports whether another object of the kind has an element of a name that one is to have.
+func (f *fake) taken(of *thing, field json.RawMessage) bool {
+	names := func(field json.RawMessage) (all []string) {
+		var list []struct{ Name string }
+		_ = json.Unmarshal(field, &list)
+		for _, one := range list {
+			all = append(all, one.Name)
+		}
+		return all
+	}
+	return slices.ContainsFunc(f.objects, func(o *thing) bool {
+		return o != of && o.kind.Member == of.kind.Member && slices.ContainsFunc(names(o.apart), func(name string) bool { return slices.Contains(names(field), name) })
+	})
 }
 
 func (f *fake) remove(gone *thing) {

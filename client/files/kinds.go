@@ -56,6 +56,8 @@ type pairs struct{ Argument, Field, Member string }
 // apart is a field that is read and written by operations of its own, as a whole.
 type apart struct {
 	Field, Read, Write string
+	// Unique is the member by which the elements of the field are one object's alone in the account, "" where others may have such too.
+	Unique string
 	// Fixed are the other members of the body.
 	Fixed map[string]Value
 }
@@ -166,7 +168,7 @@ func tunnelKind() *Kind {
 		Member: "tunnels", One: "tunnel", Key: "name", Argument: "tunnelId", ID: "id", Made: "tunnelId",
 		List: "TunnelService_list", Read: "TunnelService_read", Create: "TunnelService_create", Delete: "TunnelService_delete", Awaits: "TunnelService_getProvisioningStatus",
 		Apart: &apart{
-			Field: "services", Read: "TunneledServicesService_getServiceConfiguration", Write: "TunneledServicesService_putServiceConfiguration",
+			Field: "services", Read: "TunneledServicesService_getServiceConfiguration", Write: "TunneledServicesService_putServiceConfiguration", Unique: "name",
 			Fixed: map[string]Value{"version": Value("1")},
 		},
 	}

@@ -191,6 +191,10 @@ func gone(k *row, w *node, names []string) string {
 	for _, what := range k.goes {
 		counts = append(counts, fmt.Sprintf("%s: %d", what, len(w.list(what)))) // of deployments there are none
 	}
+	if k.member == "tunnels" {
+		services, _ := w.fields["services"].([]any)
+		counts = append(counts, fmt.Sprintf("services: %d", len(services)))
+	}
 	return strings.TrimSpace("delete " + k.one + " " + strings.Join(names, " ") + " " + strings.Join(counts, ", "))
 }
 

@@ -3,6 +3,7 @@ package files
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,6 +109,8 @@ type planner struct {
 	// ids are those of plans by their keys, for subscriptions; projects those that are made.
 	ids      map[string]string
 	projects map[string]bool
+	// claimed are the names that only one object may have.
+	claimed []claim
 }
 
 // Compare plans what has to be done. It changes nothing, and asks for lists, and for one object of each kind that changes. Its error has all that
@@ -126,11 +129,12 @@ func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	if err := p.within(ctx, f.kinds, f.top, &seen{}); err != nil {
 		return nil, err
 	}
+	slices.Reverse(p.deletes)
+	p.plan.Changes = append(p.plan.Changes, p.deletes...)
+	p.inOrder()
 	if err := f.invalid(p.problems); err != nil {
 		return nil, err
 	}
-	slices.Reverse(p.deletes)
-	p.plan.Changes = append(p.plan.Changes, p.deletes...)
 	for i := range p.plan.Changes {
 		if c := &p.plan.Changes[i]; c.Do != Delete {
 			c.Try = uuid.NewString()
@@ -448,6 +452,16 @@ func (p *planner) extra(ctx context.Context, s *seen) error {
 	var err error
 	if c.Goes, err = p.counts(ctx, s); err != nil {
 		return err
+	}
+	if s.kind.Apart != nil {
+		has, _, err := p.apart(ctx, s)
+		if err != nil {
+			return err
+		}
+		var list []Value
+		_ = json.Unmarshal(has, &list)
+		c.Goes[s.kind.Apart.Field] = int64(len(list))
+		p.claims(s, place{}, c.Operation, has, nil)
 	}
 	p.deletes = append(p.deletes, c)
 	return nil

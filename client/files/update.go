@@ -142,9 +142,11 @@ func (p *planner) updateApart(ctx context.Context, o *object, s *seen) error {
 	if err != nil {
 		return err
 	}
-	if !o.kind.same(p.kinds[o.kind].all[o.kind.Apart.Field], g.value, has) {
-		p.writeApart(o, s, has, tag)
+	if o.kind.same(p.kinds[o.kind].all[o.kind.Apart.Field], g.value, has) {
+		p.claims(s, g.at, "", has, has)
+		return nil
 	}
+	p.writeApart(o, s, has, tag)
 	return nil
 }
 
@@ -167,6 +169,7 @@ func (p *planner) writeApart(o *object, s *seen, has Value, tag string) {
 	c.Before = map[string]Value{a.Field: has}
 	c.IfMatch = tag
 	p.plan.Changes = append(p.plan.Changes, c)
+	p.claims(s, o.fields[a.Field].at, a.Write, has, value)
 }
 
 // shown is a value for a person, bounded.

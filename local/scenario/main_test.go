@@ -15,6 +15,9 @@ import (
 // (the default and least cacheTtlSeconds), with room for a slow machine.
 const keyCacheTime = 90 * time.Second
 
+// rolledTime is how long a rolled key goes on being one: longer than a slow machine takes to answer that, and to list it.
+const rolledTime = 15 * time.Second
+
 // TestKeyIsCheckedAndRolled is the product's main job.
 func TestKeyIsCheckedAndRolled(t *testing.T) {
 	t.Parallel()
@@ -45,7 +48,7 @@ func TestKeyIsCheckedAndRolled(t *testing.T) {
 	}
 
 	in.ask(t, http.StatusNoContent, http.MethodPost, bucket+"/consumers/ada/roll-key",
-		fmt.Sprintf(`{"expiresOn":%q}`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano)))
+		fmt.Sprintf(`{"expiresOn":%q}`, time.Now().Add(rolledTime).UTC().Format(time.RFC3339Nano)))
 	rolled := in.ask(t, http.StatusOK, http.MethodGet, bucket+"/consumers/ada/keys?key-format=visible", "").data(t)
 	if len(rolled) != 2 || rolled[0]["expiresOn"] != nil || rolled[1].text("key") != old {
 		t.Fatalf("after the roll: %v", rolled)

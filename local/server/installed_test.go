@@ -48,9 +48,11 @@ func TestScenarioSuite(t *testing.T) {
 			spec.Volumes["/beside"] = beside
 			p := containertest.Start(t, containertest.Command(t, spec))
 			s.ended = p.Gone
+			said := ""
 			t.Cleanup(func() {
-				if t.Failed() {
+				if t.Failed() { // which story has failed stands at the end, where logs are read first and cut last
 					t.Logf("the server printed:\n%s", p.Output())
+					t.Logf("the suite printed:\n%s", said)
 				}
 			})
 			s.until("it is ready", func() bool {
@@ -58,14 +60,14 @@ func TestScenarioSuite(t *testing.T) {
 				return err == nil
 			})
 			p.Confined(t)
-			s.suite(a)
+			said = s.suite(a)
 			p.End(t)
 		})
 	}
 }
 
-// suite runs the scenario suite as somebody who finds the domain by a proxy.
-func (s *server) suite(a *pebbletest.Authority) {
+// suite runs the scenario suite as somebody who finds the domain by a proxy, and gives what it printed.
+func (s *server) suite(a *pebbletest.Authority) string {
 	s.t.Helper()
 	trusted := written(s.t, filepath.Join(s.t.TempDir(), "roots.pem"), a.RootsPEM())
 	curl := s.t.TempDir() // its own words with the proxy are no part of an answer
@@ -76,10 +78,10 @@ func (s *server) suite(a *pebbletest.Authority) {
 		"HTTPS_PROXY="+s.proxied(), "https_proxy=", "SSL_CERT_FILE="+trusted, "CURL_CA_BUNDLE="+trusted, "CURL_HOME="+curl, "NO_PROXY=",
 		"GATEWRIGHT_SCENARIO_API=https://api."+domain, "GATEWRIGHT_SCENARIO_RELAY=https://relay."+domain, "GATEWRIGHT_SCENARIO_KEY="+s.key())
 	out, err := suite.CombinedOutput()
-	s.t.Logf("%s", out)
 	if err != nil {
 		s.t.Error(err)
 	}
+	return string(out)
 }
 
 // byImage installs the image for this machine, with settings as an engine gives them (docs/images.md).

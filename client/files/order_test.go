@@ -1,0 +1,132 @@
+package files_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/files"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+)
+
+// holdings are the names of the services that each tunnel has.
+type holdings map[string][]string
+
+// at draws who has which names; nobody has some.
+func at(r *rand.Rand, tunnels, names []string) holdings {
+	h := holdings{}
+	for _, name := range names {
+		if i := r.IntN(len(tunnels) + 1); i < len(tunnels) {
+			h[tunnels[i]] = append(h[tunnels[i]], name)
+		}
+	}
+	return h
+}
+
+// file has the tunnels as files have them, in an order of their own.
+func (h holdings) file(r *rand.Rand, tunnels []string) string {
+	list := []any{}
+	for _, i := range r.Perm(len(tunnels)) {
+		services := []any{}
+		for _, name := range h[tunnels[i]] {
+			services = append(services, map[string]any{"name": name, "endpoint": "http://localhost:1", "configurations": []any{}})
+		}
+		list = append(list, map[string]any{"name": tunnels[i], "services": services})
+	}
+	text, _ := json.Marshal(map[string]any{"complete": []string{"tunnels"}, "tunnels": list})
+	return string(text)
+}
+
+// reaches reports whether tunnels can come from what they have to what they are to have, each by one change: it makes those that nobody is in
+// the way of, until none is left or all are in each other's.
+func (h holdings) reaches(want holdings, tunnels []string) bool {
+	left, now := slices.Clone(tunnels), holdings{}
+	for _, t := range tunnels {
+		now[t] = h[t]
+	}
+	for len(left) > 0 {
+		i := slices.IndexFunc(left, func(t string) bool {
+			for _, name := range want[t] {
+				for other, has := range now {
+					if other != t && slices.Contains(has, name) {
+						return false
+					}
+				}
+			}
+			return true
+		})
+		if i < 0 {
+			return false
+		}
+		now[left[i]] = want[left[i]]
+		left = slices.Delete(left, i, i+1)
+	}
+	return true
+}
+
+// TestNamesMoveBetweenTunnels moves services at random, out of tunnels that are deleted and into new ones too, against the product's own
+// handlers, which let a name be one tunnel's alone: what can be done by a change for each tunnel is planned and applied, and all else is told.
+func TestNamesMoveBetweenTunnels(t *testing.T) {
+	t.Parallel()
+	first := newProduct(t)
+	all, names := []string{"attic", "depot", "office", "plant"}, []string{"a-box", "b-box", "c-box", "d-box", "e-box"}
+	planned, refused := 0, 0
+	runs := simulations.Runs(60)
+	for seed := range runs {
+		r := rand.New(rand.NewPCG(uint64(seed), 17))
+		p := first.copied(t)
+		stay := [][]string{all[1:], all[:3]}[seed%2] // the first is deleted and the last is made, or neither
+		before, after := at(r, all[:3], names), at(r, stay, names)
+		apply := func(h holdings, tunnels []string) error {
+			plan, err := p.compared(written(t, h.file(r, tunnels)), true)
+			if err != nil {
+				return err
+			}
+			path := filepath.Join(t.TempDir(), fmt.Sprint(seed, len(tunnels), tunnels[0]))
+			if err := plan.Write(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.applied(plan, path); err != nil {
+				t.Fatalf("%d: from %v to %v it ends with %v", seed, before, h, err)
+			}
+			return nil
+		}
+		if err := apply(before, all[:3]); err != nil {
+			t.Fatal(told(err))
+		}
+		err := apply(after, stay)
+		if can := before.reaches(after, all); can != (err == nil) {
+			t.Fatalf("%d: from %v to %v can be done: %v; it is told %q", seed, before, after, can, told(err))
+		}
+		if err != nil {
+			if !strings.Contains(told(err), "neither can be first") {
+				t.Errorf("%d: it is told as %q", seed, told(err))
+			}
+			refused++
+			continue
+		}
+		planned++
+		if plan, err := p.compared(written(t, after.file(r, stay)), true); err != nil || len(plan.Changes) > 0 {
+			t.Errorf("%d: there is more to do: %v %s", seed, plan, told(err))
+		}
+	}
+	if runs >= 60 && (planned < 30 || refused < 5) {
+		t.Errorf("%d are planned and %d refused: the dice are loaded", planned, refused)
+	}
+}
+
+// TestNameOfTwoTunnelsIsTold: the API would refuse it in the middle of an apply.
+func TestNameOfTwoTunnelsIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "here")
+	service := `services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]`
+	applied(t, f, "tunnels: [{name: office, "+service+"}]")
+	_, err := compare(t.Context(), f, written(t, "tunnels:\n  - {name: depot, "+service+"}\n  - {name: office, "+service+"}\n"), files.Options{})
+	if want := "3:30: stock-box is to be of the tunnel depot too, and is one tunnel's alone: leave it out of one of them.\n"; err == nil || told(err) != want {
+		t.Errorf("it is told as %q, want %q", told(err), want)
+	}
+}
