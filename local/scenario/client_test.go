@@ -106,7 +106,8 @@ var varying = []struct {
 	{regexp.MustCompile(`https?://\S*-main-\S*`), "URL"},
 	{regexp.MustCompile(`(-main)-[0-9a-f]{7}\b`), "$1-HEX"},
 	{regexp.MustCompile(`\b\d+ bytes`), "SIZE bytes"},
-	{regexp.MustCompile(` {2,}`), "  "}, // the widths of columns
+	{regexp.MustCompile(` {2,}`), "  "},                                                   // the widths of columns
+	{regexp.MustCompile(`(?m)^· \S+: it is asked too often; asking again in \d+s\n`), ""}, // stories share a key, which has a rate
 }
 
 // same compares an output with a file of the story: `same stdout file`. What varies stands there as its kind, and $API, $ACCOUNT and

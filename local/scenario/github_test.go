@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -68,13 +69,20 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := unique(t, "github")
-	began := time.Now()
-	id, _ := in.upload(t, name, "main", archive(t, files{
+	packed := archive(t, files{
 		"config/routes.oas.json": string(routes),
 		"config/policies.json":   `{"policies":[` + apiKey("key", "") + `],"corsPolicies":[]}`,
-	}))
-	status := in.built(t, name, id)
-	t.Logf("uploaded and built in %s", time.Since(began).Round(time.Millisecond))
+	})
+	var status object
+	for range 3 { // a machine on which other suites build the same at this moment may end it by the budget of time
+		began := time.Now()
+		id, _ := in.upload(t, name, "main", packed)
+		status = in.built(t, name, id)
+		t.Logf("uploaded and built in %s", time.Since(began).Round(time.Millisecond))
+		if !strings.Contains(fmt.Sprint(status), `over the budget "time"`) {
+			break
+		}
+	}
 	if status.text("status") != "SUCCESS" {
 		t.Fatalf("%v", status)
 	}
