@@ -204,6 +204,7 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		last            int   // what it answers then, 200 for 0
 		want            exit.Code
 		waits           time.Duration // the first wait at least
+		most            time.Duration // and each at most, 0 for any
 	}{
 		{name: "a read that is cut", operation: "AccountService_list", fails: cut, times: 2, asked: 3},
 		{name: "a read that is half", operation: "AccountService_list", fails: half, times: 2, asked: 3},
@@ -217,7 +218,8 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		{name: "a server that asks for an hour", operation: "AccountService_list", fails: answers(429, "3600"), times: 1, asked: 1, want: exit.Failure},
 		{name: "a server that asks for longer than there are numbers", operation: "AccountService_list", fails: answers(429, "99999999999999999999"), times: 1, asked: 1, want: exit.Failure},
 		{name: "an answer without an end", operation: "AccountService_list", fails: endless, times: 1, asked: 1, want: exit.Failure},
-		{name: "too many requests, for long", operation: "ApiKeyBucketsService_create", fails: answers(429, "20"), times: 9, asked: 10, waits: 20 * time.Second},
+		{name: "too many requests, for long", operation: "ApiKeyBucketsService_create", fails: answers(429, "20"), times: 9, asked: 10, waits: 20 * time.Second, most: 20 * time.Second},
+		{name: "a rate that others share", operation: "ApiKeyBucketsService_create", fails: answers(429, "1"), times: 19, asked: 20, waits: time.Second, most: 8 * time.Second},
 		{name: "an error of the server", operation: "AccountService_list", fails: answers(500, ""), times: 9, asked: 1, want: exit.Failure},
 		{name: "a removal whose answer is lost", operation: "ApiKeyBucketsService_delete", fails: cut, times: 1, asked: 2, last: 404},
 		{name: "a removal of nothing", operation: "ApiKeyBucketsService_delete", asked: 1, last: 404, want: exit.NotFound},
@@ -243,6 +245,9 @@ func TestWhatIsSafeIsAskedAgain(t *testing.T) {
 		}
 		if c.waits > 0 && (len(*waited) == 0 || (*waited)[0] < c.waits) {
 			t.Errorf("%s: it waits %v, want %s", c.name, *waited, c.waits)
+		}
+		if c.most > 0 && len(*waited) > 0 && slices.Max(*waited) > c.most {
+			t.Errorf("%s: it waits %v, want %s at most", c.name, *waited, c.most)
 		}
 		if len(slices.Compact(ids)) > 1 {
 			t.Errorf("%s: the tries are of several requests: %v", c.name, ids)

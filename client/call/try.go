@@ -26,6 +26,9 @@ const (
 	tries       = 5
 	firstWait   = 250 * time.Millisecond
 	longestWait = 2 * time.Minute
+	// longestTurn is how far waits for a rate grow where the answer names less: whoever shares the key goes before, and whoever waits longer
+	// than that would be the last of many.
+	longestTurn = 8 * time.Second
 )
 
 // tried sends a request until it has an answer. What is asked again: 429 after the wait that it names; what gets no whole
@@ -49,7 +52,7 @@ func (a *API) tried(ctx context.Context, t *apitools.Tool, made func(context.Con
 		case err != nil:
 			why, unknown = a.explain(err), true
 		case answer.Status == http.StatusTooManyRequests:
-			why, after = "it is asked too often", retryAfter(answer.Header, wait)
+			why, after = "it is asked too often", retryAfter(answer.Header, min(wait, longestTurn))
 		case answer.Status == http.StatusBadGateway, answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusGatewayTimeout:
 			why, after, unknown = fmt.Sprintf("it answers %d", answer.Status), retryAfter(answer.Header, wait), true
 		default:
