@@ -21,11 +21,14 @@ type oracle struct {
 	// touched are the paths of the objects that a change is about.
 	touched map[string]bool
 	extra   int
+	// gone are the projects that are deleted, and against is set where files want a bucket that goes with one.
+	gone    map[string]bool
+	against bool
 }
 
 // expect tells what files want of a world.
 func expect(world, files *node, prune bool) *oracle {
-	o := &oracle{prune: prune, after: cloned(world), touched: map[string]bool{}}
+	o := &oracle{prune: prune, after: cloned(world), touched: map[string]bool{}, gone: map[string]bool{}}
 	o.within(rows(), o.after, files, nil, false)
 	slices.Sort(o.lines)
 	return o
@@ -55,6 +58,9 @@ func (o *oracle) within(kinds []*row, here, wanted *node, names []string, made b
 		for _, f := range wanted.list(k.member) {
 			i := slices.IndexFunc(here.below, func(w *node) bool { return w.row.member == k.member && meant(k, w, f) })
 			var there *node
+			for project := range o.gone {
+				o.against = o.against || k.member == "keyBuckets" && comesWith(f) && strings.HasPrefix(f.name, project+"-")
+			}
 			if i >= 0 {
 				there = here.below[i]
 				if k.member == "meteringBuckets" {
@@ -80,6 +86,7 @@ func (o *oracle) within(kinds []*row, here, wanted *node, names []string, made b
 			o.lines = append(o.lines, gone(k, w, append(slices.Clone(names), w.name)))
 			here.below = slices.DeleteFunc(here.below, func(b *node) bool { return b == w })
 			if k.member == "projects" {
+				o.gone[w.name] = true
 				o.after.below = slices.DeleteFunc(o.after.below, func(b *node) bool {
 					return b.row.member == "keyBuckets" && comesWith(b) && strings.HasPrefix(b.name, w.name+"-")
 				})
@@ -191,6 +198,7 @@ func gone(k *row, w *node, names []string) string {
 	for _, what := range k.goes {
 		counts = append(counts, fmt.Sprintf("%s: %d", what, len(w.list(what)))) // of deployments there are none
 	}
+	slices.Sort(counts)
 	if k.member == "tunnels" {
 		services, _ := w.fields["services"].([]any)
 		counts = append(counts, fmt.Sprintf("services: %d", len(services)))

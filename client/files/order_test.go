@@ -130,3 +130,21 @@ func TestNameOfTwoTunnelsIsTold(t *testing.T) {
 		t.Errorf("it is told as %q, want %q", told(err), want)
 	}
 }
+
+// TestBucketOfAProjectThatIsPrunedIsTold: it would be changed, and gone with its project.
+func TestBucketOfAProjectThatIsPrunedIsTold(t *testing.T) {
+	t.Parallel()
+	p := newProduct(t)
+	p.ask("ProjectsService_create", map[string]any{"name": "shop"})
+	const bucket = "keyBuckets:\n  - {name: shop-production, description: of us}\n"
+	if _, err := p.compared(written(t, "complete: [projects]\n"+bucket), false); err != nil {
+		t.Errorf("without --prune it is told: %s", told(err))
+	}
+	if _, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop}]\n"+bucket), true); err != nil {
+		t.Errorf("with its project it is told: %s", told(err))
+	}
+	_, err := p.compared(written(t, "complete: [projects]\n"+bucket), true)
+	if want := "3:12: The key bucket shop-production goes with the project shop, which these files do not name and --prune deletes: name that too, or leave this out.\n"; err == nil || told(err) != want {
+		t.Errorf("it is told as %q, want %q", told(err), want)
+	}
+}

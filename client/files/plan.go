@@ -106,9 +106,9 @@ type planner struct {
 	plan     *Plan
 	deletes  []Change
 	problems []project.Problem
-	// ids are those of plans by their keys, for subscriptions; projects those that are made.
-	ids      map[string]string
-	projects map[string]bool
+	// ids are those of plans by their keys, for subscriptions; projects those that are made, and pruned those that are deleted.
+	ids              map[string]string
+	projects, pruned map[string]bool
 	// claimed are the names that only one object may have.
 	claimed []claim
 }
@@ -121,7 +121,7 @@ func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p := &planner{
-		state: &state{api: api, account: account, kinds: f.fields, told: map[*Kind]bool{}}, files: f, o: o, ids: map[string]string{}, projects: map[string]bool{},
+		state: &state{api: api, account: account, kinds: f.fields, told: map[*Kind]bool{}}, files: f, o: o, ids: map[string]string{}, projects: map[string]bool{}, pruned: map[string]bool{},
 		plan: &Plan{
 			Format: planFormat, Version: release.Version(), Installation: o.Installation, Account: account, Made: o.Now().UTC().Truncate(time.Millisecond), Objects: f.Objects, Changes: []Change{},
 		},
@@ -242,6 +242,19 @@ func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Ki
 	}
 }
 
+// goesWith is the project that is deleted with a bucket of the files, "" for none.
+func (p *planner) goesWith(o *object) string {
+	if o.kind.Member != bucketsMember {
+		return ""
+	}
+	for suffix := range ownBuckets {
+		if of, is := strings.CutSuffix(o.name, suffix); is && p.pruned[of] {
+			return of
+		}
+	}
+	return ""
+}
+
 // ownBuckets are the ends of the names of the buckets that each project has, and the tag of each (docs/key-buckets.md).
 var ownBuckets = map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"}
 
@@ -258,6 +271,10 @@ func ownName(name string) bool {
 // one compares an object, and returns what is there then: nil where that cannot be told, since something is wrong.
 func (p *planner) one(ctx context.Context, o *object, parent, there *seen) (*seen, error) {
 	if there != nil {
+		if of := p.goesWith(o); of != "" {
+			p.problem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name that too, or leave this out.", o.kind.One, o.name, of)
+			return nil, nil
+		}
 		if o.kind.Member == "plans" {
 			p.ids[there.key()] = there.id
 		}
@@ -444,6 +461,9 @@ func (p *planner) extra(ctx context.Context, s *seen) error {
 	if !p.o.Prune {
 		p.plan.Extra = append(p.plan.Extra, fmt.Sprintf("%s %s", s.kind.One, strings.Join(c.Name, " ")))
 		return nil
+	}
+	if s.kind.Member == projectsMember {
+		p.pruned[s.name] = true
 	}
 	if err := p.sure(ctx, s); err != nil {
 		return err

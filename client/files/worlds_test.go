@@ -254,7 +254,7 @@ func (d dice) wanted(kinds []*row, world, into *node) {
 			}
 			d.wanted(k.below, &node{}, f)
 		}
-		if k.remove != "" && d.some(0.4) && k.member != "plans" && k.member != "projects" {
+		if k.remove != "" && d.some(0.4) && k.member != "plans" {
 			into.complete = append(into.complete, k.member)
 		}
 		if k.member == "subscriptions" && has(into.complete, k.member) && !slices.ContainsFunc(into.list(k.member), func(s *node) bool {
@@ -445,6 +445,12 @@ func (d dice) play(t *testing.T, p, elsewhere *product) {
 	dir, prune := d.write(t, f), d.some(0.5)
 	want := expect(world, f, prune)
 	plan, err := p.compared(dir, prune)
+	if want.against {
+		if err == nil || !strings.Contains(told(err), "--prune deletes") {
+			t.Errorf("what goes with a project is planned: %s", told(err))
+		}
+		return
+	}
 	if err != nil {
 		t.Fatalf("it is not planned: %s", told(err))
 	}
