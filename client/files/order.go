@@ -16,10 +16,21 @@ type claim struct {
 	before, after []string
 }
 
-// claims notes the names that an object has in its field apart, and is to have there.
+// claims notes the names that an object has in its field apart, and is to have there. What is to be for a project that is deleted is told.
 func (p *planner) claims(of *seen, at place, operation string, before, after Value) {
-	if of.kind.Apart != nil && of.kind.Apart.Unique != "" {
-		p.claimed = append(p.claimed, claim{of, at, operation, of.kind.namesIn(before), of.kind.namesIn(after)})
+	if of.kind.Apart.Unique == "" {
+		return
+	}
+	p.claimed = append(p.claimed, claim{of, at, operation, of.kind.namesIn(before), of.kind.namesIn(after)})
+	var list []struct{ Configurations []struct{ Project string } }
+	_ = json.Unmarshal(after, &list)
+	for i, one := range list {
+		for _, c := range one.Configurations {
+			if p.pruned[c.Project] {
+				p.problem(at, "%s[%d] of the %s %s is for the project %s, which these files do not name and --prune deletes: name that too, or leave it out here.",
+					of.kind.Apart.Field, i, of.kind.One, of.name, c.Project)
+			}
+		}
 	}
 }
 

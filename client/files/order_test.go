@@ -131,20 +131,23 @@ func TestNameOfTwoTunnelsIsTold(t *testing.T) {
 	}
 }
 
-// TestBucketOfAProjectThatIsPrunedIsTold: it would be changed, and gone with its project.
-func TestBucketOfAProjectThatIsPrunedIsTold(t *testing.T) {
+// TestWhatGoesWithAProjectThatIsPrunedIsTold: it would be changed, and gone with its project, and never be as the files want it.
+func TestWhatGoesWithAProjectThatIsPrunedIsTold(t *testing.T) {
 	t.Parallel()
 	p := newProduct(t)
 	p.ask("ProjectsService_create", map[string]any{"name": "shop"})
-	const bucket = "keyBuckets:\n  - {name: shop-production, description: of us}\n"
-	if _, err := p.compared(written(t, "complete: [projects]\n"+bucket), false); err != nil {
-		t.Errorf("without --prune it is told: %s", told(err))
-	}
-	if _, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop}]\n"+bucket), true); err != nil {
-		t.Errorf("with its project it is told: %s", told(err))
-	}
-	_, err := p.compared(written(t, "complete: [projects]\n"+bucket), true)
-	if want := "3:12: The key bucket shop-production goes with the project shop, which these files do not name and --prune deletes: name that too, or leave this out.\n"; err == nil || told(err) != want {
-		t.Errorf("it is told as %q, want %q", told(err), want)
+	for text, want := range map[string]string{
+		"keyBuckets:\n  - {name: shop-production, description: of us}\n": "3:12: The key bucket shop-production goes with the project shop",
+		"tunnels:\n  - name: office\n    services: [{name: stock-box, endpoint: \"http://localhost:1\", configurations: [{project: shop, accessibleBy: [production]}]}]\n": "4:15: services[0] of the tunnel office is for the project shop",
+	} {
+		if _, err := p.compared(written(t, "complete: [projects]\n"+text), false); err != nil {
+			t.Errorf("without --prune it is told: %s", told(err))
+		}
+		if _, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop}]\n"+text), true); err != nil {
+			t.Errorf("with its project it is told: %s", told(err))
+		}
+		if _, err := p.compared(written(t, "complete: [projects]\n"+text), true); err == nil || !strings.HasPrefix(told(err), want) || !strings.Contains(told(err), "--prune deletes") {
+			t.Errorf("it is told as %q, want %q", told(err), want)
+		}
 	}
 }
