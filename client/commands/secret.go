@@ -18,7 +18,7 @@ import (
 // secretFile is a new file for a secret, which its owner alone may read.
 type secretFile struct{ file *os.File }
 
-// newSecretFile makes the file before the secret is asked for, so that one is made for no file that can't be written.
+// newSecretFile makes the file, with room on its disk, before the secret is asked for, so that one is made for no file that can't be written.
 // A file that is there is never written over: it may hold the only copy of another secret.
 func newSecretFile(path string) (*secretFile, error) {
 	const private = 0o600
@@ -29,12 +29,27 @@ func newSecretFile(path string) (*secretFile, error) {
 	case err != nil:
 		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
 	}
-	return &secretFile{f}, nil
+	out := &secretFile{f}
+	if _, err = f.WriteString(strings.Repeat("\n", secretRoom)); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		out.drop()
+		return nil, fmt.Errorf("--%s: %s cannot be written, and nothing is made for it: %w", outFlag, path, disk.Cause(err))
+	}
+	return out, nil
 }
+
+// secretRoom is the room that a file has on its disk before a secret is made for it, in bytes: more than any secret has.
+const secretRoom = 4096
 
 // write keeps the secret, on a line, for good.
 func (f *secretFile) write(secret string) error {
-	_, err := f.file.WriteString(secret + "\n")
+	line := secret + "\n"
+	_, err := f.file.WriteAt([]byte(line), 0)
+	if err == nil {
+		err = f.file.Truncate(int64(len(line)))
+	}
 	if err == nil {
 		err = f.file.Sync()
 	}
