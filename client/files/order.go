@@ -34,7 +34,7 @@ func (p *planner) claims(of *seen, at place, operation string, before, after Val
 	}
 }
 
-// namesIn are the unique names in a field apart.
+// namesIn are the unique names in a field apart, one of each element.
 func (k *Kind) namesIn(field Value) (names []string) {
 	var list []map[string]Value
 	_ = json.Unmarshal(field, &list)

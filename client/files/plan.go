@@ -3,7 +3,6 @@ package files
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -179,7 +178,7 @@ func (p *planner) within(ctx context.Context, kinds []*Kind, w *object, s *seen)
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(have)) {
-			if k.Member == bucketsMember && ownName(name) {
+			if of, _ := ownerOf(name); k.Member == bucketsMember && of != "" {
 				continue // an export has none that is as it came, and its project would be left without
 			}
 			if err := p.extra(ctx, have[name]); err != nil {
@@ -230,48 +229,33 @@ func (p *planner) have(ctx context.Context, k *Kind, w *object, s *seen) (map[st
 // addOwn adds the buckets that come with projects which are made.
 func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Kind, s *seen) {
 	for name := range wanted {
-		for suffix, kind := range ownBuckets {
-			of, is := strings.CutSuffix(name, suffix)
-			if is && p.projects[of] && have[name] == nil {
-				have[name] = &seen{
-					kind: k, name: name, id: name, parent: s, with: true, made: true, tag: "*",
-					fields: map[string]Value{"tags": marshal(map[string]string{"account": p.account, "environmentType": kind, "project": of})},
-				}
+		if of, kind := ownerOf(name); p.projects[of] && have[name] == nil {
+			have[name] = &seen{
+				kind: k, name: name, id: name, parent: s, with: true, made: true, tag: "*",
+				fields: map[string]Value{"tags": marshal(map[string]string{"account": p.account, "environmentType": kind, "project": of})},
 			}
 		}
 	}
 }
 
-// goesWith is the project that is deleted with a bucket of the files, "" for none.
-func (p *planner) goesWith(o *object) string {
-	if o.kind.Member != bucketsMember {
-		return ""
-	}
-	for suffix := range ownBuckets {
-		if of, is := strings.CutSuffix(o.name, suffix); is && p.pruned[of] {
-			return of
-		}
-	}
-	return ""
-}
-
 // ownBuckets are the ends of the names of the buckets that each project has, and the tag of each (docs/key-buckets.md).
 var ownBuckets = map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"}
 
-// ownName reports whether a bucket of the name is a project's, and goes with that alone: the API gives such names to no other.
-func ownName(name string) bool {
-	for suffix := range ownBuckets {
-		if strings.HasSuffix(name, suffix) {
-			return true
+// ownerOf is the project with which a bucket of the name comes and goes, and of which of its environments it is, "" for one of no project's: the API
+// gives such names to no other.
+func ownerOf(name string) (of, kind string) {
+	for suffix, kind := range ownBuckets {
+		if of, is := strings.CutSuffix(name, suffix); is {
+			return of, kind
 		}
 	}
-	return false
+	return "", ""
 }
 
 // one compares an object, and returns what is there then: nil where that cannot be told, since something is wrong.
 func (p *planner) one(ctx context.Context, o *object, parent, there *seen) (*seen, error) {
 	if there != nil {
-		if of := p.goesWith(o); of != "" {
+		if of, _ := ownerOf(o.name); o.kind.Member == bucketsMember && p.pruned[of] {
 			p.problem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name that too, or leave this out.", o.kind.One, o.name, of)
 			return nil, nil
 		}
@@ -478,9 +462,7 @@ func (p *planner) extra(ctx context.Context, s *seen) error {
 		if err != nil {
 			return err
 		}
-		var list []Value
-		_ = json.Unmarshal(has, &list)
-		c.Goes[s.kind.Apart.Field] = int64(len(list))
+		c.Goes[s.kind.Apart.Field] = int64(len(s.kind.namesIn(has)))
 		p.claims(s, place{}, c.Operation, has, nil)
 	}
 	p.deletes = append(p.deletes, c)

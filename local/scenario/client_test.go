@@ -33,6 +33,20 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 	return folder, nil
 })
 
+// ownClient is the command for a test that is about the client alone, which runs beside others: where the installation is another one, it is left out.
+func ownClient(t *testing.T) string {
+	t.Helper()
+	if os.Getenv(varAPI) != "" {
+		t.Skip("it is about the client, which is the same for each installation")
+	}
+	t.Parallel()
+	folder, err := clientBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, "gatewright")
+}
+
 // clientFolder is that of clientBinary once it is made: TestMain removes it.
 var clientFolder string
 

@@ -11,15 +11,7 @@ import (
 
 // TestNoSecretIsMadeForAFullDisk: what cannot be kept is not made, so that nobody has to find and delete it.
 func TestNoSecretIsMadeForAFullDisk(t *testing.T) {
-	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the client, which is the same for each installation")
-	}
-	t.Parallel()
-	in := installation
-	folder, err := clientBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, in := ownClient(t), installation
 	dir, name := t.TempDir(), unique(t, "full")
 	// A disk of a page, which another file has.
 	within := func(command string) (out []byte, err error) {
@@ -32,7 +24,7 @@ func TestNoSecretIsMadeForAFullDisk(t *testing.T) {
 		t.Skipf("it needs a file system of its own: %v: %s", err, out)
 	}
 	in.ask(t, http.StatusOK, http.MethodPost, in.path("/key-buckets"), `{"name":"`+name+`"}`)
-	client, at := filepath.Join(folder, "gatewright"), in.path("/key-buckets/%s", name)
+	at := in.path("/key-buckets/%s", name)
 	out, err := within("cd " + dir + " && " + client + " consumer create ada --bucket " + name + " --with-key --out made.key; echo ended with $?; ls")
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -56,15 +56,7 @@ func (k *killing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestApplyIsKilledAtEachChange kills the client, which has no moment for a word, before and after the API has each change of a plan: the
 // same command goes on from there, and the account is as the files have it, with nothing made twice.
 func TestApplyIsKilledAtEachChange(t *testing.T) {
-	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the client, which is the same for each installation")
-	}
-	t.Parallel()
-	in := installation
-	folder, err := clientBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, in := ownClient(t), installation
 	to, err := url.Parse(in.api)
 	if err != nil {
 		t.Fatal(err)
@@ -94,17 +86,18 @@ meteringBuckets:
 				t.Fatal(err)
 			}
 			run := func(args ...string) (code int, said string) {
-				cmd := exec.CommandContext(t.Context(), filepath.Join(folder, "gatewright"), args...)
+				cmd := exec.CommandContext(t.Context(), client, args...)
 				var out bytes.Buffer
 				cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
 				cmd.Env = append(os.Environ(), "CI=true", "NO_PROXY=127.0.0.1", "GATEWRIGHT_PROFILES="+filepath.Join(dir, "profiles.json"),
 					"GATEWRIGHT_URL="+server.URL, "GATEWRIGHT_KEY_FILE="+filepath.Join(dir, "key"), "GATEWRIGHT_KEY=", "GATEWRIGHT_ACCOUNT=")
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				k.mu.Lock()
+				k.mu.Lock() // until it is known whom to kill, it is told nothing
+				err := cmd.Start()
 				k.kill = func() { _ = cmd.Process.Kill() }
 				k.mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
 				_ = cmd.Wait()
 				return cmd.ProcessState.ExitCode(), out.String()
 			}
