@@ -92,7 +92,7 @@ func TestStoriesOfTheConsole(t *testing.T) {
 		t.Errorf("%v\n%s", told.err, told.out)
 	}
 	// A run of none would be green as well.
-	if !strings.Contains(told.out, "\n# pass ") || strings.Contains(told.out, "\n# pass 0\n") {
+	if !strings.Contains(told.out, "\nℹ pass ") || strings.Contains(told.out, "\nℹ pass 0\n") {
 		t.Errorf("no story was told:\n%s", told.out)
 	}
 	for _, figure := range figures.FindAllStringSubmatch(told.out, -1) {
@@ -125,7 +125,7 @@ func asked(name string) bool {
 }
 
 // figures are what stories tell of the page of very many consumers.
-var figures = regexp.MustCompile(`(?m)^ *# (\d+ consumers: .*)$`)
+var figures = regexp.MustCompile(`(?m)^ *ℹ (\d+ consumers: .*)$`)
 
 var registered = regexp.MustCompile(`path: "(/[^"]*)", title`)
 
@@ -182,13 +182,14 @@ type outcome struct {
 	err error
 }
 
-// tell runs node's test runner over the stories, two files at a time: a browser takes a core by itself.
+// tell runs node's test runner over the stories, two files at a time: a browser takes a core by itself. Its report ends with the stories
+// that failed, each with its reason.
 func tell(ctx context.Context, node, folder string, env []string) outcome {
 	stories, err := filepath.Glob(filepath.Join(folder, "stories", "*.mjs"))
 	if err != nil {
 		return outcome{err: err}
 	}
-	args := []string{"--test", "--test-reporter=tap", "--test-concurrency=2"}
+	args := []string{"--test", "--test-reporter=spec", "--test-concurrency=2"}
 	for _, story := range stories {
 		name := filepath.Base(story)
 		if name == "lib.mjs" || !asked(name) {
