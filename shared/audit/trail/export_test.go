@@ -11,3 +11,6 @@ type Counting = counters
 func End(accountID string, records int) store.Write {
 	return store.Put(headKey(accountID), head{ID: accountID, Version: 1, Seq: int64(records)})
 }
+
+// Minutes is the partition of the finest counters of an account's records.
+func Minutes(accountID string) string { return countPartition(accountID, "", levels[len(levels)-1]) }
