@@ -21,7 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/otlp"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -189,7 +189,7 @@ func (s Settings) environment(d data) map[string]*string {
 		config.VarDecodedPaths:     jsii.String(strconv.FormatBool(s.Emulator == miniStack)),
 	}
 	if s.OTLPEndpoint != "" {
-		variables[telemetry.VarEndpoint] = &s.OTLPEndpoint
+		variables[otlp.VarEndpoint] = &s.OTLPEndpoint
 	}
 	// Gateways ask it, and the operations on tunnels refuse services that lead back to it.
 	if s.relay() != "" {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
 	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // begun is the first part of what is noted of a line, written before its key is asked for.
@@ -62,7 +62,7 @@ func openDone(path string) (*done, error) {
 }
 
 // beginning is that of a line as begin writes it.
-var beginning = regexp.MustCompile(`^\{"line":[0-9]+,"mark":"[0-9a-f]+","begun":"[^"]+"`)
+var beginning = lazy.Regexp(`^\{"line":[0-9]+,"mark":"[0-9a-f]+","begun":"[^"]+"`)
 
 func (d *done) read() error {
 	info, err := d.file.Stat()
@@ -92,7 +92,7 @@ func (d *done) read() error {
 		return errors.New("it is no file that this command has written: move it away")
 	}
 	d.at = int64(len(whole))
-	head := beginning.Find(torn)
+	head := beginning().Find(torn)
 	if head != nil {
 		var n begun
 		if err := json.Unmarshal(append(bytes.Clone(head), '}'), &n); err != nil {

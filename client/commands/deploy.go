@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/report"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -32,7 +31,7 @@ const pollEvery = 500 * time.Millisecond
 const mainBranch = "main"
 
 // projectName is what a project may be called (contract 1.4).
-var projectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
+var projectName = lazy.Regexp(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func (a *App) deployCommand() *cobra.Command {
 	var (

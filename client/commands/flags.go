@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -66,10 +66,10 @@ type argument struct {
 	schema   schema
 }
 
-var upper = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+var upper = lazy.Regexp(`([a-z0-9])([A-Z])`)
 
 // flagName is the flag for an argument: account-name for accountName.
-func flagName(name string) string { return strings.ToLower(upper.ReplaceAllString(name, "$1-$2")) }
+func flagName(name string) string { return strings.ToLower(upper().ReplaceAllString(name, "$1-$2")) }
 
 // bodyFlag is the flag for the whole body.
 const bodyFlag = "body"

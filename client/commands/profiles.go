@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
 	"github.com/gatewright/gatewright/local/commandline"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 func (a *App) whoamiCommand() *cobra.Command {
@@ -88,7 +88,7 @@ func (k keyFlags) take(p *profile.Profile, a *App) (err error) {
 	return err
 }
 
-var notInName = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+var notInName = lazy.Regexp(`[^a-zA-Z0-9._-]+`)
 
 func (a *App) loginCommand() *cobra.Command {
 	var (
@@ -113,7 +113,7 @@ func (a *App) loginCommand() *cobra.Command {
 		}
 		account = s.reach.typed.Account
 		if name == "" {
-			name = strings.Trim(notInName.ReplaceAllString(origin.Host, "-"), ".-")
+			name = strings.Trim(notInName().ReplaceAllString(origin.Host, "-"), ".-")
 		}
 		if err := profile.CheckName(name); err != nil {
 			return err

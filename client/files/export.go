@@ -9,12 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // Exported is what an account has, as files have it: the same bytes for the same objects, wherever they are.
@@ -232,8 +232,8 @@ func (e *exporter) own(k *Kind, s *seen) bool {
 }
 
 var (
-	noVariable = regexp.MustCompile(`[^A-Z0-9]+`)
-	noFile     = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	noVariable = lazy.Regexp(`[^A-Z0-9]+`)
+	noFile     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
 // refer is where a value that the API does not tell is to come from: a name that is the object's own, and the same on each export.
@@ -249,7 +249,7 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 			suffix = fmt.Sprintf("_%d", n)
 		}
 		if k.Secret == name {
-			from.Env = cmp.Or(strings.Trim(noVariable.ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"), "_"), "UNNAMED") + suffix
+			from.Env = cmp.Or(strings.Trim(noVariable().ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"), "_"), "UNNAMED") + suffix
 			if from.Env[0] >= '0' && from.Env[0] <= '9' {
 				from.Env = "_" + from.Env
 			}
@@ -258,7 +258,7 @@ func (e *exporter) refer(k *Kind, s *seen, name string) Value {
 			if name != certificateField {
 				folder, end = "secrets", ".key"
 			}
-			base := strings.TrimLeft(noFile.ReplaceAllString(strings.Join(names, "-"), "-"), ".")
+			base := strings.TrimLeft(noFile().ReplaceAllString(strings.Join(names, "-"), "-"), ".")
 			from.File = folder + "/" + cmp.Or(base, "unnamed") + suffix + end
 		}
 		if !e.out.refers[from.String()] {
@@ -336,11 +336,11 @@ func (p part) yaml(b *bytes.Buffer, indent string) error {
 	return nil
 }
 
-var humps = regexp.MustCompile(`([a-z])([A-Z])`)
+var humps = lazy.Regexp(`([a-z])([A-Z])`)
 
 // fileName is the file of a list at the top.
 func fileName(member string) string {
-	return strings.ToLower(humps.ReplaceAllString(member, "$1-$2")) + ".yaml"
+	return strings.ToLower(humps().ReplaceAllString(member, "$1-$2")) + ".yaml"
 }
 
 // WriteFolder writes a file for each kind. Into a folder that is not there, or empty, all is written at once or nothing. Files that are there

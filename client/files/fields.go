@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -240,7 +240,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-var exponent = regexp.MustCompile(`[eE]([+-]?[0-9]+)$`)
+var exponent = lazy.Regexp(`[eE]([+-]?[0-9]+)$`)
 
 // sameNumber compares numbers by what they are, whatever their size; one with an exponent that would fill the memory by its digits.
 func sameNumber(a, b string) bool {
@@ -249,7 +249,7 @@ func sameNumber(a, b string) bool {
 	}
 	const mostExponent, mostDigits = 400, 1000
 	for _, text := range []string{a, b} {
-		if found := exponent.FindStringSubmatch(text); found != nil {
+		if found := exponent().FindStringSubmatch(text); found != nil {
 			if n, err := strconv.Atoi(found[1]); err != nil || n > mostExponent || n < -mostExponent {
 				return false
 			}

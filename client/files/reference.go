@@ -5,11 +5,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 const (
@@ -36,7 +36,7 @@ func (r Reference) String() string {
 	return "the file " + r.File
 }
 
-var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var environmentName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // reference is what an object says that has fromEnv or fromFile alone; is is false for any other value, and ok where it is told what
 // is wrong with it.
@@ -53,7 +53,7 @@ func (r *reader) reference(n *yaml.Node) (from *Reference, is, ok bool) {
 		r.wrong(n, "A value comes from one place: %s or %s, and nothing beside it.", fromEnv, fromFile)
 	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str" || value.Value == "":
 		r.wrong(value, "%s has to be a text.", key.Value)
-	case key.Value == fromEnv && !environmentName.MatchString(value.Value):
+	case key.Value == fromEnv && !environmentName().MatchString(value.Value):
 		r.wrong(value, "%s is the name of a variable of the environment, such as SHOP_TOKEN.", fromEnv)
 	case key.Value == fromEnv:
 		return &Reference{Env: value.Value}, true, true

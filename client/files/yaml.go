@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -46,12 +46,12 @@ func (r *reader) documents(file string, text []byte, each func(*yaml.Node)) {
 }
 
 // yamlLine is how the library names the line of what it cannot read.
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?line ([0-9]+): `)
+var yamlLine = lazy.Regexp(`^(?:yaml: )?line ([0-9]+): `)
 
 func unreadable(file string, err error) project.Problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := place{file: file, line: 1, column: 1}
-	if found := yamlLine.FindStringSubmatch(text); found != nil {
+	if found := yamlLine().FindStringSubmatch(text); found != nil {
 		at.line, _ = strconv.Atoi(found[1])
 		text = text[len(found[0]):]
 	}
@@ -134,7 +134,7 @@ func (r *reader) meant(n *yaml.Node) (*yaml.Node, bool) {
 }
 
 // number is one as JSON writes it; YAML has others.
-var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var number = lazy.Regexp(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // value writes a node as JSON, digit for digit. What it cannot is told, and answered by false.
 func (r *reader) value(n *yaml.Node) (Value, bool) {
@@ -196,7 +196,7 @@ func (r *reader) scalar(b *bytes.Buffer, n *yaml.Node) bool {
 	case "!!bool":
 		b.WriteString(strings.ToLower(n.Value))
 	case "!!int", "!!float":
-		if !number.MatchString(n.Value) {
+		if !number().MatchString(n.Value) {
 			r.wrong(n, "Write this number in decimal, such as 16 or 0.5, or put it in quotes if it is a text.")
 			return false
 		}

@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // Metadata tell people where a project comes from.
@@ -93,9 +93,7 @@ func gitEnv(env []string) []string {
 }
 
 // scpLike is git's short form of an ssh address: user@host:path.
-var scpLike = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
-})
+var scpLike = lazy.Regexp(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
 
 // publicURL is a remote's address as it may be told: host and path. A user, a password, a query and a fragment may each
 // be, or hold, a token.

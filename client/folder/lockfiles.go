@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // lockFiles are those in which a package manager writes where each package came from.
@@ -16,9 +16,7 @@ var lockFiles = []string{"package-lock.json", "npm-shrinkwrap.json", "yarn.lock"
 func isLockFile(base string) bool { return slices.Contains(lockFiles, base) }
 
 // address finds the host of each URL, whoever is named before it.
-var address = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
-})
+var address = lazy.Regexp(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
 
 // privateRegistry is the first host of a lock file that only this machine or its network reaches, "" if there is none:
 // whoever builds elsewhere by such a file gets nothing, or other packages.

@@ -3,12 +3,13 @@ package output
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rivo/uniseg"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // mostCell is how wide a cell is at most that shows an object or a list, in columns of a terminal. Texts are whole.
@@ -188,10 +189,10 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 }
 
 // humps are where the words of a member's name meet.
-var humps = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+var humps = lazy.Regexp(`([a-z0-9])([A-Z])`)
 
 // Title is the title of a column with a member of a document: CREATED ON for createdOn.
-func Title(name string) string { return strings.ToUpper(humps.ReplaceAllString(name, "$1 $2")) }
+func Title(name string) string { return strings.ToUpper(humps().ReplaceAllString(name, "$1 $2")) }
 
 // Cell is a value in a table: a text as it is, nothing for null, and of what holds others the beginning.
 func Cell(value jsontext.Value) (string, error) {

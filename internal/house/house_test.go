@@ -22,6 +22,7 @@ func rules() map[string]Rule {
 		"PackageState":  PackageState,
 		"FileLengths":   FileLengths,
 		"InitFunctions": InitFunctions,
+		"Expressions":   Expressions,
 		"RootContexts":  RootContexts,
 		"Todos":         Todos,
 		"Links":         Links,

@@ -88,7 +88,7 @@ func boundaries() []boundary {
 		},
 		{
 			"cmd/gatewright",
-			[]string{Module + "/functions", Module + "/local/product", Module + "/shared/store/embedded", "github.com/aws/aws-sdk-go-v2"},
+			[]string{Module + "/functions", Module + "/local/product", Module + "/shared/store/embedded", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel/sdk"},
 			"the client is small and starts at once; the server is a binary of its own (docs/decisions/0068-the-server-is-a-binary-of-its-own.md)",
 		},
 	}

@@ -16,7 +16,7 @@ func graph(reaches map[string][]string) Graph {
 			p = &Linked{ImportPath: name, Standard: true}
 		case "example.com/m/a", "example.com/m/b":
 			p = &Linked{ImportPath: name, Module: &module{"example.com/m"}}
-		case "github.com/aws/aws-sdk-go-v2/service/s3":
+		case "github.com/aws/aws-sdk-go-v2/service/s3", "go.opentelemetry.io/otel/sdk/trace":
 			p = &Linked{ImportPath: name, Module: &module{name}}
 		}
 		if g[p.ImportPath] == nil {
@@ -47,6 +47,7 @@ func TestBoundariesHoldThroughAnyNumberOfImports(t *testing.T) {
 		{"a function reaches the local run", map[string][]string{"functions/builder": {"local/datadir"}}, "functions/builder: reaches"},
 		{"the client reaches the product", map[string][]string{"cmd/gatewright": {"local/product"}}, "cmd/gatewright: reaches " + Module + "/local/product"},
 		{"the client reaches AWS", map[string][]string{"cmd/gatewright": {"github.com/aws/aws-sdk-go-v2/service/s3"}}, "cmd/gatewright: reaches"},
+		{"the client reaches what sends spans", map[string][]string{"cmd/gatewright": {"go.opentelemetry.io/otel/sdk/trace"}}, "cmd/gatewright: reaches"},
 		{"the server reaches the product", map[string][]string{"cmd/gatewright-server": {"local/product", "functions/gateway"}}, ""},
 		{"a group reaches another", map[string][]string{"functions/consumers": {"functions/keybuckets"}}, "reaches functions/keybuckets"},
 		{"a Lambda reaches its group", map[string][]string{"functions/consumers/lambda": {"functions/consumers"}}, ""},

@@ -63,6 +63,12 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a picture", Programs, map[string]string{"docs/a.png": "\x89PNG\x00"}, nil},
 		{"a text that begins like one", Programs, map[string]string{"docs/a.md": "MZ is Mozambique."}, nil},
 
+		{"an expression that is none", Expressions, source("var e = lazy.Regexp(`(`)"), []string{"missing closing )"}},
+		{"an expression that is made", Expressions, source("func f(s string) any { return lazy.Regexp(s) }"), []string{"takes a literal"}},
+		{"an expression", Expressions, source("var e = lazy.Regexp(`^a$`)\nvar o = regexp.MustCompile(`a`)"), nil},
+		{"an expression that the client compiles at its start", Expressions, map[string]string{"client/k/k.go": "package k\nvar (\n e = regexp.MustCompile(`a`)\n)"}, []string{"client/k/k.go:3: an expression that is compiled at each start"}},
+		{"an expression that the client compiles when it is asked", Expressions, map[string]string{"client/k/k.go": "package k\nfunc f() { _ = regexp.MustCompile(`a`) }"}, nil},
+
 		{"an assigned package variable", PackageState, source("var n int\nfunc f() { n = 1 }"), []string{"n is a package variable"}},
 		{"a counted package variable", PackageState, source("var n int\nfunc f() { n++ }"), []string{"n is a package variable"}},
 		{"a package map written into", PackageState, source("var m = map[int]int{}\nfunc f() { m[1] = 2; delete(m, 1) }"), []string{"m is a package", "m is a package"}},

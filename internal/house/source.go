@@ -3,9 +3,11 @@ package house
 import (
 	"fmt"
 	"go/ast"
+	"go/types"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -110,6 +112,41 @@ func InitFunctions(t *Tree) (found []Finding) {
 				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
 					found = append(found, Finding{name, t.line(f.Pos()), "init(): make it a function that main calls"})
 				}
+			}
+		}
+	}
+	return found
+}
+
+// Expressions refuses regular expressions that are none, of those that are compiled at their first use, and in the client those
+// that are not: it makes ready at each start what its packages have.
+func Expressions(t *Tree) (found []Finding) {
+	for _, p := range t.Packages {
+		for name, file := range p.sources() {
+			for _, decl := range file.Decls {
+				ast.Inspect(decl, func(n ast.Node) bool {
+					call, ok := n.(*ast.CallExpr)
+					if !ok {
+						return true
+					}
+					_, atImport := decl.(*ast.GenDecl)
+					switch fun := types.ExprString(call.Fun); {
+					case fun == "regexp.MustCompile" && atImport && within(name, "client"):
+						found = append(found, Finding{name, t.line(call.Pos()), "an expression that is compiled at each start: make it by lazy.Regexp"})
+					case fun == "lazy.Regexp":
+						text, ok := call.Args[0].(*ast.BasicLit)
+						if !ok {
+							found = append(found, Finding{name, t.line(call.Pos()), "lazy.Regexp takes a literal, which is compiled here"})
+							break
+						}
+						if expression, err := strconv.Unquote(text.Value); err == nil {
+							if _, err := regexp.Compile(expression); err != nil {
+								found = append(found, Finding{name, t.line(call.Pos()), err.Error()})
+							}
+						}
+					}
+					return true
+				})
 			}
 		}
 	}

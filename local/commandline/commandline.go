@@ -8,7 +8,6 @@ package commandline
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // The exit codes of all programs. docs/tunnels.md has them for users.
@@ -96,12 +96,12 @@ func wordsAreUsage(cmd *cobra.Command) {
 }
 
 // counting is how cobra's own errors of too few or too many words begin, which have no type.
-var counting = regexp.MustCompile(`^(accepts|requires|unknown command)\b`)
+var counting = lazy.Regexp(`^(accepts|requires|unknown command)\b`)
 
 // wordsError says in place of cobra which words are missing, or that there are too many, as the command's usage line names them; a command's own
 // errors stay. What was typed is not repeated.
 func wordsError(cmd *cobra.Command, args []string, err error) error {
-	if !counting.MatchString(err.Error()) {
+	if !counting().MatchString(err.Error()) {
 		return err
 	}
 	var names, needed []string

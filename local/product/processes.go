@@ -24,7 +24,7 @@ import (
 	"github.com/gatewright/gatewright/local/triggers"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/otlp"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -169,7 +169,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarTrustedProxies:   prefixes(c.TrustedProxies),
 		config.VarLimits:           c.Limits.String(),
 	}
-	for _, name := range telemetry.Variables() {
+	for _, name := range otlp.Variables() {
 		if value := getenv(name); value != "" {
 			env[name] = value
 		}

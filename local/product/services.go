@@ -36,6 +36,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/otlp"
 	"github.com/gatewright/gatewright/shared/trigger"
 	"github.com/gatewright/gatewright/shared/zone"
 )
@@ -139,7 +140,7 @@ func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log
 		Rates:     allowance.NewRates(o.database.table, time.Now),
 		Telemetry: telemetry.Options{Paths: true},
 	}
-	if o.parts.Telemetry.Tracer, err = telemetry.Open(s.getenv, "gatewright", log); err != nil {
+	if o.parts.Telemetry.Tracer, err = otlp.Open(s.getenv, "gatewright", log); err != nil {
 		return err
 	}
 	self, err := os.Executable()

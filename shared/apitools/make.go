@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/effect"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -111,11 +111,11 @@ func tag(declared map[string]any) string {
 const ifNoneMatch = "If-None-Match"
 
 // word is the beginning of a word of a header's name but for the first.
-var word = regexp.MustCompile(`-([A-Za-z])`)
+var word = lazy.Regexp(`-([A-Za-z])`)
 
 // headerArgument is what the argument for a header is called: idempotencyKey for Idempotency-Key.
 func headerArgument(header string) string {
-	name := word.ReplaceAllStringFunc(header, func(s string) string { return strings.ToUpper(s[1:]) })
+	name := word().ReplaceAllStringFunc(header, func(s string) string { return strings.ToUpper(s[1:]) })
 	return strings.ToLower(name[:1]) + name[1:]
 }
 

@@ -40,6 +40,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/otlp"
 	"github.com/gatewright/gatewright/shared/zone"
 )
 
@@ -87,7 +88,7 @@ func OpenAs(name string, by aws.CredentialsProvider, getenv func(string) string,
 	if c.KeyFile != "" {
 		key = rootkey.InFile(c.KeyFile, table, time.Now, nil)
 	}
-	tracer, err := telemetry.Open(getenv, or(name, "gatewright"), logger)
+	tracer, err := otlp.Open(getenv, or(name, "gatewright"), logger)
 	if err != nil {
 		return installation.Parts{}, err
 	}

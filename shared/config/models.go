@@ -1,9 +1,10 @@
 package config
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // DefaultDocsAnswersADay is how many questions of a day a process puts to a model of Bedrock where nothing is set: the search is
@@ -28,7 +29,7 @@ func IsEmbeddingModel(id string) bool { return slices.Contains(EmbeddingModels()
 var (
 	// modelID is a foundation model's or a system-defined inference profile's. ARNs, of provisioned models and profiles of an
 	// account's own, are none: which models stand behind those cannot be seen, and so they could not be granted.
-	modelID = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}(\.[a-z0-9][a-z0-9-]*){1,6}(:[0-9]{1,4})?$`)
+	modelID = lazy.Regexp(`^[a-z][a-z0-9-]{0,30}(\.[a-z0-9][a-z0-9-]*){1,6}(:[0-9]{1,4})?$`)
 	// geographies begin the ids of inference profiles, which ask a model in several regions.
 	geographies = []string{"us", "us-gov", "eu", "apac", "jp", "au", "ca", "global"}
 )
@@ -37,7 +38,7 @@ var (
 // eu.amazon.nova-lite-v1:0.
 func IsModel(text string) bool {
 	model, _ := ProfileOf(text)
-	return len(text) <= 128 && modelID.MatchString(text) && strings.Contains(model, ".")
+	return len(text) <= 128 && modelID().MatchString(text) && strings.Contains(model, ".")
 }
 
 // ProfileOf gives the foundation model behind an id, and whether the id is an inference profile's.

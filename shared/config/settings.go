@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // The variables of the local run beside those that it shares with functions and
@@ -261,14 +262,14 @@ func ofKubernetes(name, value string) bool {
 		return wrong == nil
 	case strings.HasSuffix(name, "_SERVICE_PORT"):
 		return noPort == nil
-	case servicePort.MatchString(name): // the name of a port is after the first, and those of one port come with it
+	case servicePort().MatchString(name): // the name of a port is after the first, and those of one port come with it
 		return true
 	}
 	return strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
 // servicePort is what names of variables of a Service end with, beside those that its first port has.
-var servicePort = regexp.MustCompile(`_(SERVICE_PORT_[A-Z0-9_]+|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var servicePort = lazy.Regexp(`_(SERVICE_PORT_[A-Z0-9_]+|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // correction says what to do about a name that is none, and names the one that was meant where that can be told: the one that
 // fewest changes of a letter lead to, of one letter in three at most.

@@ -12,7 +12,7 @@ var errEvent = errors.New("a part of the stream is no JSON, and may tell of what
 // report there what is wrong with a subscription. A line that has nothing to be filtered is answered as it came. An error
 // means that nobody is to see it.
 func (h *Hidden) FilterEvent(line []byte, asked func(name string) bool) ([]byte, error) {
-	if !bytes.Contains(line, []byte(`"errors"`)) && !suggestion.Match(line) {
+	if !bytes.Contains(line, []byte(`"errors"`)) && !suggestion().Match(line) {
 		return line, nil
 	}
 	text := bytes.TrimRight(line, "\r\n")
@@ -20,7 +20,7 @@ func (h *Hidden) FilterEvent(line []byte, asked func(name string) bool) ([]byte,
 	before, after := line[:len(text)-len(field)], line[len(text):]
 	root, err := parseTree(field, false)
 	if err != nil {
-		if suggestion.Match(field) {
+		if suggestion().Match(field) {
 			return nil, errEvent
 		}
 		return line, nil

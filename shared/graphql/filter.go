@@ -3,11 +3,12 @@ package graphql
 import (
 	"errors"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // Hidden is what answers do not show: types, and fields of types, which are those of objects and
@@ -323,12 +324,12 @@ func (f *filtering) reveals(text string) bool {
 // encoding of characters.
 func (h *Hidden) Betrays(text []byte) bool {
 	plain := strings.ReplaceAll(string(text), "\x00", "")
-	return suggestion.MatchString(plain) || h.mentions(plain)
+	return suggestion().MatchString(plain) || h.mentions(plain)
 }
 
 // suggestion is what servers add to errors of validation, with the names of fields and types
 // that are like the one which does not exist.
-var suggestion = regexp.MustCompile(`(?i)\s*\(?did you mean[^?]*(\?\)?|$)`)
+var suggestion = lazy.Regexp(`(?i)\s*\(?did you mean[^?]*(\?\)?|$)`)
 
 // unfit stands in place of an error that tells of something hidden.
 const unfit = "The request does not fit the schema that is shown here."
@@ -349,7 +350,7 @@ func (f *filtering) errors(n *node, executed bool) {
 	switch n.kind {
 	case jsontext.KindString:
 		text := n.text()
-		cut := suggestion.ReplaceAllString(text, "")
+		cut := suggestion().ReplaceAllString(text, "")
 		if !executed && f.reveals(cut) {
 			cut = unfit
 		}

@@ -2,10 +2,11 @@ package project
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // There are two ways to a variable (contract 4.1). $env(NAME) is replaced when
@@ -14,10 +15,10 @@ import (
 // request, in rewritePattern and baseUrl alone.
 
 var (
-	envCall       = regexp.MustCompile(`\$env\(([^()]*)\)`)
-	variableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	expression    = regexp.MustCompile(`\$\{[^{}]*\}`)
-	envInPattern  = regexp.MustCompile(`(?:^|[^\w.])env\.([A-Za-z_][A-Za-z0-9_]*)`)
+	envCall       = lazy.Regexp(`\$env\(([^()]*)\)`)
+	variableName  = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	expression    = lazy.Regexp(`\$\{[^{}]*\}`)
+	envInPattern  = lazy.Regexp(`(?:^|[^\w.])env\.([A-Za-z_][A-Za-z0-9_]*)`)
 	patternFields = []string{"rewritePattern", "baseUrl"}
 )
 
@@ -106,7 +107,7 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 	if !strings.Contains(text, envOpening) {
 		return text, true
 	}
-	calls := envCall.FindAllStringSubmatch(text, -1)
+	calls := envCall().FindAllStringSubmatch(text, -1)
 	if len(calls) < strings.Count(text, envOpening) {
 		e.report.fail(file, at, "This has $env( without the name and the bracket that belong to it. Write $env(NAME).")
 		return text, true
@@ -114,7 +115,7 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 	for _, call := range calls {
 		name := strings.TrimSpace(call[1])
 		switch value, set := e.variables[name]; {
-		case !variableName.MatchString(name):
+		case !variableName().MatchString(name):
 			e.report.fail(file, at, "The name in $env() is none of a variable. Write it in letters, digits and underscores: $env(UPSTREAM_URL).")
 		case set:
 			e.read[name] = value
@@ -127,7 +128,7 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 		name := strings.TrimSpace(calls[0][1])
 		value, set := e.variables[name]
 		res.bytes += int64(len(value))
-		if !set && variableName.MatchString(name) {
+		if !set && variableName().MatchString(name) {
 			e.report.warnUnset(file, at, name, "this option is left out")
 		}
 		return value, set
@@ -143,8 +144,8 @@ func (e *environment) text(file, at, here, text string, res *resolution) (any, b
 	if res.bytes > maxOptionBytes {
 		return "", true
 	}
-	return envCall.ReplaceAllStringFunc(text, func(call string) string {
-		return e.variables[strings.TrimSpace(envCall.FindStringSubmatch(call)[1])]
+	return envCall().ReplaceAllStringFunc(text, func(call string) string {
+		return e.variables[strings.TrimSpace(envCall().FindStringSubmatch(call)[1])]
 	}), true
 }
 
@@ -186,8 +187,8 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 			e.report.over(file, at+pointer(field), "address", int64(size), "Shorten it.")
 			continue
 		}
-		for _, span := range expression.FindAllStringIndex(text, -1) {
-			for _, found := range envInPattern.FindAllStringSubmatch(text[span[0]+2:span[1]-1], -1) {
+		for _, span := range expression().FindAllStringIndex(text, -1) {
+			for _, found := range envInPattern().FindAllStringSubmatch(text[span[0]+2:span[1]-1], -1) {
 				name := found[1]
 				value, set := e.variables[name]
 				size += len(value)

@@ -124,7 +124,7 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 		item, _ := paths[at[1]].(map[string]any)
 		operation, _ := item[at[2]].(map[string]any)
 		version, _ := root["openapi"].(string)
-		m = &offerMaker{c: c, doc: doc, route: route, at: route.Source.Pointer, item: item, operation: operation, old: openAPI30.MatchString(version), valid: true}
+		m = &offerMaker{c: c, doc: doc, route: route, at: route.Source.Pointer, item: item, operation: operation, old: openAPI30().MatchString(version), valid: true}
 		c.offers[key] = m
 		if m.make() && m.valid && c.grow(route.Source.File, m.at, m.offer.bytes()) {
 			route.MCPOperation = &m.offer
@@ -231,7 +231,7 @@ const (
 
 // noPathParameters refuses a path that somebody would have to fill in.
 func (m *offerMaker) noPathParameters(mcp string) {
-	if m.route.PathMode == URLPattern || parameter.MatchString(m.route.Path) {
+	if m.route.PathMode == URLPattern || parameter().MatchString(m.route.Path) {
 		what := "An MCP resource has one path"
 		if m.offer.Kind == MCPGraphQL {
 			what = "The MCP tools of a GraphQL route call one path"
@@ -246,14 +246,14 @@ func (m *offerMaker) generatedTool(at string, wanted GeneratedTool, suffix, desc
 	if tool.Name == "" {
 		tool.Name = m.route.OperationID + suffix
 	}
-	if !argumentName.MatchString(tool.Name) {
+	if !argumentName().MatchString(tool.Name) {
 		m.fail(at, "The MCP tool of this operation would be called %s. Give it a name here of 1 to 64 letters, digits and the characters _ - and dots.", quote(tool.Name))
 	}
 	return tool
 }
 
 func (m *offerMaker) checkName(mcp, name string) {
-	if !argumentName.MatchString(name) {
+	if !argumentName().MatchString(name) {
 		m.fail(mcp+"/name", "The MCP %s of this operation would be called %s. Give it a name here of 1 to 64 letters, digits and the characters _ - and dots.", m.offer.Kind, quote(name))
 	}
 }

@@ -2,14 +2,15 @@ package project
 
 import (
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 var (
-	openAPI30 = regexp.MustCompile(`^3\.0\.\d+(-.+)?$`)
-	openAPI31 = regexp.MustCompile(`^3\.1\.\d+(-.+)?$`)
+	openAPI30 = lazy.Regexp(`^3\.0\.\d+(-.+)?$`)
+	openAPI31 = lazy.Regexp(`^3\.1\.\d+(-.+)?$`)
 )
 
 // checkOpenAPI reports where a document is no valid OpenAPI, by the OpenAPI
@@ -25,9 +26,9 @@ func (c *compiler) checkOpenAPI(doc *document) bool {
 	version, _ := root["openapi"].(string)
 	schema := c.schemas.openAPI31
 	switch {
-	case openAPI30.MatchString(version):
+	case openAPI30().MatchString(version):
 		schema = c.schemas.openAPI30
-	case openAPI31.MatchString(version):
+	case openAPI31().MatchString(version):
 	case root["swagger"] != nil:
 		c.fail(doc.file, "/swagger", "This is Swagger 2, which is not supported. Convert it to OpenAPI 3.1 or 3.0.")
 		return false

@@ -91,7 +91,7 @@ func (r *report) hide(value, name string) {
 	if r.hidden[hiding{value, name}] {
 		return
 	}
-	for _, text := range append(expression.FindAllString(value, -1), value) {
+	for _, text := range append(expression().FindAllString(value, -1), value) {
 		if len(text) >= minHidden {
 			r.hidden[hiding{text, name}] = true
 		}

@@ -6,13 +6,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/gatewright/gatewright/shared/gateway/paths"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 var methods = [...]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
 // parameter is a template expression of a path.
-var parameter = regexp.MustCompile(`\{[^{}]*\}`)
+var parameter = lazy.Regexp(`\{[^{}]*\}`)
 
 // duplicates knows the routes and operation ids met so far, over all files.
 type duplicates struct {
@@ -111,7 +111,7 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 		return
 	}
 	names := map[string]bool{}
-	for _, expr := range parameter.FindAllString(path, -1) {
+	for _, expr := range parameter().FindAllString(path, -1) {
 		name := strings.TrimSpace(expr[1 : len(expr)-1])
 		switch {
 		case name == "" || strings.Contains(name, "/"):
@@ -121,7 +121,7 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 		}
 		names[name] = true
 	}
-	if strings.ContainsAny(parameter.ReplaceAllLiteralString(path, ""), "{}") {
+	if strings.ContainsAny(parameter().ReplaceAllLiteralString(path, ""), "{}") {
 		c.fail(file, at, "The braces of this path do not match. Write parameters as {name}.")
 	}
 }
@@ -200,7 +200,7 @@ func (c *compiler) shadowed(route *Route, known *duplicates) bool {
 	}
 	if route.PathMode == OpenAPIPath {
 		// Literals are compared without their escapes.
-		shape = percentDecoded(parameter.ReplaceAllLiteralString(shape, "\x00"))
+		shape = percentDecoded(parameter().ReplaceAllLiteralString(shape, "\x00"))
 	}
 	shape = route.Method + " " + string(route.PathMode) + " " + shape
 	first, twice := known.routes[shape]

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // offerMaker makes an MCPOperation of one operation of a document. It stops at the first
@@ -32,12 +33,12 @@ type offerMaker struct {
 }
 
 // argumentName is what clients and the models behind them take as the name of an argument or tool.
-var argumentName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var argumentName = lazy.Regexp(`^[A-Za-z0-9_.-]{1,64}$`)
 
 const maxArgumentName = 64
 
 // badInName are the characters that no name of an argument has.
-var badInName = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+var badInName = lazy.Regexp(`[^A-Za-z0-9_.-]+`)
 
 func (m *offerMaker) fail(pointer, format string, args ...any) {
 	m.valid = false
@@ -207,10 +208,10 @@ func (m *offerMaker) add(at string, a Argument, schema any) {
 
 // cleanName makes a name that clients take of any: $filter and filter[name] are none.
 func cleanName(name string) string {
-	if argumentName.MatchString(name) {
+	if argumentName().MatchString(name) {
 		return name
 	}
-	name = strings.Trim(badInName.ReplaceAllString(name, "_"), "_")
+	name = strings.Trim(badInName().ReplaceAllString(name, "_"), "_")
 	if name == "" {
 		return "argument"
 	}
@@ -224,7 +225,7 @@ func (m *offerMaker) pathParameters() {
 		m.fail("", "An MCP server cannot fill in a URL pattern. Write this path as OpenAPI has it, with {name} for what varies.")
 		return
 	}
-	for _, expr := range parameter.FindAllString(m.route.Path, -1) {
+	for _, expr := range parameter().FindAllString(m.route.Path, -1) {
 		name := strings.TrimSpace(expr[1 : len(expr)-1])
 		if !slices.ContainsFunc(m.offer.Arguments, func(a Argument) bool { return a.Place == InPath && a.Aim() == name }) {
 			m.add("", Argument{Place: InPath, Target: name, Style: StyleSimple, Required: true}, map[string]any{"type": "string"})

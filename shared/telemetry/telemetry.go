@@ -6,7 +6,7 @@
 // request is called. Nothing here is needed for anything to work: a nil Tracer
 // and a zero Span do nothing and allocate nothing.
 //
-// Read this file, then tracer.go; open.go and upload.go send spans to where the
+// Read this file, then tracer.go; package otlp sends spans to where the
 // environment says, metrics.go is the metric format. What each line, metric and
 // span has is in docs/observability.md, and a test holds it to that.
 package telemetry

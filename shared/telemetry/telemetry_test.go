@@ -2,12 +2,10 @@ package telemetry_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -97,58 +95,6 @@ func TestWhatIsOffCostsNothing(t *testing.T) {
 	})
 	if allocations != 0 {
 		t.Errorf("%v allocations", allocations)
-	}
-}
-
-func TestTheEnvironmentIsReadWithoutRepeatingIt(t *testing.T) {
-	for name, env := range map[string]map[string]string{
-		"no address":    {telemetry.VarEndpoint: "secret"},
-		"no scheme":     {telemetry.VarEndpoint: "secret:4318"},
-		"another one":   {telemetry.VarEndpoint: "grpc://secret:4317"},
-		"unparsable":    {telemetry.VarEndpoint: "http://secret%zz"},
-		"no name":       {telemetry.VarEndpoint: "http://x", telemetry.VarHeaders: "=secret"},
-		"no value":      {telemetry.VarEndpoint: "http://x", telemetry.VarHeaders: "a=b,secret"},
-		"wrong percent": {telemetry.VarEndpoint: "http://x", telemetry.VarHeaders: "a=secret%z"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := telemetry.Open(func(v string) string { return env[v] }, "x", slog.New(slog.DiscardHandler))
-			if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") {
-				t.Errorf("the error is %v", err)
-			}
-		})
-	}
-	tracer, err := telemetry.Open(func(string) string { return "" }, "x", nil)
-	if tracer != nil || err != nil {
-		t.Errorf("without an endpoint: %v, %v", tracer, err)
-	}
-}
-
-func TestSpansThatCannotBeSentAreLoggedOnceAndLost(t *testing.T) {
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
-	defer refusing.Close()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	for name, tc := range map[string]struct{ endpoint, want string }{
-		"refused":     {refusing.URL + "/secret", "the collector answered 418"},
-		"unreachable": {gone.URL + "/secret", "ask the collector: dial"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			tracer, err := telemetry.Open(func(v string) string {
-				return map[string]string{telemetry.VarEndpoint: tc.endpoint}[v]
-			}, "x", slog.New(slog.NewJSONHandler(&log, nil)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, span := tracer.Start(t.Context(), "x", nil)
-			span.End(false)
-			tracer.Flush(t.Context())
-			tracer.Close(context.WithoutCancel(t.Context()))
-			line := telemetrytest.Line(t, log.Bytes(), "spans were not sent")
-			if cause, _ := line["error"].(string); !strings.HasPrefix(cause, tc.want) || strings.Contains(cause, "secret") {
-				t.Errorf("the cause is %q", cause)
-			}
-		})
 	}
 }
 

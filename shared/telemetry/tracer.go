@@ -22,6 +22,19 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
+// Provider makes spans, and sends those that have ended: package otlp's.
+type Provider interface {
+	trace.TracerProvider
+	// ForceFlush sends the spans that have ended, Shutdown too, and no more after them. What cannot be sent they have logged.
+	ForceFlush(ctx context.Context) error
+	Shutdown(ctx context.Context) error
+}
+
+// NewTracer makes a Tracer whose spans a provider sends.
+func NewTracer(p Provider) *Tracer {
+	return &Tracer{tracer: p.Tracer(scope), flush: p.ForceFlush, close: p.Shutdown}
+}
+
 // Start begins the span of a request that came from outside, as a part of the
 // trace that its header tells of (https://www.w3.org/TR/trace-context/), or of
 // a new one. Spans that are begun under the context are its children.
@@ -47,13 +60,13 @@ func (t *Tracer) Flush(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
-	_ = t.flush(ctx) // the uploader has logged it
+	_ = t.flush(ctx) // the provider has logged it
 }
 
 // Close sends the spans that have ended, and no more after them.
 func (t *Tracer) Close(ctx context.Context) {
 	if t != nil {
-		_ = t.close(ctx) // the uploader has logged it
+		_ = t.close(ctx) // the provider has logged it
 	}
 }
 

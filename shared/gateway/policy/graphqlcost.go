@@ -3,13 +3,12 @@ package policy
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
-	"sync"
 
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/graphql"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -46,7 +45,7 @@ var _ pipeline.Inbound = (*complexityLimit)(nil)
 // maxIgnored bounds the names of ignore.
 const maxIgnored = 50
 
-var graphQLName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`) })
+var graphQLName = lazy.Regexp(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`)
 
 func newComplexityLimit(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
 	var o complexityOptions

@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"regexp"
-	"sync"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/pki"
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -62,9 +61,7 @@ func newMTLS(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Pr
 // certificate: RFC 9440's, and those of Envoy, nginx, HAProxy, Traefik, Apache and the
 // large clouds, of which each has several. We write none of them, so that each is the
 // client's own claim. An upstream may read "_" as "-".
-var claim = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|^(x[-_])?ssl[-_]|^cf[-_]cert[-_]`)
-})
+var claim = lazy.Regexp(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|^(x[-_])?ssl[-_]|^cf[-_]cert[-_]`)
 
 func isClaim(name string, _ []string) bool { return claim().MatchString(name) }
 

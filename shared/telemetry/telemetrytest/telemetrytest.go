@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/telemetry/otlp"
 )
 
 // Collector is an OTLP endpoint that keeps what it is sent.
@@ -46,8 +47,8 @@ func New(t testing.TB) *Collector {
 	server := httptest.NewServer(http.HandlerFunc(c.receive))
 	t.Cleanup(server.Close)
 	c.URL = server.URL
-	tracer, err := telemetry.Open(func(name string) string {
-		return map[string]string{telemetry.VarEndpoint: server.URL, telemetry.VarHeaders: "x-token=a%20b"}[name]
+	tracer, err := otlp.Open(func(name string) string {
+		return map[string]string{otlp.VarEndpoint: server.URL, otlp.VarHeaders: "x-token=a%20b"}[name]
 	}, "gatewright-test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

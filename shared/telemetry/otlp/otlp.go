@@ -1,4 +1,10 @@
-package telemetry
+// Package otlp sends spans by OpenTelemetry's protocol to where the environment says. It has the SDK linked, which package telemetry,
+// by which spans are made, has not: a program that sends none goes without.
+//
+// What it is not: needed for anything to work. Spans that cannot be sent are lost, and the log says so.
+//
+// Read this file for what the environment says, upload.go for the sending.
+package otlp
 
 import (
 	"fmt"
@@ -11,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // The variables of OpenTelemetry that are read here
@@ -31,7 +39,7 @@ func Variables() []string {
 // of unless the environment has another name. It sends nothing yet: an
 // endpoint that cannot be reached is told to log when there are spans for it.
 // An error names the variable at fault and no value.
-func Open(getenv func(string) string, service string, log *slog.Logger) (*Tracer, error) {
+func Open(getenv func(string) string, service string, log *slog.Logger) (*telemetry.Tracer, error) {
 	endpoint := getenv(VarEndpoint)
 	if endpoint == "" {
 		return nil, nil // a nil Tracer is one that is off
@@ -51,7 +59,7 @@ func Open(getenv func(string) string, service string, log *slog.Logger) (*Tracer
 	}
 	// The uploader has nothing to connect, so the exporter needs no start.
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(described), sdktrace.WithBatcher(otlptrace.NewUnstarted(to)))
-	return &Tracer{tracer: provider.Tracer(scope), flush: provider.ForceFlush, close: provider.Shutdown}, nil
+	return telemetry.NewTracer(provider), nil
 }
 
 // parseHeaders reads name=value,name=value with percent-encoded values.
