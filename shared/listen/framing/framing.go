@@ -46,6 +46,7 @@ var (
 	errEncoding     = &Refusal{http.StatusNotImplemented, "The request's transfer encoding is not known here. Send a Content-Length or the chunked encoding."}
 	errBareLF       = bad("A line of the request's header does not end with CR LF. End each line with both.")
 	errRequestLine  = bad("Begin the request with a method, an address and HTTP/1.1, with one space between them.")
+	errMethod       = bad("The request's method has a character that none has. Send one such as GET or POST.")
 	errTarget       = bad("The request's address is neither a path nor the http or https address of a host. Send a path that begins with a slash.")
 	errField        = bad("A header field has no name, no colon, or white space before the colon. Send each as name, colon, value.")
 	errFolded       = bad("A header field goes on in a second line. Send each field in one line.")

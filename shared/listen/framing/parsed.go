@@ -36,6 +36,9 @@ func (l Limits) Parsed(r *http.Request) (size int, refusal *Refusal) {
 	case fields > l.Fields:
 		return size, errManyFields
 	}
+	if !isToken([]byte(r.Method)) { // which net/http does not look at
+		return size, errMethod
+	}
 	if refusal := parsedHost(r); refusal != nil {
 		return size, refusal
 	}
