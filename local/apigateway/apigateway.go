@@ -256,18 +256,19 @@ func (f Refusal) Answer(w http.ResponseWriter, r *http.Request, status int, deta
 
 func (f Refusal) answer(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
 	var body bytes.Buffer
+	path := api.ShownPath(r.URL)
 	err := json.NewEncoder(&body).Encode(api.Problem{
 		Type:     "https://httpproblems.com/http-status/" + strconv.Itoa(status),
 		Title:    http.StatusText(status),
 		Status:   status,
 		Detail:   detail,
-		Instance: r.URL.EscapedPath(),
+		Instance: path,
 		Trace:    &api.Trace{RequestID: requestID, Timestamp: api.Timestamp(f.Now())},
 	})
 	if err != nil {
 		f.Log.ErrorContext(r.Context(), "a problem could not be encoded", "requestId", requestID, "error", err)
 	}
-	f.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", r.URL.EscapedPath(), "status", status)
+	f.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", path, "status", status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Request-Id", requestID)
 	w.WriteHeader(status)

@@ -233,6 +233,23 @@ func TestWhatAPIGatewayRefusesIsAProblem(t *testing.T) {
 	}
 }
 
+// TestRefusalRepeatsNoCredential of who takes a key for its id, in the problem or the log.
+func TestRefusalRepeatsNoCredential(t *testing.T) {
+	var log bytes.Buffer
+	now := func() time.Time { return storetest.Epoch }
+	refusal := apigateway.Refusal{IDs: ids.NewSource(storetest.Random(t), now), Now: now, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, key := range []string{"gwa_0123456789abcdefghijklmnopqrstuv_01234567", "gws%5F" + strings.Repeat("a", 43) + "_01234567"} {
+		w := httptest.NewRecorder()
+		refusal.Answer(w, httptest.NewRequest(http.MethodGet, "/v1/account-keys/"+key+"?a=%", nil), http.StatusBadRequest, "Do something else.")
+		isProblem(t, w, http.StatusBadRequest)
+		for _, text := range []string{w.Body.String(), log.String()} {
+			if strings.Contains(text, key[6:]) || !strings.Contains(text, "/v1/account-keys/withheld") {
+				t.Errorf("told: %s", text)
+			}
+		}
+	}
+}
+
 // callers knows one key.
 type callers struct{}
 

@@ -60,6 +60,29 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 	}
 }
 
+// TestNoRecordHoldsACredentialOfTheUserAgent: of a script that takes it for a place of its key, whole or cut off.
+func TestNoRecordHoldsACredentialOfTheUserAgent(t *testing.T) {
+	key := "gwa_0123456789abcdefghijklmnopqrstuv_01234567"
+	for agent, want := range map[string]string{
+		"robot " + key:                       "robot withheld",
+		"robot/" + key + " (x)":              "robot/withheld (x)",
+		strings.Repeat("a", 219) + " " + key: strings.Repeat("a", 219) + " withheld",
+		"gws_ 1.0":                           "gws_ 1.0",
+	} {
+		f := newFixture(t)
+		f.do(t, "PATCH", thing+"x", goodKey, "{}", "User-Agent", agent)
+		entries, err := audit.New(t.Context(), f.table, "a-1")
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("%d records (%v)", len(entries), err)
+		}
+		for _, e := range entries {
+			if *e.Context.UserAgent != want {
+				t.Errorf("%s is recorded as %s", agent, *e.Context.UserAgent)
+			}
+		}
+	}
+}
+
 // TestAnAnswerIsTheSameEachTime: of several things wrong with a query it is
 // always the same that is told.
 func TestAnAnswerIsTheSameEachTime(t *testing.T) {

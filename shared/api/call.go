@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -42,10 +43,15 @@ func Within(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
+// ShownPath is an address's path as logs, audit records and problems repeat it: 8 KiB of it at most, and no credential,
+// which who takes a key for its id sends there.
+func ShownPath(u *url.URL) string {
+	return credential.Redact(clipped(u.EscapedPath(), maxPathBytes))
+}
+
 // begin gives the state of a request that has come.
 func (s *Server) begin(r *http.Request) *state {
-	// Who takes a key for its id sends it in the path, which logs, audit records and problems repeat.
-	path := credential.Redact(clipped(r.URL.EscapedPath(), maxPathBytes))
+	path := ShownPath(r.URL)
 	st := &state{path: path, agent: r.UserAgent(), start: s.parts.Now()}
 	call, called := r.Context().Value(callKey{}).(Call)
 	outer := stateOf(r.Context())

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits/counts"
@@ -352,7 +353,7 @@ func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Reques
 		request.Context.IPAddress = &ip
 	}
 	agent := st.agent
-	if agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgentBytes)], ""); agent != "" {
+	if agent = credential.Redact(strings.ToValidUTF8(agent[:min(len(agent), maxAgentBytes)], "")); agent != "" {
 		request.Context.UserAgent = &agent
 	}
 	return request
