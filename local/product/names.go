@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/apigateway"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/owncert"
 )
@@ -87,8 +88,8 @@ func plainly(n owncert.Names, refuse apigateway.Refusal, gateway http.Handler) h
 			refuse.Answer(w, r, http.StatusServiceUnavailable, "What is served at this host could not be looked up. Try again in a moment, by https://.")
 		case !served:
 			gateway.ServeHTTP(w, r) // which says that nothing is there
-		case r.Method != http.MethodGet && r.Method != http.MethodHead || r.ContentLength != 0 || r.Header.Get("Authorization") != "":
-			refuse.Answer(w, r, http.StatusBadRequest, "This address is for HTTPS alone, and what was sent here could be read on its way. Begin the URL with https://, and replace a key that was sent.")
+		case r.Method != http.MethodGet && r.Method != http.MethodHead || r.ContentLength != 0 || r.Header.Get("Authorization") != "" || len(r.CookiesNamed(credential.SessionCookie)) > 0:
+			refuse.Answer(w, r, http.StatusBadRequest, "This address is for HTTPS alone, and what was sent here could be read on its way. Begin the URL with https://, and replace a key that was sent, or sign out of a session.")
 		default:
 			to := url.URL{Scheme: "https", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 			w.Header().Set("Location", to.String())

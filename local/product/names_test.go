@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/ids"
 )
 
@@ -65,12 +66,16 @@ func TestPlainHTTPLeadsWhoReadsAlone(t *testing.T) {
 		"who reads and sends": {looked{served: true}, "GET", strings.NewReader("secret"), "", 400, ""},
 		"without a length":    {looked{served: true}, "GET", io.MultiReader(strings.NewReader("secret")), "", 400, ""},
 		"a key":               {looked{served: true}, "GET", nil, "Bearer x", 400, ""},
+		"a session":           {looked{served: true}, "GET", nil, "", 400, ""},
 		"nothing there":       {looked{}, "POST", nil, "Bearer x", 418, ""},
 		"nobody knows":        {looked{err: errors.New("away")}, "GET", nil, "", 503, ""},
 	} {
 		r := httptest.NewRequest(tt.method, "http://X.example.com.:80//a%2Fb?c=%0d", tt.body)
 		if tt.key != "" {
 			r.Header.Set("Authorization", tt.key)
+		}
+		if name == "a session" {
+			r.AddCookie(&http.Cookie{Name: credential.SessionCookie, Value: "x"})
 		}
 		w := httptest.NewRecorder()
 		plainly(tt.names, refuse, gateway).ServeHTTP(w, r)
