@@ -150,6 +150,16 @@ func TestStatusesEndACommandWithTheirCode(t *testing.T) {
 			t.Errorf("%d is %v (%d)", status, err, exit.Of(err))
 		}
 	}
+	// Of fields alone the detail has each, which is told once.
+	for detail, want := range map[string]string{"body.a: x; body.b: y": "body.a: x\nbody.b: y", "Both are wrong.": "Both are wrong.\nbody.a: x\nbody.b: y"} {
+		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"title":"T","detail":%q,"errors":[{"location":"body.a","message":"x"},{"location":"body.b","message":"y"}]}`, detail)
+		})
+		if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); err == nil || err.Error() != want {
+			t.Errorf("%s is told as %v", detail, err)
+		}
+	}
 	page, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b") })
 	if _, err := page.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": text(t, "b")}); exit.Of(err) != exit.Failure || strings.Contains(err.Error(), "html") {
 		t.Errorf("a page is taken for an answer: %v", err)

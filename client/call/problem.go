@@ -47,15 +47,22 @@ const (
 // Error is a line for the whole, and one for each field.
 func (p *Problem) Error() string {
 	var b strings.Builder
-	b.WriteString(output.Cut(p.Detail, mostTold))
+	told := make([]string, len(p.Fields))
 	for i, f := range p.Fields {
+		told[i] = f.Location + ": " + f.Message
+	}
+	if p.Detail != strings.Join(told, "; ") { // the detail of several may be these alone
+		b.WriteString(output.Cut(p.Detail, mostTold))
+	}
+	for i, line := range told {
 		if i == mostFields {
 			fmt.Fprintf(&b, "\nand %d more: --output json has them all", len(p.Fields)-mostFields)
 			break
 		}
-		if told := f.Location + ": " + f.Message; told != p.Detail { // of one field the detail tells it already
-			b.WriteString("\n" + output.Cut(told, mostTold))
+		if b.Len() > 0 {
+			b.WriteByte('\n')
 		}
+		b.WriteString(output.Cut(line, mostTold))
 	}
 	if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
 		fmt.Fprintf(&b, " (request %s)", p.RequestID)
