@@ -51,7 +51,7 @@ type App struct {
 func (a *App) Run(ctx context.Context, args []string) exit.Code {
 	root := a.root(needsOperations(args), speaksOf(args)) //nolint:contextcheck // commands get it by ExecuteContext
 	root.SetArgs(args)
-	ran, err := root.ExecuteContextC(ctx)
+	ran, err := commandline.Execute(ctx, root)
 	if a.Ended != nil {
 		if code, ended := a.Ended(ran, err); ended {
 			return code

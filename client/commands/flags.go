@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -194,6 +195,7 @@ type onceRead struct {
 // mostFile bounds what is read of a file that a flag names, in bytes: the API takes less.
 const mostFile = 16 << 20
 
+// file reads the text that a flag names. What is no text is refused: JSON has no bytes, and each would become another character.
 func (o *onceRead) file(flag, name string) ([]byte, error) {
 	in := o.in
 	switch {
@@ -215,6 +217,9 @@ func (o *onceRead) file(flag, name string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
+	}
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s is no text (UTF-8): `openssl x509 -inform der` and `openssl pkey -inform der` make PEM of what is in DER", flag, name))
 	}
 	return text, nil
 }

@@ -48,6 +48,8 @@ type given struct {
 	text, sample string
 	kind         kind
 	required     bool
+	// emptied has an empty text be typed on purpose, for no argument.
+	emptied bool
 	// allOr has a list whose one entry is "all" be that text.
 	allOr bool
 	// choices are all that may be typed, nil for anything, and preset is taken where nothing is typed.
@@ -202,6 +204,9 @@ func typed(all []given, flags *pflag.FlagSet, words []string, stdin *onceRead, n
 		value, err := g.value(flags, stdin, now)
 		if err != nil {
 			return nil, err
+		}
+		if g.emptied && value == "" {
+			continue
 		}
 		if text, isText := value.(string); g.required && (value == nil || isText && text == "" && g.kind == asText) {
 			missing = append(missing, "--"+g.flag)

@@ -1,10 +1,10 @@
 package commands
 
 func meteringNoun() noun {
-	inMeters := given{argument: "bucketId", flag: "bucket", text: "the metering bucket, by its id"}.must("mbkt_" + anID)
-	bucket := word("bucketId", "BUCKET_ID", "mbkt_"+anID)
+	inMeters := given{argument: "bucketId", flag: "bucket", text: "the metering bucket, by its id"}.must("mtr_" + anID)
+	bucket := word("bucketId", "BUCKET_ID", "mtr_"+anID)
 	plan := word("planId", "PLAN_ID", "plan_"+anID)
-	subscription := word("subscriptionId", "SUBSCRIPTION_ID", "sub_"+anID)
+	subscription := word("subscriptionId", "SUBSCRIPTION_ID", "sbsc_"+anID)
 	metered := []counted{{operation: "MeteringSubscriptionsService_list", one: "subscription", more: "subscriptions"}}
 	return noun{name: "metering", short: "Plans, subscriptions and what is left of their quotas", below: []noun{
 		{name: "bucket", short: "Metering buckets", verbs: []verb{

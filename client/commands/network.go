@@ -10,9 +10,9 @@ var hostnameWord = word("hostname", "HOSTNAME", "api.example.com")
 func domainNoun() noun {
 	hostname := hostnameWord
 	deployment := given{argument: "deploymentName", flag: "deployment", text: "the deployment that it leads to"}
-	byDefault := given{argument: "isDefault", flag: "default", kind: asBool, text: "whether it is the deployment's first address"}
+	byDefault := given{argument: "isDefault", flag: "default", kind: asBool, text: "whether it is the one that is served, of several that the domain leads to"}
 	return noun{
-		name: "domain", short: "Hostnames of yours at which deployments are served", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.domainVerifyCommand()} },
+		name: "domain", also: []string{"domains", "custom-domain", "custom-domains", "hostname"}, short: "Hostnames of yours at which deployments are served", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.domainVerifyCommand()} },
 		verbs: []verb{
 			{
 				name: "list", short: "List the custom domains", operation: "CustomDomainsService_list", shown: columns{"hostname", "status", "projectName", "certificate.status", "createdOn"},
@@ -22,12 +22,12 @@ func domainNoun() noun {
 			{
 				name: "create", short: "Make a custom domain, and say which DNS records to set", operation: "CustomDomainsService_create", table: recordsTable,
 				long:  "The TXT record proves that the hostname is yours; `gatewright domain verify --wait` waits for it.",
-				takes: []given{hostname, deployment, byDefault, {argument: "isAlias", flag: "alias", kind: asBool, text: "whether it stands for another one"}},
+				takes: []given{hostname, deployment, byDefault, {argument: "isAlias", flag: "alias", kind: asBool, text: "whether TLS ends at a proxy of yours before the gateway"}},
 				then:  "set these records in the DNS; `gatewright domain verify HOSTNAME --wait` goes on when they are there",
 			},
 			{
-				name: "update", short: "Have a custom domain lead to another deployment, or to none", operation: "CustomDomainsService_update", table: recordsTable,
-				takes: []given{hostname, deployment, byDefault},
+				name: "update", short: "Have a custom domain lead to another deployment, or to none", operation: "CustomDomainsService_update",
+				takes: []given{hostname, given{argument: "deploymentName", flag: "deployment", text: "the deployment that is served there, '' for none", emptied: true}.must("shop-main-1a2b3c4"), byDefault},
 			},
 			{
 				name: "delete", short: "Delete a custom domain", operation: "CustomDomainsService_delete", takes: []given{hostname, deployment},
@@ -53,8 +53,8 @@ var (
 )
 
 func caNoun() noun {
-	id := word("id", "ID", "ca_"+anID)
-	return noun{name: "ca", short: "Authorities that client certificates are of", verbs: []verb{
+	id := word("id", "ID", "mtlsca_"+anID)
+	return noun{name: "ca", also: []string{"cas", "client-ca", "client-cas", "client-certificate", "client-mtls-ca-certificate", "client-mtls-ca-certificates", "authority"}, short: "Authorities that client certificates are of", verbs: []verb{
 		{
 			name: "list", short: "List the authorities", operation: "ClientMtlsCaCertificatesService_list",
 			shown: columns{"id", "name", "certificateInfo.subject", "certificateInfo.validTo"}, empty: "There are none: `gatewright ca create` adds one.",
@@ -72,7 +72,7 @@ func caNoun() noun {
 func certificateNoun() noun {
 	id := word("mtlsCertificateId", "ID", "cert_"+anID)
 	where := given{argument: "environments", flag: "environment", kind: asList, text: "a kind of environment that uses it, production, preview or development"}.must("production")
-	return noun{name: "certificate", short: "Certificates that a project shows its upstreams (mTLS)", verbs: []verb{
+	return noun{name: "certificate", also: []string{"cert", "mtls-certificate", "mtls-certificates"}, short: "Certificates that a project shows its upstreams (mTLS)", verbs: []verb{
 		{
 			name: "list", short: "List the certificates of a project", operation: "MtlsCertificatesService_list", takes: []given{ofProject},
 			shown: columns{"id", "name", "certificateInfo.subject", "certificateInfo.validTo"}, empty: "There are none: `gatewright certificate create` adds one.",

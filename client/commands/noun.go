@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"time"
 
@@ -21,7 +22,9 @@ import (
 // noun is a word of the command line below which a kind of objects is listed, read, made, changed and deleted.
 type noun struct {
 	name, short string
-	verbs       []verb
+	// also are what the documentation and the API call it, which is suggested for.
+	also  []string
+	verbs []verb
 	// own are commands that do more than ask an operation.
 	own func(a *App) []*cobra.Command
 	// below are nouns of its own.
@@ -83,7 +86,7 @@ const keyFormat = "key-format"
 // nounCommand is a noun with its verbs, below a command's path.
 func (a *App) nounCommand(path string, n noun) *cobra.Command {
 	path += " " + n.name
-	group := &cobra.Command{Use: n.name, Short: n.short}
+	group := &cobra.Command{Use: n.name, Short: n.short, SuggestFor: n.also}
 	commandline.Group(group)
 	for _, v := range n.verbs {
 		group.AddCommand(a.verbCommand(path, v))
@@ -193,7 +196,8 @@ func (v verb) typed(c *cobra.Command, argument string) string {
 
 func (a *App) verbCommand(path string, v verb) *cobra.Command {
 	c := v.shape(path)
-	a.asking(c, func(ctx context.Context, s *session, words []string) error {
+	a.asking(c, func(ctx context.Context, s *session, words []string) (err error) {
+		defer func() { err = v.explained(path, words, err) }()
 		stdin := &onceRead{in: a.In}
 		arguments, err := v.arguments(c, words, stdin, a.now)
 		if err != nil {
@@ -218,6 +222,27 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 		c.Flags().Bool(revealFlag, false, "show secrets, which are masked without it")
 	}
 	return c
+}
+
+// idForm is the form of ids that commands take as a word.
+var idForm = regexp.MustCompile(`^[a-z]+_[0-9A-Za-z]{24}$`)
+
+// explained is an error of what is not there, with what its id is where a name was typed in its place.
+func (v verb) explained(path string, words []string, err error) error {
+	if exit.Of(err) != exit.NotFound {
+		return err
+	}
+	at := 0
+	for _, g := range v.takes {
+		if g.word == "" {
+			continue
+		}
+		if strings.HasSuffix(g.word, "ID") && !idForm.MatchString(words[at]) {
+			return fmt.Errorf("%w\n%s is an id, which `%s list` tells, and no name", err, g.word, path)
+		}
+		at++
+	}
+	return err
 }
 
 // arguments are those of the operation: of words, flags and --body.

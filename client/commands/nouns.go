@@ -36,7 +36,7 @@ func nouns() []func() noun {
 
 func bucketNoun() noun {
 	bucket := word("bucketName", "BUCKET", "partners")
-	return noun{name: "bucket", short: "Key buckets, in which gateways look for consumers", verbs: []verb{
+	return noun{name: "bucket", also: []string{"key-bucket", "key-buckets"}, short: "Key buckets, in which gateways look for consumers", verbs: []verb{
 		{
 			name: "list", short: "List the key buckets", operation: "ApiKeyBucketsService_list",
 			secret: true, shown: columns{"name", "description", "tags", "isRetrievable", "createdOn"}, empty: "There are none: `gatewright bucket create` makes one.",
@@ -176,7 +176,7 @@ func environmentNoun() noun {
 
 func variableNoun() noun {
 	variable := word("variableName", "NAME", "UPSTREAM_URL")
-	return noun{name: "variable", short: "Variables that deployments are built with", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.variableSetCommand()} }, verbs: []verb{
+	return noun{name: "variable", also: []string{"variables", "var", "vars"}, short: "Variables that deployments are built with", own: func(a *App) []*cobra.Command { return []*cobra.Command{a.variableSetCommand()} }, verbs: []verb{
 		{
 			name: "list", short: "List the variables of a branch", operation: "VariablesService_list", takes: []given{ofProject, onBranch},
 			shown: columns{"name", "value", "isSecret", "updatedOn"}, empty: "There are none: `gatewright variable set` makes one.",

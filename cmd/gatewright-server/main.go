@@ -39,7 +39,7 @@ func run(args []string) int {
 	defer stop()
 	root := command()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	_, err := commandline.Execute(ctx, root)
 	switch {
 	case err == nil:
 		return commandline.ExitDone

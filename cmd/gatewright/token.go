@@ -29,7 +29,7 @@ func tokenFrom(file string, getenv func(string) string) (tokenSource, error) {
 		return tokenSource{}, fmt.Errorf("there are two tokens, one in %s and one in --token-file: leave one out", varToken)
 	case file == "" && text == "":
 		return tokenSource{}, fmt.Errorf("there is no token: set %s to the tunnel's token, or name a file that holds it with --token-file. "+
-			"The management API shows it: GET /v1/accounts/ACCOUNT/tunnels/TUNNEL", varToken)
+			"`gatewright tunnel get TUNNEL_ID --reveal` shows it", varToken)
 	}
 	s := tokenSource{file: file, text: text}
 	_, err := s.read()

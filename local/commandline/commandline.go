@@ -6,6 +6,7 @@
 package commandline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,6 +73,28 @@ func Prepare(root *cobra.Command, version string) {
 	})
 	Group(root)
 	wordsAreUsage(root)
+}
+
+// Execute runs the command line that root was prepared for. Help about a command that there is not is a UsageError, as the command itself is:
+// cobra would show that of the one above, as if all were well.
+func Execute(ctx context.Context, root *cobra.Command) (ran *cobra.Command, err error) {
+	shows := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if !asksOfNone(cmd) {
+			shows(cmd, args)
+		}
+	})
+	ran, err = root.ExecuteContextC(ctx)
+	if err == nil && asksOfNone(ran) {
+		err = NeedsCommand(ran, ran.Flags().Args())
+	}
+	return ran, err
+}
+
+// asksOfNone reports whether --help follows a word that is none of cmd's commands.
+func asksOfNone(cmd *cobra.Command) bool {
+	asked, err := cmd.Flags().GetBool("help")
+	return err == nil && asked && cmd.HasSubCommands() && cmd.Flags().NArg() > 0
 }
 
 // Group makes cmd one that does nothing but hold others.

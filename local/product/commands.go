@@ -68,7 +68,7 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	defer stop()
 	root := p.command(administration{program: p}) //nolint:contextcheck // it has ctx from ExecuteContext
 	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
+	if _, err := commandline.Execute(ctx, root); err != nil {
 		if errors.Is(err, errInterrupted) {
 			return commandline.ExitInterrupted
 		}
