@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,49 @@ func TestPlanThatIsUnderWayIsNotReplaced(t *testing.T) {
 	}
 	if _, err := files.Apply(t.Context(), f, first, applying(f, path)); err != nil || len(f.done) != len(first.Changes)-1 {
 		t.Errorf("the first does not go on: %v, with %v", err, f.done)
+	}
+}
+
+// TestPlanIsWrittenOverAPlanAlone: what is there stays, be it empty, no file, or unreadable, and a pipe is not waited for.
+func TestPlanIsWrittenOverAPlanAlone(t *testing.T) {
+	t.Parallel()
+	f, dir := newFake(t, "a"), t.TempDir()
+	plan := compared(t, f, before, files.Options{})
+	path := filepath.Join(dir, "plan")
+	for range 2 {
+		if err := plan.Write(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := mkfifo(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if end, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil { // so that who reads it all the same has a plan's begin, and need not wait
+		defer func() { _ = end.Close() }()
+		if _, err := end.Write(text[:100]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = errors.Join(os.Symlink("itself", filepath.Join(dir, "itself")), os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600), os.WriteFile(filepath.Join(dir, "text"), []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "itself", "empty", "text", "folder"} {
+		there, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Write(filepath.Join(dir, name)); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "is not written over") {
+			t.Errorf("%s: it ends with %v", name, err)
+		}
+		if now, err := os.Lstat(filepath.Join(dir, name)); err != nil || !os.SameFile(now, there) {
+			t.Errorf("%s is another by then: %v", name, err)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (o *oracle) within(kinds []*row, here, wanted *node, names []string, made b
 			if k.member == "meteringBuckets" {
 				w.name = w.id // which no file has a name for
 			}
-			o.lines = append(o.lines, gone(k, w, append(slices.Clone(names), w.name)))
+			o.lines = append(o.lines, o.deletes(k, w, append(slices.Clone(names), w.name)))
 			here.below = slices.DeleteFunc(here.below, func(b *node) bool { return b == w })
 			if k.member == "projects" {
 				o.gone[w.name] = true
@@ -193,8 +193,18 @@ func sorted(list []*node) []*node {
 	return list
 }
 
-func gone(k *row, w *node, names []string) string {
+// deletes is the line of a deletion, with what goes along.
+func (o *oracle) deletes(k *row, w *node, names []string) string {
 	counts := []string{}
+	if k.member == "projects" {
+		consumers := 0
+		for _, b := range o.after.list("keyBuckets") {
+			if comesWith(b) && strings.HasPrefix(b.name, w.name+"-") {
+				consumers += len(b.list("consumers"))
+			}
+		}
+		counts = append(counts, fmt.Sprintf("consumers: %d", consumers))
+	}
 	for _, what := range k.goes {
 		counts = append(counts, fmt.Sprintf("%s: %d", what, len(w.list(what)))) // of deployments there are none
 	}

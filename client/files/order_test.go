@@ -131,6 +131,75 @@ func TestNameOfTwoTunnelsIsTold(t *testing.T) {
 	}
 }
 
+// TestNameOfATunnelThatStaysIsTold, whether files leave it out, or its services, or nobody prunes it. No other tunnel is asked for where no
+// name is taken.
+func TestNameOfATunnelThatStaysIsTold(t *testing.T) {
+	t.Parallel()
+	const stock, crane = `{name: stock-box, endpoint: "http://localhost:1", configurations: []}`, `{name: crane, endpoint: "http://localhost:1", configurations: []}`
+	first := newProduct(t)
+	begin, err := first.compared(written(t, "tunnels: [{name: attic}, {name: depot, services: ["+crane+"]}, {name: office, services: ["+stock+"]}]"), false)
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	if err := first.applied(begin, ""); err != nil {
+		t.Fatal(err)
+	}
+	const taken = "stock-box is of the tunnel office, and is one tunnel's alone: name that tunnel without it"
+	for name, tt := range map[string]struct {
+		text  string
+		prune bool
+		want  string
+	}{
+		"left out":                {"tunnels: [{name: depot, services: [" + crane + ", " + stock + "]}]", true, taken},
+		"without its services":    {"tunnels: [{name: depot, services: [" + stock + "]}, {name: office}]", true, taken},
+		"not pruned":              {"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", false, taken},
+		"pruned":                  {"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", true, ""},
+		"given up":                {"tunnels: [{name: depot, services: [" + stock + "]}, {name: office, services: []}]", false, ""},
+		"of nobody":               {"tunnels: [{name: depot, services: [" + crane + ", " + strings.ReplaceAll(stock, "stock", "new") + "]}]", false, ""},
+		"twice":                   {"tunnels: [{name: attic, services: [" + strings.Join([]string{stock, crane, stock}, ", ") + "]}, {name: office, services: []}, {name: depot, services: []}]", false, "stock-box stands twice in the services of the tunnel attic"},
+		"from each other, and on": {"tunnels: [{name: depot, services: [" + stock + ", " + strings.ReplaceAll(stock, "stock", "new") + "]}, {name: office, services: [" + crane + "]}]", false, "The tunnel depot takes stock-box from one that takes a name of its own"},
+	} {
+		p := first.copied(t)
+		plan, err := p.compared(written(t, tt.text), tt.prune)
+		if got := told(err); (err == nil) != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: it is told as %q, want %q", name, got, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		if err := p.applied(plan, ""); err != nil {
+			t.Errorf("%s: it is planned, and ends with %v", name, err)
+		}
+	}
+	f := newFake(t, "here")
+	applied(t, f, "tunnels: [{name: depot, services: ["+crane+"]}, {name: office, services: ["+stock+"]}]")
+	f.asked = nil
+	compared(t, f, "tunnels: [{name: depot, services: ["+strings.ReplaceAll(crane, "localhost", "crane")+"]}]", files.Options{})
+	if n := len(f.asked); n != 2 {
+		t.Errorf("an endpoint that changes has %d requests be made: %q", n, f.asked)
+	}
+}
+
+// TestConsumersOfAPrunedProjectAreCounted, of each of the buckets that go with it, and none of another's.
+func TestConsumersOfAPrunedProjectAreCounted(t *testing.T) {
+	t.Parallel()
+	p := newProduct(t)
+	for _, project := range []string{"shop", "shop-new"} {
+		p.ask("ProjectsService_create", map[string]any{"name": project})
+	}
+	for _, bucket := range []string{"shop-production", "shop-preview", "shop-working-copy", "shop-new-preview"} {
+		p.ask("ApiKeyConsumersService_create", map[string]any{"bucketName": bucket, "name": "acme"})
+	}
+	p.ask("ApiKeyConsumersService_create", map[string]any{"bucketName": "shop-production", "name": "more"})
+	plan, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop-new}]\n"), true)
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	if len(plan.Changes) != 1 || plan.Changes[0].Goes["consumers"] != 4 {
+		t.Errorf("it is planned as %+v", plan.Changes)
+	}
+}
+
 // TestWhatGoesWithAProjectThatIsPrunedIsTold: it would be changed, and gone with its project, and never be as the files want it.
 func TestWhatGoesWithAProjectThatIsPrunedIsTold(t *testing.T) {
 	t.Parallel()

@@ -108,8 +108,9 @@ type planner struct {
 	// ids are those of plans by their keys, for subscriptions; projects those that are made, and pruned those that are deleted.
 	ids              map[string]string
 	projects, pruned map[string]bool
-	// claimed are the names that only one object may have.
+	// claimed are the names that only one object may have, and staying the objects that have such and that the plan leaves as they are.
 	claimed []claim
+	staying []*seen
 }
 
 // Compare plans what has to be done. It changes nothing, and asks for lists, and for one object of each kind that changes. Its error has all that
@@ -130,7 +131,9 @@ func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	}
 	slices.Reverse(p.deletes)
 	p.plan.Changes = append(p.plan.Changes, p.deletes...)
-	p.inOrder()
+	if err := p.inOrder(ctx); err != nil {
+		return nil, err
+	}
 	if err := f.invalid(p.problems); err != nil {
 		return nil, err
 	}
@@ -175,6 +178,7 @@ func (p *planner) within(ctx context.Context, kinds []*Kind, w *object, s *seen)
 			}
 		}
 		if !complete {
+			p.stays(slices.Collect(maps.Values(have))...)
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(have)) {
@@ -443,6 +447,7 @@ func texts(v Value) (list []string) {
 func (p *planner) extra(ctx context.Context, s *seen) error {
 	c := change(Delete, s, s.kind.Delete)
 	if !p.o.Prune {
+		p.stays(s)
 		p.plan.Extra = append(p.plan.Extra, fmt.Sprintf("%s %s", s.kind.One, strings.Join(c.Name, " ")))
 		return nil
 	}

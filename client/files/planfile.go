@@ -38,19 +38,34 @@ func (p *Plan) Write(path string) error {
 	if _, err := os.Lstat(path + progressSuffix); err == nil {
 		return usage("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan another name", path, path+progressSuffix, path)
 	}
-	if there, err := os.Open(path); err == nil { //nolint:gosec // G304: a file that the user names
-		begin := make([]byte, len(planBegins))
-		n, _ := io.ReadFull(there, begin)
-		_ = there.Close()
-		if string(begin[:n]) != planBegins {
-			return usage("%s is there and is no plan, and is not written over", path)
-		}
+	switch plan, err := isPlan(path); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return usage("%s is there and cannot be read, and is not written over: %w", path, disk.Cause(err))
+	case !plan:
+		return usage("%s is there and is no plan, and is not written over", path)
 	}
 	text, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	return writeFile(path, append(text, '\n'), private)
+}
+
+// isPlan reports whether a file begins as a plan does. It is opened only where it is a file: a pipe would wait for ever.
+func isPlan(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	there, err := os.Open(path) //nolint:gosec // G304: a file that the user names
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = there.Close() }()
+	begin := make([]byte, len(planBegins))
+	n, _ := io.ReadFull(there, begin)
+	return string(begin[:n]) == planBegins, nil
 }
 
 // writeFile writes a file whole or not at all: beside it first, and then in its place.

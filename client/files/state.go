@@ -301,22 +301,37 @@ func (s *state) apart(ctx context.Context, o *seen) (value Value, tag string, er
 // counts tells how many objects go with one.
 func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 	goes := map[string]int64{}
-	arguments, _ := o.arguments()
-	arguments["limit"] = 1
-	for what, operation := range o.kind.Counted {
-		answer, err := s.ask(ctx, operation, arguments)
-		if exit.Of(err) == exit.NotAllowed { // a key may delete what it may not list
-			goes[what] = -1
-			continue
+	count := func(of *seen) error {
+		arguments, _ := of.arguments()
+		arguments["limit"] = 1
+		for what, operation := range of.kind.Counted {
+			answer, err := s.ask(ctx, operation, arguments)
+			if exit.Of(err) == exit.NotAllowed || of != o && notThere(err) { // a key may delete what it may not list
+				goes[what] = -1
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("count the %s of the %s %s: %w", what, of.kind.One, of.name, err)
+			}
+			var list struct{ Total int64 }
+			if err := call.Read(answer.Body, &list); err != nil {
+				return fmt.Errorf("count the %s: %w", what, err)
+			}
+			if goes[what] >= 0 {
+				goes[what] += list.Total
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("count the %s of the %s %s: %w", what, o.kind.One, o.name, err)
+		return nil
+	}
+	if err := count(o); err != nil {
+		return nil, err
+	}
+	if o.kind.Member == projectsMember {
+		for suffix := range ownBuckets { // which go with it
+			if err := count(&seen{kind: find(Kinds(), bucketsMember), name: o.name + suffix, id: o.name + suffix, parent: o.parent}); err != nil {
+				return nil, err
+			}
 		}
-		var list struct{ Total int64 }
-		if err := call.Read(answer.Body, &list); err != nil {
-			return nil, fmt.Errorf("count the %s: %w", what, err)
-		}
-		goes[what] = list.Total
 	}
 	return goes, nil
 }

@@ -136,6 +136,7 @@ func (p *planner) updateApart(ctx context.Context, o *object, s *seen) error {
 	}
 	g, given := o.fields[o.kind.Apart.Field]
 	if !given {
+		p.stays(s)
 		return nil
 	}
 	has, tag, err := p.apart(ctx, s)
