@@ -57,3 +57,9 @@ func Below(noun string, args ...string) int {
 	}
 	return -1
 }
+
+// NewSecretFile makes the file that a secret is for, before that is made.
+func NewSecretFile(path string) error {
+	_, err := newSecretFile(path)
+	return err
+}

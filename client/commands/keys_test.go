@@ -113,3 +113,16 @@ func TestSecretThatNobodyHasSeenIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretHasItsRoomBeforeItIsMade: a full disk is told before there is a secret that nobody would see.
+func TestSecretHasItsRoomBeforeItIsMade(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	if err := commands.NewSecretFile(path); err != nil {
+		t.Fatal(err)
+	}
+	const longest = 1024 // that of a tunnel has some 200 bytes
+	if info, err := os.Stat(path); err != nil || info.Size() < longest {
+		t.Errorf("there is %+v, %v", info, err)
+	}
+}

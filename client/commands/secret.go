@@ -18,7 +18,7 @@ import (
 // secretFile is a new file for a secret, which its owner alone may read.
 type secretFile struct{ file *os.File }
 
-// newSecretFile makes the file, with room on its disk, before the secret is asked for, so that one is made for no file that can't be written.
+// newSecretFile makes the file, for good and with room on its disk, before the secret is asked for, so that one is made for no file that can't be written.
 // A file that is there is never written over: it may hold the only copy of another secret.
 func newSecretFile(path string) (*secretFile, error) {
 	const private = 0o600
@@ -32,6 +32,9 @@ func newSecretFile(path string) (*secretFile, error) {
 	out := &secretFile{f}
 	if _, err = f.WriteString(strings.Repeat("\n", secretRoom)); err == nil {
 		err = f.Sync()
+	}
+	if err == nil {
+		err = disk.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		out.drop()
@@ -53,10 +56,7 @@ func (f *secretFile) write(secret string) error {
 	if err == nil {
 		err = f.file.Sync()
 	}
-	if err = errors.Join(err, f.file.Close()); err == nil {
-		err = disk.SyncFolder(filepath.Dir(f.file.Name()))
-	}
-	if err != nil {
+	if err = errors.Join(err, f.file.Close()); err != nil {
 		return fmt.Errorf("%s cannot be written: %w", f.file.Name(), disk.Cause(err))
 	}
 	return nil
