@@ -1,14 +1,18 @@
 package files_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
@@ -177,6 +181,46 @@ func TestNameOfATunnelThatStaysIsTold(t *testing.T) {
 	compared(t, f, "tunnels: [{name: depot, services: ["+strings.ReplaceAll(crane, "localhost", "crane")+"]}]", files.Options{})
 	if n := len(f.asked); n != 2 {
 		t.Errorf("an endpoint that changes has %d requests be made: %q", n, f.asked)
+	}
+}
+
+// blind finds nothing by one operation, and no deployments.
+type blind struct {
+	*fake
+	operation string
+}
+
+func (b *blind) Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error) {
+	switch name {
+	case b.operation:
+		return nil, problem(http.StatusNotFound, exit.NotFound)
+	case "DeploymentsService_list": // which are no kind of files
+		return ok(map[string]any{"data": []any{}, "total": 0}), nil
+	}
+	return b.fake.Named(ctx, name, arguments)
+}
+
+// TestWhatIsNotFoundWhileItIsComparedEndsNothing: a tunnel that goes has no names, and of buckets that a key does not see all consumers go.
+func TestWhatIsNotFoundWhileItIsComparedEndsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "here")
+	applied(t, f, "projects: [{name: shop}]\ntunnels: [{name: depot}]")
+	plan := func(operation, text string) *files.Plan {
+		read, err := files.Read(t.Context(), written(t, text))
+		if err != nil {
+			t.Fatal(told(err))
+		}
+		p, err := files.Compare(t.Context(), &blind{f, operation}, read, files.Options{Prune: true, Getenv: getenv, Now: now})
+		if err != nil {
+			t.Fatal(told(err))
+		}
+		return p
+	}
+	if p := plan("TunneledServicesService_getServiceConfiguration", `tunnels: [{name: barn, services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]}]`); len(p.Changes) != 2 {
+		t.Errorf("it is planned as %+v", p.Changes)
+	}
+	if p := plan("ApiKeyConsumersService_list", "complete: [projects]"); len(p.Changes) != 1 || p.Changes[0].Goes["consumers"] != -1 {
+		t.Errorf("it is planned as %+v", p.Changes)
 	}
 }
 
