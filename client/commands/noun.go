@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/lazy"
 )
 
 // noun is a word of the command line below which a kind of objects is listed, read, made, changed and deleted.
@@ -225,7 +225,7 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 }
 
 // idForm is the form of ids that commands take as a word.
-var idForm = regexp.MustCompile(`^[a-z]+_[0-9A-Za-z]{24}$`)
+var idForm = lazy.Regexp(`^[a-z]+_[0-9A-Za-z]{24}$`)
 
 // explained is an error of what is not there, with what its id is where a name was typed in its place.
 func (v verb) explained(path string, words []string, err error) error {
@@ -237,7 +237,7 @@ func (v verb) explained(path string, words []string, err error) error {
 		if g.word == "" {
 			continue
 		}
-		if strings.HasSuffix(g.word, "ID") && !idForm.MatchString(words[at]) {
+		if strings.HasSuffix(g.word, "ID") && !idForm().MatchString(words[at]) {
 			return fmt.Errorf("%w\n%s is an id, which `%s list` tells, and no name", err, g.word, path)
 		}
 		at++
