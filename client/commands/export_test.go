@@ -18,7 +18,7 @@ func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 			}
 			if v.removes != nil {
 				for _, c := range v.removes.below {
-					of.Counts = append(of.Counts, c.operation)
+					of.Counts = append(of.Counts, Counted{c.operation, c.argument})
 				}
 			}
 			check(path+" "+v.name, of)
@@ -37,8 +37,11 @@ type Verb struct {
 	Operation, Awaits                 string
 	Takes                             []Given
 	Made, Secret, List, Body, Removes bool
-	Counts                            []string
+	Counts                            []Counted
 }
+
+// Counted is what it counts, with the argument that it has several values of, "" for none.
+type Counted struct{ Operation, Argument string }
 
 // Given is one of its arguments.
 type Given struct {

@@ -71,6 +71,10 @@ type counted struct {
 	// operation lists them, of arguments that the delete has too; member is the list in its answer, "" where it has a total.
 	operation, member string
 	one, more         string
+	// each gives what argument has in each of several lists, nil for the one of the delete's arguments. Of such a list
+	// that is not seen nobody knows whether it has anything.
+	argument string
+	each     func(arguments map[string]any) []string
 }
 
 // outFlag names the file that a new secret is written into, and revealFlag shows secrets of what is read.
@@ -400,7 +404,7 @@ func (r removal) with(ctx context.Context, api *call.API, arguments map[string]a
 	for _, c := range r.below {
 		n, err := c.count(ctx, api, arguments)
 		switch {
-		case exit.Of(err) == exit.NotAllowed: // a key may delete what it may not list
+		case exit.Of(err) == exit.NotAllowed || c.each != nil && exit.Of(err) == exit.NotFound: // a key may delete what it may not list
 			all = append(all, "all its "+c.more)
 		case err != nil:
 			return "", err
@@ -416,7 +420,25 @@ func (r removal) with(ctx context.Context, api *call.API, arguments map[string]a
 	return ", with " + strings.Join(all, " and "), nil
 }
 
-func (c counted) count(ctx context.Context, api *call.API, arguments map[string]any) (int64, error) {
+// count adds up what its lists have.
+func (c counted) count(ctx context.Context, api *call.API, arguments map[string]any) (sum int64, err error) {
+	if c.each == nil {
+		return c.in(ctx, api, arguments)
+	}
+	for _, value := range c.each(arguments) {
+		of := maps.Clone(arguments)
+		of[c.argument] = value
+		n, err := c.in(ctx, api, of)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// in counts those of one list.
+func (c counted) in(ctx context.Context, api *call.API, arguments map[string]any) (int64, error) {
 	t, err := call.Operation(c.operation)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatewright/gatewright/client/files"
 )
 
 // What several commands take.
@@ -153,10 +155,14 @@ func projectNoun() noun {
 		{name: "get", short: "Show a project", operation: "ProjectsService_read", takes: []given{project}},
 		{name: "create", short: "Make a project", operation: "ProjectsService_create", takes: []given{word("name", "PROJECT", "shop")}},
 		{
-			name: "delete", short: "Delete a project, with its deployments, and wait until it is gone", operation: "ProjectsService_delete", takes: []given{project}, awaits: "ProjectsService_operation",
+			name: "delete", short: "Delete a project, with its deployments and buckets, and wait until it is gone", operation: "ProjectsService_delete", takes: []given{project}, awaits: "ProjectsService_operation",
 			removes: &removal{what: "project", below: []counted{
 				{operation: "DeploymentsService_list", one: "deployment", more: "deployments"},
 				{operation: "MtlsCertificatesService_list", one: "certificate", more: "certificates"},
+				{operation: "ApiKeyConsumersService_list", one: "consumer", more: "consumers", argument: "bucketName", each: func(arguments map[string]any) []string {
+					project, _ := arguments["projectName"].(string)
+					return files.BucketsOf(project)
+				}},
 			}},
 		},
 	}}

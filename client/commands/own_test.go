@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,13 +150,17 @@ func stamp(t *testing.T, record string) time.Time {
 // TestDeleteTellsWhatGoes counts what is below, and goes without the numbers that the key may not ask for.
 func TestDeleteTellsWhatGoes(t *testing.T) {
 	t.Parallel()
+	consumers := map[string]int{"shop-production": 1, "shop-preview": 2, "shop-working-copy": 3}
 	for _, c := range []struct {
 		deployments string
 		status      int
+		unseen      string
 		says        string
 	}{
-		{`{"data":[{}],"total":3}`, 200, "the project shop is deleted, with 3 deployments and 1 certificate"},
-		{`{}`, 403, "the project shop is deleted, with all its deployments and 1 certificate"},
+		{`{"data":[{}],"total":3}`, 200, "", "the project shop is deleted, with 3 deployments and 1 certificate and 6 consumers\n"},
+		{`{}`, 403, "", "the project shop is deleted, with all its deployments and 1 certificate and 6 consumers\n"},
+		// A key of an environment sees no bucket of the others, whose consumers go as well.
+		{`{"data":[],"total":0}`, 200, "-production", "the project shop is deleted, with 0 deployments and 1 certificate and all its consumers\n"},
 	} {
 		polls := 0
 		l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -166,6 +171,10 @@ func TestDeleteTellsWhatGoes(t *testing.T) {
 				_, _ = io.WriteString(w, c.deployments)
 			case strings.HasSuffix(r.URL.Path, "/mtls-certificates"):
 				_, _ = io.WriteString(w, `{"total":1}`)
+			case c.unseen != "" && strings.HasSuffix(r.URL.Path, c.unseen+"/consumers"):
+				refuse(w, http.StatusNotFound, "there is no such bucket")
+			case strings.HasSuffix(r.URL.Path, "/consumers"):
+				_, _ = fmt.Fprintf(w, `{"total":%d}`, consumers[path.Base(path.Dir(r.URL.Path))])
 			case polls < 2:
 				polls++
 				_, _ = io.WriteString(w, `{"id":"op_1","status":"in-progress"}`)

@@ -245,6 +245,15 @@ func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Ki
 // ownBuckets are the ends of the names of the buckets that each project has, and the tag of each (docs/key-buckets.md).
 var ownBuckets = map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"}
 
+// BucketsOf are the names of the buckets that come and go with a project, in order.
+func BucketsOf(project string) []string {
+	var names []string
+	for _, suffix := range slices.Sorted(maps.Keys(ownBuckets)) {
+		names = append(names, project+suffix)
+	}
+	return names
+}
+
 // ownerOf is the project with which a bucket of the name comes and goes, and of which of its environments it is, "" for one of no project's: the API
 // gives such names to no other.
 func ownerOf(name string) (of, kind string) {

@@ -327,8 +327,8 @@ func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 		return nil, err
 	}
 	if o.kind.Member == projectsMember {
-		for suffix := range ownBuckets { // which go with it
-			if err := count(&seen{kind: find(Kinds(), bucketsMember), name: o.name + suffix, id: o.name + suffix, parent: o.parent}); err != nil {
+		for _, bucket := range BucketsOf(o.name) { // which go with it
+			if err := count(&seen{kind: find(Kinds(), bucketsMember), name: bucket, id: bucket, parent: o.parent}); err != nil {
 				return nil, err
 			}
 		}
