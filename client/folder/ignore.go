@@ -20,8 +20,9 @@ import (
 // that it matches one path and no path below (exact), and then all answers are git's.
 //
 // Asking git itself would need git on every machine, and answer by the settings of who asks: core.excludesFile and
-// .git/info/exclude are not read here, and whether a file is tracked does not count. One thing is unlike git: a class of
-// characters with a "/" in it ("[a/b]") matches nothing.
+// .git/info/exclude are not read here, and whether a file is tracked does not count. Two things are unlike git: a class of
+// characters with a "/" in it ("[a/b]") matches nothing, and "**" behind other characters ("a**/b") is a star, as git's
+// documentation has it, where git has it match folders.
 const (
 	ownIgnoreFile = ".gatewrightignore"
 	gitIgnoreFile = ".gitignore"
@@ -67,9 +68,10 @@ func exact(line string) string {
 	}
 	pattern, negated := strings.CutPrefix(line, "!")
 	pattern, foldersOnly := strings.CutSuffix(pattern, "/")
-	if pattern == "" || endsEscaped(pattern) {
+	if pattern == "" || endsEscaped(pattern) || strings.HasPrefix(pattern, `\/`) { // no path begins with a slash
 		return ""
 	}
+	pattern = slashes(pattern)
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern
 	}
@@ -84,6 +86,27 @@ func exact(line string) string {
 		return out + "d" + end
 	}
 	return out + "[df]" + end
+}
+
+// slashes takes the backslashes off escaped slashes, which git takes for slashes, and the library for a part of what is before them. In
+// front of one "**" is a folder at least.
+func slashes(pattern string) string {
+	out := ""
+	for i := 0; i < len(pattern); i++ {
+		switch {
+		case pattern[i] != '\\' || i+1 == len(pattern):
+			out += pattern[i : i+1]
+			continue
+		case pattern[i+1] != '/':
+			out += pattern[i : i+2]
+		case out == "**" || strings.HasSuffix(out, "/**"):
+			out = strings.TrimSuffix(out, "**") + "*/**/"
+		default:
+			out += "/"
+		}
+		i++
+	}
+	return out
 }
 
 // trimSpaces takes spaces off the end of a line, but for one that is escaped.

@@ -24,8 +24,8 @@ var (
 	}
 )
 
-// pattern is a line of an ignore file. A class of characters with a slash in it, the one thing that is unlike git,
-// comes of no opening that is left open before a slash.
+// pattern is a line of an ignore file. A class of characters with a slash in it, which is unlike git,
+// comes of no opening that is left open before a slash; "**" stands in front of other characters alone.
 func pattern(r *rapid.T) string {
 	line := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 3).Draw(r, "parts"), "/")
 	if strings.Contains(line, "[a-/") {
@@ -246,5 +246,39 @@ func TestAnIgnoreFileAboveTheProjectIsBounded(t *testing.T) {
 	_, _, err = p.Files(t.Context())
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Error(), "../.gitignore has more than") {
 		t.Errorf("it answers %v", err)
+	}
+}
+
+// TestEscapedSlashesAreSlashes: git takes them for such, but for "**" in front of one, which is a folder at least.
+func TestEscapedSlashesAreSlashes(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git to compare with")
+	}
+	dir := t.TempDir()
+	git(t, dir, "init", "-q")
+	paths := map[string]bool{}
+	for _, name := range []string{"a/a", "a/b", "a/x/b", "ab/b", "abb", "b", "x/a", "x/a/b", "x/y/b"} {
+		must(t, os.MkdirAll(filepath.Join(dir, path.Dir(name)), 0o755))
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			continue
+		}
+		paths[name] = false
+		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
+			paths[folder] = true
+		}
+		if name != "x/a" {
+			must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		}
+	}
+	delete(paths, "x/a")
+	paths["x/a"] = true
+	for _, line := range []string{`a\/b`, `a\/[^a]`, `\/a`, `/\/a`, `**\/b`, `/**\/b`, `a\/**`, `a/**\/b`, `*\/b`, `a\/`, `a\\/b`, `x\/a\/b`, `\**\/b`} {
+		must(t, os.WriteFile(filepath.Join(dir, gitIgnoreFile), []byte("/"+gitIgnoreFile+"\n"+line), 0o600))
+		want := slices.Sorted(maps.Keys(notIgnored(t, dir, paths)))
+		files, _ := packed(t, open(t, dir))
+		delete(files, metadataFile)
+		if !slices.Equal(keys(files), want) {
+			t.Errorf("%s packs %q, and git ignores all but %q", line, keys(files), want)
+		}
 	}
 }

@@ -2,13 +2,14 @@
 // cannot be followed, what is said of it, and the exit codes that scripts go by. What was typed is repeated only
 // where it can be no secret at a wrong place.
 //
-// What it is not: commands. Those are of each program's main, and of package product. There is only this file.
+// What it is not: commands. Those are of each program's main, and of package product. Read this file, then wrap.go for how wide help is.
 package commandline
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -76,13 +77,24 @@ func Prepare(root *cobra.Command, version string) {
 }
 
 // Execute runs the command line that root was prepared for. Help about a command that there is not is a UsageError, as the command itself is:
-// cobra would show that of the one above, as if all were well.
+// cobra would show that of the one above, as if all were well. On a terminal help is as wide as that at most.
 func Execute(ctx context.Context, root *cobra.Command) (ran *cobra.Command, err error) {
 	shows := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if !asksOfNone(cmd) {
-			shows(cmd, args)
+		if asksOfNone(cmd) {
+			return
 		}
+		out := cmd.OutOrStdout()
+		columns := columnsOf(out)
+		if columns == 0 {
+			shows(cmd, args)
+			return
+		}
+		var help strings.Builder
+		cmd.SetOut(&help)
+		shows(cmd, args)
+		cmd.SetOut(out)
+		_, _ = io.WriteString(out, wrapped(help.String(), columns)) // as cobra, which looks at no error of it
 	})
 	ran, err = root.ExecuteContextC(ctx)
 	if err == nil && asksOfNone(ran) {

@@ -9,6 +9,9 @@ import (
 	"testing"
 )
 
+// Columns is how wide a terminal of Open is.
+const Columns = 80
+
 // Open gives a terminal, and its keyboard: what is written to the keyboard is typed, and what is read from it is what the screen shows.
 // The keyboard is closed when the test ends, the terminal by who has it. The test is skipped where it is not known how to open one.
 func Open(t *testing.T) (keyboard, tty *os.File) {
